@@ -1,0 +1,286 @@
+//! Builds a function: append instructions, open and close regions.
+//!
+//! Result types follow from operands ([`infer`]) where they can; [`Builder::emit_typed`] is for the
+//! ops whose result type is a choice (`const`, `zero`, `convert`, …).
+
+use smallvec::SmallVec;
+
+use crate::function::{Func, Function, Inst, InstData, Region, RegionData, Slot, Span, Value, ValueData};
+use crate::module::Module;
+use crate::ops::{Math, Op};
+use crate::types::{Scalar, Type, TypeData, Types};
+
+/// Appends instructions to the innermost open region.
+pub struct Builder<'a> {
+    /// The interner of the module that the function will join.
+    pub types: &'a mut Types,
+    /// The function so far.
+    pub func: Function,
+    /// Given to each instruction that is emitted.
+    pub span: Span,
+    open: Vec<Region>,
+}
+
+impl<'a> Builder<'a> {
+    /// A function without parameters, its body open.
+    pub fn new(types: &'a mut Types, name: impl Into<String>) -> Builder<'a> {
+        let mut func = Function { name: name.into(), ..Function::default() };
+        let body = func.regions.push(RegionData::default());
+        Builder { types, func, span: Span::NONE, open: vec![body] }
+    }
+
+    /// Closes the body with these results. `slots` describe them; types must agree.
+    pub fn finish(mut self, results: Vec<Value>, slots: Vec<Slot>) -> Function {
+        debug_assert_eq!(results.len(), slots.len());
+        self.func.results = slots;
+        self.close(results);
+        debug_assert!(self.open.is_empty());
+        self.func
+    }
+
+    /// Opens a nested region; what is emitted goes there until it is closed.
+    pub fn open(&mut self) -> Region {
+        let region = self.func.regions.push(RegionData::default());
+        self.open.push(region);
+        region
+    }
+
+    /// Opens a region again that was closed.
+    pub fn reopen(&mut self, region: Region) {
+        self.open.push(region);
+    }
+
+    /// Closes the innermost region with its results.
+    pub fn close(&mut self, results: Vec<Value>) {
+        let region = self.open.pop().expect("a region is open");
+        self.func.regions[region].results = results;
+    }
+
+    /// The innermost open region.
+    pub fn region(&self) -> Region {
+        *self.open.last().expect("a region is open")
+    }
+
+    /// A value that nothing defines yet.
+    pub fn value(&mut self, ty: Type, linear: bool) -> Value {
+        self.func.values.push(ValueData { ty, linear, name: None })
+    }
+
+    /// A further parameter of the innermost open region (not of the function: [`Self::param`]).
+    pub fn region_param(&mut self, ty: Type, linear: bool) -> Value {
+        let v = self.value(ty, linear);
+        let region = self.region();
+        self.func.regions[region].params.push(v);
+        v
+    }
+
+    /// A further parameter of the function.
+    pub fn param(&mut self, slot: Slot) -> Value {
+        let v =
+            self.func.values.push(ValueData { ty: slot.ty, linear: slot.linear, name: slot.name.clone() });
+        let body = self.func.body();
+        self.func.regions[body].params.push(v);
+        self.func.params.push(slot);
+        v
+    }
+
+    /// Names a value, for printing; the first name stays.
+    pub fn name(&mut self, v: Value, name: &str) {
+        self.func.values[v].name.get_or_insert_with(|| name.into());
+    }
+
+    /// Appends an op whose result type follows from its operands. The result is linear if the op
+    /// can be and an operand is.
+    pub fn emit(&mut self, op: Op, args: &[Value]) -> Value {
+        let operand_types: SmallVec<[Type; 4]> = args.iter().map(|&a| self.func.ty(a)).collect();
+        let ty = infer(self.types, &op, &operand_types)
+            .unwrap_or_else(|| panic!("the result type of {op:?} does not follow from {operand_types:?}"));
+        self.emit_typed(op, args, ty)
+    }
+
+    /// Appends an op with one result of the given type.
+    pub fn emit_typed(&mut self, op: Op, args: &[Value], ty: Type) -> Value {
+        let linear = args.iter().any(|&a| self.func.is_linear(a));
+        let result = self.value(ty, linear);
+        self.push(op, args, &[result], &[]);
+        result
+    }
+
+    /// Appends an op without a result.
+    pub fn effect(&mut self, op: Op, args: &[Value]) -> Inst {
+        self.push(op, args, &[], &[])
+    }
+
+    /// Appends a call of any kind with results as given.
+    pub fn call(&mut self, op: Op, args: &[Value], results: &[(Type, bool)]) -> Vec<Value> {
+        let results: Vec<Value> = results.iter().map(|&(ty, linear)| self.value(ty, linear)).collect();
+        self.push(op, args, &results, &[]);
+        results
+    }
+
+    /// Appends `If`, `Switch`, `For` or `Loop` over closed regions; the results' types follow from
+    /// the regions.
+    pub fn nest(&mut self, op: Op, args: &[Value], regions: &[Region]) -> Vec<Value> {
+        let inner = &self.func.regions[regions[0]].results;
+        let (inner, n_carried) = match op {
+            Op::For(_) => (inner.clone(), args.len() - 1),
+            Op::Loop(_) => (inner[1..].to_vec(), args.len()),
+            _ => (inner.clone(), inner.len()),
+        };
+        let mut results = Vec::with_capacity(inner.len());
+        for (idx, &v) in inner.iter().enumerate() {
+            let mut ty = self.func.ty(v);
+            if idx >= n_carried {
+                ty = self.types.stack(ty);
+            }
+            let linear = regions.iter().any(|&r| {
+                let skip = usize::from(matches!(op, Op::Loop(_)));
+                self.func.is_linear(self.func.regions[r].results[idx + skip])
+            });
+            results.push(self.value(ty, linear));
+        }
+        self.push(op, args, &results, regions);
+        results
+    }
+
+    /// Appends an instruction as given.
+    pub fn push(&mut self, op: Op, args: &[Value], results: &[Value], regions: &[Region]) -> Inst {
+        let inst = self.func.insts.push(InstData {
+            op,
+            args: args.into(),
+            results: results.into(),
+            regions: regions.into(),
+            span: self.span,
+        });
+        let region = self.region();
+        self.func.regions[region].insts.push(inst);
+        inst
+    }
+
+    // ---- shorthands
+
+    /// A scalar constant by its bits.
+    pub fn constant(&mut self, scalar: Scalar, bits: u64) -> Value {
+        self.emit_typed(Op::Const(bits), &[], scalar.into())
+    }
+
+    /// A `u32` constant.
+    pub fn u32(&mut self, n: u32) -> Value {
+        self.constant(Scalar::U32, n as u64)
+    }
+
+    /// An `i32` constant.
+    pub fn i32(&mut self, n: i32) -> Value {
+        self.constant(Scalar::I32, n as u32 as u64)
+    }
+
+    /// A `bool` constant.
+    pub fn bool(&mut self, b: bool) -> Value {
+        self.constant(Scalar::Bool, b as u64)
+    }
+
+    /// A float constant of the scalar type given, rounded to it.
+    pub fn float(&mut self, scalar: Scalar, x: f64) -> Value {
+        self.constant(scalar, float_bits(scalar, x))
+    }
+
+    /// Zero of a type; linear if asked for.
+    pub fn zero(&mut self, ty: Type, linear: bool) -> Value {
+        let result = self.value(ty, linear);
+        self.push(Op::Zero, &[], &[result], &[]);
+        result
+    }
+
+    /// A number as a constant of a scalar type, or splat over a vector.
+    pub fn splat_float(&mut self, ty: Type, x: f64) -> Value {
+        let scalar = self.types.scalar_of(ty).expect("a numeric type");
+        let c = self.float(scalar, x);
+        if self.types.lanes(ty).is_some() { self.emit_typed(Op::Splat, &[c], ty) } else { c }
+    }
+
+    /// Calls a function of `module` (whose types this builder has taken) with `Op::Call`.
+    pub fn call_func(&mut self, func: Func, slots: &[Slot], args: &[Value]) -> Vec<Value> {
+        let results: Vec<(Type, bool)> = slots.iter().map(|s| (s.ty, s.linear)).collect();
+        self.call(Op::Call(func), args, &results)
+    }
+}
+
+/// The bits of `x` rounded to a float type.
+pub fn float_bits(scalar: Scalar, x: f64) -> u64 {
+    match scalar {
+        Scalar::F16 => half::f16::from_f64(x).to_bits() as u64,
+        Scalar::F32 => (x as f32).to_bits() as u64,
+        Scalar::F64 => x.to_bits(),
+        _ => x as i64 as u64,
+    }
+}
+
+/// The number whose bits in a float type these are.
+pub fn float_value(scalar: Scalar, bits: u64) -> f64 {
+    match scalar {
+        Scalar::F16 => half::f16::from_bits(bits as u16).to_f64(),
+        Scalar::F32 => f32::from_bits(bits as u32) as f64,
+        _ => f64::from_bits(bits),
+    }
+}
+
+/// The result type of an op with one result where it follows from the operands' types.
+pub fn infer(types: &mut Types, op: &Op, args: &[Type]) -> Option<Type> {
+    Some(match op {
+        Op::Add
+        | Op::Sub
+        | Op::Mul
+        | Op::Div
+        | Op::Rem
+        | Op::Neg
+        | Op::And
+        | Op::Or
+        | Op::Xor
+        | Op::Not
+        | Op::Shl
+        | Op::Shr
+        | Op::Detach
+        | Op::Insert(_)
+        | Op::BufferOffset => *args.first()?,
+        Op::Math(Math::IsNan | Math::IsInf) | Op::Eq | Op::Ne | Op::Lt | Op::Le | Op::Gt | Op::Ge => {
+            types.with_scalar(*args.first()?, Scalar::Bool)
+        }
+        Op::Math(_) => *args.first()?,
+        Op::Select => *args.get(1)?,
+        Op::Extract(_) | Op::Index => types.element(*args.first()?)?,
+        Op::Sum => types.scalar_of(*args.first()?)?.into(),
+        Op::Local => types.cell(*args.first()?),
+        Op::Load => {
+            let mut ty = types.content(*args.first()?)?;
+            for _ in &args[1..] {
+                ty = types.element(ty)?;
+            }
+            ty
+        }
+        Op::SubCell => {
+            let content = types.content(*args.first()?)?;
+            let inner = types.element(content)?;
+            types.cell(inner)
+        }
+        Op::BufferLen => Type::U32,
+        Op::Builtin(crate::ops::Builtin::GroupIndex) => Type::U32,
+        Op::Builtin(_) => types.vector(Scalar::U32, 3),
+        _ => return None,
+    })
+}
+
+/// Takes a function out of a module to change it while the module is read; put it back with
+/// [`put_back`].
+pub fn take(module: &mut Module, func: Func) -> Function {
+    std::mem::take(&mut module.funcs[func])
+}
+
+/// See [`take`].
+pub fn put_back(module: &mut Module, func: Func, function: Function) {
+    module.funcs[func] = function;
+}
+
+/// Whether a type is the vector or scalar of a comparison's operands.
+pub fn is_bool(types: &Types, ty: Type) -> bool {
+    matches!(types[ty], TypeData::Scalar(Scalar::Bool) | TypeData::Vector(Scalar::Bool, _))
+}

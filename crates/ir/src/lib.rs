@@ -1,0 +1,27 @@
+//! The IR: typed SSA values in structured regions.
+//!
+//! A [`Module`] holds [`Function`]s. A function is a tree of regions; a region is a list of
+//! instructions; control flow is the four ops that hold regions: `if`, `switch`, `for`, `loop`
+//! (see [`ops::Op`]). There is no break, no continue, no early return, nothing generic, no struct
+//! and no interface. Calls pass values: `in` is a parameter, `out` a result, `inout` both, so every
+//! function is a map from values to values, and so is its derivative. Memory that is not a value:
+//! [cells](types::TypeData::Cell) within a function, and buffers that the host sees.
+//!
+//! This crate depends on no other crate of the project. `docs/ir.md` is the specification.
+#![forbid(unsafe_code)]
+
+pub mod build;
+pub mod function;
+pub mod memory;
+pub mod module;
+pub mod ops;
+pub mod types;
+
+pub use build::Builder;
+pub use function::{
+    Func, Function, Inline, Inst, InstData, Region, RegionData, Slot, Span, Value, ValueData,
+};
+pub use memory::{MemData, MemType, MemTypes};
+pub use module::{Entry, Global, GlobalData, Module, Space, Witness};
+pub use ops::{AtomicOp, Builtin, Linearity, LoopInfo, Math, Op, Path, Step};
+pub use types::{Scalar, Type, TypeData, Types};

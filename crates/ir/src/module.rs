@@ -1,0 +1,99 @@
+//! A module: types, globals, functions and where derivatives come from.
+
+use cranelift_entity::{PrimaryMap, entity_impl};
+use indexmap::IndexMap;
+use rustc_hash::FxBuildHasher;
+
+use crate::function::{Func, Function, Span};
+use crate::memory::{MemType, MemTypes};
+use crate::types::Types;
+
+/// A global of a module.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Global(u32);
+entity_impl!(Global, "g");
+
+/// What kind of memory a global is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Space {
+    /// A buffer bound by the host that kernels may write.
+    ReadWrite,
+    /// A buffer bound by the host that kernels only read.
+    ReadOnly,
+    /// One element, bound by the host, that kernels only read.
+    Uniform,
+    /// One element for each thread group, zero at its start.
+    GroupShared,
+    /// One element for each thread, with the initialiser given by [`GlobalData::init`].
+    Private,
+}
+
+/// A global variable.
+#[derive(Clone, Debug)]
+pub struct GlobalData {
+    /// The source's name; what `--bind` names.
+    pub name: String,
+    /// Where it lives.
+    pub space: Space,
+    /// Element type (buffers), or the type of the one element.
+    pub ty: MemType,
+    /// A function without parameters whose results are the leaves of `ty`, for `Private`.
+    pub init: Option<Func>,
+    /// Where it is declared.
+    pub span: Span,
+}
+
+/// Where a function's derivatives come from when they are not derived from its body.
+/// Every function named here has the *flat* signature of [`crate::ops::Op::CallFwd`] and
+/// [`crate::ops::Op::CallBwd`], not the source's pairs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Witness {
+    /// `(params…, tangents of diff params…) -> (results…, tangents of diff results…)`.
+    pub jvp: Option<Func>,
+    /// `(params…, cotangents of diff results…) -> (cotangents of diff params…)`.
+    pub vjp: Option<Func>,
+    /// The function to differentiate in this one's place; of the same signature.
+    pub substitute: Option<Func>,
+    /// Primal as usual, all tangents and cotangents zero.
+    pub treat_as_differentiable: bool,
+}
+
+/// An entry point.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// The source's name.
+    pub name: String,
+    /// A function without parameters or results.
+    pub func: Func,
+    /// `[numthreads(x, y, z)]`.
+    pub group_size: [u32; 3],
+}
+
+/// A module.
+#[derive(Clone, Debug, Default)]
+pub struct Module {
+    /// Value types.
+    pub types: Types,
+    /// Memory types.
+    pub mem: MemTypes,
+    /// Globals, in order of declaration.
+    pub globals: PrimaryMap<Global, GlobalData>,
+    /// Functions.
+    pub funcs: PrimaryMap<Func, Function>,
+    /// Custom derivatives.
+    pub witnesses: IndexMap<Func, Witness, FxBuildHasher>,
+    /// Entry points.
+    pub entries: Vec<Entry>,
+}
+
+impl Module {
+    /// The witness of `func`, if it has one.
+    pub fn witness(&self, func: Func) -> Witness {
+        self.witnesses.get(&func).copied().unwrap_or_default()
+    }
+
+    /// The function of that name.
+    pub fn find(&self, name: &str) -> Option<Func> {
+        self.funcs.iter().find(|(_, f)| f.name == name).map(|(id, _)| id)
+    }
+}

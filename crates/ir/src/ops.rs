@@ -1,0 +1,460 @@
+//! The operations: one closed enum, with uniform operands.
+//!
+//! Operands and results are lists on the instruction; an op holds only what is static. So walking,
+//! copying, printing and removing dead code never look at the op, and passes about meaning match
+//! it exhaustively.
+//!
+//! # Total semantics
+//!
+//! No operation has undefined behaviour. Integers wrap; `x / 0 = x`, `x % 0 = 0`, `MIN / -1 = MIN`,
+//! `MIN % -1 = 0`; shift amounts are taken modulo the width; float to integer saturates and NaN
+//! gives 0; an index out of range reads zero and writes nothing. A half computes in `f32` and
+//! rounds after each operation.
+//!
+//! # Linear values
+//!
+//! A value marked `linear` is a tangent or cotangent. The ops that may take or give one are listed
+//! in [`Op::linearity`]; they are the same ops as for numbers, so that derivatives are ordinary
+//! code once the marks are dropped.
+
+use crate::function::Func;
+use crate::module::Global;
+
+/// What an instruction computes. `a`, `b`, … are its operands in order, `r` its result.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Op {
+    // ---- constants
+    /// The scalar whose bits these are (`bool` 0 or 1; floats by IEEE bits of their own width).
+    Const(u64),
+    /// Zero, false, the empty stack: the default of any type but a cell. May be linear.
+    Zero,
+
+    // ---- arithmetic: scalars and vectors elementwise, operands and result of one type
+    /// `a + b`
+    Add,
+    /// `a - b`
+    Sub,
+    /// `a * b`
+    Mul,
+    /// `a / b`, truncated for integers
+    Div,
+    /// `a % b`; the sign is that of `a` (floats: `fmod`)
+    Rem,
+    /// `-a`
+    Neg,
+    /// bitwise, or logical on `bool`
+    And,
+    /// bitwise, or logical on `bool`
+    Or,
+    /// bitwise, or logical on `bool`
+    Xor,
+    /// bitwise, or logical on `bool`
+    Not,
+    /// `a << b`
+    Shl,
+    /// `a >> b`, arithmetic for signed integers
+    Shr,
+    /// A function of the numbers alone, elementwise.
+    Math(Math),
+
+    // ---- comparison: result `bool`, or a vector of it
+    /// `a == b`
+    Eq,
+    /// `a != b` (true if either is NaN)
+    Ne,
+    /// `a < b`
+    Lt,
+    /// `a <= b`
+    Le,
+    /// `a > b`
+    Gt,
+    /// `a >= b`
+    Ge,
+
+    // ---- between types
+    /// The number `a` as the result's scalar type: int/float/bool in any direction, lanes kept.
+    /// To `bool`: `a != 0`.
+    Convert,
+    /// The bits of `a` as a type of the same width and lanes.
+    Bitcast,
+    /// `a ? b : c`, both computed. `a` is `bool` (then `b`, `c` of any non-cell type) or a `bool`
+    /// vector of the lanes of `b` and `c`.
+    Select,
+    /// `a`, but no derivative flows through.
+    Detach,
+
+    // ---- vectors and arrays as values
+    /// A vector or array of the operands.
+    Construct,
+    /// A vector or array with every element `a`.
+    Splat,
+    /// Element `idx` of the vector or array `a`.
+    Extract(u32),
+    /// `a` (vector or array) with element `idx` replaced by `b`.
+    Insert(u32),
+    /// Element `b` (any integer) of the vector, array or stack `a`.
+    Index,
+    /// The sum of the lanes of vector `a`, first to last.
+    Sum,
+
+    // ---- cells
+    /// A new cell that holds `a`. Each execution makes a new one.
+    Local,
+    /// `load(cell, i…)`: the content, or what the indices (any integers) select of it.
+    Load,
+    /// `store(cell, i…, x)`: replaces that part of the content. No result.
+    Store,
+    /// `add_to(cell, i…, x)`: adds `x` to that part, elementwise; a stack grows as needed. No
+    /// result. Linear, or a number.
+    AddTo,
+    /// `sub_cell(cell, i)`: the cell of the inner stack at `i` of a cell that holds a stack of
+    /// stacks; an alias, not a copy.
+    SubCell,
+
+    // ---- memory that the host sees
+    /// The handle of a global buffer or uniform block (a uniform is a buffer of one element).
+    GlobalRef(Global),
+    /// `buffer_load(buf, i, dyn…)`: the leaf at that path of element `i`. Out of range: zero.
+    BufferLoad(Path),
+    /// `buffer_store(buf, i, dyn…, x)`. Out of range: nothing. No result.
+    BufferStore(Path),
+    /// `atomic(buf, i, dyn…, x)` (compare-exchange: `…, compare, x`): the leaf's old value.
+    Atomic(Path, AtomicOp),
+    /// The number of elements, as `u32`.
+    BufferLen,
+    /// `a` advanced by `b` elements (`i64`): pointer arithmetic.
+    BufferOffset,
+    /// All threads of the group wait for each other; memory is visible afterwards. No result.
+    Barrier,
+    /// The built-in input of this thread: `u32` vector of 3, or scalar for the group index.
+    Builtin(Builtin),
+    /// `printf`: format string; operands are scalars. No result.
+    Printf(Box<str>),
+    /// Stops the program with a message at the user's line if `a` is false. No result.
+    Assert(Box<str>),
+
+    // ---- calls
+    /// `f(a…)`; results are those of `f`.
+    Call(Func),
+    /// `fwd_diff(f)`: operands are the parameters, then the tangent of each `diff` parameter;
+    /// results are the results, then the tangent of each `diff` result. Replaced by `autodiff`.
+    CallFwd(Func),
+    /// `bwd_diff(f)`: operands are the parameters, then the cotangent of each `diff` result;
+    /// results are the cotangents of the `diff` parameters. Replaced by `autodiff`.
+    CallBwd(Func),
+    /// Linear, known only by its transpose: operands are the parameters of the primal function of
+    /// the custom derivative `f`, then the tangents of its `diff` parameters; results are the
+    /// tangents of its `diff` results. `f` is the vjp: see [`crate::module::Witness`]. Exists only
+    /// between linearize and transpose.
+    CallTransposeOf(Func),
+
+    // ---- control; see `docs/ir.md`
+    /// `if(c) { then } { else }`: results are those of the arm taken.
+    If,
+    /// `switch(tag) { … }`: region `k` for `cases[k]`, the last region for all other tags.
+    Switch(Box<[i64]>),
+    /// `for(n, carried…) { (i, carried…) -> carried…, stacked… }`: `n` and `i` of one integer type
+    /// (32 or 64 bits, `n` unsigned in meaning), `i` from 0 to `n-1`. Results: the last carried
+    /// values, then one stack for each stacked value.
+    For(LoopInfo),
+    /// `loop(carried…) { (carried…) -> again, carried…, stacked… }`: runs the body, repeats while
+    /// `again` is true. Results: the last carried values, then the stacks. Never linear: the
+    /// linear side of a loop is a `for`.
+    Loop(LoopInfo),
+}
+
+/// What the user said of a loop.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct LoopInfo {
+    /// `[MaxIters(n)]`. Where the loop is reversed, more trips are a reported error.
+    pub max_iters: Option<u32>,
+    /// `[ForceUnroll]`.
+    pub unroll: bool,
+}
+
+/// A place within an element of memory: from the element's type to a leaf.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Path(pub Box<[Step]>);
+
+/// One step of a [`Path`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Step {
+    /// A struct's field, a matrix's row, an array's element or a vector's lane, by number.
+    Static(u32),
+    /// An array's element, a matrix's row or a vector's lane: the next dynamic operand.
+    Dynamic,
+}
+
+/// Where a thread stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "the names of the semantics")]
+pub enum Builtin {
+    DispatchThreadId,
+    GroupId,
+    GroupThreadId,
+    GroupIndex,
+}
+
+/// Atomic read-modify-write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum AtomicOp {
+    Add,
+    Min,
+    Max,
+    And,
+    Or,
+    Xor,
+    Exchange,
+    CompareExchange,
+}
+
+/// Functions of numbers that a backend knows. Their derivatives are library source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum Math {
+    Sin,
+    Cos,
+    Tan,
+    Asin,
+    Acos,
+    Atan,
+    Atan2,
+    Sinh,
+    Cosh,
+    Tanh,
+    Asinh,
+    Acosh,
+    Atanh,
+    Exp,
+    Exp2,
+    Log,
+    Log2,
+    Log10,
+    /// `a` to the power `b`, as C's `pow`.
+    Pow,
+    Sqrt,
+    Floor,
+    Ceil,
+    /// To nearest, ties to even.
+    Round,
+    Trunc,
+    /// The other operand if one is NaN; also for integers.
+    Min,
+    /// The other operand if one is NaN; also for integers.
+    Max,
+    /// Also for integers (wrapping).
+    Abs,
+    /// `a * b + c`, rounded once.
+    Fma,
+    /// Result `bool`.
+    IsNan,
+    /// Result `bool`.
+    IsInf,
+    /// Integers: number of bits set; result of the operand's type.
+    CountBits,
+    /// Integers: bits in reverse order.
+    ReverseBits,
+    /// Integers: index of the lowest bit set; all ones if none.
+    FirstBitLow,
+    /// Integers: index of the highest bit set (signed: that differs from the sign); all ones if none.
+    FirstBitHigh,
+}
+
+impl Math {
+    /// Every function, for tables.
+    pub const ALL: [Math; 34] = [
+        Math::Sin,
+        Math::Cos,
+        Math::Tan,
+        Math::Asin,
+        Math::Acos,
+        Math::Atan,
+        Math::Atan2,
+        Math::Sinh,
+        Math::Cosh,
+        Math::Tanh,
+        Math::Asinh,
+        Math::Acosh,
+        Math::Atanh,
+        Math::Exp,
+        Math::Exp2,
+        Math::Log,
+        Math::Log2,
+        Math::Log10,
+        Math::Pow,
+        Math::Sqrt,
+        Math::Floor,
+        Math::Ceil,
+        Math::Round,
+        Math::Trunc,
+        Math::Min,
+        Math::Max,
+        Math::Abs,
+        Math::Fma,
+        Math::IsNan,
+        Math::IsInf,
+        Math::CountBits,
+        Math::ReverseBits,
+        Math::FirstBitLow,
+        Math::FirstBitHigh,
+    ];
+
+    /// The name in the textual IR and in `core/` (`__intrinsic_op(sin)`).
+    pub fn name(self) -> &'static str {
+        match self {
+            Math::Sin => "sin",
+            Math::Cos => "cos",
+            Math::Tan => "tan",
+            Math::Asin => "asin",
+            Math::Acos => "acos",
+            Math::Atan => "atan",
+            Math::Atan2 => "atan2",
+            Math::Sinh => "sinh",
+            Math::Cosh => "cosh",
+            Math::Tanh => "tanh",
+            Math::Asinh => "asinh",
+            Math::Acosh => "acosh",
+            Math::Atanh => "atanh",
+            Math::Exp => "exp",
+            Math::Exp2 => "exp2",
+            Math::Log => "log",
+            Math::Log2 => "log2",
+            Math::Log10 => "log10",
+            Math::Pow => "pow",
+            Math::Sqrt => "sqrt",
+            Math::Floor => "floor",
+            Math::Ceil => "ceil",
+            Math::Round => "round",
+            Math::Trunc => "trunc",
+            Math::Min => "min",
+            Math::Max => "max",
+            Math::Abs => "abs",
+            Math::Fma => "fma",
+            Math::IsNan => "is_nan",
+            Math::IsInf => "is_inf",
+            Math::CountBits => "count_bits",
+            Math::ReverseBits => "reverse_bits",
+            Math::FirstBitLow => "first_bit_low",
+            Math::FirstBitHigh => "first_bit_high",
+        }
+    }
+
+    /// The number of operands.
+    pub fn arity(self) -> usize {
+        match self {
+            Math::Atan2 | Math::Pow | Math::Min | Math::Max => 2,
+            Math::Fma => 3,
+            _ => 1,
+        }
+    }
+}
+
+/// Which operands of an op may be linear, and what that makes of the result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Linearity {
+    /// All operands linear, result linear: `add sub neg convert splat sum construct insert`.
+    All,
+    /// The operand with this number is linear, all others are not: `extract(0) index(0)
+    /// div(0)`.
+    Only(usize),
+    /// Exactly one of the two operands: `mul`.
+    Either,
+    /// The first is a number, all others linear: `select`.
+    AllButFirst,
+    /// No operand; the result may be linear: `zero`.
+    Source,
+    /// Decided by the cell: `local load store add_to sub_cell` (all indices are numbers).
+    Cell,
+    /// Decided by the callee's signature or the regions.
+    Structure,
+    /// Never linear.
+    Never,
+}
+
+impl Op {
+    /// The rule that the verifier, propagate and transpose share.
+    pub fn linearity(&self) -> Linearity {
+        match self {
+            Op::Add
+            | Op::Sub
+            | Op::Neg
+            | Op::Convert
+            | Op::Splat
+            | Op::Sum
+            | Op::Construct
+            | Op::Insert(_) => Linearity::All,
+            Op::Extract(_) | Op::Index | Op::Div => Linearity::Only(0),
+            Op::Mul => Linearity::Either,
+            Op::Select => Linearity::AllButFirst,
+            Op::Zero => Linearity::Source,
+            Op::Local | Op::Load | Op::Store | Op::AddTo | Op::SubCell => Linearity::Cell,
+            Op::Call(_)
+            | Op::CallFwd(_)
+            | Op::CallBwd(_)
+            | Op::CallTransposeOf(_)
+            | Op::If
+            | Op::Switch(_)
+            | Op::For(_)
+            | Op::Loop(_) => Linearity::Structure,
+            Op::Const(_)
+            | Op::Rem
+            | Op::And
+            | Op::Or
+            | Op::Xor
+            | Op::Not
+            | Op::Shl
+            | Op::Shr
+            | Op::Math(_)
+            | Op::Eq
+            | Op::Ne
+            | Op::Lt
+            | Op::Le
+            | Op::Gt
+            | Op::Ge
+            | Op::Bitcast
+            | Op::Detach
+            | Op::GlobalRef(_)
+            | Op::BufferLoad(_)
+            | Op::BufferStore(_)
+            | Op::Atomic(..)
+            | Op::BufferLen
+            | Op::BufferOffset
+            | Op::Barrier
+            | Op::Builtin(_)
+            | Op::Printf(_)
+            | Op::Assert(_) => Linearity::Never,
+        }
+    }
+
+    /// Whether the op by itself (not its regions, not its callee) only computes its results from
+    /// its operands: it may be removed, merged with an equal one or moved.
+    pub fn is_pure(&self) -> bool {
+        match self {
+            Op::Local
+            | Op::Load
+            | Op::Store
+            | Op::AddTo
+            | Op::BufferLoad(_)
+            | Op::BufferStore(_)
+            | Op::Atomic(..)
+            | Op::Barrier
+            | Op::Printf(_)
+            | Op::Assert(_)
+            | Op::Call(_)
+            | Op::CallFwd(_)
+            | Op::CallBwd(_)
+            | Op::CallTransposeOf(_) => false,
+            Op::If | Op::Switch(_) | Op::For(_) | Op::Loop(_) => false,
+            _ => true,
+        }
+    }
+
+    /// The callee, of any kind of call.
+    pub fn callee(&self) -> Option<Func> {
+        match self {
+            Op::Call(f) | Op::CallFwd(f) | Op::CallBwd(f) | Op::CallTransposeOf(f) => Some(*f),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,276 @@
+//! The types of IR values, interned.
+//!
+//! An IR value is a *leaf*: a scalar, a vector, an array of those, a stack, a cell or a handle of a
+//! buffer. Structs do not exist here: `lower` takes them apart, so that a function of a struct is a
+//! function of its leaves, and an array of structs is one array for each leaf. Memory that the host
+//! sees keeps its structs: see [`crate::memory`].
+
+use cranelift_entity::entity_impl;
+use indexmap::IndexSet;
+use rustc_hash::FxBuildHasher;
+
+use crate::memory::MemType;
+
+/// The kinds of number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum Scalar {
+    Bool,
+    I8,
+    I16,
+    I32,
+    I64,
+    U8,
+    U16,
+    U32,
+    U64,
+    F16,
+    F32,
+    F64,
+}
+
+impl Scalar {
+    /// Every scalar, in the order of the discriminants.
+    pub const ALL: [Scalar; 12] = [
+        Scalar::Bool,
+        Scalar::I8,
+        Scalar::I16,
+        Scalar::I32,
+        Scalar::I64,
+        Scalar::U8,
+        Scalar::U16,
+        Scalar::U32,
+        Scalar::U64,
+        Scalar::F16,
+        Scalar::F32,
+        Scalar::F64,
+    ];
+
+    /// Whether this is a floating-point number; only these have tangents.
+    pub fn is_float(self) -> bool {
+        matches!(self, Scalar::F16 | Scalar::F32 | Scalar::F64)
+    }
+
+    /// Whether this is an integer (not `bool`).
+    pub fn is_int(self) -> bool {
+        !self.is_float() && self != Scalar::Bool
+    }
+
+    /// Whether this is a signed integer.
+    pub fn is_signed_int(self) -> bool {
+        matches!(self, Scalar::I8 | Scalar::I16 | Scalar::I32 | Scalar::I64)
+    }
+
+    /// The size in bytes; `bool` takes one byte in a local value.
+    pub fn bytes(self) -> u32 {
+        match self {
+            Scalar::Bool | Scalar::I8 | Scalar::U8 => 1,
+            Scalar::I16 | Scalar::U16 | Scalar::F16 => 2,
+            Scalar::I32 | Scalar::U32 | Scalar::F32 => 4,
+            Scalar::I64 | Scalar::U64 | Scalar::F64 => 8,
+        }
+    }
+
+    /// The width in bits.
+    pub fn bits(self) -> u32 {
+        self.bytes() * 8
+    }
+
+    /// The name in the textual IR.
+    pub fn name(self) -> &'static str {
+        match self {
+            Scalar::Bool => "bool",
+            Scalar::I8 => "i8",
+            Scalar::I16 => "i16",
+            Scalar::I32 => "i32",
+            Scalar::I64 => "i64",
+            Scalar::U8 => "u8",
+            Scalar::U16 => "u16",
+            Scalar::U32 => "u32",
+            Scalar::U64 => "u64",
+            Scalar::F16 => "f16",
+            Scalar::F32 => "f32",
+            Scalar::F64 => "f64",
+        }
+    }
+}
+
+/// An interned type.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Type(u32);
+entity_impl!(Type, "ty");
+
+/// What a [`Type`] is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TypeData {
+    /// One number.
+    Scalar(Scalar),
+    /// A vector of any length ≥ 1.
+    Vector(Scalar, u32),
+    /// A fixed-length array. The element is a scalar, a vector, a buffer handle or an array.
+    Array(Type, u32),
+    /// One element for each trip of the loop that produced it; the length is a run-time value.
+    /// The element is any type but a cell.
+    Stack(Type),
+    /// Function-local mutable memory that holds one value of the type. Never a parameter, a result
+    /// or an element: a cell is used where it is visible, by name.
+    Cell(Type),
+    /// A handle of memory that the host sees: a sequence of elements of that type in memory.
+    Buffer(MemType),
+}
+
+/// The interner. Scalars have fixed handles, the associated constants of [`Type`].
+#[derive(Clone, Debug)]
+pub struct Types {
+    set: IndexSet<TypeData, FxBuildHasher>,
+}
+
+#[expect(missing_docs, reason = "the names say it")]
+impl Type {
+    pub const BOOL: Type = Type(Scalar::Bool as u32);
+    pub const I32: Type = Type(Scalar::I32 as u32);
+    pub const I64: Type = Type(Scalar::I64 as u32);
+    pub const U32: Type = Type(Scalar::U32 as u32);
+    pub const U64: Type = Type(Scalar::U64 as u32);
+    pub const F16: Type = Type(Scalar::F16 as u32);
+    pub const F32: Type = Type(Scalar::F32 as u32);
+    pub const F64: Type = Type(Scalar::F64 as u32);
+}
+
+impl From<Scalar> for Type {
+    fn from(scalar: Scalar) -> Type {
+        Type(scalar as u32)
+    }
+}
+
+impl Default for Types {
+    fn default() -> Types {
+        Types { set: Scalar::ALL.into_iter().map(TypeData::Scalar).collect() }
+    }
+}
+
+impl std::ops::Index<Type> for Types {
+    type Output = TypeData;
+    fn index(&self, ty: Type) -> &TypeData {
+        &self.set[ty.0 as usize]
+    }
+}
+
+impl Types {
+    /// The handle of `data`.
+    pub fn intern(&mut self, data: TypeData) -> Type {
+        Type(self.set.insert_full(data).0 as u32)
+    }
+
+    /// `scalar` if `n` is 0, else a vector of `n`.
+    pub fn scalar_or_vector(&mut self, scalar: Scalar, n: u32) -> Type {
+        if n == 0 { scalar.into() } else { self.vector(scalar, n) }
+    }
+
+    /// A vector of `n` scalars.
+    pub fn vector(&mut self, scalar: Scalar, n: u32) -> Type {
+        self.intern(TypeData::Vector(scalar, n))
+    }
+
+    /// An array of `n` elements.
+    pub fn array(&mut self, element: Type, n: u32) -> Type {
+        self.intern(TypeData::Array(element, n))
+    }
+
+    /// A stack of elements.
+    pub fn stack(&mut self, element: Type) -> Type {
+        self.intern(TypeData::Stack(element))
+    }
+
+    /// A cell that holds a `content`.
+    pub fn cell(&mut self, content: Type) -> Type {
+        self.intern(TypeData::Cell(content))
+    }
+
+    /// A handle of a buffer.
+    pub fn buffer(&mut self, element: MemType) -> Type {
+        self.intern(TypeData::Buffer(element))
+    }
+
+    /// The kind of number that a scalar, vector, array, stack or cell is made of.
+    pub fn scalar_of(&self, ty: Type) -> Option<Scalar> {
+        match self[ty] {
+            TypeData::Scalar(s) | TypeData::Vector(s, _) => Some(s),
+            TypeData::Array(t, _) | TypeData::Stack(t) | TypeData::Cell(t) => self.scalar_of(t),
+            TypeData::Buffer(_) => None,
+        }
+    }
+
+    /// Whether a value of this type can have a tangent (of the same type).
+    pub fn is_differentiable(&self, ty: Type) -> bool {
+        self.scalar_of(ty).is_some_and(Scalar::is_float)
+    }
+
+    /// Whether this is a scalar or a vector: what elementwise ops work on.
+    pub fn is_numeric(&self, ty: Type) -> bool {
+        matches!(self[ty], TypeData::Scalar(_) | TypeData::Vector(..))
+    }
+
+    /// The lanes of a vector; `None` for a scalar and all else.
+    pub fn lanes(&self, ty: Type) -> Option<u32> {
+        match self[ty] {
+            TypeData::Vector(_, n) => Some(n),
+            TypeData::Scalar(_)
+            | TypeData::Array(..)
+            | TypeData::Stack(_)
+            | TypeData::Cell(_)
+            | TypeData::Buffer(_) => None,
+        }
+    }
+
+    /// What one index selects from a vector, array or stack (or a cell's content).
+    pub fn element(&self, ty: Type) -> Option<Type> {
+        match self[ty] {
+            TypeData::Vector(s, _) => Some(s.into()),
+            TypeData::Array(t, _) | TypeData::Stack(t) => Some(t),
+            TypeData::Scalar(_) | TypeData::Cell(_) | TypeData::Buffer(_) => None,
+        }
+    }
+
+    /// What a cell holds.
+    pub fn content(&self, ty: Type) -> Option<Type> {
+        match self[ty] {
+            TypeData::Cell(t) => Some(t),
+            TypeData::Scalar(_)
+            | TypeData::Vector(..)
+            | TypeData::Array(..)
+            | TypeData::Stack(_)
+            | TypeData::Buffer(_) => None,
+        }
+    }
+
+    /// Whether a stack occurs anywhere in the type.
+    pub fn has_stack(&self, ty: Type) -> bool {
+        match self[ty] {
+            TypeData::Stack(_) => true,
+            TypeData::Array(t, _) | TypeData::Cell(t) => self.has_stack(t),
+            TypeData::Scalar(_) | TypeData::Vector(..) | TypeData::Buffer(_) => false,
+        }
+    }
+
+    /// The bytes that a local value takes (no padding between elements; stacks and buffers are a
+    /// pointer).
+    pub fn bytes(&self, ty: Type) -> u64 {
+        match self[ty] {
+            TypeData::Scalar(s) => s.bytes() as u64,
+            TypeData::Vector(s, n) => s.bytes() as u64 * n as u64,
+            TypeData::Array(t, n) => self.bytes(t).saturating_mul(n as u64),
+            TypeData::Cell(t) => self.bytes(t),
+            TypeData::Stack(_) | TypeData::Buffer(_) => 8,
+        }
+    }
+
+    /// The same shape with `Scalar` replaced, e.g. the `bool` vector that a comparison gives.
+    pub fn with_scalar(&mut self, ty: Type, scalar: Scalar) -> Type {
+        match self[ty] {
+            TypeData::Vector(_, n) => self.vector(scalar, n),
+            _ => scalar.into(),
+        }
+    }
+}
