@@ -15,6 +15,7 @@ pub mod function;
 pub mod memory;
 pub mod module;
 pub mod ops;
+pub mod scalar;
 pub mod types;
 
 pub use build::Builder;
