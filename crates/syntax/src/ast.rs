@@ -1,0 +1,669 @@
+//! The AST as plain data: one set of arenas for the whole program.
+//!
+//! Every file of a program is parsed into the same [`Ast`], so an id means one node of one file,
+//! and a stage's side table is one map. Types are parsed as expressions (`A<B>.C[4]` is one in
+//! either reading); the checker tells them apart. The tree is as written: nothing is desugared.
+
+use cranelift_entity::{PrimaryMap, entity_impl};
+use indexmap::IndexSet;
+use rustc_hash::FxBuildHasher;
+
+use crate::source::{FileId, Span};
+
+/// An interned name.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Symbol(u32);
+entity_impl!(Symbol, "sym");
+
+/// An expression (or a type).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ExprId(u32);
+entity_impl!(ExprId, "expr");
+
+/// A statement.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct StmtId(u32);
+entity_impl!(StmtId, "stmt");
+
+/// A declaration.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct DeclId(u32);
+entity_impl!(DeclId, "decl");
+
+/// Names.
+#[derive(Clone, Debug, Default)]
+pub struct Symbols {
+    set: IndexSet<Box<str>, FxBuildHasher>,
+}
+
+impl Symbols {
+    /// The symbol of a name.
+    pub fn intern(&mut self, name: &str) -> Symbol {
+        if let Some(idx) = self.set.get_index_of(name) {
+            return Symbol(idx as u32);
+        }
+        Symbol(self.set.insert_full(name.into()).0 as u32)
+    }
+
+    /// The symbol of a name, if any file has it.
+    pub fn find(&self, name: &str) -> Option<Symbol> {
+        self.set.get_index_of(name).map(|idx| Symbol(idx as u32))
+    }
+
+    /// The name.
+    pub fn name(&self, symbol: Symbol) -> &str {
+        &self.set[symbol.0 as usize]
+    }
+}
+
+/// A program's trees.
+#[derive(Clone, Debug, Default)]
+pub struct Ast {
+    /// Names.
+    pub symbols: Symbols,
+    /// Expressions and types.
+    pub exprs: PrimaryMap<ExprId, Expr>,
+    /// Statements.
+    pub stmts: PrimaryMap<StmtId, Stmt>,
+    /// Declarations, a parent before its members.
+    pub decls: PrimaryMap<DeclId, Decl>,
+    /// One for each parsed file, in order of parsing.
+    pub files: Vec<FileAst>,
+}
+
+/// A parsed file.
+#[derive(Clone, Debug)]
+pub struct FileAst {
+    /// The file.
+    pub file: FileId,
+    /// Its top-level declarations in order (imports and module declarations too).
+    pub decls: Vec<DeclId>,
+}
+
+impl Ast {
+    /// A symbol's name.
+    pub fn name(&self, symbol: Symbol) -> &str {
+        self.symbols.name(symbol)
+    }
+}
+
+/// An expression with its place.
+#[derive(Clone, Debug)]
+pub struct Expr {
+    /// What it is.
+    pub kind: ExprKind,
+    /// Where.
+    pub span: Span,
+}
+
+/// What an expression is. `e`, `base`, … are sub-expressions.
+#[derive(Clone, Debug)]
+pub enum ExprKind {
+    /// `12`, `0xffu`, `3LL`, `5z`; a negative number is a unary minus.
+    Int {
+        /// The digits' value.
+        value: u64,
+        /// The suffix in lower case: "", "u", "l", "ul", "ll", "ull", "z"…
+        suffix: Symbol,
+    },
+    /// `1.5`, `2e3f`, `1.0h`, `1.0lf`.
+    Float {
+        /// The digits' value.
+        value: f64,
+        /// The suffix in lower case: "", "f", "h", "l", "lf".
+        suffix: Symbol,
+    },
+    /// `true`, `false`
+    Bool(bool),
+    /// `"text"`, escapes done, adjacent literals joined.
+    String(String),
+    /// `nullptr`
+    NullPtr,
+    /// `none`
+    None,
+    /// `name`
+    Name(Symbol),
+    /// `operator+` as a name
+    OperatorName(Symbol),
+    /// `this`
+    This,
+    /// `This`
+    ThisType,
+    /// `base.name`; `base->name` has `arrow`
+    Member {
+        /// Left of the dot.
+        base: ExprId,
+        /// Right of it.
+        name: Symbol,
+        /// Its place.
+        name_span: Span,
+        /// Written `->`.
+        arrow: bool,
+    },
+    /// `Base::name`
+    Static {
+        /// Left of `::`.
+        base: ExprId,
+        /// Right of it.
+        name: Symbol,
+        /// Its place.
+        name_span: Span,
+    },
+    /// `base[i, j]`; `base[]` (an unsized array type) has none
+    Index {
+        /// Left of the bracket.
+        base: ExprId,
+        /// Inside.
+        args: Vec<ExprId>,
+    },
+    /// `callee(args)`
+    Call {
+        /// What is called, or the type that is constructed.
+        callee: ExprId,
+        /// Arguments.
+        args: Vec<ExprId>,
+    },
+    /// `base<args>`
+    Generic {
+        /// Left of the angle.
+        base: ExprId,
+        /// Types and values.
+        args: Vec<ExprId>,
+    },
+    /// `-e`, `!e`, `~e`, `+e`, `++e`, `--e`, `*e`, `&e`
+    Unary(UnaryOp, ExprId),
+    /// `e++` (true), `e--` (false)
+    Postfix(bool, ExprId),
+    /// `a op b`, not assignment
+    Binary(BinaryOp, ExprId, ExprId),
+    /// `a = b`, `a += b`
+    Assign(Option<BinaryOp>, ExprId, ExprId),
+    /// `c ? a : b`
+    Ternary(ExprId, ExprId, ExprId),
+    /// `(T)e`
+    Cast(ExprId, ExprId),
+    /// `(e)`
+    Paren(ExprId),
+    /// `{a, b}`
+    InitList(Vec<ExprId>),
+    /// `no_diff e`
+    NoDiff(ExprId),
+    /// `fwd_diff(f)`, `__fwd_diff(f)`
+    FwdDiff(ExprId),
+    /// `bwd_diff(f)`, `__bwd_diff(f)`
+    BwdDiff(ExprId),
+    /// `__apply(f)`
+    Apply(ExprId),
+    /// `e is T`
+    Is(ExprId, ExprId),
+    /// `e as T`
+    As(ExprId, ExprId),
+    /// `sizeof(T)`, `alignof(T)`, `countof(pack)`
+    SizeOf(SizeOfKind, ExprId),
+    /// `expand e`
+    Expand(ExprId),
+    /// `each e`
+    Each(ExprId),
+    /// `T*` as a type
+    Pointer(ExprId),
+    /// `const T`, `no_diff T`, `row_major T`, … as a type
+    Modified(Modifiers, ExprId),
+    /// `(params) => body`; the declaration is a function without a name
+    Lambda(DeclId),
+    /// `functype(A, B) -> R`
+    FuncType(Vec<ExprId>, ExprId),
+    /// `__intrinsic_asm`, `spirv_asm { … }` and other opaque forms, by name
+    Opaque(Symbol),
+    /// Already diagnosed.
+    Error,
+}
+
+/// Prefix operators.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum UnaryOp {
+    Plus,
+    Neg,
+    Not,
+    BitNot,
+    PreInc,
+    PreDec,
+    Deref,
+    AddressOf,
+}
+
+/// Infix operators.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum BinaryOp {
+    Add,
+    Sub,
+    Mul,
+    Div,
+    Rem,
+    Shl,
+    Shr,
+    BitAnd,
+    BitOr,
+    BitXor,
+    And,
+    Or,
+    Eq,
+    Ne,
+    Lt,
+    Le,
+    Gt,
+    Ge,
+    Comma,
+}
+
+impl BinaryOp {
+    /// As written.
+    pub fn text(self) -> &'static str {
+        match self {
+            BinaryOp::Add => "+",
+            BinaryOp::Sub => "-",
+            BinaryOp::Mul => "*",
+            BinaryOp::Div => "/",
+            BinaryOp::Rem => "%",
+            BinaryOp::Shl => "<<",
+            BinaryOp::Shr => ">>",
+            BinaryOp::BitAnd => "&",
+            BinaryOp::BitOr => "|",
+            BinaryOp::BitXor => "^",
+            BinaryOp::And => "&&",
+            BinaryOp::Or => "||",
+            BinaryOp::Eq => "==",
+            BinaryOp::Ne => "!=",
+            BinaryOp::Lt => "<",
+            BinaryOp::Le => "<=",
+            BinaryOp::Gt => ">",
+            BinaryOp::Ge => ">=",
+            BinaryOp::Comma => ",",
+        }
+    }
+}
+
+/// Which compile-time measure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum SizeOfKind {
+    SizeOf,
+    AlignOf,
+    CountOf,
+}
+
+/// A statement with its place.
+#[derive(Clone, Debug)]
+pub struct Stmt {
+    /// What it is.
+    pub kind: StmtKind,
+    /// `[MaxIters(n)]`, `[ForceUnroll]`, … before it.
+    pub attributes: Vec<Attribute>,
+    /// Where.
+    pub span: Span,
+}
+
+/// What a statement is.
+#[derive(Clone, Debug)]
+pub enum StmtKind {
+    /// `;`
+    Empty,
+    /// `{ … }`
+    Block(Vec<StmtId>),
+    /// `e;`
+    Expr(ExprId),
+    /// `float a, b = 1;`, also a local struct or typedef
+    Decl(Vec<DeclId>),
+    /// `if (c) a else b`
+    If {
+        /// Condition.
+        cond: ExprId,
+        /// Taken if true.
+        then: StmtId,
+        /// Taken if false.
+        otherwise: Option<StmtId>,
+    },
+    /// `if (let x = e) a else b`
+    IfLet {
+        /// The variable; its initialiser is the optional.
+        var: DeclId,
+        /// Taken if it has a value.
+        then: StmtId,
+        /// Taken if not.
+        otherwise: Option<StmtId>,
+    },
+    /// `for (init; cond; step) body`
+    For {
+        /// A declaration or expression statement.
+        init: Option<StmtId>,
+        /// Absent: true.
+        cond: Option<ExprId>,
+        /// After each trip.
+        step: Option<ExprId>,
+        /// The loop's body.
+        body: StmtId,
+    },
+    /// `while (cond) body`
+    While {
+        /// Tested before each trip.
+        cond: ExprId,
+        /// The loop's body.
+        body: StmtId,
+    },
+    /// `do body while (cond);`
+    DoWhile {
+        /// The loop's body.
+        body: StmtId,
+        /// Tested after each trip.
+        cond: ExprId,
+    },
+    /// `switch (e) { case …: … }`
+    Switch {
+        /// What is compared.
+        scrutinee: ExprId,
+        /// In order; a body that doesn't leave falls through to the next.
+        cases: Vec<Case>,
+    },
+    /// `break;`
+    Break,
+    /// `continue;`
+    Continue,
+    /// `return e;`
+    Return(Option<ExprId>),
+    /// `discard;`
+    Discard,
+    /// `__target_switch { case cpu: … default: … }`: names and bodies
+    TargetSwitch(Vec<(Vec<Symbol>, Vec<StmtId>)>),
+    /// `__intrinsic_asm "…";`, `defer`, `throw`, `static_assert` and others, named; parsed and skipped
+    Unsupported(Symbol),
+    /// Already diagnosed.
+    Error,
+}
+
+/// One or more labels and what follows them.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// The values; `None` is `default`.
+    pub labels: Vec<Option<ExprId>>,
+    /// Up to the next label.
+    pub body: Vec<StmtId>,
+    /// The first label's place.
+    pub span: Span,
+}
+
+/// `[Name(args)]`
+#[derive(Clone, Debug)]
+pub struct Attribute {
+    /// The name; `A::B` is joined with `::`.
+    pub name: Symbol,
+    /// Arguments.
+    pub args: Vec<ExprId>,
+    /// Where.
+    pub span: Span,
+}
+
+/// A declaration.
+#[derive(Clone, Debug)]
+pub struct Decl {
+    /// What it declares.
+    pub kind: DeclKind,
+    /// Its name; empty for those without.
+    pub name: Symbol,
+    /// The name's place (or the keyword's).
+    pub name_span: Span,
+    /// The whole.
+    pub span: Span,
+    /// Keywords before it.
+    pub modifiers: Modifiers,
+    /// Bracketed attributes before it.
+    pub attributes: Vec<Attribute>,
+    /// `<T : I, let N : int>` after the name or `__generic<…>` before the declaration.
+    pub generics: Option<Generics>,
+    /// The declaration that this is a member, parameter or local of: a struct, function, ….
+    pub parent: Option<DeclId>,
+}
+
+/// Generic parameters and constraints.
+#[derive(Clone, Debug, Default)]
+pub struct Generics {
+    /// [`DeclKind::TypeParam`] and [`DeclKind::ValueParam`], in order.
+    pub params: Vec<DeclId>,
+    /// `where` clauses.
+    pub constraints: Vec<Constraint>,
+}
+
+/// One `where` constraint.
+#[derive(Clone, Debug)]
+pub enum Constraint {
+    /// `T : A, B` (or `A & B` as one expression)
+    Conforms(ExprId, Vec<ExprId>),
+    /// `A == B`
+    Equal(ExprId, ExprId),
+    /// `optional T : I` and others that are not supported, by span
+    Other(Span),
+}
+
+/// Keywords before a declaration or in a type.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Modifiers(pub u32);
+
+#[expect(missing_docs, reason = "each is the keyword of its name")]
+impl Modifiers {
+    pub const IN: Modifiers = Modifiers(1 << 0);
+    pub const OUT: Modifiers = Modifiers(1 << 1);
+    /// `inout`; `in out` sets IN and OUT instead
+    pub const INOUT: Modifiers = Modifiers(1 << 2);
+    pub const CONST: Modifiers = Modifiers(1 << 3);
+    pub const STATIC: Modifiers = Modifiers(1 << 4);
+    pub const UNIFORM: Modifiers = Modifiers(1 << 5);
+    pub const GROUPSHARED: Modifiers = Modifiers(1 << 6);
+    pub const NO_DIFF: Modifiers = Modifiers(1 << 7);
+    pub const PUBLIC: Modifiers = Modifiers(1 << 8);
+    pub const INTERNAL: Modifiers = Modifiers(1 << 9);
+    pub const PRIVATE: Modifiers = Modifiers(1 << 10);
+    pub const EXTERN: Modifiers = Modifiers(1 << 11);
+    pub const EXPORT: Modifiers = Modifiers(1 << 12);
+    pub const OVERRIDE: Modifiers = Modifiers(1 << 13);
+    pub const ROW_MAJOR: Modifiers = Modifiers(1 << 14);
+    pub const COLUMN_MAJOR: Modifiers = Modifiers(1 << 15);
+    pub const CONSTREF: Modifiers = Modifiers(1 << 16);
+    pub const REF: Modifiers = Modifiers(1 << 17);
+    pub const DYN: Modifiers = Modifiers(1 << 18);
+    pub const INLINE: Modifiers = Modifiers(1 << 19);
+    pub const EXPORTED: Modifiers = Modifiers(1 << 20);
+    pub const PRECISE: Modifiers = Modifiers(1 << 21);
+    pub const VOLATILE: Modifiers = Modifiers(1 << 22);
+    pub const GLOBALLYCOHERENT: Modifiers = Modifiers(1 << 23);
+    pub const INTERPOLATION: Modifiers = Modifiers(1 << 24);
+    pub const MUTATING: Modifiers = Modifiers(1 << 25);
+    pub const NONMUTATING: Modifiers = Modifiers(1 << 26);
+    /// Written with `let`.
+    pub const LET: Modifiers = Modifiers(1 << 27);
+    /// Written with `each` (a pack parameter).
+    pub const EACH: Modifiers = Modifiers(1 << 28);
+
+    /// Whether any of these is set.
+    pub fn has(self, other: Modifiers) -> bool {
+        self.0 & other.0 != 0
+    }
+}
+
+impl std::ops::BitOrAssign for Modifiers {
+    fn bitor_assign(&mut self, other: Modifiers) {
+        self.0 |= other.0;
+    }
+}
+
+/// What a declaration declares.
+#[derive(Clone, Debug)]
+pub enum DeclKind {
+    /// A variable, field, global or local. `let`/`var` without type has none.
+    Var {
+        /// The declared type, C declarators (`a[3]`) applied.
+        ty: Option<ExprId>,
+        /// After `=`.
+        init: Option<ExprId>,
+        /// After `:`, e.g. `register(u0)`, `SV_Position`.
+        semantic: Option<Symbol>,
+    },
+    /// A parameter of a function; direction is in the modifiers.
+    Param {
+        /// The declared type.
+        ty: Option<ExprId>,
+        /// Default argument.
+        default: Option<ExprId>,
+        /// After `:`.
+        semantic: Option<Symbol>,
+    },
+    /// A function, method, operator (`operator+`, `operator()`), or function requirement.
+    Func {
+        /// [`DeclKind::Param`]s.
+        params: Vec<DeclId>,
+        /// The return type; absent for `func f() { … }` without `->` (void).
+        result: Option<ExprId>,
+        /// Absent in prototypes and requirements.
+        body: Option<StmtId>,
+    },
+    /// `__init(…) { … }`
+    Init {
+        /// [`DeclKind::Param`]s.
+        params: Vec<DeclId>,
+        /// Absent in requirements.
+        body: Option<StmtId>,
+    },
+    /// `__subscript(…) -> T { get; set; }`
+    Subscript {
+        /// [`DeclKind::Param`]s.
+        params: Vec<DeclId>,
+        /// The element type.
+        result: ExprId,
+        /// [`DeclKind::Accessor`]s.
+        accessors: Vec<DeclId>,
+    },
+    /// `property p : T { get { … } set(v) { … } }`
+    Property {
+        /// Its type.
+        ty: ExprId,
+        /// [`DeclKind::Accessor`]s.
+        accessors: Vec<DeclId>,
+    },
+    /// `get`, `set` or `ref`
+    Accessor {
+        /// Which.
+        kind: AccessorKind,
+        /// A setter's parameter if it is written (else `newValue`, declared here all the same).
+        param: Option<DeclId>,
+        /// Absent in requirements.
+        body: Option<StmtId>,
+    },
+    /// `struct S : A, B { … }` (also `class`); a body-less `struct S;` has no members
+    Struct {
+        /// After `:`.
+        bases: Vec<ExprId>,
+        /// In order.
+        members: Vec<DeclId>,
+    },
+    /// `interface I : A { … }`
+    Interface {
+        /// After `:`.
+        bases: Vec<ExprId>,
+        /// In order.
+        members: Vec<DeclId>,
+    },
+    /// `extension T : A { … }`
+    Extension {
+        /// The type that is extended.
+        target: ExprId,
+        /// After `:`.
+        bases: Vec<ExprId>,
+        /// In order.
+        members: Vec<DeclId>,
+    },
+    /// `enum E : int { A, B = 3 }`
+    Enum {
+        /// The tag type.
+        tag: Option<ExprId>,
+        /// [`DeclKind::EnumCase`]s.
+        cases: Vec<DeclId>,
+    },
+    /// `A = 3`
+    EnumCase(Option<ExprId>),
+    /// `associatedtype T : I;`
+    AssociatedType {
+        /// After `:`.
+        bases: Vec<ExprId>,
+    },
+    /// `typedef T N;`, `typealias N = T;`
+    TypeAlias(ExprId),
+    /// `T : I = D`, `typename T`, `each T`
+    TypeParam {
+        /// After `:`.
+        bases: Vec<ExprId>,
+        /// After `=`.
+        default: Option<ExprId>,
+    },
+    /// `let N : int = 4`, `int N`
+    ValueParam {
+        /// Its type.
+        ty: ExprId,
+        /// After `=`.
+        default: Option<ExprId>,
+    },
+    /// `namespace A.B { … }` (nested ones for the dots)
+    Namespace {
+        /// In order.
+        members: Vec<DeclId>,
+    },
+    /// `cbuffer C : register(b0) { … }`, `tbuffer`
+    CBuffer {
+        /// [`DeclKind::Var`]s, visible in the surrounding scope.
+        members: Vec<DeclId>,
+    },
+    /// `import a.b;`, `import "file";`; `__exported` is in the modifiers
+    Import {
+        /// The name or path as written (`a.b` joined with `/`), without quotes.
+        path: String,
+        /// Written as a string.
+        quoted: bool,
+    },
+    /// `__include a;`, `__include "a";`
+    Include {
+        /// As for `Import`.
+        path: String,
+        /// Written as a string.
+        quoted: bool,
+    },
+    /// `module m;`
+    Module(String),
+    /// `implementing m;`
+    Implementing(String),
+    /// `using namespace n;`
+    Using(ExprId),
+    /// `__func_extension op(f)(params) -> T { … }`
+    FuncExtension {
+        /// `fwd_diff`, `bwd_diff` or `__apply`.
+        op: Symbol,
+        /// The function that is extended.
+        target: ExprId,
+        /// [`DeclKind::Param`]s.
+        params: Vec<DeclId>,
+        /// The return type.
+        result: Option<ExprId>,
+        /// The body.
+        body: Option<StmtId>,
+    },
+    /// Something that is parsed and not supported, by name (`__magic…`, `attribute_syntax`, `union`, …).
+    Unsupported(Symbol),
+    /// `;` or already diagnosed.
+    Empty,
+}
+
+/// Which accessor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "the keywords")]
+pub enum AccessorKind {
+    Get,
+    Set,
+    Ref,
+}
