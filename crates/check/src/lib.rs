@@ -1,1 +1,8 @@
-//! Under construction.
+//! AST to checked program: the same AST plus side tables.
+//!
+//! Checking never fails: it gives tables and diagnostics. It works on demand: declarations are
+//! resolved when they are named, bodies are checked when they are asked for.
+#![forbid(unsafe_code)]
+
+pub mod tables;
+pub mod types;

@@ -1,0 +1,214 @@
+//! The types of the language, interned.
+//!
+//! A [`Ty`] may mention generic parameters; [`crate::subst`] replaces them. Two types are equal if
+//! and only if their handles are, provided that both are normalised (aliases resolved, associated
+//! types of known types replaced).
+
+use cranelift_entity::entity_impl;
+use indexmap::IndexSet;
+use rustc_hash::FxBuildHasher;
+use syntax::DeclId;
+
+/// An interned type.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Ty(u32);
+entity_impl!(Ty, "type");
+
+/// The kinds of number, as the language names them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum Scalar {
+    Bool,
+    Int8,
+    Int16,
+    Int,
+    Int64,
+    UInt8,
+    UInt16,
+    UInt,
+    UInt64,
+    Half,
+    Float,
+    Double,
+}
+
+/// A compile-time integer that types depend on.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Val {
+    /// Known.
+    Int(i64),
+    /// A generic value parameter.
+    Param(DeclId),
+    /// `a op b` over unknowns: `+ - * / %`.
+    Binary(char, Box<Val>, Box<Val>),
+    /// The number of elements of a type pack.
+    CountOf(Ty),
+    /// Already diagnosed.
+    Error,
+}
+
+/// An argument of a generic declaration.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum GenericArg {
+    /// For a type parameter.
+    Type(Ty),
+    /// For a value parameter.
+    Val(Val),
+}
+
+/// Arguments of a declaration and of all generic declarations around it, outermost first.
+pub type Args = Vec<GenericArg>;
+
+/// Buffers and the like that are built in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "the names of the language")]
+pub enum BufferKind {
+    StructuredBuffer,
+    RWStructuredBuffer,
+    ConstantBuffer,
+    ParameterBlock,
+}
+
+/// What a type is.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum TyKind {
+    /// Already diagnosed; fits everywhere.
+    Error,
+    /// No value.
+    Void,
+    /// One number.
+    Scalar(Scalar),
+    /// `vector<T, N>`; the element may be a parameter.
+    Vector(Ty, Val),
+    /// `matrix<T, R, C>`.
+    Matrix(Ty, Val, Val),
+    /// `T[N]`, `Array<T, N>`; without a length for `T[]`.
+    Array(Ty, Option<Val>),
+    /// A user's (or the library's) struct.
+    Struct(DeclId, Args),
+    /// An enumeration.
+    Enum(DeclId),
+    /// A value of some type that conforms.
+    Interface(DeclId, Args),
+    /// A generic type parameter.
+    Param(DeclId),
+    /// `This` within an interface: the type that conforms.
+    This(DeclId),
+    /// An associated type of a type that is not known yet (a parameter, `This`, another of these).
+    Assoc(Ty, DeclId),
+    /// `DifferentialPair<T>`.
+    DiffPair(Ty),
+    /// `DifferentialPtrPair<T>`.
+    DiffPtrPair(Ty),
+    /// The synthesised `Differential` of a struct whose fields differ from it: one field for each
+    /// differentiable field, of the same name.
+    SynthDiff(Ty),
+    /// `Tuple<A, B>`.
+    Tuple(Vec<Ty>),
+    /// `Optional<T>`.
+    Optional(Ty),
+    /// `T*`, `Ptr<T>`.
+    Pointer(Ty),
+    /// `RWStructuredBuffer<T>` and its kin, and their handles.
+    Buffer(BufferKind, Ty),
+    /// A built-in type that is known by name and not supported yet (textures, …).
+    Opaque(DeclId, Args),
+    /// The type of string literals.
+    String,
+    /// `nullptr`.
+    NullPtr,
+    /// `none`.
+    NoneLiteral,
+    /// A value that is known to be of some function's type (`f` in `f.bwd_diff`); by declaration.
+    Function(DeclId, Args),
+    /// A type pack: elements are known, or a parameter declared with `each`.
+    Pack(Vec<Ty>),
+}
+
+/// The interner, with the fixed types at hand.
+#[derive(Clone, Debug)]
+pub struct TyInterner {
+    set: IndexSet<TyKind, FxBuildHasher>,
+}
+
+#[expect(missing_docs, reason = "the names say it")]
+impl Ty {
+    pub const ERROR: Ty = Ty(0);
+    pub const VOID: Ty = Ty(1);
+    pub const STRING: Ty = Ty(2);
+    pub const NULLPTR: Ty = Ty(3);
+    pub const NONE: Ty = Ty(4);
+    pub const BOOL: Ty = Ty(5);
+    pub const INT: Ty = Ty(8);
+    pub const UINT: Ty = Ty(12);
+    pub const HALF: Ty = Ty(14);
+    pub const FLOAT: Ty = Ty(15);
+    pub const DOUBLE: Ty = Ty(16);
+}
+
+impl Scalar {
+    /// Every scalar, in order.
+    pub const ALL: [Scalar; 12] = [
+        Scalar::Bool,
+        Scalar::Int8,
+        Scalar::Int16,
+        Scalar::Int,
+        Scalar::Int64,
+        Scalar::UInt8,
+        Scalar::UInt16,
+        Scalar::UInt,
+        Scalar::UInt64,
+        Scalar::Half,
+        Scalar::Float,
+        Scalar::Double,
+    ];
+
+    /// Whether this is a floating-point number.
+    pub fn is_float(self) -> bool {
+        matches!(self, Scalar::Half | Scalar::Float | Scalar::Double)
+    }
+
+    /// The language's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Scalar::Bool => "bool",
+            Scalar::Int8 => "int8_t",
+            Scalar::Int16 => "int16_t",
+            Scalar::Int => "int",
+            Scalar::Int64 => "int64_t",
+            Scalar::UInt8 => "uint8_t",
+            Scalar::UInt16 => "uint16_t",
+            Scalar::UInt => "uint",
+            Scalar::UInt64 => "uint64_t",
+            Scalar::Half => "half",
+            Scalar::Float => "float",
+            Scalar::Double => "double",
+        }
+    }
+}
+
+impl Default for TyInterner {
+    fn default() -> TyInterner {
+        let fixed = [TyKind::Error, TyKind::Void, TyKind::String, TyKind::NullPtr, TyKind::NoneLiteral];
+        TyInterner { set: fixed.into_iter().chain(Scalar::ALL.into_iter().map(TyKind::Scalar)).collect() }
+    }
+}
+
+impl TyInterner {
+    /// The handle of `kind`.
+    pub fn intern(&mut self, kind: TyKind) -> Ty {
+        Ty(self.set.insert_full(kind).0 as u32)
+    }
+
+    /// The type of a scalar.
+    pub fn scalar(&self, scalar: Scalar) -> Ty {
+        Ty(5 + scalar as u32)
+    }
+}
+
+impl std::ops::Index<Ty> for TyInterner {
+    type Output = TyKind;
+    fn index(&self, ty: Ty) -> &TyKind {
+        &self.set[ty.0 as usize]
+    }
+}
