@@ -1,0 +1,162 @@
+//! What a function looks like from outside: parameters, directions, what is differentiable.
+//!
+//! Differentiability is read off the *declaration*, before generic arguments are put in: `T` without an
+//! `IDifferentiable` constraint stays plain even when `T` is `float` at the call.
+
+use syntax::{DeclId, ExprId};
+
+use crate::tables::{Arg, FuncRef, SynthesizedMember};
+use crate::types::{GenericArg, Ty};
+
+/// How an argument is passed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "the keywords of the language")]
+pub enum Direction {
+    In,
+    Out,
+    InOut,
+    /// `ref` and `__ref`: the place itself (atomics).
+    Ref,
+    /// `__constref`, `borrow`: like `In`.
+    ConstRef,
+}
+
+impl Direction {
+    /// Whether the callee writes it (the argument must be a place).
+    pub fn is_written(self) -> bool {
+        matches!(self, Direction::Out | Direction::InOut | Direction::Ref)
+    }
+}
+
+/// One parameter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParamSig {
+    /// Its declaration; derived parameters keep that of the original, results' cotangents have none.
+    pub decl: Option<DeclId>,
+    /// Its type.
+    pub ty: Ty,
+    /// Its direction.
+    pub dir: Direction,
+    /// Declared `no_diff`.
+    pub no_diff: bool,
+    /// It has a tangent: its declared type is differentiable and it is not `no_diff`.
+    pub differentiable: bool,
+    /// The pair that `fwd_diff`/`bwd_diff` makes of it is a `DifferentialPtrPair`.
+    pub pointer_like: bool,
+}
+
+/// The receiver.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ThisSig {
+    /// The type of `this`.
+    pub ty: Ty,
+    /// Passed as `inout` (`[mutating]`, setters, constructors).
+    pub mutating: bool,
+    /// It has a tangent.
+    pub differentiable: bool,
+    /// It is of an `IDifferentiablePtrType`.
+    pub pointer_like: bool,
+}
+
+/// A function from outside.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Signature {
+    /// In order, after the receiver.
+    pub params: Vec<ParamSig>,
+    /// The result's type.
+    pub ret: Ty,
+    /// The result has a tangent.
+    pub ret_differentiable: bool,
+    /// For members that are not static.
+    pub this: Option<ThisSig>,
+}
+
+/// Replacement of generic parameters, and of `This`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Subst {
+    /// Parameter and argument; short, searched from the end.
+    pub map: Vec<(DeclId, GenericArg)>,
+    /// The type that conforms, within an interface's default implementation.
+    pub this: Option<Ty>,
+}
+
+impl Subst {
+    /// The argument of a parameter.
+    pub fn get(&self, param: DeclId) -> Option<&GenericArg> {
+        self.map.iter().rev().find(|m| m.0 == param).map(|m| &m.1)
+    }
+
+    /// Replaces nothing.
+    pub fn is_empty(&self) -> bool {
+        self.map.is_empty() && self.this.is_none()
+    }
+}
+
+/// What fulfils a requirement of an interface for a known type.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Resolved {
+    /// This function (a member of the type, of an extension, or the interface's default with `self_ty` as `This`).
+    Func(FuncRef),
+    /// The compiler's `dzero` or `dadd` of the type.
+    Synthesized(SynthesizedMember, Ty),
+    /// A built-in type's own operation, by the requirement's name.
+    Builtin(String),
+    /// Not known (the type is not known) or already diagnosed.
+    Unresolved,
+}
+
+/// How far a function is differentiable by its attributes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Level {
+    /// Not.
+    #[default]
+    None,
+    /// `[ForwardDifferentiable]`
+    Forward,
+    /// `[Differentiable]`, `[BackwardDifferentiable]`
+    Backward,
+}
+
+/// Where a function's derivatives come from. A member's derivative is either static, with the receiver (or its pair)
+/// as explicit first parameter, or a member of the same type that uses `this` without tangent.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Derivatives {
+    /// The user's forward derivative.
+    pub fwd: Option<FuncRef>,
+    /// The user's backward derivative.
+    pub bwd: Option<FuncRef>,
+    /// Called in its place in derivative code.
+    pub substitute: Option<FuncRef>,
+    /// `[TreatAsDifferentiable]`: derivatives are zero.
+    pub treat_as_differentiable: bool,
+    /// By its attributes.
+    pub level: Level,
+}
+
+/// Where the differential of a field is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DiffFieldTarget {
+    /// The field of the same declaration in the type itself (it is its own differential).
+    Same(DeclId),
+    /// The field of the same name in the synthesised differential, by the primal field.
+    Synth(DeclId),
+    /// A field of a struct that the user wrote.
+    Member(DeclId),
+}
+
+/// A call that the language makes where nothing is written: the accessors of a property or a subscript.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Accessors {
+    /// Reads.
+    pub get: Option<FuncRef>,
+    /// Writes.
+    pub set: Option<FuncRef>,
+    /// Gives the place.
+    pub by_ref: Option<FuncRef>,
+}
+
+/// The built-in construction of a value without arguments (see [`crate::Program::default_of`]).
+pub type DefaultArgs = Vec<Arg>;
+
+/// The operands of an operator that a user's function implements.
+pub type Operands = (ExprId, Option<ExprId>);
