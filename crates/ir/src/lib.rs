@@ -12,9 +12,11 @@
 
 pub mod build;
 pub mod function;
+pub mod interp;
 pub mod memory;
 pub mod module;
 pub mod ops;
+pub mod print;
 pub mod scalar;
 pub mod types;
 

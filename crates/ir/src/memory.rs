@@ -8,7 +8,8 @@ use cranelift_entity::entity_impl;
 use indexmap::IndexSet;
 use rustc_hash::FxBuildHasher;
 
-use crate::types::Scalar;
+use crate::ops::{Path, Step};
+use crate::types::{Scalar, Type, Types};
 
 /// An interned memory type.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -94,5 +95,87 @@ impl MemTypes {
 
     fn place(&self, at: u64, ty: MemType) -> u64 {
         at.next_multiple_of(self.align(ty))
+    }
+
+    /// The IR type of a leaf: of a scalar, vector, matrix, handle, or array of those. A struct (or
+    /// an array of structs) is not a leaf.
+    pub fn leaf(&self, types: &mut Types, ty: MemType) -> Option<Type> {
+        Some(match &self[ty] {
+            MemData::Scalar(s) => (*s).into(),
+            MemData::Vector(s, n) => types.vector(*s, *n),
+            MemData::Array(t, n) => {
+                let element = self.leaf(types, *t)?;
+                types.array(element, *n)
+            }
+            MemData::Matrix(s, r, c) => {
+                let row = types.vector(*s, *c);
+                types.array(row, *r)
+            }
+            MemData::Struct { .. } => return None,
+            MemData::Handle(t) => types.buffer(*t),
+        })
+    }
+
+    /// The IR type of the leaf that a path reaches from an element, if the path is right and ends
+    /// at a leaf.
+    pub fn leaf_at(&self, types: &mut Types, ty: MemType, path: &Path) -> Option<Type> {
+        let mut ty = ty;
+        for (k, step) in path.0.iter().enumerate() {
+            let fits = |n: u32| match *step {
+                Step::Static(idx) => idx < n,
+                Step::Dynamic => true,
+            };
+            let last = path.0.len() - k == 1;
+            ty = match &self[ty] {
+                MemData::Scalar(_) | MemData::Handle(_) => return None,
+                MemData::Vector(s, n) => return (last && fits(*n)).then(|| (*s).into()),
+                MemData::Matrix(s, r, c) => {
+                    return match path.0.get(k + 1) {
+                        _ if !fits(*r) => None,
+                        None => Some(types.vector(*s, *c)),
+                        Some(Step::Static(idx)) if idx >= c => None,
+                        Some(_) => (k + 2 == path.0.len()).then(|| (*s).into()),
+                    };
+                }
+                MemData::Array(t, n) if fits(*n) => *t,
+                MemData::Array(..) => return None,
+                MemData::Struct { fields, .. } => match *step {
+                    Step::Static(idx) => fields.get(idx as usize)?.1,
+                    Step::Dynamic => return None,
+                },
+            };
+        }
+        self.leaf(types, ty)
+    }
+
+    /// The IR types of the leaves of a memory type as a local value: a struct's fields in order, an
+    /// array of structs as one array for each leaf.
+    pub fn leaves(&self, types: &mut Types, ty: MemType) -> Vec<Type> {
+        match &self[ty] {
+            MemData::Struct { fields, .. } => {
+                fields.iter().flat_map(|f| self.leaves(types, f.1)).collect()
+            }
+            MemData::Array(t, n) => {
+                let elements = self.leaves(types, *t);
+                elements.into_iter().map(|e| types.array(e, *n)).collect()
+            }
+            MemData::Scalar(_) | MemData::Vector(..) | MemData::Matrix(..) | MemData::Handle(_) => {
+                self.leaf(types, ty).into_iter().collect()
+            }
+        }
+    }
+
+    /// How many leaves a memory type has.
+    pub fn n_leaves(&self, ty: MemType) -> usize {
+        match &self[ty] {
+            MemData::Struct { fields, .. } => fields.iter().map(|f| self.n_leaves(f.1)).sum(),
+            MemData::Array(t, _) => self.n_leaves(*t),
+            MemData::Scalar(_) | MemData::Vector(..) | MemData::Matrix(..) | MemData::Handle(_) => 1,
+        }
+    }
+
+    /// All types, in order of their interning.
+    pub fn iter(&self) -> impl Iterator<Item = (MemType, &MemData)> {
+        self.set.iter().enumerate().map(|(idx, data)| (MemType(idx as u32), data))
     }
 }

@@ -166,7 +166,8 @@ pub enum Op {
 /// What the user said of a loop.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct LoopInfo {
-    /// `[MaxIters(n)]`. Where the loop is reversed, more trips are a reported error.
+    /// `[MaxIters(n)]`. Where the loop is reversed (it yields stacks), a `for` of more trips, or a
+    /// `loop` whose `again` is true more often, is a reported error.
     pub max_iters: Option<u32>,
     /// `[ForceUnroll]`.
     pub unroll: bool,

@@ -1,0 +1,182 @@
+//! Derivatives by dual numbers: `x + ẋε` with `ε² = 0`, carried at every float scalar.
+//!
+//! This is a third way to a derivative, independent of `autodiff` and of the rules in `core/`: the
+//! partials below are calculus, written by hand, and the control flow is simply executed. Tangents
+//! are `f64` whatever the float's own width. Used by tests only.
+//!
+//! It follows the language where that is a choice and not calculus: nothing flows through `detach`,
+//! through slots that are not `diff`, through memory, through `%` or through the roundings; a tie of
+//! `min` or `max` splits its tangent in half; `abs` has slope 0 at 0.
+
+use super::value::{Lane, Value};
+use super::{Host, Limits, RunError, call_limited};
+use crate::function::Func;
+use crate::module::Module;
+use crate::ops::{Math, Op};
+use crate::scalar;
+use crate::types::{Scalar, Type, Types};
+
+/// A number and its tangent.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Dual {
+    /// Canonical bits of the number.
+    pub bits: u64,
+    /// Its tangent; 0 for all but floats.
+    pub tangent: f64,
+}
+
+/// Results of [`jvp`]: the primal values and their tangents, all of the types of the results.
+pub type Jvp = (Vec<Value>, Vec<Value>);
+
+/// `f(x)` and `∂f(x)·ẋ`. There is a tangent for each parameter, of its type; that of a type without
+/// floats is ignored. So is the result's tangent zero then.
+pub fn jvp(
+    module: &Module,
+    func: Func,
+    args: &[Value],
+    tangents: &[Value],
+    host: &mut dyn Host,
+    limits: Limits,
+) -> Result<Jvp, RunError> {
+    let (types, function) = (&module.types, &module.funcs[func]);
+    let args: Vec<Value<Dual>> = args
+        .iter()
+        .zip(tangents)
+        .zip(&function.params)
+        .map(|((x, dx), slot)| pair(types, slot.ty, x, dx))
+        .collect();
+    let results = call_limited(module, func, &args, host, limits)?;
+    Ok(results.iter().zip(&function.results).map(|(y, slot)| split(types, slot.ty, y)).unzip())
+}
+
+/// A value with its tangent at every float.
+pub fn pair(types: &Types, ty: Type, x: &Value, dx: &Value) -> Value<Dual> {
+    let s = types.scalar_of(ty).filter(|s| s.is_float());
+    let mut tangents = dx.lanes().into_iter();
+    x.map(&mut |bits| {
+        let tangent = tangents.next();
+        Dual { bits, tangent: s.zip(tangent).map_or(0.0, |(s, t)| scalar::to_f64(s, t)) }
+    })
+}
+
+/// The value and the tangent, both of the type (zero if it has no floats).
+pub fn split(types: &Types, ty: Type, x: &Value<Dual>) -> (Value, Value) {
+    let s = types.scalar_of(ty).filter(|s| s.is_float());
+    let tangent = x.map(&mut |lane| s.map_or(0, |s| scalar::from_f64(s, lane.tangent)));
+    (x.map(&mut |lane| lane.bits), tangent)
+}
+
+impl Lane for Dual {
+    fn from_bits(bits: u64) -> Dual {
+        Dual { bits, tangent: 0.0 }
+    }
+
+    fn bits(self) -> u64 {
+        self.bits
+    }
+
+    fn elementwise(op: &Op, from: Scalar, to: Scalar, args: &[Dual]) -> Option<Dual> {
+        let bits: Vec<u64> = args.iter().map(|a| a.bits).collect();
+        let result = scalar::elementwise(op, from, to, &bits)?;
+        let tangent = if !to.is_float() || !from.is_float() || args.iter().all(|a| a.tangent == 0.0) {
+            0.0
+        } else {
+            let x: Vec<f64> = bits.iter().map(|&b| scalar::to_f64(from, b)).collect();
+            let dx: Vec<f64> = args.iter().map(|a| a.tangent).collect();
+            tangent(op, &x, &dx, scalar::to_f64(to, result))
+        };
+        Some(Dual { bits: result, tangent })
+    }
+}
+
+/// The tangent of `y = op(x…)`.
+fn tangent(op: &Op, x: &[f64], dx: &[f64], y: f64) -> f64 {
+    match op {
+        Op::Add => dx[0] + dx[1],
+        Op::Sub => dx[0] - dx[1],
+        Op::Mul => dx[0] * x[1] + x[0] * dx[1],
+        Op::Div => (dx[0] - x[0] / x[1] * dx[1]) / x[1],
+        Op::Neg => -dx[0],
+        Op::Convert => dx[0],
+        Op::Math(m) => {
+            let partials = partials(*m, x, y);
+            // A tangent of zero must not meet an infinite slope.
+            dx.iter().zip(partials).filter(|(dx, _)| **dx != 0.0).map(|(dx, p)| p * dx).sum()
+        }
+        // No other op computes floats from floats with a derivative (see the head of the file).
+        _ => 0.0,
+    }
+}
+
+/// `∂y/∂x` for each operand.
+fn partials(m: Math, x: &[f64], y: f64) -> [f64; 3] {
+    let one = |p: f64| [p, 0.0, 0.0];
+    let a = x[0];
+    match m {
+        Math::Sin => one(a.cos()),
+        Math::Cos => one(-a.sin()),
+        Math::Tan => one(1.0 + a.tan() * a.tan()),
+        Math::Asin => one(1.0 / (1.0 - a * a).sqrt()),
+        Math::Acos => one(-1.0 / (1.0 - a * a).sqrt()),
+        Math::Atan => one(1.0 / (1.0 + a * a)),
+        Math::Atan2 => {
+            let r2 = a * a + x[1] * x[1];
+            [x[1] / r2, -a / r2, 0.0]
+        }
+        Math::Sinh => one(a.cosh()),
+        Math::Cosh => one(a.sinh()),
+        Math::Tanh => one(1.0 / (a.cosh() * a.cosh())),
+        Math::Asinh => one(1.0 / (a * a + 1.0).sqrt()),
+        Math::Acosh => one(1.0 / (a * a - 1.0).sqrt()),
+        Math::Atanh => one(1.0 / (1.0 - a * a)),
+        Math::Exp => one(a.exp()),
+        Math::Exp2 => one(a.exp2() * std::f64::consts::LN_2),
+        Math::Log => one(1.0 / a),
+        Math::Log2 => one(1.0 / (a * std::f64::consts::LN_2)),
+        Math::Log10 => one(1.0 / (a * std::f64::consts::LN_10)),
+        Math::Pow => [x[1] * a.powf(x[1] - 1.0), a.powf(x[1]) * a.ln(), 0.0],
+        Math::Sqrt => one(0.5 / y),
+        Math::Min if a == x[1] => [0.5, 0.5, 0.0],
+        Math::Max if a == x[1] => [0.5, 0.5, 0.0],
+        Math::Min if a < x[1] || x[1].is_nan() => one(1.0),
+        Math::Max if a > x[1] || x[1].is_nan() => one(1.0),
+        Math::Min | Math::Max => [0.0, 1.0, 0.0],
+        Math::Abs if a == 0.0 => [0.0; 3],
+        Math::Abs => one(a.signum()),
+        Math::Fma => [x[1], a, 1.0],
+        Math::Floor | Math::Ceil | Math::Round | Math::Trunc => [0.0; 3],
+        Math::IsNan
+        | Math::IsInf
+        | Math::CountBits
+        | Math::ReverseBits
+        | Math::FirstBitLow
+        | Math::FirstBitHigh => [0.0; 3],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn partials_agree_with_differences() {
+        for m in Math::ALL {
+            if !scalar::has_math(m, Scalar::F64) || matches!(m, Math::IsNan | Math::IsInf) {
+                continue;
+            }
+            let at: [f64; 3] = if m == Math::Acosh { [1.7, 0.0, 0.0] } else { [0.37, 0.81, -0.4] };
+            let h = 1e-6;
+            let f = |x: [f64; 3]| scalar::math_f64(m, x[0], x[1], x[2]);
+            let partials = partials(m, &at, f(at));
+            for (k, partial) in partials.iter().enumerate().take(m.arity()) {
+                let shift = |by: f64| {
+                    let mut x = at;
+                    x[k] += by;
+                    f(x)
+                };
+                let difference = (shift(h) - shift(-h)) / (2.0 * h);
+                assert!((difference - partial).abs() < 1e-7, "{} in {k}: {difference} {partial}", m.name());
+            }
+        }
+    }
+}

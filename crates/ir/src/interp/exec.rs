@@ -1,0 +1,430 @@
+//! What each instruction does.
+
+use super::value::{Handle, Lane, Value};
+use super::{Bound, Host, Kind, Machine, cut};
+use crate::function::{Function, Inst, InstData, Value as Name};
+use crate::ops::{AtomicOp, Builtin, Math, Op, Path, Step};
+use crate::scalar;
+use crate::types::{Scalar, Type, TypeData};
+
+/// More elements than this are not pushed on a stack by `add_to`.
+const STACK_LIMIT: usize = 1 << 28;
+
+impl<L: Lane> Machine<'_, L> {
+    pub(super) fn execute(&mut self, f: &Function, inst: Inst, host: &mut dyn Host) -> Result<(), String> {
+        let data = &f.insts[inst];
+        let result = match &data.op {
+            Op::Const(bits) => Value::Scalar(L::from_bits(*bits)),
+            Op::Zero => Value::zero(&self.module.types, result_type(f, data)),
+            Op::Add
+            | Op::Sub
+            | Op::Mul
+            | Op::Div
+            | Op::Rem
+            | Op::Neg
+            | Op::And
+            | Op::Or
+            | Op::Xor
+            | Op::Not
+            | Op::Shl
+            | Op::Shr
+            | Op::Math(_)
+            | Op::Eq
+            | Op::Ne
+            | Op::Lt
+            | Op::Le
+            | Op::Gt
+            | Op::Ge
+            | Op::Convert
+            | Op::Bitcast => self.elementwise(f, data)?,
+            Op::Select => self.select(f, data)?,
+            Op::Detach => self.value(data.args[0])?.map(&mut |lane| L::from_bits(lane.bits())),
+            Op::Construct => {
+                let mut elements = Vec::with_capacity(data.args.len());
+                for &arg in &data.args {
+                    elements.push(self.value(arg)?.clone());
+                }
+                match self.module.types[result_type(f, data)] {
+                    TypeData::Vector(..) => Value::Vector(elements.iter().map(Value::lane).collect()),
+                    _ => Value::array(elements),
+                }
+            }
+            Op::Splat => {
+                let element = self.value(data.args[0])?.clone();
+                match self.module.types[result_type(f, data)] {
+                    TypeData::Vector(_, n) => {
+                        Value::Vector(smallvec::SmallVec::from_elem(element.lane(), n as usize))
+                    }
+                    TypeData::Array(_, n) => Value::array(vec![element; n as usize]),
+                    _ => element,
+                }
+            }
+            Op::Extract(idx) => self.element(f, data, Some(*idx as usize))?,
+            Op::Index => {
+                let idx = self.index(f, data.args[1])?;
+                self.element(f, data, idx)?
+            }
+            Op::Insert(idx) => {
+                let mut whole = self.value(data.args[0])?.clone();
+                whole.set_element(*idx as usize, self.value(data.args[1])?.clone());
+                whole
+            }
+            Op::Sum => {
+                let s = self.scalar(f, data.args[0])?;
+                let lanes = self.value(data.args[0])?.lanes();
+                let mut sum = *lanes.first().ok_or("the sum of no lanes")?;
+                for &lane in &lanes[1..] {
+                    sum = L::elementwise(&Op::Add, s, s, &[sum, lane]).ok_or("a sum of no numbers")?;
+                }
+                Value::Scalar(sum)
+            }
+
+            Op::Local => {
+                let content = self.value(data.args[0])?.clone();
+                self.bind(data.results[0], Bound::Cell(content));
+                return Ok(());
+            }
+            Op::SubCell => {
+                let idx = self.index(f, data.args[1])?;
+                let (root, mut path) = self.cell(data.args[0])?;
+                path.push(idx);
+                self.bind(data.results[0], Bound::SubCell(root, path));
+                return Ok(());
+            }
+            Op::Load => {
+                let (root, path) = self.place(f, &data.args)?;
+                let Bound::Cell(mut content) = self.bound(root).clone() else { return Err(no_cell(root)) };
+                for idx in path {
+                    match idx.and_then(|idx| content.element(idx)) {
+                        Some(element) => content = element,
+                        None => {
+                            content = Value::zero(&self.module.types, result_type(f, data));
+                            break;
+                        }
+                    }
+                }
+                content
+            }
+            Op::Store | Op::AddTo => return self.write_cell(f, data),
+
+            Op::GlobalRef(global) => Value::Buffer(Handle { buffer: host.global(*global), offset: 0 }),
+            Op::BufferLoad(path) => {
+                let ty = result_type(f, data);
+                match self.address(f, path, &data.args, host)? {
+                    Some((buffer, at)) => super::read_leaf(&self.module.types, ty, host, buffer, at),
+                    None => Value::zero(&self.module.types, ty),
+                }
+            }
+            Op::BufferStore(path) => {
+                let (x, place) = data.args.split_last().ok_or("a store of nothing")?;
+                if let Some((buffer, at)) = self.address(f, path, place, host)? {
+                    let value = self.value(*x)?;
+                    let bytes = super::leaf_bytes(&self.module.types, f.ty(*x), value)
+                        .ok_or("a handle cannot be stored in a buffer")?;
+                    host.write(buffer, at, &bytes);
+                }
+                return Ok(());
+            }
+            Op::Atomic(path, op) => self.atomic(f, data, path, *op, host)?,
+            Op::BufferLen => {
+                let (handle, count, _) = self.buffer(f, data.args[0], host)?;
+                let len = (count as i128 - handle.offset as i128).clamp(0, u32::MAX as i128);
+                Value::Scalar(L::from_bits(len as u64))
+            }
+            Op::BufferOffset => {
+                let Value::Buffer(handle) = self.value(data.args[0])? else { return Err(no_buffer()) };
+                let by = scalar::to_i64(self.scalar(f, data.args[1])?, self.value(data.args[1])?.lane().bits());
+                Value::Buffer(Handle { offset: handle.offset.wrapping_add(by), ..*handle })
+            }
+            Op::Barrier => return Ok(()),
+            Op::Builtin(builtin) => {
+                let place = host.builtin(*builtin).map(|x| L::from_bits(x as u64));
+                match builtin {
+                    Builtin::GroupIndex => Value::Scalar(place[0]),
+                    Builtin::DispatchThreadId | Builtin::GroupId | Builtin::GroupThreadId => {
+                        Value::Vector(place.into_iter().collect())
+                    }
+                }
+            }
+            Op::Printf(format) => {
+                let mut args = Vec::with_capacity(data.args.len());
+                for &arg in &data.args {
+                    args.push((self.scalar(f, arg)?, self.value(arg)?.lane().bits()));
+                }
+                host.print(&super::format_printf(format, &args));
+                return Ok(());
+            }
+            Op::Assert(message) => {
+                return match self.value(data.args[0])?.lane().bits() {
+                    0 => Err(message.to_string()),
+                    _ => Ok(()),
+                };
+            }
+
+            Op::Call(callee) => {
+                let mut args = Vec::with_capacity(data.args.len());
+                for (&arg, slot) in data.args.iter().zip(&self.module.funcs[*callee].params) {
+                    let mut value = self.value(arg)?.clone();
+                    cut(&mut value, slot);
+                    args.push(value);
+                }
+                return self.enter(*callee, args);
+            }
+            Op::CallFwd(callee) | Op::CallBwd(callee) | Op::CallTransposeOf(callee) => {
+                let name = &self.module.funcs[*callee].name;
+                return Err(format!("a derivative of '{name}' was not differentiated"));
+            }
+
+            Op::If => {
+                let taken = self.value(data.args[0])?.lane().bits() != 0;
+                let region = data.regions[usize::from(!taken)];
+                self.begin(f, region, Vec::new(), Kind::Arm(inst));
+                return Ok(());
+            }
+            Op::Switch(cases) => {
+                let tag = scalar::to_i64(self.scalar(f, data.args[0])?, self.value(data.args[0])?.lane().bits());
+                let arm = cases.iter().position(|&case| case == tag).unwrap_or(cases.len());
+                self.begin(f, data.regions[arm], Vec::new(), Kind::Arm(inst));
+                return Ok(());
+            }
+            Op::For(_) => {
+                let n = self.value(data.args[0])?.lane().bits();
+                let carried = self.values(&data.args[1..])?;
+                let stacks = vec![Vec::new(); data.results.len() - carried.len()];
+                if n > 0 {
+                    self.check_bound(f, inst, n - 1)?;
+                }
+                self.next_trip(f, inst, 0, n, carried, stacks);
+                return Ok(());
+            }
+            Op::Loop(_) => {
+                let carried = self.values(&data.args)?;
+                let stacks = vec![Vec::new(); data.results.len() - carried.len()];
+                self.begin(f, data.regions[0], carried, Kind::Loop { inst, trip: 0, stacks });
+                return Ok(());
+            }
+        };
+        let name = *data.results.first().ok_or("an op without its result")?;
+        self.bind(name, Bound::Value(result));
+        Ok(())
+    }
+
+    fn values(&self, names: &[Name]) -> Result<Vec<Value<L>>, String> {
+        names.iter().map(|&name| self.value(name).cloned()).collect()
+    }
+
+    /// The kind of number that a value is made of.
+    fn scalar(&self, f: &Function, name: Name) -> Result<Scalar, String> {
+        self.module.types.scalar_of(f.ty(name)).ok_or_else(|| format!("{name} is not a number"))
+    }
+
+    /// An index; `None` if it is negative, or past what a machine can hold.
+    fn index(&self, f: &Function, name: Name) -> Result<Option<usize>, String> {
+        Ok(scalar::index(self.scalar(f, name)?, self.value(name)?.lane().bits(), usize::MAX))
+    }
+
+    fn element(&self, f: &Function, data: &InstData, idx: Option<usize>) -> Result<Value<L>, String> {
+        let whole = self.value(data.args[0])?;
+        let element = idx.and_then(|idx| whole.element(idx));
+        Ok(element.unwrap_or_else(|| Value::zero(&self.module.types, result_type(f, data))))
+    }
+
+    fn elementwise(&self, f: &Function, data: &InstData) -> Result<Value<L>, String> {
+        let from = self.scalar(f, data.args[0])?;
+        let to = self.module.types.scalar_of(result_type(f, data)).ok_or("not a number")?;
+        let args: Vec<&Value<L>> = data.args.iter().map(|&arg| self.value(arg)).collect::<Result<_, _>>()?;
+        let lane = |lanes: &[L]| {
+            L::elementwise(&data.op, from, to, lanes)
+                .ok_or_else(|| format!("{:?} is not defined for {}", data.op, from.name()))
+        };
+        if let Value::Vector(first) = args[0] {
+            let mut lanes = smallvec::SmallVec::new();
+            for k in 0..first.len() {
+                let operands: smallvec::SmallVec<[L; 4]> =
+                    args.iter().map(|arg| arg.element(k).map_or(L::from_bits(0), |e| e.lane())).collect();
+                lanes.push(lane(&operands)?);
+            }
+            return Ok(Value::Vector(lanes));
+        }
+        let operands: smallvec::SmallVec<[L; 4]> = args.iter().map(|arg| arg.lane()).collect();
+        Ok(Value::Scalar(lane(&operands)?))
+    }
+
+    fn select(&self, f: &Function, data: &InstData) -> Result<Value<L>, String> {
+        let (c, a, b) = (self.value(data.args[0])?, self.value(data.args[1])?, self.value(data.args[2])?);
+        let _ = f;
+        Ok(match (c, a, b) {
+            (Value::Vector(c), Value::Vector(a), Value::Vector(b)) => Value::Vector(
+                c.iter().zip(a.iter().zip(b)).map(|(c, (&a, &b))| if c.bits() != 0 { a } else { b }).collect(),
+            ),
+            _ => (if c.lane().bits() != 0 { a } else { b }).clone(),
+        })
+    }
+
+    // ---- cells
+
+    /// The cell that a name stands for: its root's name and the path from there.
+    fn cell(&self, name: Name) -> Result<(Name, Vec<Option<usize>>), String> {
+        match self.bound(name) {
+            Bound::Cell(_) => Ok((name, Vec::new())),
+            Bound::SubCell(root, path) => Ok((*root, path.clone())),
+            Bound::Nothing | Bound::Value(_) => Err(no_cell(name)),
+        }
+    }
+
+    /// The part of a cell that `cell, i…` stands for.
+    fn place(&self, f: &Function, args: &[Name]) -> Result<(Name, Vec<Option<usize>>), String> {
+        let (root, mut path) = self.cell(args[0])?;
+        for &arg in &args[1..] {
+            path.push(self.index(f, arg)?);
+        }
+        Ok((root, path))
+    }
+
+    fn write_cell(&mut self, f: &Function, data: &InstData) -> Result<(), String> {
+        let (&x, place) = data.args.split_last().ok_or("a store of nothing")?;
+        let (root, path) = self.place(f, place)?;
+        let x_value = self.value(x)?.clone();
+        let adds = match data.op {
+            Op::AddTo => Some(self.scalar(f, x)?),
+            _ => None,
+        };
+        let types = &self.module.types;
+        let mut ty = types.content(f.ty(root)).ok_or_else(|| no_cell(root))?;
+        let frame = self.frames.last_mut().expect("a frame is active");
+        let bound = &mut frame.names[cranelift_entity::EntityRef::index(root)];
+        let Bound::Cell(content) = bound else { return Err(no_cell(root)) };
+        // Take each part out, down to the place, and put it back: sharing ends on the way.
+        let mut at = content;
+        for idx in path {
+            let Some(idx) = idx else { return Ok(()) };
+            let element = types.element(ty).ok_or("an index into a scalar")?;
+            if let Value::Stack(elements) = at
+                && adds.is_some()
+                && idx >= elements.len()
+            {
+                if idx >= STACK_LIMIT {
+                    return Err(format!("a stack grows past {STACK_LIMIT} elements"));
+                }
+                std::sync::Arc::make_mut(elements).resize_with(idx + 1, || Value::zero(types, element));
+            }
+            if idx >= at.len() {
+                return Ok(());
+            }
+            match at {
+                Value::Array(elements) | Value::Stack(elements) => {
+                    at = &mut std::sync::Arc::make_mut(elements)[idx];
+                }
+                Value::Vector(lanes) => {
+                    let old = Value::Scalar(lanes[idx]);
+                    lanes[idx] = match adds {
+                        Some(s) => old.add(&x_value, s).lane(),
+                        None => x_value.lane(),
+                    };
+                    return Ok(());
+                }
+                Value::Scalar(_) | Value::Buffer(_) => return Ok(()),
+            }
+            ty = element;
+        }
+        *at = match adds {
+            Some(s) => at.add(&x_value, s),
+            None => x_value,
+        };
+        Ok(())
+    }
+
+    // ---- memory
+
+    /// A buffer's handle, its number of elements and the size of one.
+    fn buffer(&self, f: &Function, name: Name, host: &mut dyn Host) -> Result<(Handle, u64, u64), String> {
+        let (Value::Buffer(handle), TypeData::Buffer(element)) = (self.value(name)?, self.module.types[f.ty(name)])
+        else {
+            return Err(no_buffer());
+        };
+        let size = self.module.mem.size(element);
+        let bytes = handle.buffer.map_or(0, |buffer| host.byte_len(buffer));
+        Ok((*handle, bytes.checked_div(size).unwrap_or(0), size))
+    }
+
+    /// The buffer and byte that `buf, i, dyn…` with a path stands for, if in range.
+    fn address(
+        &self,
+        f: &Function,
+        path: &Path,
+        args: &[Name],
+        host: &mut dyn Host,
+    ) -> Result<Option<(u32, u64)>, String> {
+        let (handle, count, size) = self.buffer(f, args[0], host)?;
+        let TypeData::Buffer(element) = self.module.types[f.ty(args[0])] else { return Err(no_buffer()) };
+        let i = scalar::to_i128(self.scalar(f, args[1])?, self.value(args[1])?.lane().bits());
+        let i = i + handle.offset as i128;
+        let mut dynamic = Vec::new();
+        for &arg in &args[2..] {
+            dynamic.push((self.scalar(f, arg)?, self.value(arg)?.lane().bits()));
+        }
+        debug_assert_eq!(path.0.iter().filter(|s| matches!(s, Step::Dynamic)).count(), dynamic.len());
+        let place = super::resolve(&self.module.mem, element, path, &dynamic);
+        Ok(match (handle.buffer, place) {
+            (Some(buffer), Some((at, _))) if i >= 0 && i < count as i128 => {
+                Some((buffer, i as u64 * size + at))
+            }
+            _ => None,
+        })
+    }
+
+    fn atomic(
+        &mut self,
+        f: &Function,
+        data: &InstData,
+        path: &Path,
+        op: AtomicOp,
+        host: &mut dyn Host,
+    ) -> Result<Value<L>, String> {
+        let n_values = if op == AtomicOp::CompareExchange { 2 } else { 1 };
+        let (place, values) = data.args.split_at(data.args.len() - n_values);
+        let ty = result_type(f, data);
+        let s = self.module.types.scalar_of(ty).ok_or("an atomic of no number")?;
+        let Some((buffer, at)) = self.address(f, path, place, host)? else {
+            return Ok(Value::zero(&self.module.types, ty));
+        };
+        let old: Value<L> = super::read_leaf(&self.module.types, ty, host, buffer, at);
+        let x = self.value(*values.last().ok_or("an atomic without operand")?)?.lane();
+        let new = match atomic_op(op) {
+            Some(op) => L::elementwise(&op, s, s, &[old.lane(), x]).ok_or("an atomic the type does not have")?,
+            None if op == AtomicOp::Exchange => x,
+            None => match self.value(values[0])?.lane().bits() == old.lane().bits() {
+                true => x,
+                false => old.lane(),
+            },
+        };
+        let bytes = super::leaf_bytes(&self.module.types, ty, &Value::Scalar(new)).ok_or_else(no_buffer)?;
+        host.write(buffer, at, &bytes);
+        Ok(old)
+    }
+}
+
+/// The operation of old value and operand; `None` for the exchanges.
+fn atomic_op(op: AtomicOp) -> Option<Op> {
+    Some(match op {
+        AtomicOp::Add => Op::Add,
+        AtomicOp::Min => Op::Math(Math::Min),
+        AtomicOp::Max => Op::Math(Math::Max),
+        AtomicOp::And => Op::And,
+        AtomicOp::Or => Op::Or,
+        AtomicOp::Xor => Op::Xor,
+        AtomicOp::Exchange | AtomicOp::CompareExchange => return None,
+    })
+}
+
+fn result_type(f: &Function, data: &InstData) -> Type {
+    f.ty(data.results[0])
+}
+
+fn no_cell(name: Name) -> String {
+    format!("{name} is not a cell")
+}
+
+fn no_buffer() -> String {
+    "not a buffer".to_string()
+}

@@ -1,0 +1,264 @@
+//! Memory that the host sees: what the interpreter asks of it, and a host that is only memory.
+
+use cranelift_entity::SecondaryMap;
+
+use super::value::{Handle, Lane, Value};
+use crate::memory::{MemData, MemType, MemTypes};
+use crate::module::{Global, Module};
+use crate::ops::{Builtin, Path, Step};
+use crate::scalar;
+use crate::types::{Scalar, Type, TypeData, Types};
+
+/// What a thread is run on: memory, its place in the dispatch, and a console.
+pub trait Host {
+    /// The buffer that holds a global for this thread; `None` if nothing is bound.
+    fn global(&mut self, global: Global) -> Option<u32>;
+    /// The size of a buffer.
+    fn byte_len(&mut self, buffer: u32) -> u64;
+    /// Copies bytes out of a buffer; the range is within it.
+    fn read(&mut self, buffer: u32, at: u64, out: &mut [u8]);
+    /// Copies bytes into a buffer; the range is within it.
+    fn write(&mut self, buffer: u32, at: u64, bytes: &[u8]);
+    /// The buffer that the eight bytes of a handle in memory mean.
+    fn pointee(&mut self, bits: u64) -> Option<u32> {
+        let _ = bits;
+        None
+    }
+    /// Where the thread stands; a scalar is the first.
+    fn builtin(&mut self, builtin: Builtin) -> [u32; 3];
+    /// Returns when all threads of the group are here.
+    fn barrier(&mut self) {}
+    /// Output of `printf`.
+    fn print(&mut self, text: &str);
+}
+
+/// A host for one thread, or for threads that run one after the other.
+#[derive(Clone, Debug, Default)]
+pub struct Memory {
+    /// The bytes of each buffer.
+    pub buffers: Vec<Vec<u8>>,
+    /// The buffer of each global.
+    pub bound: SecondaryMap<Global, Option<u32>>,
+    /// The thread's place in the dispatch.
+    pub thread: [u32; 3],
+    /// Threads in a group; the group's place and the place within follow. Zero counts as one.
+    pub group_size: [u32; 3],
+    /// What was printed.
+    pub printed: String,
+}
+
+impl Memory {
+    /// Memory with a zeroed buffer of `len(global)` elements bound to every global.
+    pub fn new(module: &Module, len: impl Fn(Global) -> u64) -> Memory {
+        let mut memory = Memory::default();
+        for (global, data) in &module.globals {
+            memory.bind(global, vec![0; (module.mem.size(data.ty) * len(global)) as usize]);
+        }
+        memory
+    }
+
+    /// Binds bytes to a global.
+    pub fn bind(&mut self, global: Global, bytes: Vec<u8>) {
+        self.bound[global] = Some(self.buffers.len() as u32);
+        self.buffers.push(bytes);
+    }
+
+    /// The bytes bound to a global; none if nothing is.
+    pub fn bytes(&self, global: Global) -> &[u8] {
+        self.bound[global].and_then(|n| self.buffers.get(n as usize)).map_or(&[], Vec::as_slice)
+    }
+}
+
+impl Host for Memory {
+    fn global(&mut self, global: Global) -> Option<u32> {
+        self.bound[global]
+    }
+    fn byte_len(&mut self, buffer: u32) -> u64 {
+        self.buffers.get(buffer as usize).map_or(0, |b| b.len() as u64)
+    }
+    fn read(&mut self, buffer: u32, at: u64, out: &mut [u8]) {
+        let at = at as usize;
+        out.copy_from_slice(&self.buffers[buffer as usize][at..at + out.len()]);
+    }
+    fn write(&mut self, buffer: u32, at: u64, bytes: &[u8]) {
+        let at = at as usize;
+        self.buffers[buffer as usize][at..at + bytes.len()].copy_from_slice(bytes);
+    }
+    fn pointee(&mut self, bits: u64) -> Option<u32> {
+        // A handle in memory is the number of a buffer plus one; zero is null.
+        bits.checked_sub(1).filter(|&n| n < self.buffers.len() as u64).map(|n| n as u32)
+    }
+    fn builtin(&mut self, builtin: Builtin) -> [u32; 3] {
+        let size = self.group_size.map(|n| n.max(1));
+        let within: [u32; 3] = std::array::from_fn(|k| self.thread[k] % size[k]);
+        match builtin {
+            Builtin::DispatchThreadId => self.thread,
+            Builtin::GroupId => std::array::from_fn(|k| self.thread[k] / size[k]),
+            Builtin::GroupThreadId => within,
+            Builtin::GroupIndex => {
+                [within[0] + size[0].wrapping_mul(within[1] + size[1].wrapping_mul(within[2])), 0, 0]
+            }
+        }
+    }
+    fn print(&mut self, text: &str) {
+        self.printed.push_str(text);
+    }
+}
+
+/// The place that a path with its dynamic indices reaches from the start of an element: a byte
+/// offset and the type there. `None` if a dynamic index is out of range (or the path is wrong).
+pub fn resolve(mem: &MemTypes, ty: MemType, path: &Path, dynamic: &[(Scalar, u64)]) -> Option<(u64, Place)> {
+    let (mut at, mut place, mut dynamic) = (0, Place::Mem(ty), dynamic.iter());
+    for step in &path.0 {
+        let (n, element, size) = match place {
+            Place::Lane(_) => return None,
+            Place::Row(s, n) => (n as usize, Place::Lane(s), s.bytes() as u64),
+            Place::Mem(ty) => match &mem[ty] {
+                MemData::Scalar(_) | MemData::Handle(_) => return None,
+                MemData::Vector(s, n) => (*n as usize, Place::Lane(*s), s.bytes() as u64),
+                MemData::Array(t, n) => (*n as usize, Place::Mem(*t), mem.size(*t)),
+                MemData::Matrix(s, r, c) => (*r as usize, Place::Row(*s, *c), (s.bytes() * c) as u64),
+                MemData::Struct { fields, .. } => {
+                    let Step::Static(idx) = *step else { return None };
+                    let field = fields.get(idx as usize)?;
+                    at += mem.field_offset(ty, idx as usize);
+                    place = Place::Mem(field.1);
+                    continue;
+                }
+            },
+        };
+        let idx = match *step {
+            Step::Static(idx) => ((idx as usize) < n).then_some(idx as usize)?,
+            Step::Dynamic => {
+                let &(s, bits) = dynamic.next()?;
+                scalar::index(s, bits, n)?
+            }
+        };
+        at += size * idx as u64;
+        place = element;
+    }
+    Some((at, place))
+}
+
+/// What a path reaches: a memory type, or part of a matrix or vector.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// All of a memory type.
+    Mem(MemType),
+    /// A row of a matrix.
+    Row(Scalar, u32),
+    /// A number of a vector or row.
+    Lane(Scalar),
+}
+
+/// Calls `visit` with the offset, scalar and handle-ness of each lane of an IR type as it lies in
+/// memory, in order. (Leaves have no padding within: all their scalars are of one kind.)
+fn lanes_of(types: &Types, ty: Type) -> (u64, u64, bool) {
+    match types[ty] {
+        TypeData::Scalar(s) => (1, s.bytes() as u64, false),
+        TypeData::Vector(s, n) => (n as u64, s.bytes() as u64, false),
+        TypeData::Array(t, n) => {
+            let (count, size, handle) = lanes_of(types, t);
+            (count * n as u64, size, handle)
+        }
+        TypeData::Cell(t) | TypeData::Stack(t) => lanes_of(types, t),
+        TypeData::Buffer(_) => (1, 8, true),
+    }
+}
+
+/// Reads a leaf of an IR type from memory.
+pub fn read_leaf<L: Lane>(types: &Types, ty: Type, host: &mut dyn Host, buffer: u32, at: u64) -> Value<L> {
+    let (count, size, handle) = lanes_of(types, ty);
+    let mut bytes = vec![0; (count * size) as usize];
+    host.read(buffer, at, &mut bytes);
+    let mut lanes = bytes.chunks_exact(size as usize).map(|chunk| {
+        let mut word = [0; 8];
+        word[..chunk.len()].copy_from_slice(chunk);
+        u64::from_le_bytes(word)
+    });
+    build(types, ty, handle, &mut lanes, host)
+}
+
+fn build<L: Lane>(
+    types: &Types,
+    ty: Type,
+    handle: bool,
+    lanes: &mut dyn Iterator<Item = u64>,
+    host: &mut dyn Host,
+) -> Value<L> {
+    let is_bool = types.scalar_of(ty) == Some(Scalar::Bool);
+    let lane = |lanes: &mut dyn Iterator<Item = u64>| {
+        let bits = lanes.next().unwrap_or(0);
+        L::from_bits(if is_bool { (bits != 0) as u64 } else { bits })
+    };
+    match types[ty] {
+        TypeData::Scalar(_) => Value::Scalar(lane(lanes)),
+        TypeData::Vector(_, n) => Value::Vector((0..n).map(|_| lane(lanes)).collect()),
+        TypeData::Array(t, n) => Value::array((0..n).map(|_| build(types, t, handle, lanes, host)).collect()),
+        TypeData::Cell(_) | TypeData::Stack(_) => Value::zero(types, ty),
+        TypeData::Buffer(_) => {
+            let bits = lanes.next().unwrap_or(0);
+            Value::Buffer(Handle { buffer: host.pointee(bits), offset: 0 })
+        }
+    }
+}
+
+/// The bytes of a leaf in memory. Handles cannot be written: `None`.
+pub fn leaf_bytes<L: Lane>(types: &Types, ty: Type, value: &Value<L>) -> Option<Vec<u8>> {
+    let (count, size, handle) = lanes_of(types, ty);
+    if handle {
+        return None;
+    }
+    let mut bytes = Vec::with_capacity((count * size) as usize);
+    for lane in value.lanes() {
+        bytes.extend_from_slice(&lane.bits().to_le_bytes()[..size as usize]);
+    }
+    Some(bytes)
+}
+
+/// Lays out the leaves of a memory type (in the order of [`MemTypes::leaves`]) as the bytes of one
+/// element: how the initialiser of a private global becomes memory. Handles are zero.
+pub fn element_bytes(module: &Module, ty: MemType, leaves: &[Value]) -> Vec<u8> {
+    let mut bytes = vec![0; module.mem.size(ty) as usize];
+    let mut leaves = leaves.iter();
+    write_element(module, ty, 0, &mut leaves, &mut bytes);
+    bytes
+}
+
+fn write_element(
+    module: &Module,
+    ty: MemType,
+    at: u64,
+    leaves: &mut dyn Iterator<Item = &Value>,
+    out: &mut [u8],
+) {
+    let mut put = |at: u64, size: u32, lanes: &[u64]| {
+        for (k, lane) in lanes.iter().enumerate() {
+            let at = at as usize + k * size as usize;
+            out[at..at + size as usize].copy_from_slice(&lane.to_le_bytes()[..size as usize]);
+        }
+    };
+    match &module.mem[ty] {
+        MemData::Scalar(s) | MemData::Vector(s, _) | MemData::Matrix(s, ..) => {
+            if let Some(leaf) = leaves.next() {
+                put(at, s.bytes(), &leaf.lanes());
+            }
+        }
+        MemData::Handle(_) => drop(leaves.next()),
+        MemData::Struct { fields, .. } => {
+            for (idx, field) in fields.iter().enumerate() {
+                write_element(module, field.1, at + module.mem.field_offset(ty, idx), leaves, out);
+            }
+        }
+        MemData::Array(t, n) => {
+            // One array for each leaf of the element: hand each element its share of them.
+            let n_leaves = module.mem.n_leaves(*t);
+            let arrays: Vec<&Value> = leaves.take(n_leaves).collect();
+            for idx in 0..*n {
+                let share: Vec<Value> =
+                    arrays.iter().map(|a| a.element(idx as usize).unwrap_or(Value::Scalar(0))).collect();
+                write_element(module, *t, at + module.mem.size(*t) * idx as u64, &mut share.iter(), out);
+            }
+        }
+    }
+}

@@ -1,0 +1,371 @@
+//! The reference interpreter: what a module means, written to be obviously right rather than fast.
+//!
+//! Backends must agree with it bit for bit (any two NaN are equal). It runs on any [`Host`]: memory,
+//! a place in the dispatch and a console. Control is a list of [`Activation`]s on the heap, so
+//! neither nesting nor recursion uses the machine's stack, and a thread that waits at a barrier can
+//! be left where it is and resumed: [`Machine::resume`].
+//!
+//! Witnesses are not looked at: a function means its body. `call_fwd` and its kin are not
+//! executable; `autodiff` replaces them before.
+//!
+//! [`dual`] runs the same machine on (value, tangent) pairs: derivatives by a third way, for tests.
+
+mod exec;
+mod memory;
+mod printf;
+mod value;
+
+pub mod dual;
+
+use cranelift_entity::EntityRef;
+
+use crate::function::{Func, Function, Inst, Region, Span, Value as Name};
+use crate::module::Module;
+use crate::ops::{Builtin, Op};
+
+
+pub use memory::{Host, Memory, Place, element_bytes, leaf_bytes, read_leaf, resolve};
+pub use printf::format_printf;
+pub use value::{Handle, Lane, Value};
+
+/// Why a run stopped.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunError {
+    /// What happened.
+    pub message: String,
+    /// The user's line.
+    pub span: Span,
+    /// The thread, by its place in the dispatch.
+    pub thread: [u32; 3],
+}
+
+impl std::fmt::Display for RunError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for RunError {}
+
+/// What ends a run before its time.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Instructions executed; for random programs that may not end.
+    pub steps: Option<u64>,
+    /// Calls within calls.
+    pub depth: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits { steps: None, depth: 10_000 }
+    }
+}
+
+/// The message for a loop that keeps what its reversal needs and made more trips than its bound.
+pub fn max_iters_message(bound: u32) -> String {
+    format!("the loop made more than the {bound} trips of its [MaxIters({bound})], and is differentiated in reverse")
+}
+
+/// Where [`Machine::resume`] stopped.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Step<L = u64> {
+    /// At a barrier; resume to go on.
+    Barrier,
+    /// At the end, with the function's results.
+    Done(Vec<Value<L>>),
+}
+
+/// What a name stands for while a function runs.
+#[derive(Clone, Debug)]
+enum Bound<L> {
+    Nothing,
+    Value(Value<L>),
+    /// A cell and its content.
+    Cell(Value<L>),
+    /// A part of the cell with that name; `None` in the path is an index out of every range.
+    SubCell(Name, Vec<Option<usize>>),
+}
+
+impl<L> Default for Bound<L> {
+    fn default() -> Bound<L> {
+        Bound::Nothing
+    }
+}
+
+/// A call in progress.
+struct Frame<L> {
+    func: Func,
+    names: Vec<Bound<L>>,
+}
+
+/// A region in progress.
+struct Activation<L> {
+    region: Region,
+    /// How many of its instructions have begun.
+    pc: usize,
+    kind: Kind<L>,
+}
+
+/// Why a region is run.
+enum Kind<L> {
+    /// The body of a function; its frame ends with it.
+    Body,
+    /// An arm of this `if` or `switch`.
+    Arm(Inst),
+    /// The body of this `for`.
+    For { inst: Inst, trip: u64, n: u64, stacks: Vec<Vec<Value<L>>> },
+    /// The body of this `loop`.
+    Loop { inst: Inst, trip: u64, stacks: Vec<Vec<Value<L>>> },
+}
+
+/// One thread that runs one function.
+pub struct Machine<'m, L: Lane = u64> {
+    module: &'m Module,
+    limits: Limits,
+    steps: u64,
+    frames: Vec<Frame<L>>,
+    regions: Vec<Activation<L>>,
+    /// Where the machine is, for errors.
+    span: Span,
+}
+
+/// Calls a function of a module, waiting at barriers in [`Host::barrier`].
+pub fn call(module: &Module, func: Func, args: &[Value], host: &mut dyn Host) -> Result<Vec<Value>, RunError> {
+    call_limited(module, func, args, host, Limits::default())
+}
+
+/// As [`call`], within limits.
+pub fn call_limited<L: Lane>(
+    module: &Module,
+    func: Func,
+    args: &[Value<L>],
+    host: &mut dyn Host,
+    limits: Limits,
+) -> Result<Vec<Value<L>>, RunError> {
+    let mut machine = Machine::new(module, func, args, limits)?;
+    loop {
+        match machine.resume(host)? {
+            Step::Barrier => host.barrier(),
+            Step::Done(results) => return Ok(results),
+        }
+    }
+}
+
+/// The bytes that a private global starts with in each thread: zero, or what its initialiser gives.
+pub fn initial_bytes(
+    module: &Module,
+    global: crate::module::Global,
+    host: &mut dyn Host,
+) -> Result<Vec<u8>, RunError> {
+    let data = &module.globals[global];
+    let leaves = match data.init {
+        Some(init) => call(module, init, &[], host)?,
+        None => return Ok(vec![0; module.mem.size(data.ty) as usize]),
+    };
+    Ok(element_bytes(module, data.ty, &leaves))
+}
+
+impl<'m, L: Lane> Machine<'m, L> {
+    /// A thread about to run `func`. Wrong arguments are an error.
+    pub fn new(
+        module: &'m Module,
+        func: Func,
+        args: &[Value<L>],
+        limits: Limits,
+    ) -> Result<Machine<'m, L>, RunError> {
+        let mut machine =
+            Machine { module, limits, steps: 0, frames: Vec::new(), regions: Vec::new(), span: Span::NONE };
+        let function = &module.funcs[func];
+        let fits = args.len() == function.params.len()
+            && args.iter().zip(&function.params).all(|(a, p)| a.fits(&module.types, p.ty));
+        if !fits {
+            let message = format!("the arguments do not fit the parameters of '{}'", function.name);
+            return Err(RunError { message, span: function.span, thread: [0; 3] });
+        }
+        machine.enter(func, args.to_vec()).map_err(|message| RunError {
+            message,
+            span: function.span,
+            thread: [0; 3],
+        })?;
+        Ok(machine)
+    }
+
+    /// Runs to the next barrier or the end.
+    pub fn resume(&mut self, host: &mut dyn Host) -> Result<Step<L>, RunError> {
+        self.run(host).map_err(|message| RunError {
+            message,
+            span: self.span,
+            thread: host.builtin(Builtin::DispatchThreadId),
+        })
+    }
+
+    fn run(&mut self, host: &mut dyn Host) -> Result<Step<L>, String> {
+        while let Some(active) = self.regions.last_mut() {
+            let function = &self.module.funcs[self.frames.last().expect("a region has a frame").func];
+            let insts = &function.regions[active.region].insts;
+            let Some(&inst) = insts.get(active.pc) else {
+                if let Some(results) = self.leave(function)? {
+                    return Ok(Step::Done(results));
+                }
+                continue;
+            };
+            active.pc += 1;
+            self.steps += 1;
+            if self.limits.steps.is_some_and(|limit| self.steps > limit) {
+                return Err("the step limit was reached".to_string());
+            }
+            self.span = function.insts[inst].span;
+            if matches!(function.insts[inst].op, Op::Barrier) {
+                return Ok(Step::Barrier);
+            }
+            self.execute(function, inst, host)?;
+        }
+        Ok(Step::Done(Vec::new()))
+    }
+
+    // ---- regions
+
+    fn enter(&mut self, func: Func, args: Vec<Value<L>>) -> Result<(), String> {
+        let function = &self.module.funcs[func];
+        if !function.has_body() {
+            return Err(format!("the function '{}' has no body", function.name));
+        }
+        if self.frames.len() >= self.limits.depth {
+            return Err(format!("calls are nested more than {} deep", self.limits.depth));
+        }
+        let mut names = Vec::new();
+        names.resize_with(function.values.len(), Bound::default);
+        self.frames.push(Frame { func, names });
+        self.begin(function, function.body(), args, Kind::Body);
+        Ok(())
+    }
+
+    fn begin(&mut self, function: &Function, region: Region, args: Vec<Value<L>>, kind: Kind<L>) {
+        for (&param, arg) in function.regions[region].params.iter().zip(args) {
+            self.bind(param, Bound::Value(arg));
+        }
+        self.regions.push(Activation { region, pc: 0, kind });
+    }
+
+    /// Ends the innermost region; the function's results if it was the last.
+    fn leave(&mut self, function: &Function) -> Result<Option<Vec<Value<L>>>, String> {
+        let active = self.regions.pop().expect("a region is active");
+        let mut results = Vec::new();
+        for &v in &function.regions[active.region].results {
+            results.push(self.value(v)?.clone());
+        }
+        match active.kind {
+            Kind::Body => {
+                let ended = self.frames.pop().expect("a body has a frame");
+                for (result, slot) in results.iter_mut().zip(&self.module.funcs[ended.func].results) {
+                    if !self.frames.is_empty() {
+                        cut(result, slot);
+                    }
+                }
+                let Some(caller) = self.frames.last() else { return Ok(Some(results)) };
+                let function = &self.module.funcs[caller.func];
+                let active = self.regions.last().expect("a caller has a region");
+                let inst = function.regions[active.region].insts[active.pc - 1];
+                self.bind_results(function, inst, results);
+            }
+            Kind::Arm(inst) => self.bind_results(function, inst, results),
+            Kind::For { inst, trip, n, mut stacks } => {
+                push_stacked(&mut stacks, &mut results);
+                self.next_trip(function, inst, trip + 1, n, results, stacks);
+            }
+            Kind::Loop { inst, trip, mut stacks } => {
+                let again = results.remove(0).lane().bits() != 0;
+                push_stacked(&mut stacks, &mut results);
+                if !again {
+                    results.extend(stacks.into_iter().map(Value::stack));
+                    self.bind_results(function, inst, results);
+                    return Ok(None);
+                }
+                self.check_bound(function, inst, trip)?;
+                let region = function.insts[inst].regions[0];
+                self.begin(function, region, results, Kind::Loop { inst, trip: trip + 1, stacks });
+            }
+        }
+        Ok(None)
+    }
+
+    /// Runs trip number `trip` of a `for`, or ends it.
+    fn next_trip(
+        &mut self,
+        function: &Function,
+        inst: Inst,
+        trip: u64,
+        n: u64,
+        mut carried: Vec<Value<L>>,
+        stacks: Vec<Vec<Value<L>>>,
+    ) {
+        if trip >= n {
+            carried.extend(stacks.into_iter().map(Value::stack));
+            self.bind_results(function, inst, carried);
+            return;
+        }
+        let region = function.insts[inst].regions[0];
+        carried.insert(0, Value::Scalar(L::from_bits(trip)));
+        self.begin(function, region, carried, Kind::For { inst, trip, n, stacks });
+    }
+
+    /// An error if a loop that yields stacks is past its bound: a `for` about to make a trip after
+    /// `trip` of them, or a `loop` whose trip number `trip` said `again`. (The last trip of a `loop`
+    /// is not counted: of a `while` in the source it is only the test that failed.)
+    fn check_bound(&mut self, function: &Function, inst: Inst, trip: u64) -> Result<(), String> {
+        let data = &function.insts[inst];
+        let (info, n_carried) = match &data.op {
+            Op::For(info) => (info, data.args.len() - 1),
+            Op::Loop(info) => (info, data.args.len()),
+            _ => return Ok(()),
+        };
+        match info.max_iters {
+            Some(bound) if data.results.len() > n_carried && trip >= bound as u64 => {
+                self.span = data.span;
+                Err(max_iters_message(bound))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    // ---- names
+
+    fn bind(&mut self, name: Name, bound: Bound<L>) {
+        let frame = self.frames.last_mut().expect("a frame is active");
+        frame.names[name.index()] = bound;
+    }
+
+    fn bind_results(&mut self, function: &Function, inst: Inst, results: Vec<Value<L>>) {
+        for (&name, value) in function.insts[inst].results.iter().zip(results) {
+            self.bind(name, Bound::Value(value));
+        }
+    }
+
+    fn bound(&self, name: Name) -> &Bound<L> {
+        &self.frames.last().expect("a frame is active").names[name.index()]
+    }
+
+    fn value(&self, name: Name) -> Result<&Value<L>, String> {
+        match self.bound(name) {
+            Bound::Value(value) => Ok(value),
+            Bound::Nothing | Bound::Cell(_) | Bound::SubCell(..) => Err(format!("{name} has no value")),
+        }
+    }
+}
+
+/// Takes the stacked values off the end of a trip's results.
+fn push_stacked<L: Lane>(stacks: &mut [Vec<Value<L>>], results: &mut Vec<Value<L>>) {
+    let stacked = results.split_off(results.len() - stacks.len());
+    for (stack, value) in stacks.iter_mut().zip(stacked) {
+        stack.push(value);
+    }
+}
+
+/// No derivative flows into or out of a call through a slot that is not `diff`.
+fn cut<L: Lane>(value: &mut Value<L>, slot: &crate::function::Slot) {
+    if !slot.diff && !slot.linear {
+        *value = value.map(&mut |lane| L::from_bits(lane.bits()));
+    }
+}
+

@@ -1,0 +1,549 @@
+//! The IR as text. [`crate::parse`] reads it back: printing what was parsed gives the same text.
+//!
+//! A value is printed by its number, `v12`, a linear one as `~v12`. A result's type is printed where
+//! it is a choice or does not follow from the operands; names and spans are not part of the text but
+//! for slots (`@name`).
+
+use std::fmt::Write;
+
+use rustc_hash::FxHashMap;
+
+use crate::build::infer;
+use crate::function::{Func, Function, Inline, Inst, InstData, Region, Slot, Value};
+use crate::memory::{MemData, MemType};
+use crate::module::{Global, Module, Space};
+use crate::ops::{AtomicOp, Builtin, LoopInfo, Op, Path, Step};
+use crate::scalar;
+use crate::types::{Scalar, Type, TypeData, Types};
+
+/// The whole module.
+pub fn print_module(module: &Module) -> String {
+    let mut p = Printer::new(module);
+    for (ty, data) in module.mem.iter() {
+        if let MemData::Struct { fields, .. } = data {
+            let fields: Vec<String> =
+                fields.iter().map(|f| format!("{}: {}", quoted(&f.0), p.mem_type(f.1))).collect();
+            let name = &p.structs[&ty];
+            let _ = writeln!(p.out, "struct {name} {{ {} }}", fields.join(", "));
+        }
+    }
+    for (id, global) in &module.globals {
+        let space = match global.space {
+            Space::ReadWrite => "read_write",
+            Space::ReadOnly => "read_only",
+            Space::Uniform => "uniform",
+            Space::GroupShared => "group_shared",
+            Space::Private => "private",
+        };
+        let init = global.init.map(|f| format!(" = {}", p.funcs[&f])).unwrap_or_default();
+        let line = format!("global {}: {space} {}{init}\n", p.globals[&id], p.mem_type(global.ty));
+        p.out += &line;
+    }
+    for (&func, witness) in &module.witnesses {
+        let _ = write!(p.out, "witness {}:", p.funcs[&func]);
+        for (word, func) in
+            [("jvp", witness.jvp), ("vjp", witness.vjp), ("substitute", witness.substitute)]
+        {
+            if let Some(func) = func {
+                let _ = write!(p.out, " {word} {}", p.funcs[&func]);
+            }
+        }
+        p.out += if witness.treat_as_differentiable { " treat_as_differentiable\n" } else { "\n" };
+    }
+    for entry in &module.entries {
+        let [x, y, z] = entry.group_size;
+        let _ =
+            writeln!(p.out, "entry {}: {} [{x}, {y}, {z}]", quoted(&entry.name), p.funcs[&entry.func]);
+    }
+    for (id, function) in &module.funcs {
+        if !p.out.is_empty() {
+            p.out += "\n";
+        }
+        let name = p.funcs[&id].clone();
+        p.function(&name, function);
+    }
+    p.out
+}
+
+/// One function.
+pub fn print_function(module: &Module, function: &Function) -> String {
+    let mut p = Printer::new(module);
+    p.function(&quoted(&function.name), function);
+    p.out
+}
+
+/// One instruction without its regions, for messages.
+pub fn print_inst(module: &Module, function: &Function, inst: Inst) -> String {
+    let mut p = Printer::new(module);
+    p.inst_head(function, &function.insts[inst]);
+    p.out.trim_end().to_string()
+}
+
+/// A type.
+pub fn print_type(module: &Module, ty: Type) -> String {
+    Printer::new(module).ty(ty)
+}
+
+/// A scalar by its canonical bits, so that it reads back exactly: `-3`, `true`, `1.5`, `1e-7`;
+/// what is not finite by its bits, `0x7fc00000`.
+pub fn scalar_text(s: Scalar, bits: u64) -> String {
+    match s {
+        Scalar::Bool => if bits & 1 != 0 { "true" } else { "false" }.to_string(),
+        Scalar::F16 | Scalar::F32 | Scalar::F64 if !scalar::to_f64(s, bits).is_finite() => {
+            format!("{bits:#x}")
+        }
+        Scalar::F16 => format!("{:?}", scalar::f16_to_f32(bits)),
+        Scalar::F32 => format!("{:?}", f32::from_bits(bits as u32)),
+        Scalar::F64 => format!("{:?}", f64::from_bits(bits)),
+        _ => scalar::to_i128(s, bits).to_string(),
+    }
+}
+
+/// A name as it is written: bare if it is a plain word, else in quotes.
+pub fn quoted(name: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.' || c == '$';
+    let starts = |c: char| c.is_ascii_alphabetic() || c == '_';
+    if name.starts_with(starts) && name.chars().all(plain) {
+        return name.to_string();
+    }
+    quote(name)
+}
+
+/// A string in quotes.
+fn quote(text: &str) -> String {
+    let mut out = String::from("\"");
+    for c in text.chars() {
+        match c {
+            '"' => out += "\\\"",
+            '\\' => out += "\\\\",
+            '\n' => out += "\\n",
+            '\t' => out += "\\t",
+            '\r' => out += "\\r",
+            c if c.is_control() => {
+                let _ = write!(out, "\\u{{{:x}}}", c as u32);
+            }
+            c => out.push(c),
+        }
+    }
+    out + "\""
+}
+
+struct Printer<'m> {
+    module: &'m Module,
+    /// A copy to intern what is inferred in; the same numbers for the same types.
+    types: Types,
+    funcs: FxHashMap<Func, String>,
+    globals: FxHashMap<Global, String>,
+    structs: FxHashMap<MemType, String>,
+    out: String,
+    depth: usize,
+}
+
+/// Printed names: as they are, the second of a name with `#1` after it, and so on.
+fn unique<'a, K: std::hash::Hash + Eq>(items: impl Iterator<Item = (K, &'a str)>) -> FxHashMap<K, String> {
+    let mut seen: FxHashMap<&str, u32> = FxHashMap::default();
+    items
+        .map(|(key, name)| {
+            let n = seen.entry(name).or_default();
+            *n += 1;
+            let mut text = quoted(name);
+            if *n > 1 {
+                let _ = write!(text, "#{}", *n - 1);
+            }
+            (key, text)
+        })
+        .collect()
+}
+
+impl<'m> Printer<'m> {
+    fn new(module: &'m Module) -> Printer<'m> {
+        Printer {
+            module,
+            types: module.types.clone(),
+            funcs: unique(module.funcs.iter().map(|(id, f)| (id, f.name.as_str()))),
+            globals: unique(module.globals.iter().map(|(id, g)| (id, g.name.as_str()))),
+            structs: unique(module.mem.iter().filter_map(|(ty, data)| match data {
+                MemData::Struct { name, .. } => Some((ty, name.as_str())),
+                MemData::Scalar(_)
+                | MemData::Vector(..)
+                | MemData::Array(..)
+                | MemData::Matrix(..)
+                | MemData::Handle(_) => None,
+            })),
+            out: String::new(),
+            depth: 0,
+        }
+    }
+
+    fn func_name(&self, func: Func) -> String {
+        self.funcs.get(&func).cloned().unwrap_or_else(|| format!("{func}"))
+    }
+
+    fn mem_type(&self, ty: MemType) -> String {
+        match &self.module.mem[ty] {
+            MemData::Scalar(s) => s.name().to_string(),
+            MemData::Vector(s, n) => format!("{}x{n}", s.name()),
+            MemData::Array(t, n) => format!("[{}; {n}]", self.mem_type(*t)),
+            MemData::Matrix(s, r, c) => format!("{}x{r}x{c}", s.name()),
+            MemData::Struct { .. } => format!("struct {}", self.structs[&ty]),
+            MemData::Handle(t) => format!("handle<{}>", self.mem_type(*t)),
+        }
+    }
+
+    fn ty(&self, ty: Type) -> String {
+        match self.types[ty] {
+            TypeData::Scalar(s) => s.name().to_string(),
+            TypeData::Vector(s, n) => format!("{}x{n}", s.name()),
+            TypeData::Array(t, n) => format!("[{}; {n}]", self.ty(t)),
+            TypeData::Stack(t) => format!("stack<{}>", self.ty(t)),
+            TypeData::Cell(t) => format!("cell<{}>", self.ty(t)),
+            TypeData::Buffer(t) => format!("buffer<{}>", self.mem_type(t)),
+        }
+    }
+
+    fn slot_marks(&self, slot: &Slot) -> String {
+        let diff = if slot.diff { " diff" } else { "" };
+        let name = slot.name.as_ref().map(|n| format!(" @{}", quoted(n))).unwrap_or_default();
+        format!("{}{diff}{name}", self.ty(slot.ty))
+    }
+
+    fn function(&mut self, name: &str, f: &Function) {
+        let tilde = |linear: bool| if linear { "~" } else { "" };
+        let mut head = format!("{} {name}(", if f.has_body() { "func" } else { "declare" });
+        for (idx, slot) in f.params.iter().enumerate() {
+            let separator = if idx > 0 { ", " } else { "" };
+            let v = match f.has_body().then(|| f.regions[f.body()].params.get(idx)).flatten() {
+                Some(&v) => format!("{v}: "),
+                None => String::new(),
+            };
+            let _ = write!(head, "{separator}{}{v}{}", tilde(slot.linear), self.slot_marks(slot));
+        }
+        head += ")";
+        if !f.results.is_empty() {
+            let results: Vec<String> = f
+                .results
+                .iter()
+                .map(|slot| format!("{}{}", tilde(slot.linear), self.slot_marks(slot)))
+                .collect();
+            let _ = write!(head, " -> ({})", results.join(", "));
+        }
+        head += match f.inline {
+            Inline::Auto => "",
+            Inline::Always => " always_inline",
+            Inline::Never => " never_inline",
+        };
+        if f.prefer_recompute {
+            head += " prefer_recompute";
+        }
+        self.out += &head;
+        if f.has_body() {
+            self.out += " {\n";
+            self.region(f, f.body());
+            self.out += "}";
+        }
+        self.out += "\n";
+    }
+
+    fn indent(&mut self) {
+        for _ in 0..self.depth {
+            self.out += "    ";
+        }
+    }
+
+    fn region(&mut self, f: &Function, region: Region) {
+        self.depth += 1;
+        for &inst in &f.regions[region].insts {
+            self.inst(f, inst);
+        }
+        let results = &f.regions[region].results;
+        if !results.is_empty() {
+            self.indent();
+            let list = self.values(f, results);
+            let _ = writeln!(self.out, "yield {list}");
+        }
+        self.depth -= 1;
+    }
+
+    fn value(&self, f: &Function, v: Value) -> String {
+        match f.values.get(v) {
+            Some(data) if data.linear => format!("~{v}"),
+            Some(_) | None => format!("{v}"),
+        }
+    }
+
+    fn values(&self, f: &Function, values: &[Value]) -> String {
+        values.iter().map(|&v| self.value(f, v)).collect::<Vec<_>>().join(", ")
+    }
+
+    fn inst(&mut self, f: &Function, inst: Inst) {
+        let data = &f.insts[inst];
+        self.indent();
+        self.inst_head(f, data);
+        match &data.op {
+            Op::If => {
+                for (idx, &region) in data.regions.iter().enumerate() {
+                    self.out += if idx == 0 { " {\n" } else { " else {\n" };
+                    self.region(f, region);
+                    self.indent();
+                    self.out += "}";
+                }
+            }
+            Op::Switch(cases) => {
+                self.out += " {\n";
+                self.depth += 1;
+                for (idx, &region) in data.regions.iter().enumerate() {
+                    self.indent();
+                    match cases.get(idx) {
+                        Some(case) => {
+                            let _ = writeln!(self.out, "case {case} {{");
+                        }
+                        None => self.out += "default {\n",
+                    }
+                    self.region(f, region);
+                    self.indent();
+                    self.out += "}\n";
+                }
+                self.depth -= 1;
+                self.indent();
+                self.out += "}";
+            }
+            Op::For(_) | Op::Loop(_) => {
+                for &region in &data.regions {
+                    let params = self.values(f, &f.regions[region].params);
+                    let _ = writeln!(self.out, " ({params}) {{");
+                    self.region(f, region);
+                    self.indent();
+                    self.out += "}";
+                }
+            }
+            _ => {}
+        }
+        self.out += "\n";
+    }
+
+    /// The results, the op and its operands.
+    fn inst_head(&mut self, f: &Function, data: &InstData) {
+        let inferred = self.inferred(f, data);
+        for (idx, &v) in data.results.iter().enumerate() {
+            if idx > 0 {
+                self.out += ", ";
+            }
+            let name = self.value(f, v);
+            self.out += &name;
+            if inferred.get(idx).copied().flatten() != f.values.get(v).map(|data| data.ty) {
+                let ty = f.values.get(v).map_or("?".to_string(), |data| self.ty(data.ty));
+                let _ = write!(self.out, ": {ty}");
+            }
+        }
+        if !data.results.is_empty() {
+            self.out += " = ";
+        }
+        let args = self.values(f, &data.args);
+        let text = match &data.op {
+            Op::Const(bits) => {
+                let result = data.results.first().map(|&v| f.ty(v));
+                match result.map(|ty| self.types[ty]) {
+                    Some(TypeData::Scalar(s)) if scalar::canonical(s, *bits) == *bits => {
+                        format!("const {}", scalar_text(s, *bits))
+                    }
+                    _ => format!("const {bits:#x}"),
+                }
+            }
+            Op::Printf(text) | Op::Assert(text) => {
+                let comma = if data.args.is_empty() { "" } else { ", " };
+                format!("{} {}{comma}{args}", op_name(&data.op), quote(text))
+            }
+            Op::Call(callee) | Op::CallFwd(callee) | Op::CallBwd(callee) | Op::CallTransposeOf(callee) => {
+                format!("{} {}({args})", op_name(&data.op), self.func_name(*callee))
+            }
+            op => {
+                let mut text = op_name(op);
+                match op {
+                    Op::Extract(idx) | Op::Insert(idx) => {
+                        let _ = write!(text, ".{idx}");
+                    }
+                    Op::BufferLoad(path) | Op::BufferStore(path) | Op::Atomic(path, _) => {
+                        text += &path_text(path);
+                    }
+                    Op::GlobalRef(global) => {
+                        let name = self.globals.get(global).cloned();
+                        let _ = write!(text, " {}", name.unwrap_or_else(|| format!("{global}")));
+                    }
+                    Op::For(info) | Op::Loop(info) => text += &loop_text(info),
+                    _ => {}
+                }
+                if !args.is_empty() {
+                    let _ = write!(text, " {args}");
+                }
+                text
+            }
+        };
+        self.out += &text;
+    }
+
+    /// The types of the results as [`crate::parse`] will take them if they are not printed.
+    fn inferred(&mut self, f: &Function, data: &InstData) -> Vec<Option<Type>> {
+        let known = |v: &Value| f.values.get(*v).map(|data| data.ty);
+        let args: Option<Vec<Type>> = data.args.iter().map(known).collect();
+        let inner: Vec<Vec<Option<Type>>> = data
+            .regions
+            .first()
+            .map(|&region| f.regions[region].results.iter().map(known).collect())
+            .into_iter()
+            .collect();
+        match args {
+            Some(args) => result_types(self.module, &mut self.types, &data.op, &args, inner.first()),
+            None => Vec::new(),
+        }
+    }
+}
+
+/// The types of the results of an op as far as they follow from its operands and the results of its
+/// first region. What is a choice, or is better said, does not follow.
+pub(crate) fn result_types(
+    module: &Module,
+    types: &mut Types,
+    op: &Op,
+    args: &[Type],
+    inner: Option<&Vec<Option<Type>>>,
+) -> Vec<Option<Type>> {
+    let stacked = |types: &mut Types, skip: usize, n_carried: usize| -> Vec<Option<Type>> {
+        let results = inner.map_or(&[][..], |r| r.get(skip..).unwrap_or_default());
+        results
+            .iter()
+            .enumerate()
+            .map(|(idx, ty)| if idx < n_carried { *ty } else { ty.map(|ty| types.stack(ty)) })
+            .collect()
+    };
+    match op {
+        Op::Call(callee) => match module.funcs.get(*callee) {
+            Some(callee) => callee.results.iter().map(|slot| Some(slot.ty)).collect(),
+            None => Vec::new(),
+        },
+        Op::CallFwd(callee) => match module.funcs.get(*callee) {
+            Some(callee) => {
+                let results = callee.results.iter();
+                results.clone().chain(results.filter(|r| r.diff)).map(|r| Some(r.ty)).collect()
+            }
+            None => Vec::new(),
+        },
+        Op::CallBwd(callee) => match module.funcs.get(*callee) {
+            Some(callee) => callee.params.iter().filter(|p| p.diff).map(|p| Some(p.ty)).collect(),
+            None => Vec::new(),
+        },
+        Op::GlobalRef(global) => match module.globals.get(*global) {
+            Some(global) => vec![Some(types.buffer(global.ty))],
+            None => Vec::new(),
+        },
+        Op::If | Op::Switch(_) => inner.cloned().unwrap_or_default(),
+        Op::For(_) => stacked(types, 0, args.len().saturating_sub(1)),
+        Op::Loop(_) => stacked(types, 1, args.len()),
+        Op::Load if args.is_empty() => vec![None],
+        op => vec![infer(types, op, args)],
+    }
+}
+
+fn path_text(path: &Path) -> String {
+    if path.0.is_empty() {
+        return String::new();
+    }
+    let steps: Vec<String> = path
+        .0
+        .iter()
+        .map(|step| match step {
+            Step::Static(idx) => idx.to_string(),
+            Step::Dynamic => "*".to_string(),
+        })
+        .collect();
+    format!("<{}>", steps.join("."))
+}
+
+fn loop_text(info: &LoopInfo) -> String {
+    let bound = info.max_iters.map(|n| format!(" max_iters({n})")).unwrap_or_default();
+    format!("{bound}{}", if info.unroll { " unroll" } else { "" })
+}
+
+/// An op's name in the text.
+pub fn op_name(op: &Op) -> String {
+    let name = match op {
+        Op::Const(_) => "const",
+        Op::Zero => "zero",
+        Op::Add => "add",
+        Op::Sub => "sub",
+        Op::Mul => "mul",
+        Op::Div => "div",
+        Op::Rem => "rem",
+        Op::Neg => "neg",
+        Op::And => "and",
+        Op::Or => "or",
+        Op::Xor => "xor",
+        Op::Not => "not",
+        Op::Shl => "shl",
+        Op::Shr => "shr",
+        Op::Math(m) => m.name(),
+        Op::Eq => "eq",
+        Op::Ne => "ne",
+        Op::Lt => "lt",
+        Op::Le => "le",
+        Op::Gt => "gt",
+        Op::Ge => "ge",
+        Op::Convert => "convert",
+        Op::Bitcast => "bitcast",
+        Op::Select => "select",
+        Op::Detach => "detach",
+        Op::Construct => "construct",
+        Op::Splat => "splat",
+        Op::Extract(_) => "extract",
+        Op::Insert(_) => "insert",
+        Op::Index => "index",
+        Op::Sum => "sum",
+        Op::Local => "local",
+        Op::Load => "load",
+        Op::Store => "store",
+        Op::AddTo => "add_to",
+        Op::SubCell => "sub_cell",
+        Op::GlobalRef(_) => "global_ref",
+        Op::BufferLoad(_) => "buffer_load",
+        Op::BufferStore(_) => "buffer_store",
+        Op::Atomic(_, op) => return format!("atomic.{}", atomic_name(*op)),
+        Op::BufferLen => "buffer_len",
+        Op::BufferOffset => "buffer_offset",
+        Op::Barrier => "barrier",
+        Op::Builtin(builtin) => builtin_name(*builtin),
+        Op::Printf(_) => "printf",
+        Op::Assert(_) => "assert",
+        Op::Call(_) => "call",
+        Op::CallFwd(_) => "call_fwd",
+        Op::CallBwd(_) => "call_bwd",
+        Op::CallTransposeOf(_) => "call_transpose_of",
+        Op::If => "if",
+        Op::Switch(_) => "switch",
+        Op::For(_) => "for",
+        Op::Loop(_) => "loop",
+    };
+    name.to_string()
+}
+
+/// The name of an atomic operation.
+pub fn atomic_name(op: AtomicOp) -> &'static str {
+    match op {
+        AtomicOp::Add => "add",
+        AtomicOp::Min => "min",
+        AtomicOp::Max => "max",
+        AtomicOp::And => "and",
+        AtomicOp::Or => "or",
+        AtomicOp::Xor => "xor",
+        AtomicOp::Exchange => "exchange",
+        AtomicOp::CompareExchange => "compare_exchange",
+    }
+}
+
+/// The name of a built-in input.
+pub fn builtin_name(builtin: Builtin) -> &'static str {
+    match builtin {
+        Builtin::DispatchThreadId => "dispatch_thread_id",
+        Builtin::GroupId => "group_id",
+        Builtin::GroupThreadId => "group_thread_id",
+        Builtin::GroupIndex => "group_index",
+    }
+}
