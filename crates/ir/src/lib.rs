@@ -16,9 +16,12 @@ pub mod interp;
 pub mod memory;
 pub mod module;
 pub mod ops;
+pub mod parse;
 pub mod print;
 pub mod scalar;
 pub mod types;
+pub mod verify;
+pub mod walk;
 
 pub use build::Builder;
 pub use function::{

@@ -6,12 +6,13 @@
 
 use std::fmt::Write;
 
+use cranelift_entity::PrimaryMap;
 use rustc_hash::FxHashMap;
 
 use crate::build::infer;
 use crate::function::{Func, Function, Inline, Inst, InstData, Region, Slot, Value};
 use crate::memory::{MemData, MemType};
-use crate::module::{Global, Module, Space};
+use crate::module::{Global, GlobalData, Module, Space};
 use crate::ops::{AtomicOp, Builtin, LoopInfo, Op, Path, Step};
 use crate::scalar;
 use crate::types::{Scalar, Type, TypeData, Types};
@@ -392,7 +393,10 @@ impl<'m> Printer<'m> {
             .into_iter()
             .collect();
         match args {
-            Some(args) => result_types(self.module, &mut self.types, &data.op, &args, inner.first()),
+            Some(args) => {
+                let Module { funcs, globals, .. } = self.module;
+                result_types(funcs, globals, &mut self.types, &data.op, &args, inner.first())
+            }
             None => Vec::new(),
         }
     }
@@ -401,7 +405,8 @@ impl<'m> Printer<'m> {
 /// The types of the results of an op as far as they follow from its operands and the results of its
 /// first region. What is a choice, or is better said, does not follow.
 pub(crate) fn result_types(
-    module: &Module,
+    funcs: &PrimaryMap<Func, Function>,
+    globals: &PrimaryMap<Global, GlobalData>,
     types: &mut Types,
     op: &Op,
     args: &[Type],
@@ -416,22 +421,22 @@ pub(crate) fn result_types(
             .collect()
     };
     match op {
-        Op::Call(callee) => match module.funcs.get(*callee) {
+        Op::Call(callee) => match funcs.get(*callee) {
             Some(callee) => callee.results.iter().map(|slot| Some(slot.ty)).collect(),
             None => Vec::new(),
         },
-        Op::CallFwd(callee) => match module.funcs.get(*callee) {
+        Op::CallFwd(callee) => match funcs.get(*callee) {
             Some(callee) => {
                 let results = callee.results.iter();
                 results.clone().chain(results.filter(|r| r.diff)).map(|r| Some(r.ty)).collect()
             }
             None => Vec::new(),
         },
-        Op::CallBwd(callee) => match module.funcs.get(*callee) {
+        Op::CallBwd(callee) => match funcs.get(*callee) {
             Some(callee) => callee.params.iter().filter(|p| p.diff).map(|p| Some(p.ty)).collect(),
             None => Vec::new(),
         },
-        Op::GlobalRef(global) => match module.globals.get(*global) {
+        Op::GlobalRef(global) => match globals.get(*global) {
             Some(global) => vec![Some(types.buffer(global.ty))],
             None => Vec::new(),
         },

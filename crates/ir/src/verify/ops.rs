@@ -1,0 +1,557 @@
+//! The typing rule of every op.
+
+use super::{Checked, Verifier, check};
+use crate::function::{Function, InstData, Region, Value};
+use crate::memory::MemType;
+use crate::ops::{AtomicOp, Builtin, LoopInfo, Math, Op, Path, Step};
+use crate::scalar;
+use crate::types::{Scalar, Type, TypeData};
+
+/// How many operands, results and regions an op has; `None` is any number.
+type Arity = (Option<usize>, usize, usize);
+
+impl Verifier<'_> {
+    /// Rule 1: the number of operands, results and regions.
+    pub(super) fn arity(&self, data: &InstData) -> Checked {
+        let n = |args| (Some(args), 1, 0);
+        let (args, results, regions): Arity = match &data.op {
+            Op::Const(_) | Op::Zero | Op::GlobalRef(_) | Op::Builtin(_) => n(0),
+            Op::Neg
+            | Op::Not
+            | Op::Convert
+            | Op::Bitcast
+            | Op::Detach
+            | Op::Splat
+            | Op::Extract(_)
+            | Op::Sum
+            | Op::Local
+            | Op::BufferLen => n(1),
+            Op::Add
+            | Op::Sub
+            | Op::Mul
+            | Op::Div
+            | Op::Rem
+            | Op::And
+            | Op::Or
+            | Op::Xor
+            | Op::Shl
+            | Op::Shr
+            | Op::Eq
+            | Op::Ne
+            | Op::Lt
+            | Op::Le
+            | Op::Gt
+            | Op::Ge
+            | Op::Insert(_)
+            | Op::Index
+            | Op::SubCell
+            | Op::BufferOffset => n(2),
+            Op::Math(m) => n(m.arity()),
+            Op::Select => n(3),
+            Op::Construct => (None, 1, 0),
+            Op::Load => (None, 1, 0),
+            Op::Store | Op::AddTo => (None, 0, 0),
+            Op::BufferLoad(path) => (Some(2 + dynamic(path)), 1, 0),
+            Op::BufferStore(path) => (Some(3 + dynamic(path)), 0, 0),
+            Op::Atomic(path, AtomicOp::CompareExchange) => (Some(4 + dynamic(path)), 1, 0),
+            Op::Atomic(path, _) => (Some(3 + dynamic(path)), 1, 0),
+            Op::Barrier => (Some(0), 0, 0),
+            Op::Printf(_) => (None, 0, 0),
+            Op::Assert(_) => (Some(1), 0, 0),
+            Op::Call(_) | Op::CallFwd(_) | Op::CallBwd(_) | Op::CallTransposeOf(_) => {
+                return check(data.regions.is_empty(), || "a call holds no region".to_string());
+            }
+            Op::If => (Some(1), data.results.len(), 2),
+            Op::Switch(cases) => (Some(1), data.results.len(), cases.len() + 1),
+            Op::For(_) | Op::Loop(_) => (None, data.results.len(), 1),
+        };
+        let least = match data.op {
+            Op::Load | Op::For(_) => 1,
+            Op::Store | Op::AddTo => 2,
+            _ => 0,
+        };
+        check(args.is_none_or(|n| n == data.args.len()) && data.args.len() >= least, || {
+            let n = args.unwrap_or(least);
+            format!("it has {} operands instead of {n}", data.args.len())
+        })?;
+        check(results == data.results.len(), || {
+            format!("it has {} results instead of {results}", data.results.len())
+        })?;
+        check(regions == data.regions.len(), || {
+            format!("it holds {} regions instead of {regions}", data.regions.len())
+        })
+    }
+
+    fn ty(&self, v: Value) -> Type {
+        self.f.ty(v)
+    }
+
+    fn same(&self, v: Value, ty: Type, what: &str) -> Checked {
+        check(self.ty(v) == ty, || {
+            format!("{what} {v} is {} instead of {}", self.name(self.ty(v)), self.name(ty))
+        })
+    }
+
+    /// Operands and result of one scalar or vector type; its scalar.
+    fn uniform(&self, data: &InstData) -> Result<Scalar, String> {
+        let ty = self.ty(data.args[0]);
+        for &arg in &data.args[1..] {
+            self.same(arg, ty, "the operand")?;
+        }
+        self.numeric(data.args[0])
+    }
+
+    /// The scalar of a scalar or vector.
+    fn numeric(&self, v: Value) -> Result<Scalar, String> {
+        match self.types[self.ty(v)] {
+            TypeData::Scalar(s) | TypeData::Vector(s, _) => Ok(s),
+            TypeData::Array(..) | TypeData::Stack(_) | TypeData::Cell(_) | TypeData::Buffer(_) => {
+                Err(format!("{v} is {}, not a scalar or vector", self.name(self.ty(v))))
+            }
+        }
+    }
+
+    fn integer(&self, v: Value, what: &str) -> Checked {
+        match self.types[self.ty(v)] {
+            TypeData::Scalar(s) if s.is_int() => Ok(()),
+            _ => Err(format!("{what} {v} is {}, not an integer", self.name(self.ty(v)))),
+        }
+    }
+
+    fn not_cell(&self, v: Value) -> Checked {
+        check(!matches!(self.types[self.ty(v)], TypeData::Cell(_)), || format!("{v} is a cell"))
+    }
+
+    /// The result's scalar type and lanes are those of `v` with another scalar.
+    fn shaped(&self, result: Value, v: Value, s: Scalar) -> Checked {
+        let want = match self.types[self.ty(v)] {
+            TypeData::Vector(_, n) => TypeData::Vector(s, n),
+            _ => TypeData::Scalar(s),
+        };
+        check(self.types[self.ty(result)] == want, || {
+            format!("the result is {}, not {} in the shape of {v}", self.name(self.ty(result)), s.name())
+        })
+    }
+
+    /// Rule 3: types.
+    pub(super) fn op(&self, data: &InstData) -> Checked {
+        let args = &data.args;
+        let result = data.results.first().copied();
+        let undefined = |s: Scalar| format!("{} is not defined for {}", crate::print::op_name(&data.op), s.name());
+        match &data.op {
+            Op::Const(bits) => match self.types[self.ty(data.results[0])] {
+                TypeData::Scalar(s) => check(scalar::canonical(s, *bits) == *bits, || {
+                    format!("the bits {bits:#x} are not a {}", s.name())
+                }),
+                _ => Err("a constant is a scalar".to_string()),
+            },
+            Op::Zero => self.not_cell(data.results[0]),
+            Op::Add | Op::Sub | Op::Mul | Op::Div | Op::Rem | Op::Neg => {
+                let s = self.uniform(data)?;
+                check(s != Scalar::Bool, || undefined(s))?;
+                self.same(data.results[0], self.ty(args[0]), "the result")
+            }
+            Op::And | Op::Or | Op::Xor | Op::Not => {
+                let s = self.uniform(data)?;
+                check(!s.is_float(), || undefined(s))?;
+                self.same(data.results[0], self.ty(args[0]), "the result")
+            }
+            Op::Shl | Op::Shr => {
+                let s = self.uniform(data)?;
+                check(s.is_int(), || undefined(s))?;
+                self.same(data.results[0], self.ty(args[0]), "the result")
+            }
+            Op::Math(m) => {
+                let s = self.uniform(data)?;
+                check(scalar::has_math(*m, s), || undefined(s))?;
+                let to = if matches!(m, Math::IsNan | Math::IsInf) { Scalar::Bool } else { s };
+                self.shaped(data.results[0], args[0], to)
+            }
+            Op::Eq | Op::Ne | Op::Lt | Op::Le | Op::Gt | Op::Ge => {
+                self.uniform(data)?;
+                self.shaped(data.results[0], args[0], Scalar::Bool)
+            }
+            Op::Convert => {
+                self.numeric(args[0])?;
+                self.shaped(data.results[0], args[0], self.numeric(data.results[0])?)
+            }
+            Op::Bitcast => {
+                let (from, to) = (self.numeric(args[0])?, self.numeric(data.results[0])?);
+                check(from.bits() == to.bits() && to != Scalar::Bool, || {
+                    format!("{} and {} are not of one width", from.name(), to.name())
+                })?;
+                self.shaped(data.results[0], args[0], to)
+            }
+            Op::Select => {
+                self.same(args[2], self.ty(args[1]), "the operand")?;
+                self.same(data.results[0], self.ty(args[1]), "the result")?;
+                self.not_cell(args[1])?;
+                match (self.types[self.ty(args[0])], self.types[self.ty(args[1])]) {
+                    (TypeData::Scalar(Scalar::Bool), _) => Ok(()),
+                    (TypeData::Vector(Scalar::Bool, n), TypeData::Vector(_, m)) if n == m => Ok(()),
+                    _ => Err(format!("the condition {} is {}", args[0], self.name(self.ty(args[0])))),
+                }
+            }
+            Op::Detach => {
+                self.not_cell(args[0])?;
+                self.same(data.results[0], self.ty(args[0]), "the result")
+            }
+
+            Op::Construct => {
+                let (element, n) = self.elements(data.results[0])?;
+                check(args.len() == n as usize, || format!("{n} elements have {} operands", args.len()))?;
+                args.iter().try_for_each(|&arg| self.same(arg, element, "the element"))
+            }
+            Op::Splat => {
+                let (element, _) = self.elements(data.results[0])?;
+                self.same(args[0], element, "the element")
+            }
+            Op::Extract(idx) => {
+                let (element, n) = self.elements(args[0])?;
+                check(*idx < n, || format!("element {idx} of {n}"))?;
+                self.same(data.results[0], element, "the result")
+            }
+            Op::Insert(idx) => {
+                let (element, n) = self.elements(args[0])?;
+                check(*idx < n, || format!("element {idx} of {n}"))?;
+                self.same(args[1], element, "the element")?;
+                self.same(data.results[0], self.ty(args[0]), "the result")
+            }
+            Op::Index => {
+                self.integer(args[1], "the index")?;
+                let element = self.types.element(self.ty(args[0]));
+                let element = element.ok_or_else(|| format!("{} has no elements", args[0]))?;
+                self.same(data.results[0], element, "the result")
+            }
+            Op::Sum => match self.types[self.ty(args[0])] {
+                TypeData::Vector(s, _) if s != Scalar::Bool => {
+                    self.same(data.results[0], s.into(), "the result")
+                }
+                _ => Err(format!("{} is {}, not a vector", args[0], self.name(self.ty(args[0])))),
+            },
+
+            Op::Local => {
+                self.not_cell(args[0])?;
+                let content = self.types.content(self.ty(data.results[0]));
+                check(content == Some(self.ty(args[0])), || {
+                    format!("the result is {}", self.name(self.ty(data.results[0])))
+                })
+            }
+            Op::Load => self.same(data.results[0], self.part(&args[..])?, "the result"),
+            Op::Store => {
+                let last = args.len() - 1;
+                self.same(args[last], self.part(&args[..last])?, "the value")
+            }
+            Op::AddTo => {
+                let last = args.len() - 1;
+                let ty = self.part(&args[..last])?;
+                let s = self.types.scalar_of(ty);
+                check(s.is_some_and(|s| s != Scalar::Bool), || format!("{} cannot be added", self.name(ty)))?;
+                self.same(args[last], ty, "the value")
+            }
+            Op::SubCell => {
+                self.integer(args[1], "the index")?;
+                let content = self.types.content(self.ty(args[0]));
+                let inner = content.and_then(|c| match self.types[c] {
+                    TypeData::Stack(t) if matches!(self.types[t], TypeData::Stack(_)) => Some(t),
+                    _ => None,
+                });
+                let inner = inner.ok_or_else(|| format!("{} holds no stack of stacks", args[0]))?;
+                check(self.types.content(self.ty(data.results[0])) == Some(inner), || {
+                    format!("the result is {}", self.name(self.ty(data.results[0])))
+                })
+            }
+
+            Op::GlobalRef(global) => {
+                let global = self.module.globals.get(*global).ok_or("the global does not exist")?;
+                check(self.types[self.ty(data.results[0])] == TypeData::Buffer(global.ty), || {
+                    format!("the result is {}", self.name(self.ty(data.results[0])))
+                })
+            }
+            Op::BufferLoad(path) => self.access(path, args, data.results[0]),
+            Op::BufferStore(path) => {
+                let last = args.len() - 1;
+                self.not_cell(args[last])?;
+                self.access(path, &args[..last], args[last])
+            }
+            Op::Atomic(path, op) => {
+                let n_values = if *op == AtomicOp::CompareExchange { 2 } else { 1 };
+                let (place, values) = args.split_at(args.len() - n_values);
+                self.access(path, place, data.results[0])?;
+                let ty = self.ty(data.results[0]);
+                values.iter().try_for_each(|&v| self.same(v, ty, "the operand"))?;
+                match (self.types[ty], op) {
+                    (TypeData::Scalar(s), _) if s.is_int() => Ok(()),
+                    (TypeData::Scalar(s), AtomicOp::And | AtomicOp::Or | AtomicOp::Xor) => Err(undefined(s)),
+                    (TypeData::Scalar(s), _) if s.is_float() => Ok(()),
+                    _ => Err(format!("{} has no atomic operations", self.name(ty))),
+                }
+            }
+            Op::BufferLen => {
+                self.element_of_buffer(args[0])?;
+                self.same(data.results[0], Type::U32, "the result")
+            }
+            Op::BufferOffset => {
+                self.element_of_buffer(args[0])?;
+                self.same(args[1], Type::I64, "the offset")?;
+                self.same(data.results[0], self.ty(args[0]), "the result")
+            }
+            Op::Barrier => Ok(()),
+            Op::Builtin(builtin) => {
+                let want = match builtin {
+                    Builtin::GroupIndex => TypeData::Scalar(Scalar::U32),
+                    Builtin::DispatchThreadId | Builtin::GroupId | Builtin::GroupThreadId => {
+                        TypeData::Vector(Scalar::U32, 3)
+                    }
+                };
+                check(self.types[self.ty(data.results[0])] == want, || {
+                    format!("the result is {}", self.name(self.ty(data.results[0])))
+                })
+            }
+            Op::Printf(_) => args.iter().try_for_each(|&arg| match self.types[self.ty(arg)] {
+                TypeData::Scalar(_) => Ok(()),
+                _ => Err(format!("{arg} is not a scalar")),
+            }),
+            Op::Assert(_) => self.same(args[0], Type::BOOL, "the condition"),
+
+            Op::Call(callee) => {
+                let callee = self.callee(*callee)?;
+                self.list("operand", args, callee.params.iter().map(|p| p.ty))?;
+                self.list("result", &data.results, callee.results.iter().map(|r| r.ty))
+            }
+            Op::CallFwd(callee) => {
+                let callee = self.callee(*callee)?;
+                let (params, results) = (&callee.params, &callee.results);
+                let tangents = params.iter().filter(|p| p.diff);
+                self.list("operand", args, params.iter().chain(tangents).map(|p| p.ty))?;
+                let tangents = results.iter().filter(|r| r.diff);
+                self.list("result", &data.results, results.iter().chain(tangents).map(|r| r.ty))
+            }
+            Op::CallBwd(callee) => {
+                let callee = self.callee(*callee)?;
+                let (params, results) = (&callee.params, &callee.results);
+                let cotangents = results.iter().filter(|r| r.diff);
+                self.list("operand", args, params.iter().chain(cotangents).map(|p| p.ty))?;
+                let cotangents = params.iter().filter(|p| p.diff);
+                self.list("result", &data.results, cotangents.map(|p| p.ty))
+            }
+            Op::CallTransposeOf(vjp) => {
+                let vjp = self.callee(*vjp)?;
+                let n = args.len().checked_sub(vjp.results.len()).filter(|n| *n <= vjp.params.len());
+                let n = n.ok_or("the operands are not those of the transpose of a vjp")?;
+                let (primals, cotangents) = vjp.params.split_at(n);
+                self.list("operand", args, primals.iter().chain(&vjp.results).map(|s| s.ty))?;
+                self.list("result", &data.results, cotangents.iter().map(|s| s.ty))
+            }
+
+            Op::If => {
+                self.same(args[0], Type::BOOL, "the condition")?;
+                data.regions.iter().try_for_each(|&region| self.arm(region, &data.results))
+            }
+            Op::Switch(cases) => {
+                self.integer(args[0], "the tag")?;
+                let mut sorted = cases.to_vec();
+                sorted.sort_unstable();
+                sorted.dedup();
+                check(sorted.len() == cases.len(), || "two cases are the same".to_string())?;
+                data.regions.iter().try_for_each(|&region| self.arm(region, &data.results))
+            }
+            Op::For(info) => {
+                let counter = self.types[self.ty(args[0])];
+                check(matches!(counter, TypeData::Scalar(s) if s.is_int() && s.bits() >= 32), || {
+                    format!("the trip count {} is not an integer of 32 or 64 bits", args[0])
+                })?;
+                let params = &self.f.regions[data.regions[0]].params;
+                let (i, params) = params.split_first().ok_or("the body has no counter")?;
+                self.same(*i, self.ty(args[0]), "the counter")?;
+                self.trips(info, &args[1..], params, &self.f.regions[data.regions[0]].results, &data.results)
+            }
+            Op::Loop(info) => {
+                let body = &self.f.regions[data.regions[0]];
+                let (again, results) = body.results.split_first().ok_or("the body does not say again")?;
+                self.same(*again, Type::BOOL, "again:")?;
+                self.trips(info, args, &body.params, results, &data.results)
+            }
+        }?;
+        let _ = result;
+        Ok(())
+    }
+
+    /// Element type and number of elements of a vector or array.
+    fn elements(&self, v: Value) -> Result<(Type, u32), String> {
+        match self.types[self.ty(v)] {
+            TypeData::Vector(s, n) => Ok((s.into(), n)),
+            TypeData::Array(t, n) => Ok((t, n)),
+            TypeData::Scalar(_) | TypeData::Stack(_) | TypeData::Cell(_) | TypeData::Buffer(_) => {
+                Err(format!("{v} is {}, not a vector or array", self.name(self.ty(v))))
+            }
+        }
+    }
+
+    /// The type of the part of a cell that `cell, i…` stands for.
+    fn part(&self, args: &[Value]) -> Result<Type, String> {
+        let content = self.types.content(self.ty(args[0]));
+        let mut ty = content.ok_or_else(|| format!("{} is not a cell", args[0]))?;
+        for &idx in &args[1..] {
+            self.integer(idx, "the index")?;
+            ty = self.types.element(ty).ok_or_else(|| format!("{idx} indexes {}", self.name(ty)))?;
+        }
+        Ok(ty)
+    }
+
+    fn element_of_buffer(&self, v: Value) -> Result<MemType, String> {
+        match self.types[self.ty(v)] {
+            TypeData::Buffer(element) => Ok(element),
+            _ => Err(format!("{v} is {}, not a buffer", self.name(self.ty(v)))),
+        }
+    }
+
+    /// `buf, i, dyn…` with a path reaches a leaf of the type of `leaf`.
+    fn access(&self, path: &Path, args: &[Value], leaf: Value) -> Checked {
+        let element = self.element_of_buffer(args[0])?;
+        args[1..].iter().try_for_each(|&idx| self.integer(idx, "the index"))?;
+        check(self.leaf_is(element, path, self.ty(leaf)), || {
+            format!("the path does not lead to {}", self.name(self.ty(leaf)))
+        })
+    }
+
+    /// Whether a path leads to a leaf of that IR type (without interning anything).
+    fn leaf_is(&self, element: MemType, path: &Path, ty: Type) -> bool {
+        use crate::memory::MemData;
+        let mem = &self.module.mem;
+        let mut at = element;
+        let mut steps = path.0.iter();
+        while let Some(step) = steps.next() {
+            let fits = |n: u32| match *step {
+                Step::Static(idx) => idx < n,
+                Step::Dynamic => true,
+            };
+            match &mem[at] {
+                MemData::Struct { fields, .. } => match *step {
+                    Step::Static(idx) if (idx as usize) < fields.len() => at = fields[idx as usize].1,
+                    Step::Static(_) | Step::Dynamic => return false,
+                },
+                MemData::Array(t, n) if fits(*n) => at = *t,
+                MemData::Vector(s, n) if fits(*n) => {
+                    return steps.next().is_none() && self.types[ty] == TypeData::Scalar(*s);
+                }
+                MemData::Matrix(s, r, c) if fits(*r) => {
+                    return match steps.next() {
+                        None => self.types[ty] == TypeData::Vector(*s, *c),
+                        Some(Step::Static(idx)) if idx >= c => false,
+                        Some(_) => steps.next().is_none() && self.types[ty] == TypeData::Scalar(*s),
+                    };
+                }
+                _ => return false,
+            }
+        }
+        self.is_leaf(at, ty)
+    }
+
+    /// Whether an IR type is what a memory type is as a leaf.
+    pub(super) fn is_leaf(&self, mem: MemType, ty: Type) -> bool {
+        super::module::is_leaf(self.module, mem, ty)
+    }
+
+    fn callee(&self, callee: crate::function::Func) -> Result<&Function, String> {
+        self.module.funcs.get(callee).ok_or_else(|| format!("{callee} does not exist"))
+    }
+
+    fn list(&self, what: &str, values: &[Value], types: impl Iterator<Item = Type>) -> Checked {
+        let types: Vec<Type> = types.collect();
+        check(values.len() == types.len(), || {
+            format!("there are {} {what}s instead of {}", values.len(), types.len())
+        })?;
+        values.iter().zip(types).try_for_each(|(&v, ty)| self.same(v, ty, &format!("the {what}")))
+    }
+
+    /// An arm without parameters that yields the results.
+    fn arm(&self, region: Region, results: &[Value]) -> Checked {
+        let data = &self.f.regions[region];
+        check(data.params.is_empty(), || "an arm has parameters".to_string())?;
+        self.list("yielded value", &data.results, results.iter().map(|&v| self.ty(v)))
+    }
+
+    /// What a loop carries and stacks.
+    fn trips(
+        &self,
+        info: &LoopInfo,
+        inits: &[Value],
+        params: &[Value],
+        yields: &[Value],
+        results: &[Value],
+    ) -> Checked {
+        let _ = info;
+        let n = inits.len();
+        inits.iter().try_for_each(|&v| self.not_cell(v))?;
+        self.list("parameter", params, inits.iter().map(|&v| self.ty(v)))?;
+        check(yields.len() >= n && yields.len() == results.len(), || {
+            format!("{n} values are carried, {} yielded, {} results", yields.len(), results.len())
+        })?;
+        self.list("carried value", &yields[..n], inits.iter().map(|&v| self.ty(v)))?;
+        self.list("carried result", &results[..n], inits.iter().map(|&v| self.ty(v)))?;
+        for (&v, &result) in yields[n..].iter().zip(&results[n..]) {
+            self.not_cell(v)?;
+            check(self.types[self.ty(result)] == TypeData::Stack(self.ty(v)), || {
+                format!("the stack of {v} is {}", self.name(self.ty(result)))
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Rule 5 for calls and control.
+    pub(super) fn structure_linearity(&self, data: &InstData) -> Checked {
+        let marks = |what: &str, values: &[Value], marks: &mut dyn Iterator<Item = bool>| {
+            values.iter().zip(marks).try_for_each(|(&v, mark)| {
+                check(self.linear(v) == mark, || {
+                    format!("the {what} {v} must {}be linear", if mark { "" } else { "not " })
+                })
+            })
+        };
+        let of = |values: &[Value]| values.iter().map(|&v| self.linear(v)).collect::<Vec<_>>().into_iter();
+        let mut never = std::iter::repeat(false);
+        match &data.op {
+            Op::Call(callee) => {
+                let callee = self.callee(*callee)?;
+                marks("operand", &data.args, &mut callee.params.iter().map(|p| p.linear))?;
+                marks("result", &data.results, &mut callee.results.iter().map(|r| r.linear))
+            }
+            Op::CallTransposeOf(vjp) => {
+                let n = data.args.len() - self.callee(*vjp)?.results.len();
+                marks("operand", &data.args[..n], &mut never)?;
+                marks("operand", &data.args[n..], &mut std::iter::repeat(true))?;
+                marks("result", &data.results, &mut std::iter::repeat(true))
+            }
+            Op::If | Op::Switch(_) => {
+                marks("operand", &data.args, &mut never)?;
+                data.regions.iter().try_for_each(|&region| {
+                    marks("yielded value", &self.f.regions[region].results, &mut of(&data.results))
+                })
+            }
+            Op::For(_) => {
+                let body = &self.f.regions[data.regions[0]];
+                marks("trip count", &data.args[..1], &mut never)?;
+                marks("counter", &body.params[..1], &mut never)?;
+                marks("parameter", &body.params[1..], &mut of(&data.args[1..]))?;
+                marks("yielded value", &body.results, &mut of(&data.results))?;
+                let n = data.args.len() - 1;
+                marks("carried result", &data.results[..n], &mut of(&data.args[1..]))
+            }
+            Op::Loop(_) => {
+                let body = &self.f.regions[data.regions[0]];
+                marks("operand", &data.args, &mut never)?;
+                marks("parameter", &body.params, &mut never)?;
+                marks("yielded value", &body.results, &mut never)?;
+                marks("result", &data.results, &mut never)
+            }
+            _ => {
+                marks("operand", &data.args, &mut never)?;
+                marks("result", &data.results, &mut never)
+            }
+        }
+    }
+}
+
+fn dynamic(path: &Path) -> usize {
+    path.0.iter().filter(|step| matches!(step, Step::Dynamic)).count()
+}
