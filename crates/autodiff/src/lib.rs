@@ -1,1 +1,125 @@
-//! Under construction.
+//! Derivatives of IR functions, as IR functions: linearise, then transpose.
+//!
+//! A function of the IR is a map `f : x ↦ y` from values to values. Its derivative at `x` is a linear
+//! map `∂f(x)`; forward mode computes `∂f(x)·ẋ`, reverse mode its transpose `∂f(x)ᵀ·ȳ`. Four passes:
+//!
+//! 1. [`linearize`]: `f ↦ f'`, with `f'(x, ẋ) = (f(x), ∂f(x)·ẋ)`. Forward mode is done here.
+//! 2. [`propagate`]: marks which instructions of `f'` compute a differential, in users' rules too, and
+//!    checks that these are linear in the differentials.
+//! 3. [`unzip`]: `f'` into `x ↦ (y, r)` and `(r, ẋ) ↦ ẏ`; what is in `r`, `checkpoint` decides.
+//! 4. [`transpose`]: `(r, ẋ) ↦ ẏ` into `(r, ȳ) ↦ x̄`, mechanically: a linear program run backwards.
+//!
+//! The engine knows the derivatives of `+ - * /`, of moving numbers about (vectors, arrays, cells) and of
+//! structure (`if`, `switch`, `for`, `loop`, calls). All else is a function with a [witness](ir::Witness).
+//! Derivatives are plain functions again (the marks are dropped at the end), so they nest to any order.
+//!
+//! `docs/autodiff.md` has the theorem that each pass relies on.
+#![forbid(unsafe_code)]
+
+mod activity;
+mod checkpoint;
+mod copy;
+mod engine;
+mod linearize;
+mod propagate;
+mod request;
+mod rules;
+mod transpose;
+mod unzip;
+mod witness;
+
+use ir::{Func, Module, Span};
+
+use engine::Engine;
+pub use engine::Mode;
+pub use unzip::{Residual, Unzipped};
+
+/// What the caller chooses.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Options {}
+
+/// Something of the user's that cannot be differentiated.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// Where.
+    pub span: Span,
+    /// Stable code.
+    pub code: &'static str,
+    /// What was found.
+    pub message: String,
+}
+
+/// Replaces every `call_fwd` and `call_bwd` in the module by a call of a function that this makes.
+/// Where that is impossible, the results are zero and a [`Problem`] says why.
+pub fn differentiate(module: &mut Module, _options: &Options) -> Vec<Problem> {
+    let mut engine = Engine::new(module);
+    engine.resolve_module();
+    engine.problems
+}
+
+/// `f ↦ f'` with a tangent for each parameter that `mask` names (all of `f`'s parameters are listed;
+/// only `diff` ones count), and for each result that depends on them.
+pub fn linearize(module: &mut Module, func: Func, mask: &[bool], mode: Mode) -> Func {
+    Engine::new(module).linearize(func, mask, mode)
+}
+
+/// Marks the differentials of `func`, whose parameters in `tangents` are such.
+pub fn propagate(module: &mut Module, func: Func, tangents: &[bool]) -> Result<Func, Vec<Problem>> {
+    let mut engine = Engine::new(module);
+    engine.propagate(func, tangents).ok_or(engine.problems)
+}
+
+/// Splits a function that [`propagate`] marked.
+pub fn unzip(module: &mut Module, func: Func) -> Result<Unzipped, Vec<Problem>> {
+    let mut engine = Engine::new(module);
+    engine.unzip(func).ok_or(engine.problems)
+}
+
+/// The transpose of the linear half that [`unzip`] made.
+pub fn transpose(module: &mut Module, linear: Func) -> Func {
+    Engine::new(module).transpose(linear)
+}
+
+/// One function's way through the passes, for showing it.
+#[derive(Clone, Debug)]
+pub struct Stages {
+    /// `(x, ẋ) ↦ (y, ẏ)`, without marks.
+    pub linearized: Func,
+    /// The same, with marks.
+    pub propagated: Func,
+    /// `x ↦ (y, r)`.
+    pub primal: Func,
+    /// `(r, ẋ) ↦ ẏ`.
+    pub linear: Func,
+    /// `(r, ȳ) ↦ x̄`.
+    pub transposed: Func,
+    /// `(x, ȳ) ↦ x̄`: the signature of `call_bwd`.
+    pub backward: Func,
+}
+
+/// Takes `func` through all passes with respect to all its `diff` parameters, and keeps each stage.
+/// Requests inside `func` are resolved first.
+pub fn stages(module: &mut Module, func: Func) -> Result<Stages, Vec<Problem>> {
+    let mut engine = Engine::new(module);
+    match engine.stages(func) {
+        Some(stages) if engine.problems.is_empty() => Ok(stages),
+        _ => Err(engine.problems),
+    }
+}
+
+/// The function `(params…, tangents of diff params…) -> (results…, tangents of diff results…)`:
+/// what `call_fwd` of `func` calls.
+pub fn forward(module: &mut Module, func: Func) -> Result<Func, Vec<Problem>> {
+    let mut engine = Engine::new(module);
+    let made = engine.resolve_and(func, |engine| engine.forward(func, Span::NONE));
+    made.ok_or(engine.problems)
+}
+
+/// The function `(params…, cotangents of diff results…) -> (cotangents of diff params…)`: what
+/// `call_bwd` of `func` calls.
+pub fn backward(module: &mut Module, func: Func) -> Result<Func, Vec<Problem>> {
+    let mut engine = Engine::new(module);
+    let made = engine.resolve_and(func, |engine| engine.backward(func, Span::NONE));
+    made.ok_or(engine.problems)
+}

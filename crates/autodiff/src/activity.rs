@@ -1,0 +1,234 @@
+//! Which values carry a tangent: those that depend on an active parameter through ops that have one.
+//!
+//! A forward fixpoint over the whole function: a set that only grows, so the walk is repeated until
+//! nothing changes (a loop's carried values and a cell that outlives a loop need that; straight code
+//! needs one walk and a second that finds nothing). Only values of float types are ever active.
+//! `detach`, conversions to integers, comparisons, memory of the host and parameters or results that are
+//! not `diff` cut the flow.
+//!
+//! A value outside the set has a tangent that is zero for every input, so leaving it out changes nothing.
+
+use cranelift_entity::EntitySet;
+use ir::{Func, Function, Inst, Module, Op, Region, Types, Value};
+use rustc_hash::FxHashMap;
+
+use crate::engine::{Mask, Mode};
+use crate::witness::{Source, source};
+
+/// Answers about functions that were asked before.
+#[derive(Default)]
+pub(crate) struct Activity {
+    /// The active results of a function with these active parameters; `None` while that is worked out.
+    results: FxHashMap<(Func, Mask, Mode), Option<Mask>>,
+    /// Whether a function calls one with a vjp, however deep: such a call is made even if nothing flows.
+    calls_vjp: FxHashMap<Func, bool>,
+}
+
+/// Which of the parameters of `callee` get a tangent from arguments that are active.
+pub(crate) fn arg_mask(callee: &Function, args: &[Value], active: &EntitySet<Value>) -> Mask {
+    callee.params.iter().zip(args).map(|(slot, &v)| slot.diff && active.contains(v)).collect()
+}
+
+impl Activity {
+    /// The active values of `func`, given its active parameters.
+    pub(crate) fn values(
+        &mut self,
+        module: &Module,
+        func: Func,
+        mask: &[bool],
+        mode: Mode,
+    ) -> EntitySet<Value> {
+        let src = &module.funcs[func];
+        let mut flow = Flow { activity: self, module, src, mode, active: EntitySet::new(), changed: true };
+        for ((&v, slot), &named) in crate::engine::params(src).iter().zip(&src.params).zip(mask) {
+            if named && slot.diff {
+                flow.mark(v);
+            }
+        }
+        while flow.changed {
+            flow.changed = false;
+            flow.region(src.body());
+        }
+        flow.active
+    }
+
+    /// The active results of the body of `func`. Of a function that is being worked out: all `diff` ones.
+    pub(crate) fn results(&mut self, module: &Module, func: Func, mask: &[bool], mode: Mode) -> Mask {
+        let src = &module.funcs[func];
+        let key = (func, Mask::from(mask), mode);
+        match self.results.get(&key) {
+            Some(Some(known)) => return known.clone(),
+            Some(None) => return src.results.iter().map(|slot| slot.diff).collect(),
+            None => self.results.insert(key.clone(), None),
+        };
+        let active = self.values(module, func, mask, mode);
+        let yielded = &src.regions[src.body()].results;
+        let mask: Mask =
+            yielded.iter().zip(&src.results).map(|(&v, s)| s.diff && active.contains(v)).collect();
+        self.results.insert(key, Some(mask.clone()));
+        mask
+    }
+
+    /// The active results of a call.
+    pub(crate) fn call(&mut self, module: &Module, callee: Func, mask: &[bool], mode: Mode) -> Mask {
+        let slots = &module.funcs[callee].results;
+        let any = mask.iter().any(|&m| m);
+        match source(module, callee, mode) {
+            Source::Jvp(_) if any => slots.iter().map(|s| s.diff).collect(),
+            Source::Vjp(_) => slots.iter().map(|s| s.diff).collect(),
+            Source::Body(f) if any || self.calls_vjp(module, f, mode) => self.results(module, f, mask, mode),
+            Source::Jvp(_) | Source::Zero | Source::Body(_) => slots.iter().map(|_| false).collect(),
+        }
+    }
+
+    /// Whether a function reaches a custom backward derivative, which runs even if nothing flows.
+    pub(crate) fn calls_vjp(&mut self, module: &Module, func: Func, mode: Mode) -> bool {
+        if mode == Mode::Forward {
+            return false;
+        }
+        if let Some(&known) = self.calls_vjp.get(&func) {
+            return known;
+        }
+        self.calls_vjp.insert(func, false);
+        let src = &module.funcs[func];
+        let mut callees = Vec::new();
+        if src.has_body() {
+            src.walk(src.body(), &mut |inst| callees.extend(src.insts[inst].op.callee()));
+        }
+        let found = callees.into_iter().any(|callee| match source(module, callee, mode) {
+            Source::Vjp(_) => true,
+            Source::Body(f) => self.calls_vjp(module, f, mode),
+            Source::Jvp(_) | Source::Zero => false,
+        });
+        self.calls_vjp.insert(func, found);
+        found
+    }
+}
+
+struct Flow<'a> {
+    activity: &'a mut Activity,
+    module: &'a Module,
+    src: &'a Function,
+    mode: Mode,
+    active: EntitySet<Value>,
+    changed: bool,
+}
+
+impl Flow<'_> {
+    fn mark(&mut self, v: Value) {
+        let types: &Types = &self.module.types;
+        if types.is_differentiable(self.src.ty(v)) && self.active.insert(v) {
+            self.changed = true;
+        }
+    }
+
+    fn any(&self, values: &[Value]) -> bool {
+        values.iter().any(|&v| self.active.contains(v))
+    }
+
+    fn flow(&mut self, from: &[Value], to: &[Value]) {
+        for (&from, &to) in from.iter().zip(to) {
+            if self.active.contains(from) {
+                self.mark(to);
+            }
+        }
+    }
+
+    fn region(&mut self, region: Region) {
+        for &inst in &self.src.regions[region].insts {
+            self.inst(inst);
+        }
+    }
+
+    fn inst(&mut self, inst: Inst) {
+        let src = self.src;
+        let data = &src.insts[inst];
+        match &data.op {
+            Op::Add
+            | Op::Sub
+            | Op::Mul
+            | Op::Div
+            | Op::Neg
+            | Op::Convert
+            | Op::Construct
+            | Op::Splat
+            | Op::Extract(_)
+            | Op::Insert(_)
+            | Op::Index
+            | Op::Sum
+            | Op::Select
+            | Op::Local
+            | Op::Load => {
+                if self.any(&data.args) {
+                    self.mark(data.results[0]);
+                }
+            }
+            Op::Store | Op::AddTo => {
+                if data.args.last().is_some_and(|&x| self.active.contains(x)) {
+                    self.mark(data.args[0]);
+                }
+            }
+            Op::SubCell => {
+                self.flow(&data.args[..1], &data.results);
+                self.flow(&data.results, &data.args[..1]);
+            }
+            Op::If | Op::Switch(_) => {
+                for &arm in &data.regions {
+                    self.region(arm);
+                    self.flow(&src.regions[arm].results, &data.results);
+                }
+            }
+            Op::For(_) | Op::Loop(_) => {
+                let body = &src.regions[data.regions[0]];
+                let lead = usize::from(matches!(data.op, Op::For(_)));
+                let results = &body.results[1 - lead..];
+                let params = &body.params[lead..];
+                self.flow(&data.args[lead..], params);
+                self.region(data.regions[0]);
+                self.flow(results, params);
+                self.flow(params, &data.results);
+                let n_carried = params.len();
+                self.flow(&results[n_carried..], &data.results[n_carried..]);
+            }
+            Op::Call(callee) => {
+                let mask = arg_mask(&self.module.funcs[*callee], &data.args, &self.active);
+                let results = self.activity.call(self.module, *callee, &mask, self.mode);
+                for (&v, &active) in data.results.iter().zip(&results) {
+                    if active {
+                        self.mark(v);
+                    }
+                }
+            }
+            Op::Const(_)
+            | Op::Zero
+            | Op::Rem
+            | Op::And
+            | Op::Or
+            | Op::Xor
+            | Op::Not
+            | Op::Shl
+            | Op::Shr
+            | Op::Math(_)
+            | Op::Eq
+            | Op::Ne
+            | Op::Lt
+            | Op::Le
+            | Op::Gt
+            | Op::Ge
+            | Op::Bitcast
+            | Op::Detach
+            | Op::GlobalRef(_)
+            | Op::BufferLoad(_)
+            | Op::BufferStore(_)
+            | Op::Atomic(..)
+            | Op::BufferLen
+            | Op::BufferOffset
+            | Op::Barrier
+            | Op::Builtin(_)
+            | Op::Printf(_)
+            | Op::Assert(_) => (),
+            // Resolved before anything that contains them is differentiated.
+            Op::CallFwd(_) | Op::CallBwd(_) | Op::CallTransposeOf(_) => (),
+        }
+    }
+}

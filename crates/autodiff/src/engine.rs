@@ -1,0 +1,143 @@
+//! What the passes share: the module, what has been made already, and the problems found.
+//!
+//! Each pass is a method `Engine::pass(func) -> Func`, memoised. A pass works in two steps, so that the
+//! module can grow while it is read: first it asks for the derivatives of all callees, then it builds.
+
+use ir::{Func, Function, Inst, Module, Slot, Span, Type, Value};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::Problem;
+use crate::activity::Activity;
+use crate::propagate::Marks;
+use crate::unzip::Unzipped;
+
+/// Whether the tangent program is to be run as it is, or transposed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Mode {
+    /// Tangents are wanted.
+    Forward,
+    /// The linear part will be transposed: functions known by their vjp alone may be called.
+    Reverse,
+}
+
+/// Which parameters (or results).
+pub(crate) type Mask = Box<[bool]>;
+
+/// See the head of this file.
+pub(crate) struct Engine<'m> {
+    pub(crate) module: &'m mut Module,
+    pub(crate) problems: Vec<Problem>,
+    pub(crate) activity: Activity,
+    pub(crate) marks: Marks,
+    pub(crate) linearized: FxHashMap<(Func, Mask, Mode), Func>,
+    /// Functions of the form `(params…, tangents…) -> (results…, tangents…)`, made here or by users.
+    pub(crate) shapes: FxHashMap<Func, Shape>,
+    /// The calls that `linearize` put for a call: all operands and results after the first are tangents.
+    pub(crate) derivative_calls: FxHashSet<(Func, Inst)>,
+    pub(crate) propagated: FxHashMap<(Func, Mask), Option<Func>>,
+    pub(crate) unzipped: FxHashMap<Func, Option<Unzipped>>,
+    pub(crate) transposed: FxHashMap<Func, Func>,
+    pub(crate) forwards: FxHashMap<Func, Option<Func>>,
+    pub(crate) backwards: FxHashMap<Func, Option<Func>>,
+    pub(crate) resolved: FxHashMap<Func, bool>,
+    /// What a pass is working on, to notice recursion.
+    pub(crate) running: Vec<Func>,
+    names: FxHashSet<String>,
+}
+
+/// How many parameters and results of a forward derivative come before the tangents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Shape {
+    pub(crate) params: usize,
+    pub(crate) results: usize,
+}
+
+impl<'m> Engine<'m> {
+    pub(crate) fn new(module: &'m mut Module) -> Engine<'m> {
+        let names = module.funcs.values().map(|f| f.name.clone()).collect();
+        Engine {
+            module,
+            problems: Vec::new(),
+            activity: Activity::default(),
+            marks: Marks::default(),
+            linearized: FxHashMap::default(),
+            shapes: FxHashMap::default(),
+            derivative_calls: FxHashSet::default(),
+            running: Vec::new(),
+            propagated: FxHashMap::default(),
+            unzipped: FxHashMap::default(),
+            transposed: FxHashMap::default(),
+            forwards: FxHashMap::default(),
+            backwards: FxHashMap::default(),
+            resolved: FxHashMap::default(),
+            names,
+        }
+    }
+
+    /// A name that no function has: `base`, or `base` with a number.
+    pub(crate) fn unique(&mut self, base: String) -> String {
+        if self.names.insert(base.clone()) {
+            return base;
+        }
+        let mut n = 2usize;
+        loop {
+            let name = format!("{base}_{n}");
+            if self.names.insert(name.clone()) {
+                return name;
+            }
+            n += 1;
+        }
+    }
+
+    /// Declares a function: signature, no body yet.
+    pub(crate) fn declare(
+        &mut self,
+        name: String,
+        like: Func,
+        params: Vec<Slot>,
+        results: Vec<Slot>,
+    ) -> Func {
+        let name = self.unique(name);
+        let like = &self.module.funcs[like];
+        let (inline, prefer_recompute, span) = (like.inline, like.prefer_recompute, like.span);
+        let declared =
+            Function { name, params, results, inline, prefer_recompute, span, ..Function::default() };
+        self.module.funcs.push(declared)
+    }
+
+    /// Gives a declared function its body; the declaration's name and slots stay.
+    pub(crate) fn define(&mut self, func: Func, body: Function) {
+        let declared = &mut self.module.funcs[func];
+        declared.values = body.values;
+        declared.insts = body.insts;
+        declared.regions = body.regions;
+    }
+
+    pub(crate) fn problem(&mut self, span: Span, code: &'static str, message: impl Into<String>) {
+        let problem = Problem { span, code, message: message.into() };
+        if !self.problems.contains(&problem) {
+            self.problems.push(problem);
+        }
+    }
+}
+
+/// A slot for the tangent (or cotangent) of another.
+pub(crate) fn tangent_slot(of: &Slot, linear: bool) -> Slot {
+    let name = of.name.as_ref().map(|name| format!("d_{name}").into());
+    Slot { ty: of.ty, diff: true, linear, name }
+}
+
+/// A slot without a name; `diff` if its type can have a tangent.
+pub(crate) fn plain_slot(types: &ir::Types, ty: Type, linear: bool) -> Slot {
+    Slot { ty, diff: types.is_differentiable(ty), linear, name: None }
+}
+
+/// The items of `all` that the mask names.
+pub(crate) fn select<'a, T>(all: &'a [T], mask: &'a [bool]) -> impl Iterator<Item = &'a T> {
+    all.iter().zip(mask).filter(|(_, named)| **named).map(|(item, _)| item)
+}
+
+/// The parameters of a function's body.
+pub(crate) fn params(func: &Function) -> &[Value] {
+    &func.regions[func.body()].params
+}

@@ -1,0 +1,318 @@
+//! `f ↦ f'`, `f'(x, ẋ) = (f(x), ∂f(x)·ẋ)`: forward mode, complete.
+//!
+//! The shape of the program stays; each instruction is followed by that of its tangent, by the chain
+//! rule one op at a time. An active value that crosses a region's border takes its tangent along: an arm
+//! yields it, a loop carries or stacks it. A cell with active content has a tangent cell beside it, which
+//! is stored to and added to at the same indices at the same times, so at every moment it holds the
+//! tangent of the cell's content.
+//!
+//! The parameters of `f'` are those of `f`, then the tangents of the parameters that the mask names; its
+//! results are those of `f`, then the tangents of the active results. The function is declared before
+//! its body is built, so recursion needs nothing special.
+
+use cranelift_entity::{EntitySet, SecondaryMap};
+use ir::{Builder, Func, Function, Inst, Op, Region, Slot, Type, Value};
+
+use crate::activity::arg_mask;
+use crate::copy::{Renaming, copy_inst, fresh, like, region_param_like};
+use crate::engine::{Engine, Mask, Mode, Shape, params, select, tangent_slot};
+use crate::rules;
+use crate::witness::{Source, source};
+
+/// What becomes of a call.
+#[derive(Clone, Debug, Default)]
+enum Plan {
+    /// It has no tangent.
+    #[default]
+    Primal,
+    /// A call of this function in its place: `(params…, tangents of mask…) -> (results…, tangents of active…)`.
+    Forward { func: Func, mask: Mask, active: Mask },
+    /// The primal, and its linear part by its transpose.
+    Transposed { vjp: Func, mask: Mask, active: Mask },
+}
+
+impl Engine<'_> {
+    /// See the head of this file. Memoised.
+    pub(crate) fn linearize(&mut self, func: Func, mask: &[bool], mode: Mode) -> Func {
+        let src = &self.module.funcs[func];
+        let mask: Mask = src.params.iter().zip(mask).map(|(slot, &named)| slot.diff && named).collect();
+        let key = (func, mask.clone(), mode);
+        if let Some(&known) = self.linearized.get(&key) {
+            return known;
+        }
+        let active_results = self.activity.results(self.module, func, &mask, mode);
+        let src = &self.module.funcs[func];
+        let mut slots = src.params.clone();
+        slots.extend(select(&src.params, &mask).map(|slot| tangent_slot(slot, false)));
+        let mut results = src.results.clone();
+        results.extend(select(&src.results, &active_results).map(|slot| tangent_slot(slot, false)));
+        let shape = Shape { params: src.params.len(), results: src.results.len() };
+        let name = format!("{}_fwd", src.name);
+        let made = self.declare(name, func, slots, results.clone());
+        self.linearized.insert(key, made);
+        self.shapes.insert(made, shape);
+
+        let active = self.activity.values(self.module, func, &mask, mode);
+        let plans = self.plan_calls(func, &active, mode);
+        let module = &mut *self.module;
+        let src = &module.funcs[func];
+        let mut pass = Linearize {
+            src,
+            b: Builder::new(&mut module.types, String::new()),
+            active,
+            plans,
+            primal: Renaming::default(),
+            tangents: Renaming::default(),
+            derivative_calls: Vec::new(),
+        };
+        pass.params(&module.funcs[made].params, &mask);
+        pass.region(src.body());
+        let yielded = &src.regions[src.body()].results;
+        let mut values = pass.primal.all(yielded);
+        values.extend(select(yielded, &active_results).map(|&v| pass.tangent_or_zero(v)).collect::<Vec<_>>());
+        let derivative_calls = std::mem::take(&mut pass.derivative_calls);
+        let body = pass.b.finish(values, results);
+        self.derivative_calls.extend(derivative_calls.into_iter().map(|inst| (made, inst)));
+        self.define(made, body);
+        made
+    }
+
+    fn plan_calls(&mut self, func: Func, active: &EntitySet<Value>, mode: Mode) -> SecondaryMap<Inst, Plan> {
+        let src = &self.module.funcs[func];
+        let mut calls = Vec::new();
+        src.walk(src.body(), &mut |inst| {
+            let data = &src.insts[inst];
+            if let Op::Call(callee) = data.op {
+                calls.push((inst, callee, arg_mask(&self.module.funcs[callee], &data.args, active)));
+            }
+        });
+        let mut plans = SecondaryMap::new();
+        for (inst, callee, mask) in calls {
+            let any = mask.iter().any(|&m| m);
+            let active = self.activity.call(self.module, callee, &mask, mode);
+            let slots = &self.module.funcs[callee];
+            plans[inst] = match source(self.module, callee, mode) {
+                Source::Vjp(vjp) => {
+                    Plan::Transposed { vjp, mask: slots.params.iter().map(|s| s.diff).collect(), active }
+                }
+                Source::Jvp(jvp) if any => {
+                    let mask: Mask = slots.params.iter().map(|s| s.diff).collect();
+                    self.shapes.insert(jvp, Shape { params: mask.len(), results: slots.results.len() });
+                    Plan::Forward { func: jvp, mask, active }
+                }
+                Source::Body(f)
+                    if active.iter().any(|&a| a) || self.activity.calls_vjp(self.module, f, mode) =>
+                {
+                    Plan::Forward { func: self.linearize(f, &mask, mode), mask, active }
+                }
+                Source::Body(_) | Source::Jvp(_) | Source::Zero => Plan::Primal,
+            };
+        }
+        plans
+    }
+}
+
+/// The pass over one function.
+pub(crate) struct Linearize<'a> {
+    pub(crate) src: &'a Function,
+    pub(crate) b: Builder<'a>,
+    pub(crate) active: EntitySet<Value>,
+    plans: SecondaryMap<Inst, Plan>,
+    pub(crate) primal: Renaming,
+    /// The tangent of a source value, where it is not known to be zero.
+    pub(crate) tangents: Renaming,
+    derivative_calls: Vec<Inst>,
+}
+
+impl Linearize<'_> {
+    fn params(&mut self, slots: &[Slot], mask: &[bool]) {
+        let src = params(self.src);
+        let (primal, tangents) = slots.split_at(src.len());
+        for (&v, slot) in src.iter().zip(primal) {
+            let param = self.b.param(slot.clone());
+            self.primal.set(v, param);
+        }
+        for (&v, slot) in select(src, mask).zip(tangents) {
+            let param = self.b.param(slot.clone());
+            self.tangents.set(v, param);
+        }
+        self.b.func.params = slots.to_vec();
+    }
+
+    pub(crate) fn tangent_or_zero(&mut self, v: Value) -> Value {
+        match self.tangents.find(v) {
+            Some(tangent) => tangent,
+            None => self.b.zero(self.src.ty(v), false),
+        }
+    }
+
+    pub(crate) fn name_tangent(&mut self, of: Value, tangent: Value) {
+        if let Some(name) = &self.src.values[of].name
+            && self.b.func.values[tangent].name.is_none()
+        {
+            self.b.func.values[tangent].name = Some(format!("d_{name}").into());
+        }
+    }
+
+    fn region(&mut self, region: Region) {
+        let src = self.src;
+        for &inst in &src.regions[region].insts {
+            self.inst(inst);
+        }
+    }
+
+    fn inst(&mut self, inst: Inst) {
+        let src = self.src;
+        let data = &src.insts[inst];
+        self.b.span = data.span;
+        match data.op {
+            Op::If | Op::Switch(_) => self.branch(inst),
+            Op::For(_) => self.repeat(inst, 1),
+            Op::Loop(_) => self.repeat(inst, 0),
+            Op::Call(_) => self.call(inst),
+            _ => {
+                copy_inst(&mut self.b, src, inst, &mut self.primal);
+                rules::tangent(self, data);
+            }
+        }
+    }
+
+    /// Defines results: the primal ones, then tangents of the active ones among `sources`.
+    fn define(&mut self, sources: &[Value], all: &mut Vec<Value>) {
+        let src = self.src;
+        for &v in sources {
+            let copy = like(&mut self.b, src, v, false);
+            self.primal.set(v, copy);
+            all.push(copy);
+        }
+        for &v in sources {
+            if !self.active.contains(v) {
+                continue;
+            }
+            let tangent = self.b.value(src.ty(v), false);
+            self.name_tangent(v, tangent);
+            self.tangents.set(v, tangent);
+            all.push(tangent);
+        }
+    }
+
+    fn branch(&mut self, inst: Inst) {
+        let src = self.src;
+        let data = &src.insts[inst];
+        let args = self.primal.all(&data.args);
+        let mut regions = Vec::new();
+        for &arm in &data.regions {
+            let region = self.b.open();
+            self.region(arm);
+            let yielded = &src.regions[arm].results;
+            let mut results = self.primal.all(yielded);
+            for (&v, &result) in yielded.iter().zip(&data.results) {
+                if self.active.contains(result) {
+                    results.push(self.tangent_or_zero(v));
+                }
+            }
+            self.b.close(results);
+            regions.push(region);
+        }
+        let mut results = Vec::new();
+        self.define(&data.results, &mut results);
+        self.b.span = data.span;
+        self.b.push(data.op.clone(), &args, &results, &regions);
+    }
+
+    /// A loop with `lead` leading operands and parameters that are not carried: the count and the trip of
+    /// a `for`; a `loop` has none, but its body's first result says whether to go on.
+    fn repeat(&mut self, inst: Inst, lead: usize) {
+        let src = self.src;
+        let data = &src.insts[inst];
+        let body = &src.regions[data.regions[0]];
+        let n_carried = data.args.len() - lead;
+        let carried = &body.params[lead..];
+
+        let mut args = self.primal.all(&data.args);
+        for (&init, &param) in data.args[lead..].iter().zip(carried) {
+            if self.active.contains(param) {
+                args.push(self.tangent_or_zero(init));
+            }
+        }
+        let region = self.b.open();
+        for &param in &body.params {
+            let copy = region_param_like(&mut self.b, src, param, false);
+            self.primal.set(param, copy);
+        }
+        for &param in carried {
+            if !self.active.contains(param) {
+                continue;
+            }
+            let tangent = self.b.region_param(src.ty(param), false);
+            self.name_tangent(param, tangent);
+            self.tangents.set(param, tangent);
+        }
+        self.region(data.regions[0]);
+        let (again, yielded) = body.results.split_at(1 - lead);
+        let (next, stacked) = yielded.split_at(n_carried);
+        let mut results = self.primal.all(again);
+        results.extend(self.primal.all(next));
+        for (&v, &param) in next.iter().zip(carried) {
+            if self.active.contains(param) {
+                results.push(self.tangent_or_zero(v));
+            }
+        }
+        results.extend(self.primal.all(stacked));
+        for (&v, &stack) in stacked.iter().zip(&data.results[n_carried..]) {
+            if self.active.contains(stack) {
+                results.push(self.tangent_or_zero(v));
+            }
+        }
+        self.b.close(results);
+
+        let mut results = Vec::new();
+        self.define(&data.results[..n_carried], &mut results);
+        self.define(&data.results[n_carried..], &mut results);
+        self.b.span = data.span;
+        self.b.push(data.op.clone(), &args, &results, &[region]);
+    }
+
+    fn call(&mut self, inst: Inst) {
+        let src = self.src;
+        let data = &src.insts[inst];
+        match std::mem::take(&mut self.plans[inst]) {
+            Plan::Primal => copy_inst(&mut self.b, src, inst, &mut self.primal),
+            Plan::Forward { func, mask, active } => {
+                let mut args = self.primal.all(&data.args);
+                for &v in select(&data.args, &mask) {
+                    args.push(self.tangent_or_zero(v));
+                }
+                let mut results = Vec::new();
+                for &v in &data.results {
+                    let copy = like(&mut self.b, src, v, false);
+                    self.primal.set(v, copy);
+                    results.push(copy);
+                }
+                results.extend(self.tangent_results(&data.results, &active));
+                let call = self.b.push(Op::Call(func), &args, &results, &[]);
+                self.derivative_calls.push(call);
+            }
+            Plan::Transposed { vjp, mask, active } => {
+                copy_inst(&mut self.b, src, inst, &mut self.primal);
+                let mut args = self.primal.all(&data.args);
+                for &v in select(&data.args, &mask) {
+                    args.push(self.tangent_or_zero(v));
+                }
+                let results = self.tangent_results(&data.results, &active);
+                self.b.push(Op::CallTransposeOf(vjp), &args, &results, &[]);
+            }
+        }
+    }
+
+    fn tangent_results(&mut self, of: &[Value], active: &[bool]) -> Vec<Value> {
+        let sources: Vec<Value> = select(of, active).copied().collect();
+        let types: Vec<Type> = sources.iter().map(|&v| self.src.ty(v)).collect();
+        let tangents = fresh(&mut self.b, types, false);
+        for (&v, &tangent) in sources.iter().zip(&tangents) {
+            self.name_tangent(v, tangent);
+            self.tangents.set(v, tangent);
+        }
+        tangents
+    }
+}

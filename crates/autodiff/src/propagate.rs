@@ -1,0 +1,491 @@
+//! Marks what computes a differential, and checks that it is linear in the differentials.
+//!
+//! Given a function and which of its parameters are tangents, a value is *linear* if an op on a linear
+//! operand made it: a forward fixpoint like that of `activity`, over [`Op::linearity`]. Then each use is
+//! checked: where linear operands are due, a value that is not linear must be known to be zero (it becomes
+//! a linear `zero`); anywhere else a linear operand is an error of whoever wrote the derivative.
+//!
+//! By induction over the program, a function that passes is linear in its marked parameters for fixed
+//! values of the others, and no unmarked value depends on a marked one. That is all that `unzip` and
+//! `transpose` rely on, so users' rules and generated ones are treated alike.
+//!
+//! A callee is marked for the operands that are linear at the call: one variant for each such set.
+
+use cranelift_entity::packed_option::PackedOption;
+use cranelift_entity::{EntitySet, SecondaryMap};
+use ir::{Func, Function, Inst, InstData, Linearity, Module, Op, Region, Span, TypeData, Value, ValueData};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::engine::{Engine, Mask, Shape, params};
+
+/// Answers about functions that were asked before.
+#[derive(Default)]
+pub(crate) struct Marks {
+    /// The linear results of a function with these linear parameters; `None` while that is worked out.
+    results: FxHashMap<(Func, Mask), Option<Mask>>,
+    transposed_inside: FxHashMap<Func, bool>,
+}
+
+/// What the analysis reads of the engine.
+struct Context<'a> {
+    module: &'a Module,
+    shapes: &'a FxHashMap<Func, Shape>,
+    derivative_calls: &'a FxHashSet<(Func, Inst)>,
+}
+
+const NONLINEAR: &str = "nonlinear-derivative";
+
+impl Engine<'_> {
+    /// See the head of this file. Memoised; `None` if a problem was found (and reported).
+    pub(crate) fn propagate(&mut self, func: Func, tangents: &[bool]) -> Option<Func> {
+        let key = (func, Mask::from(tangents));
+        if let Some(&known) = self.propagated.get(&key) {
+            if self.running.contains(&func) {
+                let src = &self.module.funcs[func];
+                let message = format!("`{}` is recursive, which reverse mode does not support", src.name);
+                self.problem(src.span, "recursive-reverse", message);
+            }
+            return known;
+        }
+        self.propagated.insert(key.clone(), None);
+        self.running.push(func);
+        let made = self.marked(func, tangents);
+        self.running.pop();
+        self.propagated.insert(key, made);
+        made
+    }
+
+    fn marked(&mut self, func: Func, tangents: &[bool]) -> Option<Func> {
+        let n_problems = self.problems.len();
+        let ctx =
+            Context { module: self.module, shapes: &self.shapes, derivative_calls: &self.derivative_calls };
+        let linear = self.marks.values(&ctx, func, tangents);
+        let mut results = self.marks.results(&ctx, func, tangents);
+        let mut dst = self.module.funcs[func].clone();
+        let shape = self.shapes.get(&func).copied();
+        let is_whole = shape.is_some_and(|s| tangents.iter().enumerate().all(|(k, &t)| t == (k >= s.params)));
+        if let Some(shape) = shape.filter(|_| is_whole) {
+            if results[..shape.results].iter().any(|&linear| linear) {
+                let message = format!(
+                    "the value that `{}` returns depends on a differential, not on its primal alone",
+                    dst.name
+                );
+                self.problem(dst.span, NONLINEAR, message);
+                return None;
+            }
+            results[shape.results..].fill(true);
+        }
+        for v in linear.keys() {
+            dst.values[v].linear = true;
+        }
+        for (slot, &linear) in dst.params.iter_mut().zip(tangents) {
+            slot.linear = linear;
+        }
+        for (slot, &linear) in dst.results.iter_mut().zip(&results) {
+            slot.linear = linear;
+        }
+        dst.name = self.unique(format!("{}_marked", dst.name));
+        let defs = defs(&dst);
+        let body = dst.body();
+        let mut check = Check { engine: self, src: func, dst, defs };
+        check.region(body, &results);
+        let dst = check.dst;
+        if self.problems.len() > n_problems {
+            return None;
+        }
+        Some(self.module.funcs.push(dst))
+    }
+}
+
+/// Which instruction defines a value.
+pub(crate) fn defs(func: &Function) -> SecondaryMap<Value, PackedOption<Inst>> {
+    let mut defs = SecondaryMap::new();
+    func.walk(func.body(), &mut |inst| {
+        for &v in &func.insts[inst].results {
+            defs[v] = Some(inst).into();
+        }
+    });
+    defs
+}
+
+/// Whether a value is zero, seen from the instructions that make it.
+pub(crate) fn is_zero(func: &Function, defs: &SecondaryMap<Value, PackedOption<Inst>>, v: Value) -> bool {
+    let Some(inst) = defs[v].expand() else { return false };
+    let data = &func.insts[inst];
+    match data.op {
+        Op::Zero => true,
+        Op::Const(bits) => {
+            let sign = match func.ty(v) {
+                ir::Type::F16 => 1 << 15,
+                ir::Type::F32 => 1 << 31,
+                ir::Type::F64 => 1 << 63,
+                _ => 0,
+            };
+            bits & !sign == 0
+        }
+        Op::Convert | Op::Splat | Op::Neg | Op::Detach | Op::Sum | Op::Construct | Op::Insert(_) => {
+            data.args.iter().all(|&a| is_zero(func, defs, a))
+        }
+        Op::Extract(_) | Op::Index => is_zero(func, defs, data.args[0]),
+        Op::If => {
+            let position = data.results.iter().position(|&r| r == v).expect("a result of its instruction");
+            data.regions.iter().all(|&arm| is_zero(func, defs, func.regions[arm].results[position]))
+        }
+        _ => false,
+    }
+}
+
+/// The operands of a `call_transpose_of` that are not tangents.
+pub(crate) fn n_transposed_params(module: &Module, vjp: Func, n_args: usize) -> usize {
+    n_args.saturating_sub(module.funcs[vjp].results.len())
+}
+
+impl Marks {
+    fn values(&mut self, ctx: &Context, func: Func, tangents: &[bool]) -> EntitySet<Value> {
+        let src = &ctx.module.funcs[func];
+        let mut flow =
+            Flow { marks: self, ctx, func, src, defs: defs(src), linear: EntitySet::new(), changed: true };
+        for (&v, &tangent) in params(src).iter().zip(tangents) {
+            if tangent {
+                flow.mark(v);
+            }
+        }
+        while flow.changed {
+            flow.changed = false;
+            flow.region(src.body());
+        }
+        flow.linear
+    }
+
+    fn results(&mut self, ctx: &Context, func: Func, tangents: &[bool]) -> Mask {
+        let src = &ctx.module.funcs[func];
+        let key = (func, Mask::from(tangents));
+        match self.results.get(&key) {
+            Some(Some(known)) => return known.clone(),
+            // Recursive; reported when the variant is made.
+            Some(None) => return src.results.iter().map(|_| false).collect(),
+            None => self.results.insert(key.clone(), None),
+        };
+        let linear = self.values(ctx, func, tangents);
+        let mask: Mask = src.regions[src.body()].results.iter().map(|&v| linear.contains(v)).collect();
+        self.results.insert(key, Some(mask.clone()));
+        mask
+    }
+
+    /// Whether a function makes a `call_transpose_of`, however deep.
+    pub(crate) fn transposed_inside(&mut self, module: &Module, func: Func) -> bool {
+        if let Some(&known) = self.transposed_inside.get(&func) {
+            return known;
+        }
+        self.transposed_inside.insert(func, false);
+        let src = &module.funcs[func];
+        let mut found = false;
+        let mut callees = Vec::new();
+        if src.has_body() {
+            src.walk(src.body(), &mut |inst| match src.insts[inst].op {
+                Op::CallTransposeOf(_) => found = true,
+                Op::Call(callee) => callees.push(callee),
+                _ => (),
+            });
+        }
+        found = found || callees.into_iter().any(|callee| self.transposed_inside(module, callee));
+        self.transposed_inside.insert(func, found);
+        found
+    }
+
+    /// The linear operands of a call, and whether its callee needs a variant at all.
+    fn call(
+        &mut self,
+        ctx: &Context,
+        func: Func,
+        inst: Inst,
+        data: &InstData,
+        is_linear: &dyn Fn(Value) -> bool,
+        is_zero: &dyn Fn(Value) -> bool,
+    ) -> (Mask, bool) {
+        let callee = data.op.callee().expect("a call");
+        let mut mask: Mask = data.args.iter().map(|&v| is_linear(v)).collect();
+        let any = mask.iter().any(|&m| m);
+        if let Some(shape) = ctx.shapes.get(&callee) {
+            if ctx.derivative_calls.contains(&(func, inst)) {
+                mask[shape.params..].fill(true);
+            } else if any {
+                for (k, &v) in data.args.iter().enumerate().skip(shape.params) {
+                    mask[k] |= is_zero(v);
+                }
+            }
+        }
+        let any = mask.iter().any(|&m| m);
+        let needed = any || self.transposed_inside(ctx.module, callee);
+        (mask, needed)
+    }
+
+    /// The linear results of a call whose operands are linear as the mask says.
+    fn call_results(&mut self, ctx: &Context, func: Func, inst: Inst, callee: Func, mask: &[bool]) -> Mask {
+        let mut results = self.results(ctx, callee, mask);
+        if let Some(shape) = ctx.shapes.get(&callee) {
+            let is_whole = mask.iter().enumerate().all(|(k, &t)| t == (k >= shape.params));
+            if is_whole || ctx.derivative_calls.contains(&(func, inst)) {
+                results[shape.results..].fill(true);
+            }
+        }
+        results
+    }
+}
+
+struct Flow<'a> {
+    marks: &'a mut Marks,
+    ctx: &'a Context<'a>,
+    func: Func,
+    src: &'a Function,
+    defs: SecondaryMap<Value, PackedOption<Inst>>,
+    linear: EntitySet<Value>,
+    changed: bool,
+}
+
+impl Flow<'_> {
+    fn mark(&mut self, v: Value) {
+        self.changed |= self.linear.insert(v);
+    }
+
+    fn flow(&mut self, from: &[Value], to: &[Value]) {
+        for (&from, &to) in from.iter().zip(to) {
+            if self.linear.contains(from) {
+                self.mark(to);
+            }
+        }
+    }
+
+    fn region(&mut self, region: Region) {
+        for &inst in &self.src.regions[region].insts {
+            self.inst(inst);
+        }
+    }
+
+    fn inst(&mut self, inst: Inst) {
+        let src = self.src;
+        let data = &src.insts[inst];
+        let at = |k: usize| data.args.get(k).is_some_and(|&v| self.linear.contains(v));
+        let any = data.args.iter().any(|&v| self.linear.contains(v));
+        match data.op.linearity() {
+            Linearity::All | Linearity::Either if any => self.mark(data.results[0]),
+            Linearity::Only(k) if at(k) => self.mark(data.results[0]),
+            Linearity::AllButFirst if at(1) || at(2) => self.mark(data.results[0]),
+            Linearity::Cell => match data.op {
+                Op::Store | Op::AddTo => {
+                    if self.linear.contains(data.args[data.args.len() - 1]) {
+                        self.mark(data.args[0]);
+                    }
+                }
+                Op::SubCell => {
+                    self.flow(&data.args[..1], &data.results);
+                    self.flow(&data.results, &data.args[..1]);
+                }
+                _ => self.flow(&data.args[..1], &data.results),
+            },
+            Linearity::Structure => self.structure(inst),
+            Linearity::Never if matches!(data.op, Op::Detach) => self.flow(&data.args, &data.results),
+            Linearity::All
+            | Linearity::Either
+            | Linearity::Only(_)
+            | Linearity::AllButFirst
+            | Linearity::Source
+            | Linearity::Never => (),
+        }
+    }
+
+    fn structure(&mut self, inst: Inst) {
+        let src = self.src;
+        let data = &src.insts[inst];
+        match &data.op {
+            Op::If | Op::Switch(_) => {
+                for &arm in &data.regions {
+                    self.region(arm);
+                    self.flow(&src.regions[arm].results, &data.results);
+                }
+            }
+            Op::For(_) | Op::Loop(_) => {
+                let body = &src.regions[data.regions[0]];
+                let lead = usize::from(matches!(data.op, Op::For(_)));
+                let params = &body.params[lead..];
+                let results = &body.results[1 - lead..];
+                self.flow(&data.args[lead..], params);
+                self.region(data.regions[0]);
+                self.flow(results, params);
+                self.flow(params, &data.results);
+                self.flow(&results[params.len()..], &data.results[params.len()..]);
+            }
+            Op::Call(callee) => {
+                let linear = &self.linear;
+                let zero = |v| is_zero(src, &self.defs, v);
+                let (mask, needed) =
+                    self.marks.call(self.ctx, self.func, inst, data, &|v| linear.contains(v), &zero);
+                if needed {
+                    let results = self.marks.call_results(self.ctx, self.func, inst, *callee, &mask);
+                    for (&v, &linear) in data.results.iter().zip(&results) {
+                        if linear {
+                            self.mark(v);
+                        }
+                    }
+                }
+            }
+            Op::CallTransposeOf(_) => data.results.iter().for_each(|&v| self.mark(v)),
+            _ => (),
+        }
+    }
+}
+
+/// Checks every use in the marked copy, and puts linear zeros where they are due.
+struct Check<'a, 'm> {
+    engine: &'a mut Engine<'m>,
+    src: Func,
+    dst: Function,
+    defs: SecondaryMap<Value, PackedOption<Inst>>,
+}
+
+impl Check<'_, '_> {
+    /// `due`: which of the region's results are to be linear.
+    fn region(&mut self, region: Region, due: &[bool]) {
+        let insts = std::mem::take(&mut self.dst.regions[region].insts);
+        let mut checked = Vec::with_capacity(insts.len());
+        for inst in insts {
+            self.inst(inst, &mut checked);
+            checked.push(inst);
+        }
+        let mut results = std::mem::take(&mut self.dst.regions[region].results);
+        let span = checked.last().map_or(self.dst.span, |&inst| self.dst.insts[inst].span);
+        for (v, &due) in results.iter_mut().zip(due) {
+            *v = if due { self.linear(*v, span, &mut checked) } else { self.number(*v, span) };
+        }
+        self.dst.regions[region].insts = checked;
+        self.dst.regions[region].results = results;
+    }
+
+    /// `v`, which is to be linear: itself, or a linear zero.
+    fn linear(&mut self, v: Value, span: Span, before: &mut Vec<Inst>) -> Value {
+        if self.dst.is_linear(v) {
+            return v;
+        }
+        if !is_zero(&self.dst, &self.defs, v) {
+            let message = "a derivative adds a number to a differential, so it is not linear in it";
+            self.engine.problem(span, NONLINEAR, message);
+            return v;
+        }
+        let ty = self.dst.ty(v);
+        let zero = self.dst.values.push(ValueData { ty, linear: true, name: None });
+        let results = [zero].into_iter().collect();
+        let inst = self.dst.insts.push(InstData {
+            op: Op::Zero,
+            args: Default::default(),
+            results,
+            regions: Default::default(),
+            span,
+        });
+        before.push(inst);
+        self.defs[zero] = Some(inst).into();
+        zero
+    }
+
+    /// `v`, which must not be linear.
+    fn number(&mut self, v: Value, span: Span) -> Value {
+        if self.dst.is_linear(v) {
+            let message = "a differential is used as a number here, so the derivative is not linear in it";
+            self.engine.problem(span, NONLINEAR, message);
+        }
+        v
+    }
+
+    fn inst(&mut self, inst: Inst, before: &mut Vec<Inst>) {
+        let span = self.dst.insts[inst].span;
+        let op = self.dst.insts[inst].op.clone();
+        let mut args = std::mem::take(&mut self.dst.insts[inst].args);
+        let result = self.dst.insts[inst].results.first().copied();
+        let is_linear = result.is_some_and(|v| self.dst.is_linear(v));
+        let last = args.len().wrapping_sub(1);
+        // Which operands are to be linear.
+        let mut due: Mask = args.iter().map(|_| false).collect();
+        match op.linearity() {
+            Linearity::All => due.fill(is_linear),
+            Linearity::Only(k) => due[k] = is_linear,
+            Linearity::Either => {
+                if is_linear {
+                    due[if self.dst.is_linear(args[0]) { 0 } else { 1 }] = true;
+                }
+            }
+            Linearity::AllButFirst => due[1..].fill(is_linear),
+            Linearity::Source => (),
+            Linearity::Cell => match op {
+                Op::Store | Op::AddTo => {
+                    due[0] = self.dst.is_linear(args[0]);
+                    due[last] = due[0];
+                }
+                _ => due[0] = is_linear,
+            },
+            Linearity::Never => {
+                let numeric = result.is_some_and(|v| self.engine.module.types.is_numeric(self.dst.ty(v)));
+                if op == Op::Detach && is_linear && numeric {
+                    // The same number; what is to be held fixed is decided by now.
+                    self.dst.insts[inst].op = Op::Convert;
+                    due[0] = true;
+                }
+            }
+            Linearity::Structure => self.structure(inst, &op, &args, &mut due),
+        }
+        for (v, &due) in args.iter_mut().zip(&due) {
+            *v = if due { self.linear(*v, span, before) } else { self.number(*v, span) };
+        }
+        self.dst.insts[inst].args = args;
+    }
+
+    fn structure(&mut self, inst: Inst, op: &Op, args: &[Value], due: &mut [bool]) {
+        let results: Mask = self.dst.insts[inst].results.iter().map(|&v| self.dst.is_linear(v)).collect();
+        let regions = self.dst.insts[inst].regions.clone();
+        match op {
+            Op::If | Op::Switch(_) => regions.iter().for_each(|&arm| self.region(arm, &results)),
+            Op::For(_) | Op::Loop(_) => {
+                let lead = usize::from(matches!(op, Op::For(_)));
+                for (due, &v) in due[lead..].iter_mut().zip(&self.dst.regions[regions[0]].params[lead..]) {
+                    *due = self.dst.is_linear(v);
+                }
+                let mut inner = vec![false; 1 - lead];
+                inner.extend(&results);
+                self.region(regions[0], &inner);
+            }
+            Op::Call(callee) => {
+                let ctx = Context {
+                    module: self.engine.module,
+                    shapes: &self.engine.shapes,
+                    derivative_calls: &self.engine.derivative_calls,
+                };
+                let data = InstData { args: args.into(), ..self.dst.insts[inst].clone() };
+                let linear = |v| self.dst.is_linear(v);
+                let zero = |v| is_zero(&self.dst, &self.defs, v);
+                let (mask, needed) = self.engine.marks.call(&ctx, self.src, inst, &data, &linear, &zero);
+                if needed {
+                    due.copy_from_slice(&mask);
+                    if let Some(variant) = self.engine.propagate(*callee, &mask) {
+                        self.dst.insts[inst].op = Op::Call(variant);
+                    } else if self.engine.problems.is_empty() {
+                        self.engine.problem(data.span, NONLINEAR, "the called derivative is not linear");
+                    }
+                }
+            }
+            Op::CallTransposeOf(vjp) => {
+                let n = n_transposed_params(self.engine.module, *vjp, args.len());
+                due[n..].fill(true);
+            }
+            _ => (),
+        }
+    }
+}
+
+/// Drops all marks of a function.
+pub(crate) fn forget(func: &mut Function) {
+    func.values.values_mut().for_each(|v| v.linear = false);
+    func.params.iter_mut().chain(&mut func.results).for_each(|slot| slot.linear = false);
+}
+
+/// Whether a type is an array or a stack: its cotangent is kept in a cell.
+pub(crate) fn is_big(types: &ir::Types, ty: ir::Type) -> bool {
+    matches!(types[ty], TypeData::Array(..) | TypeData::Stack(_))
+}

@@ -1,0 +1,353 @@
+//! `call_fwd f` and `call_bwd f` become calls of functions that the passes make.
+//!
+//! Functions are resolved callees first, so whatever is differentiated contains plain calls only, those
+//! of derivatives among them: that is all it takes for derivatives to nest. Forward mode is `linearize`;
+//! reverse mode is `x̄ = transpose(linear)(r, ȳ)` where `(y, r) = primal(x)`.
+
+use ir::{Builder, Func, Inst, InstData, Op, Slot, Span, Value};
+use smallvec::SmallVec;
+
+use crate::Stages;
+use crate::copy::fresh;
+use crate::engine::{Engine, Mask, Mode, select, tangent_slot};
+use crate::propagate::forget;
+use crate::unzip::Residual;
+use crate::witness::{Source, source};
+
+/// The forward derivative to be transposed, and what it has tangents of.
+struct Linearized {
+    func: Func,
+    n_params: usize,
+    active_results: Mask,
+}
+
+impl Engine<'_> {
+    /// Resolves every function of the module, then empties what no function of it needs any more.
+    pub(crate) fn resolve_module(&mut self) {
+        let before = self.module.funcs.len();
+        let all: Vec<Func> = self.module.funcs.keys().collect();
+        for &func in &all {
+            self.resolve(func);
+        }
+        self.sweep(&all, before);
+    }
+
+    /// Resolves one function, makes something of it and sweeps.
+    pub(crate) fn resolve_and(
+        &mut self,
+        func: Func,
+        make: impl FnOnce(&mut Self) -> Option<Func>,
+    ) -> Option<Func> {
+        let before = self.module.funcs.len();
+        let all: Vec<Func> = self.module.funcs.keys().collect();
+        self.resolve(func);
+        let made = make(self).filter(|_| self.problems.is_empty());
+        let roots: Vec<Func> = all.into_iter().chain(made).collect();
+        self.sweep(&roots, before);
+        made
+    }
+
+    /// Empties the functions from number `first` on that the roots do not reach.
+    fn sweep(&mut self, roots: &[Func], first: usize) {
+        let reached = self.reachable(roots);
+        let swept: Vec<Func> =
+            self.module.funcs.keys().skip(first).filter(|f| !reached.contains(*f)).collect();
+        for func in swept {
+            let name = std::mem::take(&mut self.module.funcs[func].name);
+            self.module.funcs[func] = ir::Function { name, ..ir::Function::default() };
+        }
+    }
+
+    fn reachable(&self, roots: &[Func]) -> cranelift_entity::EntitySet<Func> {
+        let mut reached = cranelift_entity::EntitySet::new();
+        let mut left: Vec<Func> = roots.to_vec();
+        while let Some(func) = left.pop() {
+            if reached.insert(func) {
+                let src = &self.module.funcs[func];
+                if src.has_body() {
+                    src.walk(src.body(), &mut |inst| left.extend(src.insts[inst].op.callee()));
+                }
+            }
+        }
+        reached
+    }
+
+    pub(crate) fn resolve(&mut self, func: Func) {
+        if self.resolved.contains_key(&func) || !self.module.funcs[func].has_body() {
+            return;
+        }
+        self.resolved.insert(func, false);
+        let mut first: Vec<Func> = Vec::new();
+        let mut requests: Vec<(Inst, Op, Span)> = Vec::new();
+        let src = &self.module.funcs[func];
+        src.walk(src.body(), &mut |inst| {
+            let data = &src.insts[inst];
+            first.extend(data.op.callee());
+            if matches!(data.op, Op::CallFwd(_) | Op::CallBwd(_)) {
+                requests.push((inst, data.op.clone(), data.span));
+            }
+        });
+        for callee in first {
+            self.resolve(callee);
+            self.resolve_witnesses(callee);
+        }
+        self.resolve_witnesses(func);
+        let mut failed = Vec::new();
+        for (inst, op, span) in requests {
+            let made = match op {
+                Op::CallFwd(callee) => self.forward(callee, span),
+                Op::CallBwd(callee) => self.backward(callee, span),
+                _ => None,
+            };
+            match made {
+                Some(made) => self.module.funcs[func].insts[inst].op = Op::Call(made),
+                None => failed.push(inst),
+            }
+        }
+        if !failed.is_empty() {
+            self.zero_results(func, &failed);
+        }
+        self.resolved.insert(func, true);
+    }
+
+    fn resolve_witnesses(&mut self, func: Func) {
+        let witness = self.module.witness(func);
+        for custom in [witness.jvp, witness.vjp, witness.substitute].into_iter().flatten() {
+            self.resolve(custom);
+        }
+    }
+
+    /// Replaces instructions by zeros for their results, so that the module stays well-formed.
+    fn zero_results(&mut self, func: Func, insts: &[Inst]) {
+        let dst = &mut self.module.funcs[func];
+        let regions: Vec<ir::Region> = dst.regions.keys().collect();
+        for region in regions {
+            let old = std::mem::take(&mut dst.regions[region].insts);
+            let mut new = Vec::with_capacity(old.len());
+            for inst in old {
+                if !insts.contains(&inst) {
+                    new.push(inst);
+                    continue;
+                }
+                let span = dst.insts[inst].span;
+                for v in std::mem::take(&mut dst.insts[inst].results) {
+                    new.push(dst.insts.push(InstData {
+                        op: Op::Zero,
+                        args: SmallVec::new(),
+                        results: [v].into_iter().collect(),
+                        regions: SmallVec::new(),
+                        span,
+                    }));
+                }
+            }
+            dst.regions[region].insts = new;
+        }
+    }
+
+    /// Whether `func` may be differentiated now; if not, says why.
+    fn is_ready(&mut self, func: Func, span: Span) -> bool {
+        let recursive = self.resolved.get(&func) == Some(&false);
+        if recursive {
+            let name = &self.module.funcs[func].name;
+            let message = format!("`{name}` needs a derivative of itself, of ever higher order");
+            self.problem(span, "recursive-derivative", message);
+        }
+        !recursive
+    }
+
+    /// `(params…, tangents of diff params…) -> (results…, tangents of diff results…)`.
+    pub(crate) fn forward(&mut self, func: Func, span: Span) -> Option<Func> {
+        if !self.is_ready(func, span) {
+            return None;
+        }
+        if let Some(&known) = self.forwards.get(&func) {
+            return known;
+        }
+        let made = match self.forward_source(func) {
+            Source::Jvp(jvp) => Some(jvp),
+            Source::Vjp(_) | Source::Zero => Some(self.forward_wrapper(func, None)),
+            Source::Body(body) => {
+                let n_problems = self.problems.len();
+                let mask: Mask = self.module.funcs[body].params.iter().map(|s| s.diff).collect();
+                let made = self.linearize(body, &mask, Mode::Forward);
+                let active = self.activity.results(self.module, body, &mask, Mode::Forward);
+                let slots = &self.module.funcs[func].results;
+                let is_whole = slots.iter().zip(&active).all(|(slot, &active)| slot.diff == active);
+                let made = if is_whole { made } else { self.forward_wrapper(func, Some((made, active))) };
+                (self.problems.len() == n_problems).then_some(made)
+            }
+        };
+        self.forwards.insert(func, made);
+        made
+    }
+
+    /// A function known by its vjp alone is differentiated from its body if it is asked for itself.
+    fn forward_source(&self, func: Func) -> Source {
+        let witness = self.module.witness(func);
+        let own = witness.jvp.is_none() && witness.substitute.is_none() && !witness.treat_as_differentiable;
+        match source(self.module, func, Mode::Forward) {
+            Source::Zero if own && self.module.funcs[func].has_body() => Source::Body(func),
+            other => other,
+        }
+    }
+
+    /// Calls the primal, or a derivative with tangents of some results, and fills up with zeros.
+    fn forward_wrapper(&mut self, func: Func, derivative: Option<(Func, Mask)>) -> Func {
+        let src = &self.module.funcs[func];
+        let mut params = src.params.clone();
+        params.extend(src.params.iter().filter(|s| s.diff).map(|s| tangent_slot(s, false)));
+        let mut results = src.results.clone();
+        results.extend(src.results.iter().filter(|s| s.diff).map(|s| tangent_slot(s, false)));
+        let made = self.declare(format!("{}_fwd", src.name), func, params.clone(), results.clone());
+        let module = &mut *self.module;
+        let src = &module.funcs[func];
+        let mut b = Builder::new(&mut module.types, String::new());
+        b.span = src.span;
+        let args: Vec<Value> = params.iter().map(|slot| b.param(slot.clone())).collect();
+        let n_results = src.results.len();
+        let (callee, args, active) = match derivative {
+            Some((callee, active)) => (callee, &args[..], active),
+            None => (func, &args[..src.params.len()], src.results.iter().map(|_| false).collect()),
+        };
+        let mut types: Vec<ir::Type> = src.results.iter().map(|s| s.ty).collect();
+        types.extend(select(&src.results, &active).map(|s| s.ty));
+        let called = fresh(&mut b, types, false);
+        b.push(Op::Call(callee), args, &called, &[]);
+        let mut values = called[..n_results].to_vec();
+        let mut tangents = called[n_results..].iter();
+        for (slot, &active) in src.results.iter().zip(&active) {
+            if slot.diff {
+                values.push(match tangents.next_if_active(active) {
+                    Some(&tangent) => tangent,
+                    None => b.zero(slot.ty, false),
+                });
+            }
+        }
+        let body = b.finish(values, results);
+        self.define(made, body);
+        made
+    }
+
+    /// `(params…, cotangents of diff results…) -> (cotangents of diff params…)`.
+    pub(crate) fn backward(&mut self, func: Func, span: Span) -> Option<Func> {
+        if !self.is_ready(func, span) {
+            return None;
+        }
+        if let Some(&known) = self.backwards.get(&func) {
+            return known;
+        }
+        let made = match source(self.module, func, Mode::Reverse) {
+            Source::Vjp(vjp) => Some(vjp),
+            Source::Zero => Some(self.backward_wrapper(func, None)),
+            Source::Jvp(_) | Source::Body(_) => self.reverse(func),
+        };
+        self.backwards.insert(func, made);
+        made
+    }
+
+    fn to_transpose(&mut self, func: Func) -> Option<Linearized> {
+        let mask: Mask = self.module.funcs[func].params.iter().map(|s| s.diff).collect();
+        match source(self.module, func, Mode::Reverse) {
+            Source::Jvp(jvp) => {
+                let results = &self.module.funcs[func].results;
+                let shape = crate::engine::Shape { params: mask.len(), results: results.len() };
+                let active_results = results.iter().map(|s| s.diff).collect();
+                self.shapes.insert(jvp, shape);
+                Some(Linearized { func: jvp, n_params: mask.len(), active_results })
+            }
+            Source::Body(body) => {
+                let made = self.linearize(body, &mask, Mode::Reverse);
+                let active_results = self.activity.results(self.module, body, &mask, Mode::Reverse);
+                Some(Linearized { func: made, n_params: mask.len(), active_results })
+            }
+            Source::Vjp(_) | Source::Zero => None,
+        }
+    }
+
+    fn mark_tangents(&mut self, linearized: &Linearized) -> Option<Func> {
+        let n = self.module.funcs[linearized.func].params.len();
+        let tangents: Mask = (0..n).map(|k| k >= linearized.n_params).collect();
+        self.propagate(linearized.func, &tangents)
+    }
+
+    fn reverse(&mut self, func: Func) -> Option<Func> {
+        let n_problems = self.problems.len();
+        let linearized = self.to_transpose(func)?;
+        let marked = self.mark_tangents(&linearized)?;
+        let unzipped = self.unzip(marked)?;
+        let transposed = self.transpose(unzipped.linear);
+        let made = self.backward_wrapper(
+            func,
+            Some((unzipped.primal, &unzipped.residuals, transposed, &linearized.active_results)),
+        );
+        for func in self.reachable(&[made]).keys().collect::<Vec<_>>() {
+            forget(&mut self.module.funcs[func]);
+        }
+        (self.problems.len() == n_problems).then_some(made)
+    }
+
+    /// Calls the primal half, then the transposed one; or the primal function alone, for zeros.
+    fn backward_wrapper(&mut self, func: Func, halves: Option<(Func, &[Residual], Func, &[bool])>) -> Func {
+        let src = &self.module.funcs[func];
+        let mut params = src.params.clone();
+        params.extend(src.results.iter().filter(|s| s.diff).map(|s| tangent_slot(s, false)));
+        let results: Vec<Slot> =
+            src.params.iter().filter(|s| s.diff).map(|s| tangent_slot(s, false)).collect();
+        let made = self.declare(format!("{}_bwd", src.name), func, params.clone(), results.clone());
+        let module = &mut *self.module;
+        let src = &module.funcs[func];
+        let mut b = Builder::new(&mut module.types, String::new());
+        b.span = src.span;
+        let all: Vec<Value> = params.iter().map(|slot| b.param(slot.clone())).collect();
+        let (args, cotangents) = all.split_at(src.params.len());
+        let primal = halves.map_or(func, |(primal, ..)| primal);
+        let called = b.call_func(primal, &module.funcs[primal].results, args);
+        let values = match halves {
+            Some((_, residuals, transposed, active)) => {
+                let mut operands: Vec<Value> = residuals.iter().map(|r| r.of(args, &called)).collect();
+                let diff = src.results.iter().zip(active).filter(|(slot, _)| slot.diff);
+                operands.extend(diff.zip(cotangents).filter(|((_, active), _)| **active).map(|(_, &v)| v));
+                let types = results.iter().map(|s| s.ty);
+                let made = fresh(&mut b, types, false);
+                b.push(Op::Call(transposed), &operands, &made, &[]);
+                made
+            }
+            None => results.iter().map(|slot| b.zero(slot.ty, false)).collect(),
+        };
+        let body = b.finish(values, results);
+        self.define(made, body);
+        made
+    }
+
+    /// See [`crate::stages`].
+    pub(crate) fn stages(&mut self, func: Func) -> Option<Stages> {
+        self.resolve(func);
+        self.resolve_witnesses(func);
+        let linearized = self.to_transpose(func)?;
+        let propagated = self.mark_tangents(&linearized)?;
+        let unzipped = self.unzip(propagated)?;
+        let transposed = self.transpose(unzipped.linear);
+        // The copy keeps its marks.
+        let shown = self.module.funcs[transposed].clone();
+        let backward = self.backward(func, Span::NONE)?;
+        let shown = self.module.funcs.push(shown);
+        Some(Stages {
+            linearized: linearized.func,
+            propagated,
+            primal: unzipped.primal,
+            linear: unzipped.linear,
+            transposed: shown,
+            backward,
+        })
+    }
+}
+
+trait NextIfActive: Iterator {
+    fn next_if_active(&mut self, active: bool) -> Option<Self::Item>;
+}
+
+impl<I: Iterator> NextIfActive for I {
+    fn next_if_active(&mut self, active: bool) -> Option<Self::Item> {
+        if active { self.next() } else { None }
+    }
+}

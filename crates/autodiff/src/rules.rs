@@ -1,0 +1,144 @@
+//! The tangents of ops without regions: all that the engine knows of calculus.
+//!
+//! `ȧ` is the tangent of `a`; one that is zero for every input is absent and takes no part.
+//!
+//! | op | tangent |
+//! | --- | --- |
+//! | `a + b`, `a - b`, `-a` | `ȧ + ḃ`, `ȧ - ḃ`, `-ȧ` |
+//! | `a * b` | `ȧ * b + ḃ * a` |
+//! | `q = a / b` | `(ȧ - ḃ * q) / b` |
+//! | `c ? a : b` | `c ? ȧ : ḃ` |
+//! | convert (float to float), splat, sum, construct, insert | the same op on the tangents |
+//! | extract, index, load | the same part of the tangent |
+//! | store, add_to | the same into the tangent cell |
+//!
+//! All others have no tangent: they are constant (`detach`, memory), not on floats, or piecewise constant.
+
+use ir::{Op, Value};
+
+use crate::linearize::Linearize;
+
+/// Emits the tangent of `data`'s result, or its effect on tangent cells, after the primal.
+pub(crate) fn tangent(pass: &mut Linearize, data: &ir::InstData) {
+    let at = |pass: &Linearize, k: usize| pass.tangents.find(data.args[k]);
+    let differentiable =
+        data.results.first().is_some_and(|&r| pass.b.types.is_differentiable(pass.src.ty(r)));
+    let tangent = match &data.op {
+        Op::Add => match (at(pass, 0), at(pass, 1)) {
+            (Some(a), Some(b)) => Some(pass.b.emit(Op::Add, &[a, b])),
+            (a, b) => a.or(b),
+        },
+        Op::Sub => match (at(pass, 0), at(pass, 1)) {
+            (Some(a), Some(b)) => Some(pass.b.emit(Op::Sub, &[a, b])),
+            (None, Some(b)) => Some(pass.b.emit(Op::Neg, &[b])),
+            (a, None) => a,
+        },
+        Op::Mul => {
+            let (a, b) = (pass.primal.at(data.args[0]), pass.primal.at(data.args[1]));
+            let left = at(pass, 0).map(|da| pass.b.emit(Op::Mul, &[da, b]));
+            let right = at(pass, 1).map(|db| pass.b.emit(Op::Mul, &[db, a]));
+            match (left, right) {
+                (Some(x), Some(y)) => Some(pass.b.emit(Op::Add, &[x, y])),
+                (x, y) => x.or(y),
+            }
+        }
+        Op::Div => {
+            let (b, q) = (pass.primal.at(data.args[1]), pass.primal.at(data.results[0]));
+            let right = at(pass, 1).map(|db| pass.b.emit(Op::Mul, &[db, q]));
+            let numerator = match (at(pass, 0), right) {
+                (Some(x), Some(y)) => Some(pass.b.emit(Op::Sub, &[x, y])),
+                (None, Some(y)) => Some(pass.b.emit(Op::Neg, &[y])),
+                (x, None) => x,
+            };
+            numerator.map(|x| pass.b.emit(Op::Div, &[x, b]))
+        }
+        Op::Neg | Op::Sum => at(pass, 0).map(|a| pass.b.emit(data.op.clone(), &[a])),
+        Op::Convert | Op::Splat if differentiable => {
+            let ty = pass.src.ty(data.results[0]);
+            at(pass, 0).map(|a| pass.b.emit_typed(data.op.clone(), &[a], ty))
+        }
+        Op::Select => {
+            let any = at(pass, 1).is_some() || at(pass, 2).is_some();
+            any.then(|| {
+                let c = pass.primal.at(data.args[0]);
+                let (a, b) = (pass.tangent_or_zero(data.args[1]), pass.tangent_or_zero(data.args[2]));
+                pass.b.emit(Op::Select, &[c, a, b])
+            })
+        }
+        Op::Construct | Op::Insert(_) => {
+            let any = data.args.iter().any(|&a| pass.tangents.find(a).is_some());
+            any.then(|| {
+                let args: Vec<Value> = data.args.iter().map(|&a| pass.tangent_or_zero(a)).collect();
+                pass.b.emit_typed(data.op.clone(), &args, pass.src.ty(data.results[0]))
+            })
+        }
+        Op::Extract(_) => at(pass, 0).map(|a| pass.b.emit(data.op.clone(), &[a])),
+        Op::Index | Op::Load | Op::SubCell => at(pass, 0).map(|a| {
+            let mut args = pass.primal.all(&data.args);
+            args[0] = a;
+            pass.b.emit(data.op.clone(), &args)
+        }),
+        Op::Local => pass.active.contains(data.results[0]).then(|| {
+            let init = pass.tangent_or_zero(data.args[0]);
+            pass.b.emit(Op::Local, &[init])
+        }),
+        Op::Store => {
+            if let Some(cell) = at(pass, 0) {
+                let mut args = pass.primal.all(&data.args);
+                args[0] = cell;
+                args[data.args.len() - 1] = pass.tangent_or_zero(data.args[data.args.len() - 1]);
+                pass.b.effect(Op::Store, &args);
+            }
+            None
+        }
+        Op::AddTo => {
+            let x = at(pass, data.args.len() - 1);
+            if let (Some(cell), Some(x)) = (at(pass, 0), x) {
+                let mut args = pass.primal.all(&data.args);
+                args[0] = cell;
+                args[data.args.len() - 1] = x;
+                pass.b.effect(Op::AddTo, &args);
+            }
+            None
+        }
+        Op::Convert | Op::Splat => None,
+        Op::Const(_)
+        | Op::Zero
+        | Op::Rem
+        | Op::And
+        | Op::Or
+        | Op::Xor
+        | Op::Not
+        | Op::Shl
+        | Op::Shr
+        | Op::Math(_)
+        | Op::Eq
+        | Op::Ne
+        | Op::Lt
+        | Op::Le
+        | Op::Gt
+        | Op::Ge
+        | Op::Bitcast
+        | Op::Detach
+        | Op::GlobalRef(_)
+        | Op::BufferLoad(_)
+        | Op::BufferStore(_)
+        | Op::Atomic(..)
+        | Op::BufferLen
+        | Op::BufferOffset
+        | Op::Barrier
+        | Op::Builtin(_)
+        | Op::Printf(_)
+        | Op::Assert(_) => None,
+        // Handled by `linearize`.
+        Op::Call(_) | Op::CallFwd(_) | Op::CallBwd(_) | Op::CallTransposeOf(_) => None,
+        Op::If | Op::Switch(_) | Op::For(_) | Op::Loop(_) => None,
+    };
+    if let Some(tangent) = tangent
+        && differentiable
+    {
+        let result = data.results[0];
+        pass.name_tangent(result, tangent);
+        pass.tangents.set(result, tangent);
+    }
+}

@@ -1,0 +1,708 @@
+//! `ḟ(r, ẋ) = ẏ` into its transpose `f̄(r, ȳ) = x̄`: a linear program run backwards.
+//!
+//! A linear program is a product of elementary matrices, one for each instruction, and the transpose of a
+//! product is the product of the transposes in reverse. So each region first computes forwards what it
+//! reads of the residuals, then goes through its linear instructions last to first; each adds its part to
+//! the cotangents of its operands.
+//!
+//! - Scalars and vectors accumulate by `add` in SSA form.
+//! - An array or stack has a *shadow cell*, zero at the start of the region that defines the value: reading
+//!   one element adds to one element, so it costs what the reading cost. The shadow is read as a whole
+//!   where the value was made. A part of an array is a part of its shadow.
+//! - A linear cell has a shadow cell too, with the opposite flow (Dex's duals): `load ↔ add_to`; `store x`
+//!   ↦ `x̄ += load; store 0`, since what was overwritten reached nobody; `local x` ↦ `x̄ += load`.
+//! - An arm that ran forwards runs backwards, and yields a cotangent for each free linear value.
+//! - A `for` runs its trips last to first: trip `t` does trip `n-1-t`; the cotangents of what it carried
+//!   are carried back; those of free values are summed as further carried values; what it stacked is read
+//!   from the stack's shadow, and stacks that it read have shadows that grow.
+//! - A call of a linear function becomes one of its transpose, `call_transpose_of g` becomes `call g`.
+
+use cranelift_entity::{EntitySet, SecondaryMap};
+use ir::{Builder, Func, Function, Inst, LoopInfo, Op, Region, Scalar, Slot, Type, TypeData, Value};
+use rustc_hash::FxHashMap;
+
+use crate::copy::{Renaming, copy_inst, fresh};
+use crate::engine::{Engine, params, tangent_slot};
+use crate::propagate::is_big;
+
+impl Engine<'_> {
+    /// See the head of this file. Memoised.
+    pub(crate) fn transpose(&mut self, linear: Func) -> Func {
+        if let Some(&known) = self.transposed.get(&linear) {
+            return known;
+        }
+        let src = &self.module.funcs[linear];
+        let mut callees = Vec::new();
+        src.walk(src.body(), &mut |inst| {
+            if let Op::Call(callee) = src.insts[inst].op {
+                callees.push(callee);
+            }
+        });
+        // Recursion was refused before.
+        for callee in callees {
+            self.transpose(callee);
+        }
+        let src = &self.module.funcs[linear];
+        let (tangents, residuals): (Vec<&Slot>, Vec<&Slot>) = src.params.iter().partition(|s| s.linear);
+        let mut slots: Vec<Slot> = residuals.into_iter().cloned().collect();
+        slots.extend(src.results.iter().map(|s| cotangent_slot(s)));
+        let results: Vec<Slot> = tangents.into_iter().map(cotangent_slot).collect();
+        let base = src.name.strip_suffix("_linear").unwrap_or(&src.name);
+        let made = self.declare(format!("{base}_transposed"), linear, slots.clone(), results.clone());
+
+        let module = &mut *self.module;
+        let (types, funcs) = (&mut module.types, &module.funcs);
+        let src = &funcs[linear];
+        let uses = Uses::new(types, src);
+        let mut pass = Transpose {
+            src,
+            funcs,
+            transposed: &self.transposed,
+            uses,
+            b: Builder::new(types, String::new()),
+            map: Renaming::default(),
+            cotangents: Renaming::default(),
+            shadows: SecondaryMap::new(),
+        };
+        let body_params: Vec<Value> = slots.iter().map(|slot| pass.b.param(slot.clone())).collect();
+        let n_residuals = slots.len() - src.results.len();
+        for (&v, &param) in params(src).iter().filter(|v| !src.is_linear(**v)).zip(&body_params) {
+            pass.map.set(v, param);
+        }
+        let body = src.body();
+        pass.enter(body);
+        for (&v, &cotangent) in src.regions[body].results.iter().zip(&body_params[n_residuals..]) {
+            pass.accumulate(v, cotangent);
+        }
+        pass.reverse(body);
+        let inputs = params(src).iter().filter(|v| src.is_linear(**v));
+        let values = inputs.map(|&v| pass.take_or_zero(v)).collect();
+        let body = pass.b.finish(values, results);
+        self.define(made, body);
+        self.transposed.insert(linear, made);
+        made
+    }
+}
+
+fn cotangent_slot(of: &Slot) -> Slot {
+    match &of.name {
+        Some(name) if name.starts_with("d_") => Slot { linear: true, diff: true, ..of.clone() },
+        _ => tangent_slot(of, true),
+    }
+}
+
+/// How the arrays and stacks of a function are used.
+struct Uses {
+    /// These have a shadow cell of their own.
+    in_cells: EntitySet<Value>,
+}
+
+impl Uses {
+    /// A value that is used once, as a whole, in the region that defines it, needs no shadow.
+    fn new(types: &ir::Types, src: &Function) -> Uses {
+        let mut survey = Survey { types, src, counts: SecondaryMap::new(), region_of: FxHashMap::default() };
+        survey.region(src.body());
+        let mut in_cells = EntitySet::new();
+        for (v, data) in &src.values {
+            if data.linear && is_big(types, data.ty) && survey.counts[v] > 1 {
+                in_cells.insert(v);
+            }
+        }
+        Uses { in_cells }
+    }
+}
+
+struct Survey<'a> {
+    types: &'a ir::Types,
+    src: &'a Function,
+    /// The number of uses; one that needs a shadow counts for two.
+    counts: SecondaryMap<Value, u32>,
+    region_of: FxHashMap<Value, Region>,
+}
+
+impl Survey<'_> {
+    fn define(&mut self, values: &[Value], region: Region) {
+        for &v in values {
+            if self.src.is_linear(v) && is_big(self.types, self.src.ty(v)) {
+                self.region_of.insert(v, region);
+            }
+        }
+    }
+
+    fn use_of(&mut self, v: Value, region: Region, in_part: bool) {
+        if let Some(&home) = self.region_of.get(&v) {
+            self.counts[v] += if in_part || home != region { 2 } else { 1 };
+        }
+    }
+
+    fn region(&mut self, region: Region) {
+        let src = self.src;
+        self.define(&src.regions[region].params, region);
+        for &inst in &src.regions[region].insts {
+            let data = &src.insts[inst];
+            let in_part = matches!(data.op, Op::Index | Op::Extract(_));
+            data.args.iter().for_each(|&v| self.use_of(v, region, in_part));
+            for &nested in &data.regions {
+                self.region(nested);
+            }
+            self.define(&data.results, region);
+        }
+        src.regions[region].results.iter().for_each(|&v| self.use_of(v, region, false));
+    }
+}
+
+/// A cell, or a part of one.
+#[derive(Clone)]
+struct Shadow {
+    cell: Value,
+    path: Vec<Value>,
+    /// Of an array or stack that is itself a part: what is added is where it belongs already.
+    is_alias: bool,
+}
+
+struct Transpose<'a> {
+    src: &'a Function,
+    funcs: &'a cranelift_entity::PrimaryMap<Func, Function>,
+    transposed: &'a FxHashMap<Func, Func>,
+    uses: Uses,
+    b: Builder<'a>,
+    map: Renaming,
+    /// Of scalars and vectors, and of arrays and stacks without a shadow.
+    cotangents: Renaming,
+    shadows: SecondaryMap<Value, Option<Shadow>>,
+}
+
+impl Transpose<'_> {
+    fn is_cell(&self, v: Value) -> bool {
+        matches!(self.b.types[self.src.ty(v)], TypeData::Cell(_))
+    }
+
+    fn is_linear_inst(&self, inst: Inst) -> bool {
+        let data = &self.src.insts[inst];
+        match data.op {
+            Op::Store | Op::AddTo => self.src.is_linear(data.args[0]),
+            Op::CallTransposeOf(_) => true,
+            Op::If | Op::Switch(_) | Op::For(_) | Op::Loop(_) | Op::Call(_) => true,
+            _ => data.results.iter().any(|&v| self.src.is_linear(v)),
+        }
+    }
+
+    // ---- cotangents
+
+    fn accumulate(&mut self, v: Value, cotangent: Value) {
+        if !self.src.is_linear(v) {
+            return;
+        }
+        if self.shadows[v].is_some() {
+            self.add_at(v, &[], cotangent);
+            return;
+        }
+        let sum = match self.cotangents.take(v) {
+            None => cotangent,
+            Some(sum) if !is_big(self.b.types, self.src.ty(v)) => self.b.emit(Op::Add, &[sum, cotangent]),
+            Some(sum) => {
+                let cell = self.b.emit(Op::Local, &[sum]);
+                self.b.effect(Op::AddTo, &[cell, cotangent]);
+                self.b.emit(Op::Load, &[cell])
+            }
+        };
+        self.cotangents.set(v, sum);
+    }
+
+    /// Adds to a part of a value or cell that has a shadow.
+    fn add_at(&mut self, v: Value, part: &[Value], cotangent: Value) {
+        let args = self.place(v, part, Some(cotangent));
+        self.b.effect(Op::AddTo, &args);
+    }
+
+    fn load_at(&mut self, v: Value, part: &[Value]) -> Value {
+        let args = self.place(v, part, None);
+        self.b.emit(Op::Load, &args)
+    }
+
+    fn place(&self, v: Value, part: &[Value], x: Option<Value>) -> Vec<Value> {
+        let shadow = self.shadows[v].as_ref().expect("a cell, or a value that is read in part, has a shadow");
+        let mut args = vec![shadow.cell];
+        args.extend(&shadow.path);
+        args.extend(part);
+        args.extend(x);
+        args
+    }
+
+    /// The cotangent of a value at its definition; `None` if zero.
+    fn take(&mut self, v: Value) -> Option<Value> {
+        match &self.shadows[v] {
+            Some(shadow) if shadow.is_alias => None,
+            Some(_) => Some(self.load_at(v, &[])),
+            None => self.cotangents.take(v),
+        }
+    }
+
+    fn zero(&mut self, ty: Type) -> Value {
+        self.b.zero(ty, true)
+    }
+
+    fn take_or_zero(&mut self, v: Value) -> Value {
+        match self.take(v) {
+            Some(cotangent) => cotangent,
+            None => self.zero(self.src.ty(v)),
+        }
+    }
+
+    // ---- regions
+
+    /// Copies what a region computes of the residuals, and makes the shadows of what it defines.
+    fn enter(&mut self, region: Region) {
+        let src = self.src;
+        for &inst in &src.regions[region].insts {
+            if !self.is_linear_inst(inst) {
+                copy_inst(&mut self.b, src, inst, &mut self.map);
+            }
+        }
+        for &param in &src.regions[region].params {
+            self.make_shadow(param);
+        }
+        for &inst in &src.regions[region].insts {
+            let data = &src.insts[inst];
+            self.b.span = data.span;
+            match data.op {
+                Op::Local if src.is_linear(data.results[0]) => {
+                    let content = self.b.types.content(src.ty(data.results[0])).expect("a cell");
+                    self.new_shadow(data.results[0], content);
+                }
+                Op::SubCell if src.is_linear(data.results[0]) => {
+                    let idx = self.map.at(data.args[1]);
+                    self.alias(data.results[0], data.args[0], idx);
+                }
+                Op::Index
+                    if src.is_linear(data.results[0]) && is_big(self.b.types, src.ty(data.results[0])) =>
+                {
+                    let idx = self.map.at(data.args[1]);
+                    self.alias(data.results[0], data.args[0], idx);
+                }
+                Op::Extract(idx)
+                    if src.is_linear(data.results[0]) && is_big(self.b.types, src.ty(data.results[0])) =>
+                {
+                    let idx = self.b.u32(idx);
+                    self.alias(data.results[0], data.args[0], idx);
+                }
+                _ => data.results.iter().for_each(|&v| self.make_shadow(v)),
+            }
+        }
+    }
+
+    fn make_shadow(&mut self, v: Value) {
+        if self.uses.in_cells.contains(v) {
+            self.new_shadow(v, self.src.ty(v));
+        }
+    }
+
+    fn new_shadow(&mut self, v: Value, content: Type) {
+        let zero = self.zero(content);
+        let cell = self.b.emit(Op::Local, &[zero]);
+        self.shadows[v] = Some(Shadow { cell, path: Vec::new(), is_alias: false });
+    }
+
+    fn alias(&mut self, v: Value, of: Value, idx: Value) {
+        let mut shadow = self.shadows[of].clone().expect("what is read in part has a shadow");
+        shadow.path.push(idx);
+        shadow.is_alias = true;
+        self.shadows[v] = Some(shadow);
+    }
+
+    fn reverse(&mut self, region: Region) {
+        let src = self.src;
+        for &inst in src.regions[region].insts.iter().rev() {
+            if self.is_linear_inst(inst) {
+                self.b.span = src.insts[inst].span;
+                self.inst(inst);
+            }
+        }
+    }
+
+    /// Transposes a nested region with the cotangents of `free` set aside.
+    fn nest(&mut self, free: &[Value], build: impl FnOnce(&mut Self) -> Region) -> Region {
+        let saved: Vec<Option<Value>> = free.iter().map(|&v| self.cotangents.take(v)).collect();
+        let region = build(self);
+        for (&v, cotangent) in free.iter().zip(saved) {
+            self.cotangents.take(v);
+            if let Some(cotangent) = cotangent {
+                self.cotangents.set(v, cotangent);
+            }
+        }
+        region
+    }
+
+    /// The linear scalars and vectors that regions read from outside, in order of first use.
+    fn free(&self, regions: &[Region]) -> Vec<Value> {
+        let src = self.src;
+        let mut inside: EntitySet<Value> = EntitySet::new();
+        let mut used: Vec<Value> = Vec::new();
+        for &region in regions {
+            inside.extend(src.regions[region].params.iter().copied());
+            src.walk(region, &mut |inst| {
+                let data = &src.insts[inst];
+                inside.extend(data.results.iter().copied());
+                used.extend(&data.args);
+                for &nested in &data.regions {
+                    inside.extend(src.regions[nested].params.iter().copied());
+                    used.extend(&src.regions[nested].results);
+                }
+            });
+            used.extend(&src.regions[region].results);
+        }
+        let mut seen: EntitySet<Value> = EntitySet::new();
+        used.retain(|&v| {
+            src.is_linear(v)
+                && !inside.contains(v)
+                && !self.is_cell(v)
+                && !is_big(self.b.types, src.ty(v))
+                && seen.insert(v)
+        });
+        used
+    }
+
+    // ---- instructions
+
+    fn inst(&mut self, inst: Inst) {
+        let src = self.src;
+        let data = &src.insts[inst];
+        let args = &data.args;
+        match &data.op {
+            Op::If | Op::Switch(_) => return self.branch(inst),
+            Op::For(info) | Op::Loop(info) => return self.repeat(inst, *info),
+            Op::Call(callee) => return self.call(inst, *callee),
+            Op::CallTransposeOf(vjp) => return self.custom(inst, *vjp),
+            Op::Local => {
+                let cotangent = self.load_at(data.results[0], &[]);
+                return self.accumulate(args[0], cotangent);
+            }
+            Op::Store => {
+                let (part, x) = (self.map.all(&args[1..args.len() - 1]), args[args.len() - 1]);
+                let cotangent = self.load_at(args[0], &part);
+                self.accumulate(x, cotangent);
+                let zero = self.zero(src.ty(x));
+                let place = self.place(args[0], &part, Some(zero));
+                self.b.effect(Op::Store, &place);
+                return;
+            }
+            Op::AddTo => {
+                let (part, x) = (self.map.all(&args[1..args.len() - 1]), args[args.len() - 1]);
+                let cotangent = self.load_at(args[0], &part);
+                return self.accumulate(x, cotangent);
+            }
+            Op::SubCell => return,
+            _ => (),
+        }
+        let Some(cotangent) = self.take(data.results[0]) else { return };
+        match &data.op {
+            Op::Add => {
+                self.accumulate(args[0], cotangent);
+                self.accumulate(args[1], cotangent);
+            }
+            Op::Sub => {
+                self.accumulate(args[0], cotangent);
+                let negated = self.b.emit(Op::Neg, &[cotangent]);
+                self.accumulate(args[1], negated);
+            }
+            Op::Neg => {
+                let negated = self.b.emit(Op::Neg, &[cotangent]);
+                self.accumulate(args[0], negated);
+            }
+            Op::Mul => {
+                let (factor, x) =
+                    if src.is_linear(args[0]) { (args[1], args[0]) } else { (args[0], args[1]) };
+                let factor = self.map.at(factor);
+                let scaled = self.b.emit(Op::Mul, &[cotangent, factor]);
+                self.accumulate(x, scaled);
+            }
+            Op::Div => {
+                let divisor = self.map.at(args[1]);
+                let scaled = self.b.emit(Op::Div, &[cotangent, divisor]);
+                self.accumulate(args[0], scaled);
+            }
+            Op::Convert => {
+                let converted = self.b.emit_typed(Op::Convert, &[cotangent], src.ty(args[0]));
+                self.accumulate(args[0], converted);
+            }
+            Op::Splat => self.splat(args[0], data.results[0], cotangent),
+            Op::Sum => {
+                let spread = self.b.emit_typed(Op::Splat, &[cotangent], src.ty(args[0]));
+                self.accumulate(args[0], spread);
+            }
+            Op::Construct => {
+                for (k, &x) in args.iter().enumerate() {
+                    let part = self.b.emit(Op::Extract(k as u32), &[cotangent]);
+                    self.accumulate(x, part);
+                }
+            }
+            Op::Insert(idx) => {
+                let part = self.b.emit(Op::Extract(*idx), &[cotangent]);
+                self.accumulate(args[1], part);
+                let zero = self.zero(src.ty(args[1]));
+                let rest = self.b.emit(Op::Insert(*idx), &[cotangent, zero]);
+                self.accumulate(args[0], rest);
+            }
+            Op::Extract(idx) if is_big(self.b.types, src.ty(args[0])) => {
+                let idx = self.b.u32(*idx);
+                self.add_at(args[0], &[idx], cotangent);
+            }
+            Op::Extract(idx) => {
+                let zero = self.zero(src.ty(args[0]));
+                let spread = self.b.emit(Op::Insert(*idx), &[zero, cotangent]);
+                self.accumulate(args[0], spread);
+            }
+            Op::Index if is_big(self.b.types, src.ty(args[0])) => {
+                let idx = self.map.at(args[1]);
+                self.add_at(args[0], &[idx], cotangent);
+            }
+            Op::Index => self.lane(args[0], args[1], cotangent),
+            Op::Select => {
+                let condition = self.map.at(args[0]);
+                let zero = self.zero(src.ty(args[1]));
+                let first = self.b.emit(Op::Select, &[condition, cotangent, zero]);
+                self.accumulate(args[1], first);
+                let second = self.b.emit(Op::Select, &[condition, zero, cotangent]);
+                self.accumulate(args[2], second);
+            }
+            Op::Load => {
+                let part = self.map.all(&args[1..]);
+                self.add_at(args[0], &part, cotangent);
+            }
+            // A constant: nobody to hand it to.
+            Op::Zero => (),
+            // Handled above.
+            Op::If
+            | Op::Switch(_)
+            | Op::For(_)
+            | Op::Loop(_)
+            | Op::Call(_)
+            | Op::CallTransposeOf(_)
+            | Op::Local
+            | Op::Store
+            | Op::AddTo
+            | Op::SubCell => (),
+            // `Op::linearity` says never; `propagate` refused it.
+            Op::CallFwd(_)
+            | Op::CallBwd(_)
+            | Op::Const(_)
+            | Op::Rem
+            | Op::And
+            | Op::Or
+            | Op::Xor
+            | Op::Not
+            | Op::Shl
+            | Op::Shr
+            | Op::Math(_)
+            | Op::Eq
+            | Op::Ne
+            | Op::Lt
+            | Op::Le
+            | Op::Gt
+            | Op::Ge
+            | Op::Bitcast
+            | Op::Detach
+            | Op::GlobalRef(_)
+            | Op::BufferLoad(_)
+            | Op::BufferStore(_)
+            | Op::Atomic(..)
+            | Op::BufferLen
+            | Op::BufferOffset
+            | Op::Barrier
+            | Op::Builtin(_)
+            | Op::Printf(_)
+            | Op::Assert(_) => {
+                unreachable!("{:?} is not linear", data.op)
+            }
+        }
+    }
+
+    /// Every element was `x`: its cotangent is their sum.
+    fn splat(&mut self, x: Value, result: Value, cotangent: Value) {
+        let src = self.src;
+        match self.b.types[src.ty(result)] {
+            TypeData::Array(element, n) => {
+                let numeric = self.b.types.is_numeric(element);
+                let count = self.b.u32(n);
+                let cell = if numeric {
+                    None
+                } else {
+                    let zero = self.zero(element);
+                    Some(self.b.emit(Op::Local, &[zero]))
+                };
+                let mut args = vec![count];
+                if numeric {
+                    args.push(self.zero(element));
+                }
+                let region = self.b.open();
+                let trip = self.b.region_param(Type::U32, false);
+                let results = match cell {
+                    None => {
+                        let sum = self.b.region_param(element, true);
+                        let part = self.b.emit(Op::Index, &[cotangent, trip]);
+                        vec![self.b.emit(Op::Add, &[sum, part])]
+                    }
+                    Some(cell) => {
+                        let part = self.b.emit(Op::Index, &[cotangent, trip]);
+                        self.b.effect(Op::AddTo, &[cell, part]);
+                        Vec::new()
+                    }
+                };
+                self.b.close(results);
+                let sums = self.b.nest(Op::For(LoopInfo::default()), &args, &[region]);
+                let total = match cell {
+                    None => sums[0],
+                    Some(cell) => self.b.emit(Op::Load, &[cell]),
+                };
+                self.accumulate(x, total);
+            }
+            _ => {
+                let sum = self.b.emit(Op::Sum, &[cotangent]);
+                self.accumulate(x, sum);
+            }
+        }
+    }
+
+    /// One lane of a vector was read, by a number known at run time: the others get nothing.
+    fn lane(&mut self, vector: Value, idx: Value, cotangent: Value) {
+        let ty = self.src.ty(vector);
+        let n = self.b.types.lanes(ty).unwrap_or(1);
+        let idx = self.map.at(idx);
+        let idx_ty = self.b.func.ty(idx);
+        let scalar = self.b.types.scalar_of(idx_ty).unwrap_or(Scalar::U32);
+        let zero = self.zero(self.b.func.ty(cotangent));
+        let lanes: Vec<Value> = (0..n)
+            .map(|k| {
+                let k = self.b.constant(scalar, k as u64);
+                let here = self.b.emit(Op::Eq, &[idx, k]);
+                self.b.emit(Op::Select, &[here, cotangent, zero])
+            })
+            .collect();
+        let spread = self.b.emit_typed(Op::Construct, &lanes, ty);
+        self.accumulate(vector, spread);
+    }
+
+    fn branch(&mut self, inst: Inst) {
+        let src = self.src;
+        let data = &src.insts[inst];
+        let cotangents: Vec<Option<Value>> = data.results.iter().map(|&v| self.take(v)).collect();
+        let free = self.free(&data.regions);
+        let condition = self.map.at(data.args[0]);
+        let mut arms = Vec::new();
+        for &arm in &data.regions {
+            arms.push(self.nest(&free, |this| {
+                let region = this.b.open();
+                this.enter(arm);
+                for (&v, &cotangent) in src.regions[arm].results.iter().zip(&cotangents) {
+                    if let Some(cotangent) = cotangent {
+                        this.accumulate(v, cotangent);
+                    }
+                }
+                this.reverse(arm);
+                let results = free.iter().map(|&v| this.take_or_zero(v)).collect();
+                this.b.close(results);
+                region
+            }));
+        }
+        self.b.span = data.span;
+        let results = self.b.nest(data.op.clone(), &[condition], &arms);
+        for (&v, cotangent) in free.iter().zip(results) {
+            self.accumulate(v, cotangent);
+        }
+    }
+
+    fn repeat(&mut self, inst: Inst, info: LoopInfo) {
+        let src = self.src;
+        let data = &src.insts[inst];
+        let body_region = data.regions[0];
+        let body = &src.regions[body_region];
+        let n_carried = data.args.len() - 1;
+        let (carried, stacked) = body.results.split_at(n_carried);
+        let (carried_results, stacks) = data.results.split_at(n_carried);
+        let free = self.free(&data.regions);
+        let n = self.map.at(data.args[0]);
+        let count_ty = self.b.func.ty(n);
+        let mut args = vec![n];
+        for &v in carried_results {
+            args.push(self.take_or_zero(v));
+        }
+        for &v in &free {
+            args.push(self.zero(src.ty(v)));
+        }
+        // Stacks without a shadow: their cotangents as values.
+        let whole: Vec<Option<Value>> =
+            stacks.iter().map(|&v| if self.shadows[v].is_some() { None } else { self.take(v) }).collect();
+        let region = self.nest(&free, |this| {
+            let region = this.b.open();
+            let trip = this.b.region_param(count_ty, false);
+            let cotangents: Vec<Value> =
+                carried.iter().map(|&v| this.b.region_param(src.ty(v), true)).collect();
+            let sums: Vec<Value> = free.iter().map(|&v| this.b.region_param(src.ty(v), true)).collect();
+            let scalar = this.b.types.scalar_of(count_ty).unwrap_or(Scalar::U32);
+            let one = this.b.constant(scalar, 1);
+            let last = this.b.emit(Op::Sub, &[n, one]);
+            let mirrored = this.b.emit(Op::Sub, &[last, trip]);
+            this.map.set(body.params[0], mirrored);
+            this.enter(body_region);
+            for ((&v, &stack), &whole) in stacked.iter().zip(stacks).zip(&whole) {
+                let part = match whole {
+                    Some(whole) => Some(this.b.emit(Op::Index, &[whole, mirrored])),
+                    None if this.shadows[stack].is_some() => Some(this.load_at(stack, &[mirrored])),
+                    None => None,
+                };
+                if let Some(part) = part {
+                    this.accumulate(v, part);
+                }
+            }
+            for (&v, &cotangent) in carried.iter().zip(&cotangents) {
+                this.accumulate(v, cotangent);
+            }
+            for (&v, &sum) in free.iter().zip(&sums) {
+                this.accumulate(v, sum);
+            }
+            this.reverse(body_region);
+            let results = body.params[1..].iter().chain(&free).map(|&v| this.take_or_zero(v)).collect();
+            this.b.close(results);
+            region
+        });
+        self.b.span = data.span;
+        let results = self.b.nest(Op::For(LoopInfo { max_iters: None, ..info }), &args, &[region]);
+        for (&v, cotangent) in data.args[1..].iter().chain(&free).zip(results) {
+            self.accumulate(v, cotangent);
+        }
+    }
+
+    fn call(&mut self, inst: Inst, callee: Func) {
+        let src = self.src;
+        let data = &src.insts[inst];
+        let mut args: Vec<Value> =
+            data.args.iter().filter(|v| !src.is_linear(**v)).map(|&v| self.map.at(v)).collect();
+        for &v in &data.results {
+            args.push(self.take_or_zero(v));
+        }
+        let inputs: Vec<Value> = data.args.iter().copied().filter(|&v| src.is_linear(v)).collect();
+        let results = fresh(&mut self.b, inputs.iter().map(|&v| src.ty(v)), true);
+        let transposed = self.transposed[&callee];
+        debug_assert_eq!(self.funcs[transposed].params.len(), args.len());
+        self.b.push(Op::Call(transposed), &args, &results, &[]);
+        for (&v, &cotangent) in inputs.iter().zip(&results) {
+            self.accumulate(v, cotangent);
+        }
+    }
+
+    fn custom(&mut self, inst: Inst, vjp: Func) {
+        let src = self.src;
+        let data = &src.insts[inst];
+        let n = data.args.len() - self.funcs[vjp].results.len();
+        let mut args = self.map.all(&data.args[..n]);
+        for &v in &data.results {
+            args.push(self.take_or_zero(v));
+        }
+        let inputs = &data.args[n..];
+        let results = fresh(&mut self.b, inputs.iter().map(|&v| src.ty(v)), true);
+        self.b.push(Op::Call(vjp), &args, &results, &[]);
+        for (&v, &cotangent) in inputs.iter().zip(&results) {
+            self.accumulate(v, cotangent);
+        }
+    }
+}

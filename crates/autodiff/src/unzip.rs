@@ -1,0 +1,473 @@
+//! `f'(x, ẋ)` into `primal : x ↦ (y, r)` and `linear : (r, ẋ) ↦ ẏ`.
+//!
+//! No primal value depends on a linear one (`propagate` checked it), so the primal instructions in their
+//! order are a program by themselves. A structured instruction that holds both kinds is split in two.
+//! What the linear side reads of the primal side is kept ([`crate::checkpoint`] says what): it leaves an
+//! arm as a further result (the arms that do not compute it yield zero, which is never read), and a loop
+//! as a stack with one element a trip; on the linear side it is there on entry to the region that
+//! corresponds to its own: the same arm, the same trip. A `loop` counts its trips on the primal side; its
+//! linear side is a `for` of that many.
+//!
+//! All effects but those on linear cells stay on the primal side, once and in order.
+
+use cranelift_entity::{EntitySet, SecondaryMap};
+use ir::{
+    Builder, Func, Function, Inst, InstData, LoopInfo, Op, Region, Slot, Type, Types, Value, ValueData,
+};
+use smallvec::SmallVec;
+
+use crate::checkpoint::{Kept, Sides, plan};
+use crate::copy::{Renaming, copy_inst, like, region_param_like};
+use crate::engine::{Engine, plain_slot};
+
+/// A residual, as the caller of the primal half has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Residual {
+    /// An argument of the primal half, by number.
+    Param(usize),
+    /// A result of the primal half, by number.
+    Result(usize),
+}
+
+impl Residual {
+    /// The value, given the arguments and results of a call of the primal half.
+    pub fn of(self, args: &[Value], results: &[Value]) -> Value {
+        match self {
+            Residual::Param(idx) => args[idx],
+            Residual::Result(idx) => results[idx],
+        }
+    }
+}
+
+/// The two halves.
+#[derive(Clone, Debug)]
+pub struct Unzipped {
+    /// `(params…) -> (results…, residuals…)`.
+    pub primal: Func,
+    /// `(residuals…, tangents…) -> (tangents…)`.
+    pub linear: Func,
+    /// The leading parameters of `linear`.
+    pub residuals: Vec<Residual>,
+}
+
+impl Engine<'_> {
+    /// See the head of this file. Memoised.
+    pub(crate) fn unzip(&mut self, func: Func) -> Option<Unzipped> {
+        if let Some(known) = self.unzipped.get(&func) {
+            return known.clone();
+        }
+        self.unzipped.insert(func, None);
+        let made = self.halves(func);
+        self.unzipped.insert(func, made.clone());
+        made
+    }
+
+    fn halves(&mut self, func: Func) -> Option<Unzipped> {
+        let mut src = self.module.funcs[func].clone();
+        let mut linear_calls = EntitySet::new();
+        let body = src.body();
+        self.split_calls(&mut src, body, &mut linear_calls)?;
+        count_trips(&mut src, &linear_calls);
+        let sides = Sides::new(&src, &linear_calls);
+        let kept = plan(self.module, &src, &sides);
+
+        let base = src.name.strip_suffix("_marked").unwrap_or(&src.name).to_string();
+        let types = &mut self.module.types;
+        let mut primal =
+            Primal { src: &src, sides: &sides, kept: &kept, b: builder(types), map: Renaming::default() };
+        let all_params = &src.regions[body].params;
+        let mut param_slots = Vec::new();
+        let mut residuals = Vec::new();
+        let mut residual_types = Vec::new();
+        let mut residual_values = Vec::new();
+        for (&v, slot) in all_params.iter().zip(&src.params).filter(|(v, _)| !src.is_linear(**v)) {
+            if kept.stored.contains(v) {
+                residuals.push(Residual::Param(param_slots.len()));
+                residual_types.push(slot.ty);
+                residual_values.push(v);
+            }
+            let copy = like(&mut primal.b, &src, v, false);
+            primal.b.func.regions[body].params.push(copy);
+            primal.map.set(v, copy);
+            param_slots.push(slot.clone());
+        }
+        let inner = primal.insts(body);
+        let mut results = primal.nonlinear(&src.regions[body].results);
+        let mut result_slots: Vec<Slot> = src.results.iter().filter(|s| !s.linear).cloned().collect();
+        for (v, out) in inner {
+            residuals.push(Residual::Result(results.len()));
+            let ty = primal.b.func.ty(out);
+            residual_types.push(ty);
+            residual_values.push(v);
+            results.push(out);
+            result_slots.push(plain_slot(primal.b.types, ty, false));
+        }
+        let primal = primal.b.finish(results, result_slots.clone());
+
+        let mut linear = Linear {
+            src: &src,
+            sides: &sides,
+            kept: &kept,
+            b: builder(types),
+            map: Renaming::default(),
+            stacks: Renaming::default(),
+        };
+        let mut linear_slots = Vec::new();
+        for (&v, &ty) in residual_values.iter().zip(&residual_types) {
+            let param = linear.b.region_param(ty, false);
+            linear_slots.push(plain_slot(linear.b.types, ty, false));
+            linear.stacks.set(v, param);
+        }
+        for (&v, slot) in all_params.iter().zip(&src.params).filter(|(v, _)| src.is_linear(**v)) {
+            let param = region_param_like(&mut linear.b, &src, v, true);
+            linear_slots.push(slot.clone());
+            linear.map.set(v, param);
+        }
+        linear.enter(body);
+        linear.insts(body);
+        let results = linear.linear(&src.regions[body].results);
+        let linear_results: Vec<Slot> = src.results.iter().filter(|s| s.linear).cloned().collect();
+        let linear = linear.b.finish(results, linear_results.clone());
+
+        let primal_func = self.declare(format!("{base}_primal"), func, param_slots, result_slots);
+        self.define(primal_func, primal);
+        let linear_func = self.declare(format!("{base}_linear"), func, linear_slots, linear_results);
+        self.define(linear_func, linear);
+        Some(Unzipped { primal: primal_func, linear: linear_func, residuals })
+    }
+
+    /// Each call of a function with marks becomes a call of its primal half and one of its linear half.
+    fn split_calls(
+        &mut self,
+        src: &mut Function,
+        region: Region,
+        linear_calls: &mut EntitySet<Inst>,
+    ) -> Option<()> {
+        let insts = std::mem::take(&mut src.regions[region].insts);
+        let mut split = Vec::with_capacity(insts.len());
+        for inst in insts {
+            for nested in src.insts[inst].regions.clone() {
+                self.split_calls(src, nested, linear_calls)?;
+            }
+            let callee = match src.insts[inst].op {
+                Op::Call(callee) if self.has_marks(callee) => callee,
+                _ => {
+                    split.push(inst);
+                    continue;
+                }
+            };
+            let halves = self.unzip(callee)?;
+            let data = src.insts[inst].clone();
+            let args: SmallVec<[Value; 4]> =
+                data.args.iter().copied().filter(|&v| !src.is_linear(v)).collect();
+            let mut results: SmallVec<[Value; 2]> =
+                data.results.iter().copied().filter(|&v| !src.is_linear(v)).collect();
+            for slot in &self.module.funcs[halves.primal].results[results.len()..] {
+                results.push(src.values.push(ValueData { ty: slot.ty, linear: false, name: None }));
+            }
+            let mut operands: SmallVec<[Value; 4]> =
+                halves.residuals.iter().map(|r| r.of(&args, &results)).collect();
+            operands.extend(data.args.iter().copied().filter(|&v| src.is_linear(v)));
+            let tangents = data.results.iter().copied().filter(|&v| src.is_linear(v)).collect();
+            split.push(src.insts.push(InstData {
+                op: Op::Call(halves.primal),
+                args,
+                results,
+                ..data.clone()
+            }));
+            let linear = src.insts.push(InstData {
+                op: Op::Call(halves.linear),
+                args: operands,
+                results: tangents,
+                ..data
+            });
+            linear_calls.insert(linear);
+            split.push(linear);
+        }
+        src.regions[region].insts = split;
+        Some(())
+    }
+
+    /// Whether a function is a marked variant.
+    fn has_marks(&mut self, func: Func) -> bool {
+        let callee = &self.module.funcs[func];
+        callee.params.iter().chain(&callee.results).any(|s| s.linear)
+            || self.marks.transposed_inside(self.module, func)
+    }
+}
+
+fn builder(types: &mut Types) -> Builder<'_> {
+    Builder::new(types, String::new())
+}
+
+/// Gives each `loop` with a linear part a `u32` that it carries: the number of its trips.
+fn count_trips(src: &mut Function, linear_calls: &EntitySet<Inst>) {
+    let sides = Sides::new(src, linear_calls);
+    let regions: Vec<Region> = src.regions.keys().collect();
+    for region in regions {
+        let insts = std::mem::take(&mut src.regions[region].insts);
+        let mut counted = Vec::with_capacity(insts.len());
+        for inst in insts {
+            if matches!(src.insts[inst].op, Op::Loop(_)) && sides.mixed.contains(inst) {
+                let span = src.insts[inst].span;
+                let mut number = || src.values.push(ValueData { ty: Type::U32, linear: false, name: None });
+                let (zero, one, param, next, count) = (number(), number(), number(), number(), number());
+                let make = |op: Op, args: &[Value], result: Value| InstData {
+                    op,
+                    args: args.into(),
+                    results: [result].into_iter().collect(),
+                    regions: SmallVec::new(),
+                    span,
+                };
+                counted.push(src.insts.push(make(Op::Const(0), &[], zero)));
+                let one_inst = src.insts.push(make(Op::Const(1), &[], one));
+                let add_inst = src.insts.push(make(Op::Add, &[param, one], next));
+                let n_carried = src.insts[inst].args.len();
+                src.insts[inst].args.push(zero);
+                src.insts[inst].results.insert(n_carried, count);
+                let body = src.insts[inst].regions[0];
+                src.regions[body].params.push(param);
+                src.regions[body].insts.extend([one_inst, add_inst]);
+                src.regions[body].results.insert(1 + n_carried, next);
+            }
+            counted.push(inst);
+        }
+        src.regions[region].insts = counted;
+    }
+}
+
+/// The trip count of a structured loop that `count_trips` has prepared.
+pub(crate) fn trip_count(src: &Function, inst: Inst) -> Value {
+    let data = &src.insts[inst];
+    match data.op {
+        Op::For(_) => data.args[0],
+        _ => data.results[data.args.len() - 1],
+    }
+}
+
+struct Primal<'a> {
+    src: &'a Function,
+    sides: &'a Sides,
+    kept: &'a Kept,
+    b: Builder<'a>,
+    map: Renaming,
+}
+
+impl Primal<'_> {
+    /// Copies the primal instructions of a region; returns what is kept, as the region has it.
+    fn insts(&mut self, region: Region) -> Vec<(Value, Value)> {
+        let src = self.src;
+        let mut kept = Vec::new();
+        if region != src.body() {
+            self.keep(&src.regions[region].params, &mut kept);
+        }
+        for &inst in &src.regions[region].insts {
+            let data = &src.insts[inst];
+            if self.sides.linear.contains(inst) {
+                continue;
+            }
+            if self.sides.mixed.contains(inst) {
+                match data.op {
+                    Op::For(info) | Op::Loop(info) => self.repeat(inst, info, &mut kept),
+                    _ => self.branch(inst, &mut kept),
+                }
+            } else {
+                copy_inst(&mut self.b, src, inst, &mut self.map);
+            }
+            self.keep(&data.results, &mut kept);
+        }
+        kept
+    }
+
+    fn keep(&self, values: &[Value], kept: &mut Vec<(Value, Value)>) {
+        for &v in values.iter().filter(|v| self.kept.stored.contains(**v)) {
+            kept.push((v, self.map.at(v)));
+        }
+    }
+
+    fn nonlinear(&self, values: &[Value]) -> Vec<Value> {
+        values.iter().filter(|v| !self.src.is_linear(**v)).map(|&v| self.map.at(v)).collect()
+    }
+
+    fn define(&mut self, sources: &[Value]) -> Vec<Value> {
+        let src = self.src;
+        let mut made = Vec::new();
+        for &v in sources.iter().filter(|v| !src.is_linear(**v)) {
+            let copy = like(&mut self.b, src, v, false);
+            self.map.set(v, copy);
+            made.push(copy);
+        }
+        made
+    }
+
+    fn branch(&mut self, inst: Inst, kept: &mut Vec<(Value, Value)>) {
+        let src = self.src;
+        let data = &src.insts[inst];
+        let args = self.nonlinear(&data.args);
+        let mut arms = Vec::new();
+        let mut found: Vec<(usize, Value, Value)> = Vec::new();
+        for (idx, &arm) in data.regions.iter().enumerate() {
+            let region = self.b.open();
+            let inner = self.insts(arm);
+            let results = self.nonlinear(&src.regions[arm].results);
+            self.b.close(Vec::new());
+            arms.push((region, results));
+            found.extend(inner.into_iter().map(|(v, out)| (idx, v, out)));
+        }
+        let types: Vec<Type> = found.iter().map(|&(_, _, out)| self.b.func.ty(out)).collect();
+        let mut regions = Vec::new();
+        for (idx, (region, mut results)) in arms.into_iter().enumerate() {
+            self.b.reopen(region);
+            for (&(owner, _, out), &ty) in found.iter().zip(&types) {
+                results.push(if owner == idx { out } else { self.b.zero(ty, false) });
+            }
+            self.b.close(results);
+            regions.push(region);
+        }
+        let mut results = self.define(&data.results);
+        for (&(_, v, _), &ty) in found.iter().zip(&types) {
+            let out = self.b.value(ty, false);
+            results.push(out);
+            kept.push((v, out));
+        }
+        self.b.span = data.span;
+        self.b.push(data.op.clone(), &args, &results, &regions);
+    }
+
+    fn repeat(&mut self, inst: Inst, info: LoopInfo, kept: &mut Vec<(Value, Value)>) {
+        let src = self.src;
+        let data = &src.insts[inst];
+        let body = data.regions[0];
+        let args = self.nonlinear(&data.args);
+        let region = self.b.open();
+        for &param in src.regions[body].params.iter().filter(|v| !src.is_linear(**v)) {
+            let copy = region_param_like(&mut self.b, src, param, false);
+            self.map.set(param, copy);
+        }
+        let inner = self.insts(body);
+        let mut results = self.nonlinear(&src.regions[body].results);
+        results.extend(inner.iter().map(|&(_, out)| out));
+        self.b.close(results);
+        let mut results = self.define(&data.results);
+        for (v, out) in inner {
+            let ty = self.b.func.ty(out);
+            let ty = self.b.types.stack(ty);
+            let stack = self.b.value(ty, false);
+            results.push(stack);
+            kept.push((v, stack));
+        }
+        self.b.span = data.span;
+        let op = match data.op {
+            Op::For(_) => Op::For(info),
+            _ => Op::Loop(info),
+        };
+        self.b.push(op, &args, &results, &[region]);
+    }
+}
+
+struct Linear<'a> {
+    src: &'a Function,
+    sides: &'a Sides,
+    kept: &'a Kept,
+    b: Builder<'a>,
+    map: Renaming,
+    /// What holds a kept value, as the open region sees it: the value, or a stack of it.
+    stacks: Renaming,
+}
+
+impl Linear<'_> {
+    /// Makes the kept values of a region, and what is recomputed from them, available.
+    fn enter(&mut self, region: Region) {
+        let kept = self.kept;
+        for &v in &kept.stored_in[region] {
+            let here = self.stacks.at(v);
+            self.b.func.values[here].name = self.src.values[v].name.clone();
+            self.map.set(v, here);
+        }
+        for &inst in &kept.recomputed_in[region] {
+            copy_inst(&mut self.b, self.src, inst, &mut self.map);
+        }
+    }
+
+    fn insts(&mut self, region: Region) {
+        let src = self.src;
+        for &inst in &src.regions[region].insts {
+            if self.sides.mixed.contains(inst) {
+                match src.insts[inst].op {
+                    Op::For(info) | Op::Loop(info) => self.repeat(inst, info),
+                    _ => self.branch(inst),
+                }
+            } else if self.sides.linear.contains(inst) {
+                copy_inst(&mut self.b, src, inst, &mut self.map);
+            }
+        }
+    }
+
+    fn linear(&self, values: &[Value]) -> Vec<Value> {
+        values.iter().filter(|v| self.src.is_linear(**v)).map(|&v| self.map.at(v)).collect()
+    }
+
+    fn define(&mut self, sources: &[Value]) -> Vec<Value> {
+        let src = self.src;
+        let mut made = Vec::new();
+        for &v in sources.iter().filter(|v| src.is_linear(**v)) {
+            let copy = like(&mut self.b, src, v, true);
+            self.map.set(v, copy);
+            made.push(copy);
+        }
+        made
+    }
+
+    fn branch(&mut self, inst: Inst) {
+        let src = self.src;
+        let data = &src.insts[inst];
+        let cond = self.map.at(data.args[0]);
+        let mut regions = Vec::new();
+        for &arm in &data.regions {
+            let region = self.b.open();
+            self.enter(arm);
+            self.insts(arm);
+            let results = self.linear(&src.regions[arm].results);
+            self.b.close(results);
+            regions.push(region);
+        }
+        let results = self.define(&data.results);
+        self.b.span = data.span;
+        self.b.push(data.op.clone(), &[cond], &results, &regions);
+    }
+
+    fn repeat(&mut self, inst: Inst, info: LoopInfo) {
+        let src = self.src;
+        let data = &src.insts[inst];
+        let body = data.regions[0];
+        let count = self.map.at(trip_count(src, inst));
+        let mut args = vec![count];
+        args.extend(self.linear(&data.args));
+        let region = self.b.open();
+        let trip = self.b.region_param(self.b.func.ty(count), false);
+        if matches!(data.op, Op::For(_)) {
+            self.map.set(src.regions[body].params[0], trip);
+        }
+        for &param in src.regions[body].params.iter().filter(|v| src.is_linear(**v)) {
+            let copy = region_param_like(&mut self.b, src, param, true);
+            self.map.set(param, copy);
+        }
+        let kept = self.kept;
+        for &v in &kept.through[inst] {
+            let stack = self.stacks.at(v);
+            let here = self.b.emit(Op::Index, &[stack, trip]);
+            self.stacks.set(v, here);
+        }
+        self.enter(body);
+        self.insts(body);
+        let results = self.linear(&src.regions[body].results);
+        self.b.close(results);
+        let results = self.define(&data.results);
+        self.b.span = data.span;
+        let info = LoopInfo { max_iters: None, unroll: info.unroll };
+        self.b.push(Op::For(info), &args, &results, &[region]);
+    }
+}
+
+/// The stored values by the region that defines them and by the loops they leave.
+pub(crate) type ByRegion<T> = SecondaryMap<Region, Vec<T>>;
