@@ -1,1 +1,201 @@
-//! Under construction.
+//! IR to IR: the same meaning, less work.
+//!
+//! The whole pipeline is on this page. Every pass is a file that opens with why it is right; every
+//! pass keeps the verifier's rules, marks of linear values and spans, and takes time about linear
+//! in the size of the program.
+//!
+//! The order follows from what feeds what. `simplify` makes constants, which make indices constant,
+//! which lets `scalarize` turn cells into values, on which `cse` and `simplify` see through what
+//! was memory. `unroll` makes counters constant and feeds the same circle; so the circle runs again
+//! while it changes something, at most a few times. `licm` comes once there is nothing left to fold.
+#![forbid(unsafe_code)]
+
+pub mod cse;
+pub mod dce;
+pub mod effects;
+pub mod inline;
+pub mod licm;
+pub mod prune;
+mod range;
+pub mod scalarize;
+pub mod simplify;
+pub mod unroll;
+mod util;
+
+pub use effects::{Effects, Facts, Stage};
+pub use prune::prune;
+
+use ir::build::{put_back, take};
+use ir::{Func, Function, Module, Op, Types};
+
+/// What the user asks of the optimiser.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Rules that hold for real numbers but may drop a NaN, an infinity or the sign of a zero.
+    pub fast_math: bool,
+    /// 0: only what later stages rely on; 1: cheap; 2: all.
+    pub level: u8,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { fast_math: false, level: 2 }
+    }
+}
+
+/// Before AD: small, clean primal functions make small derivatives. Functions with a custom
+/// derivative are neither inlined nor removed.
+pub fn before_ad(module: &mut Module, options: &Options) {
+    if options.level == 0 {
+        return;
+    }
+    let keep: Vec<bool> = module.funcs.keys().map(|f| module.witnesses.contains_key(&f)).collect();
+    let keep = |f: Func| keep.get(cranelift_entity::EntityRef::index(f)).copied().unwrap_or(false);
+    let plan = inline::Plan::of(module, options, Stage::BeforeAd, &keep);
+    let facts = Facts::of(module, Stage::BeforeAd);
+    for &f in &plan.order {
+        if !module.funcs[f].has_body() {
+            continue;
+        }
+        plan.caller(module, f);
+        edit(module, f, |types, func| {
+            circle(types, func, &facts, options);
+            if unroll::run(types, func, true) {
+                circle(types, func, &facts, options);
+            }
+            if licm::run(types, func, &facts) {
+                cse::run(types, func, &facts);
+            }
+        });
+    }
+}
+
+/// After AD: derivatives are plain code; make it fast.
+pub fn after_ad(module: &mut Module, options: &Options) {
+    let all: Vec<Func> = module.funcs.keys().collect();
+    for f in all {
+        edit(module, f, |types, func| {
+            inline::strip_detach(types, func);
+        });
+    }
+    if options.level == 0 {
+        return;
+    }
+    let plan = inline::Plan::of(module, options, Stage::AfterAd, &|_| false);
+    let facts = Facts::of(module, Stage::AfterAd);
+    let rounds = if options.level >= 2 { 4 } else { 1 };
+    for &f in &plan.order {
+        if !module.funcs[f].has_body() {
+            continue;
+        }
+        plan.caller(module, f);
+        edit(module, f, |types, func| {
+            for round in 0..rounds {
+                let mut changed = circle(types, func, &facts, options);
+                changed |= unroll::run(types, func, options.level < 2);
+                changed |= licm::run(types, func, &facts) && round + 1 < rounds;
+                if !changed {
+                    break;
+                }
+            }
+            cse::run(types, func, &facts);
+            dce::run(func, &facts);
+        });
+    }
+}
+
+/// Cleans one function between the passes of AD: folds, merges, removes. Nothing is known of its
+/// callees, so calls stay.
+pub fn clean(types: &mut Types, func: &mut Function) {
+    let facts = Facts::default();
+    simplify::run(types, func, &Options::default());
+    cse::run(types, func, &facts);
+    dce::run(func, &facts);
+}
+
+/// The full treatment of one function; true if anything changed.
+pub fn run_function(types: &mut Types, func: &mut Function, facts: &Facts, options: &Options) -> bool {
+    let changed = circle(types, func, facts, options);
+    changed | licm::run(types, func, facts)
+}
+
+/// One turn of what feeds itself.
+fn circle(types: &mut Types, func: &mut Function, facts: &Facts, options: &Options) -> bool {
+    let mut changed = simplify::run(types, func, options);
+    if scalarize::run(types, func) {
+        simplify::run(types, func, options);
+        changed = true;
+    }
+    changed |= cse::run(types, func, facts);
+    changed |= dce::run(func, facts);
+    changed
+}
+
+/// The passes by the names that tests and the command line use.
+pub const PASSES: [&str; 11] = [
+    "simplify",
+    "scalarize",
+    "cse",
+    "dce",
+    "licm",
+    "unroll",
+    "inline",
+    "strip-detach",
+    "clean",
+    "before-ad",
+    "after-ad",
+];
+
+/// Runs one pass by its name on a whole module; `None` if there is none of that name.
+pub fn run_pass(module: &mut Module, name: &str, options: &Options) -> Option<()> {
+    if !PASSES.contains(&name) {
+        return None;
+    }
+    match name {
+        "inline" => {
+            inline::inline(module, options, Stage::AfterAd, &|_| false);
+        }
+        "before-ad" => before_ad(module, options),
+        "after-ad" => after_ad(module, options),
+        _ => {
+            let facts = Facts::of(module, Stage::AfterAd);
+            let all: Vec<Func> = module.funcs.keys().collect();
+            for f in all {
+                edit(module, f, |types, func| {
+                    let _changed = match name {
+                        "simplify" => simplify::run(types, func, options),
+                        "scalarize" => scalarize::run(types, func),
+                        "cse" => cse::run(types, func, &facts),
+                        "dce" => dce::run(func, &facts),
+                        "licm" => licm::run(types, func, &facts),
+                        "unroll" => unroll::run(types, func, false),
+                        "strip-detach" => inline::strip_detach(types, func),
+                        _ => {
+                            clean(types, func);
+                            true
+                        }
+                    };
+                });
+            }
+        }
+    }
+    Some(())
+}
+
+/// Whether a function still holds a derivative operator.
+pub fn has_derivative_ops(func: &Function) -> bool {
+    let mut found = false;
+    if func.has_body() {
+        func.walk(func.body(), &mut |inst| {
+            found |= matches!(func.insts[inst].op, Op::CallFwd(_) | Op::CallBwd(_) | Op::CallTransposeOf(_));
+        });
+    }
+    found
+}
+
+/// Changes a function with the module's types at hand.
+fn edit(module: &mut Module, f: Func, change: impl FnOnce(&mut Types, &mut Function)) {
+    let mut func = take(module, f);
+    change(&mut module.types, &mut func);
+    put_back(module, f, func);
+}

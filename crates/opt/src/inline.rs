@@ -1,0 +1,288 @@
+//! Puts bodies in the place of calls.
+//!
+//! A function is one region with one entry and one exit, so a call is replaced by the body's
+//! instructions with parameters read as the arguments, and the call's results as the body's
+//! results. Callees go first, so a body that is copied is finished; functions on a cycle of calls
+//! are never inlined, which with the size limits bounds the growth: a body is copied if it is small,
+//! is called once, or must be (`Inline::Always`), and while the caller has not grown past its budget.
+//!
+//! Before AD a call is also a border for derivatives: a float parameter or result that is not
+//! `diff` has no tangent. There the copy keeps the border by `detach`.
+
+use cranelift_entity::EntityRef;
+use smallvec::SmallVec;
+
+use ir::build::{put_back, take};
+use ir::{Func, Function, Inline, Inst, Module, Op, Region, Types, Value};
+
+use crate::Options;
+use crate::effects::{Stage, post_order};
+use crate::util::{Subst, ValueMap, copy_insts, function_size, make};
+
+/// Bodies of at most this many instructions are always worth a copy.
+const SMALL: usize = 40;
+/// A caller may grow to this, or to four times what it was.
+const BUDGET: usize = 4000;
+
+/// Inlines in all functions. `keep` names functions whose calls must stay.
+pub fn inline(module: &mut Module, options: &Options, stage: Stage, keep: &dyn Fn(Func) -> bool) -> bool {
+    let plan = Plan::of(module, options, stage, keep);
+    let mut changed = false;
+    for f in plan.order.clone() {
+        changed |= plan.caller(module, f);
+    }
+    changed
+}
+
+/// What is decided before anything is copied.
+pub(crate) struct Plan {
+    /// Callees before callers.
+    pub(crate) order: Vec<Func>,
+    may: Vec<bool>,
+    once: Vec<bool>,
+    stage: Stage,
+    small: usize,
+}
+
+impl Plan {
+    pub(crate) fn of(module: &Module, options: &Options, stage: Stage, keep: &dyn Fn(Func) -> bool) -> Plan {
+        let order = post_order(module);
+        let recursive = recursive(module);
+        let mut calls = vec![0u32; module.funcs.len()];
+        for func in module.funcs.values().filter(|f| f.has_body()) {
+            func.walk(func.body(), &mut |inst| {
+                if let Op::Call(f) = func.insts[inst].op {
+                    calls[f.index()] += 1;
+                }
+            });
+        }
+        let may = module
+            .funcs
+            .iter()
+            .map(|(f, func)| {
+                func.has_body()
+                    && func.inline != Inline::Never
+                    && !recursive[f.index()]
+                    && !(stage == Stage::BeforeAd && func.prefer_recompute)
+                    && !keep(f)
+            })
+            .collect();
+        let once = calls.iter().map(|&n| n == 1 && stage == Stage::AfterAd).collect();
+        let small = match (stage, options.level) {
+            (_, 0) => 0,
+            (Stage::BeforeAd, _) => SMALL / 2,
+            (Stage::AfterAd, _) => SMALL,
+        };
+        Plan { order, may, once, stage, small }
+    }
+
+    /// Inlines the calls in one function.
+    pub(crate) fn caller(&self, module: &mut Module, f: Func) -> bool {
+        let func = &module.funcs[f];
+        if !func.has_body() {
+            return false;
+        }
+        let mut any = false;
+        func.walk(func.body(), &mut |inst| {
+            any |= matches!(func.insts[inst].op, Op::Call(g) if self.may[g.index()] && g != f);
+        });
+        if !any {
+            return false;
+        }
+        let func = take(module, f);
+        let size = function_size(&func);
+        let mut work = Inliner {
+            module,
+            plan: self,
+            caller: f,
+            func,
+            subst: Subst::default(),
+            size,
+            budget: (4 * size).max(BUDGET),
+            changed: false,
+        };
+        let body = work.func.body();
+        work.region(body);
+        let Inliner { func, changed, .. } = work;
+        put_back(module, f, func);
+        changed
+    }
+}
+
+struct Inliner<'a> {
+    module: &'a mut Module,
+    plan: &'a Plan,
+    caller: Func,
+    func: Function,
+    subst: Subst,
+    size: usize,
+    budget: usize,
+    changed: bool,
+}
+
+impl Inliner<'_> {
+    fn region(&mut self, region: Region) {
+        let insts = std::mem::take(&mut self.func.regions[region].insts);
+        let mut out = Vec::with_capacity(insts.len());
+        for inst in insts {
+            self.subst.apply(&mut self.func, inst);
+            let nested: SmallVec<[Region; 2]> = self.func.insts[inst].regions.clone();
+            for r in nested {
+                self.region(r);
+            }
+            let callee = match self.func.insts[inst].op {
+                Op::Call(g) => Some(g),
+                _ => None,
+            };
+            match callee {
+                Some(g) if self.wanted(g) => self.expand(inst, g, &mut out),
+                _ => out.push(inst),
+            }
+        }
+        self.func.regions[region].insts = out;
+        self.subst.apply_results(&mut self.func, region);
+    }
+
+    fn wanted(&mut self, g: Func) -> bool {
+        if g == self.caller || !self.plan.may[g.index()] {
+            return false;
+        }
+        let callee = &self.module.funcs[g];
+        if !callee.has_body() {
+            return false;
+        }
+        let cost = function_size(callee);
+        let always = callee.inline == Inline::Always;
+        if !always && cost > self.plan.small && !self.plan.once[g.index()] {
+            return false;
+        }
+        if self.size + cost > if always { 25 * self.budget } else { self.budget } {
+            return false;
+        }
+        self.size += cost;
+        true
+    }
+
+    fn expand(&mut self, call: Inst, g: Func, out: &mut Vec<Inst>) {
+        self.changed = true;
+        let callee = &self.module.funcs[g];
+        let border = self.plan.stage == Stage::BeforeAd;
+        let data = self.func.insts[call].clone();
+        let types = &self.module.types;
+        let cut = |func: &mut Function, v: Value, diff: bool, out: &mut Vec<Inst>| {
+            if !border || diff || func.is_linear(v) || !types.is_differentiable(func.ty(v)) {
+                return v;
+            }
+            let ty = func.ty(v);
+            let (inst, cut) = make(func, Op::Detach, &[v], ty, false, data.span);
+            out.push(inst);
+            cut
+        };
+        let mut map = ValueMap::default();
+        let body = callee.body();
+        for (n, &p) in callee.regions[body].params.iter().enumerate() {
+            let arg = cut(&mut self.func, data.args[n], callee.params[n].diff, out);
+            map.insert(p, arg);
+        }
+        copy_insts(&mut self.func, Some(callee), body, &mut map, out);
+        for (n, &r) in callee.regions[body].results.iter().enumerate() {
+            let v = cut(&mut self.func, map[&r], callee.results[n].diff, out);
+            if self.func.values[v].name.is_none() {
+                self.func.values[v].name = self.func.values[data.results[n]].name.clone();
+            }
+            self.subst.set(data.results[n], v);
+        }
+    }
+}
+
+/// Which functions lie on a cycle of calls (Tarjan's components, without recursion in Rust).
+fn recursive(module: &Module) -> Vec<bool> {
+    let callees: Vec<Vec<usize>> = module
+        .funcs
+        .values()
+        .map(|f| {
+            let mut list = Vec::new();
+            if f.has_body() {
+                f.walk(f.body(), &mut |inst| list.extend(f.insts[inst].op.callee().map(|c| c.index())));
+            }
+            list
+        })
+        .collect();
+    let n = callees.len();
+    let mut result = vec![false; n];
+    let mut index = vec![usize::MAX; n];
+    let mut low = vec![0; n];
+    let mut on_stack = vec![false; n];
+    let mut stack = Vec::new();
+    let mut next = 0;
+    for root in 0..n {
+        if index[root] != usize::MAX {
+            continue;
+        }
+        let mut frames = vec![(root, 0)];
+        while let Some(&(v, at)) = frames.last() {
+            if at == 0 {
+                index[v] = next;
+                low[v] = next;
+                next += 1;
+                stack.push(v);
+                on_stack[v] = true;
+            }
+            if let Some(&w) = callees[v].get(at) {
+                frames.last_mut().expect("not empty").1 += 1;
+                if w == v {
+                    result[v] = true;
+                }
+                if index[w] == usize::MAX {
+                    frames.push((w, 0));
+                } else if on_stack[w] {
+                    low[v] = low[v].min(index[w]);
+                }
+                continue;
+            }
+            frames.pop();
+            if let Some(&(parent, _)) = frames.last() {
+                low[parent] = low[parent].min(low[v]);
+            }
+            if low[v] == index[v] {
+                let start = stack.iter().rposition(|&w| w == v).expect("v is on the stack");
+                let cycle = stack.len() - start > 1;
+                for w in stack.drain(start..) {
+                    on_stack[w] = false;
+                    result[w] |= cycle;
+                }
+            }
+        }
+    }
+    result
+}
+
+/// Removes every `detach`: after AD it means nothing.
+pub fn strip_detach(_types: &mut Types, func: &mut Function) -> bool {
+    if !func.has_body() {
+        return false;
+    }
+    let mut any = false;
+    func.walk(func.body(), &mut |inst| any |= func.insts[inst].op == Op::Detach);
+    if any {
+        strip(func, func.body(), &mut Subst::default());
+    }
+    any
+}
+
+fn strip(func: &mut Function, region: Region, subst: &mut Subst) {
+    let mut insts = std::mem::take(&mut func.regions[region].insts);
+    insts.retain(|&inst| {
+        subst.apply(func, inst);
+        if func.insts[inst].op == Op::Detach {
+            subst.set(func.result(inst), func.insts[inst].args[0]);
+            return false;
+        }
+        for nested in func.insts[inst].regions.clone() {
+            strip(func, nested, subst);
+        }
+        true
+    });
+    func.regions[region].insts = insts;
+    subst.apply_results(func, region);
+}

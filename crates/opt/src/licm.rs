@@ -1,0 +1,167 @@
+//! Moves out of loops what does not change there.
+//!
+//! All operations are total, so computing one that would not have been reached is never wrong, only
+//! useless; an operation can therefore move to any place where its operands are visible. One walk
+//! keeps the lists of all open regions; an instruction of a loop's body whose operands come from
+//! further out is appended to the list of the region around the loop, which at that moment ends
+//! just before the loop. It goes out as many loops as it can. From an arm of an `if` only cheap
+//! operations go, and only if they leave a loop: what an arm guards may be dear, and often is not
+//! reached.
+//!
+//! Loads move if nothing in the loop writes what they read. Calls move if they only compute and
+//! certainly end.
+
+use cranelift_entity::SecondaryMap;
+use smallvec::SmallVec;
+
+use ir::{Function, Inst, Op, Region, Types, Value};
+
+use crate::cse::Writes;
+use crate::effects::Facts;
+use crate::util::{Defs, root_cell};
+
+/// Hoists; true if anything moved.
+pub fn run(types: &mut Types, func: &mut Function, facts: &Facts) -> bool {
+    if !func.has_body() {
+        return false;
+    }
+    let mut has_loop = false;
+    func.walk(func.body(), &mut |inst| has_loop |= matches!(func.insts[inst].op, Op::For(_) | Op::Loop(_)));
+    if !has_loop {
+        return false;
+    }
+    let defs = Defs::of(func);
+    let writes = Writes::of(func, &defs, facts);
+    let mut licm =
+        Licm { types, facts, defs, writes, depth: SecondaryMap::new(), open: Vec::new(), moved: false, func };
+    let body = licm.func.body();
+    licm.region(body, Kind::Body);
+    licm.moved
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Body,
+    Loop,
+    Arm,
+}
+
+struct Open {
+    kind: Kind,
+    region: Region,
+    list: Vec<Inst>,
+}
+
+struct Licm<'a> {
+    types: &'a mut Types,
+    func: &'a mut Function,
+    facts: &'a Facts,
+    defs: Defs,
+    writes: Writes,
+    /// How many regions are open around a value's definition.
+    depth: SecondaryMap<Value, u32>,
+    open: Vec<Open>,
+    moved: bool,
+}
+
+impl Licm<'_> {
+    fn region(&mut self, region: Region, kind: Kind) {
+        let depth = self.open.len() as u32;
+        for &p in &self.func.regions[region].params {
+            self.depth[p] = depth;
+        }
+        let insts = std::mem::take(&mut self.func.regions[region].insts);
+        self.open.push(Open { kind, region, list: Vec::with_capacity(insts.len()) });
+        for inst in insts {
+            let nested: SmallVec<[Region; 2]> = self.func.insts[inst].regions.clone();
+            let kind = match self.func.insts[inst].op {
+                Op::For(_) | Op::Loop(_) => Kind::Loop,
+                _ => Kind::Arm,
+            };
+            for r in nested {
+                self.region(r, kind);
+            }
+            let target = self.target(inst, depth as usize);
+            self.moved |= target != depth as usize;
+            for &r in &self.func.insts[inst].results {
+                self.depth[r] = target as u32;
+            }
+            self.open[target].list.push(inst);
+        }
+        let done = self.open.pop().expect("pushed above");
+        self.func.regions[region].insts = done.list;
+    }
+
+    /// The outermost level that an instruction of level `here` should go to.
+    fn target(&self, inst: Inst, here: usize) -> usize {
+        let data = &self.func.insts[inst];
+        if !data.regions.is_empty() || data.results.is_empty() {
+            return here;
+        }
+        let effects = self.facts.inst(self.func, &self.defs, inst);
+        if effects.writes || effects.hangs {
+            return here;
+        }
+        let cell = match data.op {
+            Op::Local | Op::SubCell => return here,
+            Op::Load => Some(root_cell(self.func, &self.defs, data.args[0])),
+            _ => None,
+        };
+        let need = data.args.iter().map(|&a| self.depth[a] as usize).max().unwrap_or(0);
+        let cheap = self.cheap(inst);
+        let mut target = here;
+        let mut at = here;
+        while at > need {
+            let open = &self.open[at];
+            match open.kind {
+                Kind::Body => break,
+                Kind::Arm if !cheap => break,
+                Kind::Arm => at -= 1,
+                Kind::Loop => {
+                    let region = open.region;
+                    if effects.reads && self.writes.effects[region].writes {
+                        break;
+                    }
+                    if let Some(cell) = cell
+                        && self.writes.cells[region].binary_search(&cell).is_ok()
+                    {
+                        break;
+                    }
+                    at -= 1;
+                    target = at;
+                }
+            }
+        }
+        target
+    }
+
+    /// Whether computing it in vain costs next to nothing.
+    fn cheap(&self, inst: Inst) -> bool {
+        let data = &self.func.insts[inst];
+        let numeric = self.types.is_numeric(self.func.ty(data.results[0]));
+        match data.op {
+            Op::Const(_) | Op::GlobalRef(_) | Op::Builtin(_) | Op::BufferLen => true,
+            Op::Zero | Op::Splat | Op::Construct => numeric,
+            Op::Extract(_)
+            | Op::Add
+            | Op::Sub
+            | Op::Mul
+            | Op::Neg
+            | Op::And
+            | Op::Or
+            | Op::Xor
+            | Op::Not
+            | Op::Shl
+            | Op::Shr
+            | Op::Eq
+            | Op::Ne
+            | Op::Lt
+            | Op::Le
+            | Op::Gt
+            | Op::Ge
+            | Op::Bitcast
+            | Op::Convert => numeric,
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Rules of vectors and arrays as values.
+
+use ir::{Inst, Op, TypeData, Value};
+use smallvec::SmallVec;
+
+use super::{Simplify, Step};
+use crate::util::length;
+
+impl Simplify<'_> {
+    pub(super) fn aggregate(&mut self, inst: Inst) -> Step {
+        let data = &self.func.insts[inst];
+        let args = data.args.clone();
+        match data.op {
+            Op::Extract(n) => self.extract(inst, args[0], n),
+            Op::Index => self.index(inst, args[0], args[1]),
+            Op::Insert(n) => self.insert(inst, args[0], args[1], n),
+            Op::Construct => self.construct(inst, &args),
+            Op::Splat if self.is_zero(args[0]) => self.to_zero(inst),
+            Op::Sum => self.sum(inst, args[0]),
+            _ => Step::Keep,
+        }
+    }
+
+    fn extract(&mut self, inst: Inst, a: Value, n: u32) -> Step {
+        let Some(def) = self.defs.inst(a) else { return Step::Keep };
+        let data = &self.func.insts[def];
+        let part = |k: usize| self.subst.get(data.args[k]);
+        match data.op {
+            Op::Construct => {
+                let x = part(n as usize);
+                self.replace(inst, x)
+            }
+            Op::Splat => {
+                let x = part(0);
+                self.replace(inst, x)
+            }
+            Op::Insert(k) if k == n => {
+                let x = part(1);
+                self.replace(inst, x)
+            }
+            Op::Insert(_) => {
+                let x = part(0);
+                self.rewrite(inst, Op::Extract(n), &[x])
+            }
+            Op::Zero => self.to_zero(inst),
+            _ => Step::Keep,
+        }
+    }
+
+    fn index(&mut self, inst: Inst, a: Value, i: Value) -> Step {
+        if self.op(a) == Some(&Op::Zero) {
+            return self.to_zero(inst);
+        }
+        let Some(len) = length(self.types, self.ty(a)) else { return Step::Keep };
+        match self.defs.index(self.types, self.func, i, len) {
+            Some(Some(n)) => self.rewrite(inst, Op::Extract(n), &[a]),
+            Some(None) => self.to_zero(inst),
+            None => Step::Keep,
+        }
+    }
+
+    fn insert(&mut self, inst: Inst, a: Value, x: Value, n: u32) -> Step {
+        // a with its own element put back
+        if let Some(of) = self.operands(x, |op| *op == Op::Extract(n))
+            && of[0] == a
+        {
+            return self.replace(inst, a);
+        }
+        let Some(def) = self.defs.inst(a) else { return Step::Keep };
+        let len = length(self.types, self.ty(a)).unwrap_or(0);
+        let data = &self.func.insts[def];
+        match data.op {
+            Op::Insert(k) if k == n => {
+                let base = self.subst.get(data.args[0]);
+                self.rewrite(inst, Op::Insert(n), &[base, x])
+            }
+            Op::Construct if len <= 16 => {
+                let mut parts: SmallVec<[Value; 4]> = data.args.iter().map(|&p| self.subst.get(p)).collect();
+                parts[n as usize] = x;
+                self.rewrite(inst, Op::Construct, &parts)
+            }
+            Op::Zero | Op::Splat | Op::Insert(_) if len <= 64 => self.complete(inst, len),
+            _ => Step::Keep,
+        }
+    }
+
+    /// A chain of inserts that sets every element is a construct.
+    fn complete(&mut self, inst: Inst, len: u32) -> Step {
+        let mut parts: SmallVec<[Option<Value>; 16]> = SmallVec::from_elem(None, len as usize);
+        let mut missing = len;
+        let mut at = inst;
+        for _ in 0..len {
+            let data = &self.func.insts[at];
+            let Op::Insert(n) = data.op else { return Step::Keep };
+            if parts[n as usize].is_none() {
+                parts[n as usize] = Some(self.subst.get(data.args[1]));
+                missing -= 1;
+            }
+            if missing == 0 {
+                let parts: SmallVec<[Value; 16]> = parts.into_iter().flatten().collect();
+                return self.rewrite(inst, Op::Construct, &parts);
+            }
+            let Some(def) = self.defs.inst(self.subst.get(data.args[0])) else { return Step::Keep };
+            at = def;
+        }
+        Step::Keep
+    }
+
+    fn construct(&mut self, inst: Inst, args: &[Value]) -> Step {
+        let Some(&first) = args.first() else { return Step::Keep };
+        // every element of the same aggregate, in order
+        if let Some(of) = self.operands(first, |op| *op == Op::Extract(0)) {
+            let whole = of[0];
+            let r = self.func.result(inst);
+            let all = args.iter().enumerate().all(|(n, &x)| {
+                self.operands(x, |op| *op == Op::Extract(n as u32)).is_some_and(|o| o[0] == whole)
+            });
+            if all && self.ty(whole) == self.ty(r) {
+                return self.replace(inst, whole);
+            }
+        }
+        if args.iter().all(|&x| self.same(first, x)) {
+            if self.is_zero(first) {
+                return self.to_zero(inst);
+            }
+            if args.len() > 1 {
+                return self.rewrite(inst, Op::Splat, &[first]);
+            }
+        }
+        Step::Keep
+    }
+
+    fn sum(&mut self, inst: Inst, a: Value) -> Step {
+        let r = self.func.result(inst);
+        if self.is_zero(a) {
+            return self.to_zero(inst);
+        }
+        if let Some((s, lanes)) = self.lanes(a)
+            && !self.func.is_linear(r)
+        {
+            let mut total = lanes[0];
+            for &lane in &lanes[1..] {
+                let Some(next) = ir::scalar::binary(&Op::Add, s, total, lane) else { return Step::Keep };
+                total = next;
+            }
+            return self.to_lanes(inst, s, &[total]);
+        }
+        if let TypeData::Vector(_, 1) = self.types[self.ty(a)] {
+            return self.rewrite(inst, Op::Extract(0), &[a]);
+        }
+        // A linear sum of parts most of which are zero.
+        let Some(parts) = self.operands(a, |op| *op == Op::Construct) else { return Step::Keep };
+        if !self.func.is_linear(r) {
+            return Step::Keep;
+        }
+        let parts: SmallVec<[Value; 4]> = parts.into_iter().filter(|&p| !self.is_zero(p)).collect();
+        match parts[..] {
+            [] => self.to_zero(inst),
+            [x] => self.replace(inst, x),
+            [x, y] => self.rewrite(inst, Op::Add, &[x, y]),
+            _ => Step::Keep,
+        }
+    }
+}

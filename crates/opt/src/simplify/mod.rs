@@ -1,0 +1,326 @@
+//! Folds constants and applies algebraic rules, each directional and each an equality of total
+//! functions.
+//!
+//! One walk in program order: an instruction whose operands are final is offered to the rules
+//! until none fires. A rule replaces the instruction's result by a value that is visible there, or
+//! rewrites the instruction in place to a simpler one; so every step shrinks the program or brings
+//! it nearer to a normal form, and the walk ends.
+//!
+//! - [`algebra`]: arithmetic, comparisons, conversions. Constants are computed by `ir::scalar`, the
+//!   very functions of the interpreter. No rule removes a NaN or changes the sign of a zero, unless
+//!   the user asked for fast mathematics or the value is *linear*: a tangent's zero is symbolic
+//!   ("no dependence"), which is why `0 + t = t` and `p * 0 = 0` hold there.
+//! - [`aggregate`]: vectors and arrays: what `extract` finds is what `construct` or `insert` put.
+//! - [`control`]: constant conditions, arms that agree, loops that run no times, carried values
+//!   that never change. Within the arms of `if(c)` the value of `c` is known.
+
+mod aggregate;
+mod algebra;
+mod control;
+
+use cranelift_entity::SecondaryMap;
+use smallvec::SmallVec;
+
+use ir::{Function, Inst, Op, Region, Scalar, Span, Type, TypeData, Types, Value};
+
+use crate::Options;
+use crate::util::{Defs, Lanes, Subst, make};
+
+/// Simplifies a function; true if anything changed.
+pub fn run(types: &mut Types, func: &mut Function, options: &Options) -> bool {
+    if !func.has_body() {
+        return false;
+    }
+    let defs = Defs::of(func);
+    let mut s = Simplify {
+        types,
+        defs,
+        fast: options.fast_math,
+        subst: Subst::default(),
+        known: SecondaryMap::new(),
+        again: None,
+        out: Vec::new(),
+        span: Span::NONE,
+        changed: false,
+        func,
+    };
+    let body = s.func.body();
+    s.region(body);
+    s.changed
+}
+
+/// What a rule did to an instruction.
+enum Step {
+    /// Nothing.
+    Keep,
+    /// Changed it in place: try the rules again.
+    Again,
+    /// It is gone; its results are substituted.
+    Gone,
+}
+
+struct Simplify<'a> {
+    types: &'a mut Types,
+    func: &'a mut Function,
+    defs: Defs,
+    fast: bool,
+    subst: Subst,
+    /// Conditions whose value is known in the arm being walked.
+    known: SecondaryMap<Value, Option<bool>>,
+    /// The result `again` of the loop body being walked: left an `if` of constants, which the
+    /// backend turns into jumps.
+    again: Option<Value>,
+    /// The list of the region being walked, so far.
+    out: Vec<Inst>,
+    span: Span,
+    changed: bool,
+}
+
+impl Simplify<'_> {
+    fn region(&mut self, region: Region) {
+        let insts = std::mem::take(&mut self.func.regions[region].insts);
+        let saved = std::mem::replace(&mut self.out, Vec::with_capacity(insts.len()));
+        for inst in insts {
+            self.inst(inst);
+        }
+        self.func.regions[region].insts = std::mem::replace(&mut self.out, saved);
+        self.subst.apply_results(self.func, region);
+    }
+
+    fn inst(&mut self, inst: Inst) {
+        self.subst.apply(self.func, inst);
+        self.span = self.func.insts[inst].span;
+        // Each rule makes the instruction simpler; the bound is for long chains of `insert`.
+        for _ in 0..256 {
+            let step = self.step(inst);
+            match step {
+                Step::Keep => break,
+                Step::Again => self.changed = true,
+                Step::Gone => {
+                    self.changed = true;
+                    return;
+                }
+            }
+        }
+        self.out.push(inst);
+    }
+
+    fn step(&mut self, inst: Inst) -> Step {
+        match &self.func.insts[inst].op {
+            Op::If | Op::Switch(_) | Op::For(_) | Op::Loop(_) => self.control(inst),
+            Op::Zero => {
+                let r = self.func.result(inst);
+                if !self.func.is_linear(r) && matches!(self.types[self.func.ty(r)], TypeData::Scalar(_)) {
+                    self.func.insts[inst].op = Op::Const(0);
+                }
+                Step::Keep
+            }
+            Op::Construct | Op::Splat | Op::Extract(_) | Op::Insert(_) | Op::Index | Op::Sum => {
+                self.aggregate(inst)
+            }
+            Op::Add
+            | Op::Sub
+            | Op::Mul
+            | Op::Div
+            | Op::Rem
+            | Op::Neg
+            | Op::And
+            | Op::Or
+            | Op::Xor
+            | Op::Not
+            | Op::Shl
+            | Op::Shr
+            | Op::Math(_)
+            | Op::Eq
+            | Op::Ne
+            | Op::Lt
+            | Op::Le
+            | Op::Gt
+            | Op::Ge
+            | Op::Convert
+            | Op::Bitcast
+            | Op::Select
+            | Op::Detach => self.algebra(inst),
+            Op::Assert(_) => match self.boolean(self.func.insts[inst].args[0]) {
+                Some(true) => Step::Gone,
+                _ => Step::Keep,
+            },
+            Op::BufferOffset => {
+                let args = &self.func.insts[inst].args;
+                let (base, by) = (args[0], args[1]);
+                match self.scalar(by) {
+                    Some((_, 0)) => self.replace(inst, base),
+                    _ => Step::Keep,
+                }
+            }
+            Op::AddTo => {
+                // Adding a symbolic zero is nothing; a stack that does not grow reads zero there.
+                let args = &self.func.insts[inst].args;
+                let x = *args.last().expect("add_to has a value");
+                if self.func.is_linear(x) && self.is_zero(x) { Step::Gone } else { Step::Keep }
+            }
+            Op::Const(_)
+            | Op::Local
+            | Op::Load
+            | Op::Store
+            | Op::SubCell
+            | Op::GlobalRef(_)
+            | Op::BufferLoad(_)
+            | Op::BufferStore(_)
+            | Op::Atomic(..)
+            | Op::BufferLen
+            | Op::Barrier
+            | Op::Builtin(_)
+            | Op::Printf(_)
+            | Op::Call(_)
+            | Op::CallFwd(_)
+            | Op::CallBwd(_)
+            | Op::CallTransposeOf(_) => Step::Keep,
+        }
+    }
+
+    // ---- what is known of a value
+
+    fn ty(&self, v: Value) -> Type {
+        self.func.ty(v)
+    }
+
+    fn op(&self, v: Value) -> Option<&Op> {
+        self.defs.op(self.func, v)
+    }
+
+    /// The operands of the instruction that defines `v`, if its op is the one that `is` accepts.
+    fn operands(&self, v: Value, is: impl Fn(&Op) -> bool) -> Option<SmallVec<[Value; 4]>> {
+        let inst = self.defs.inst(v)?;
+        let data = &self.func.insts[inst];
+        is(&data.op).then(|| data.args.iter().map(|&a| self.subst.get(a)).collect())
+    }
+
+    /// The operand of a one-operand op that defines `v`.
+    fn under(&self, v: Value, op: &Op) -> Option<Value> {
+        let inst = self.defs.inst(v)?;
+        let data = &self.func.insts[inst];
+        (data.op == *op).then(|| self.subst.get(data.args[0]))
+    }
+
+    fn scalar(&self, v: Value) -> Option<(Scalar, u64)> {
+        if let Some(b) = self.known[v] {
+            return Some((Scalar::Bool, b as u64));
+        }
+        self.defs.scalar(self.types, self.func, v)
+    }
+
+    fn lanes(&self, v: Value) -> Option<(Scalar, Lanes)> {
+        if let Some(b) = self.known[v] {
+            return Some((Scalar::Bool, SmallVec::from_elem(b as u64, 1)));
+        }
+        self.defs.lanes(self.types, self.func, v)
+    }
+
+    /// The bits that all lanes have.
+    fn uniform(&self, v: Value) -> Option<(Scalar, u64)> {
+        let (s, lanes) = self.lanes(v)?;
+        lanes.iter().all(|&b| b == lanes[0]).then_some((s, lanes[0]))
+    }
+
+    fn boolean(&self, v: Value) -> Option<bool> {
+        match self.scalar(v)? {
+            (Scalar::Bool, bits) => Some(bits != 0),
+            _ => None,
+        }
+    }
+
+    /// Whether `v` is `zero`, or a constant of zero bits.
+    fn is_zero(&self, v: Value) -> bool {
+        match self.op(v) {
+            Some(Op::Zero | Op::Const(0)) => true,
+            Some(Op::Splat) => self.under(v, &Op::Splat).is_some_and(|x| self.is_zero_leaf(x)),
+            _ => false,
+        }
+    }
+
+    fn is_zero_leaf(&self, v: Value) -> bool {
+        matches!(self.op(v), Some(Op::Zero | Op::Const(0)))
+    }
+
+    /// Whether two values are the same value, or equal constants.
+    fn same(&self, a: Value, b: Value) -> bool {
+        if a == b {
+            return true;
+        }
+        if self.ty(a) != self.ty(b) || self.func.is_linear(a) != self.func.is_linear(b) {
+            return false;
+        }
+        match (self.op(a), self.op(b)) {
+            (Some(Op::Const(x)), Some(Op::Const(y))) => x == y,
+            (Some(Op::Zero), Some(Op::Zero)) => true,
+            _ => false,
+        }
+    }
+
+    // ---- what a rule can do
+
+    /// Puts a value in the place of the one result.
+    fn replace(&mut self, inst: Inst, by: Value) -> Step {
+        let r = self.func.result(inst);
+        debug_assert_eq!(self.ty(r), self.ty(by));
+        if self.func.values[by].name.is_none() {
+            self.func.values[by].name = self.func.values[r].name.clone();
+        }
+        self.subst.set(r, by);
+        Step::Gone
+    }
+
+    /// Makes the instruction another op.
+    fn rewrite(&mut self, inst: Inst, op: Op, args: &[Value]) -> Step {
+        let data = &mut self.func.insts[inst];
+        data.op = op;
+        data.args = args.into();
+        Step::Again
+    }
+
+    /// A new instruction before the one at hand.
+    fn emit(&mut self, op: Op, args: &[Value], ty: Type, linear: bool) -> Value {
+        let (inst, v) = make(self.func, op, args, ty, linear, self.span);
+        self.defs.add(self.func, inst);
+        self.out.push(inst);
+        v
+    }
+
+    fn constant(&mut self, s: Scalar, bits: u64) -> Value {
+        self.emit(Op::Const(bits), &[], s.into(), false)
+    }
+
+    /// Makes the instruction a constant of these lanes.
+    fn to_lanes(&mut self, inst: Inst, s: Scalar, lanes: &[u64]) -> Step {
+        let ty = self.ty(self.func.result(inst));
+        if self.types.lanes(ty).is_none() {
+            return self.rewrite(inst, Op::Const(lanes[0]), &[]);
+        }
+        if lanes.iter().all(|&b| b == 0) {
+            return self.rewrite(inst, Op::Zero, &[]);
+        }
+        if lanes.iter().all(|&b| b == lanes[0]) {
+            let c = self.constant(s, lanes[0]);
+            self.rewrite(inst, Op::Splat, &[c]);
+        } else {
+            let parts: SmallVec<[Value; 4]> = lanes.iter().map(|&b| self.constant(s, b)).collect();
+            self.rewrite(inst, Op::Construct, &parts);
+        }
+        self.changed = true;
+        Step::Keep
+    }
+
+    /// Makes the instruction zero of its type.
+    fn to_zero(&mut self, inst: Inst) -> Step {
+        let op = if self.func.is_linear(self.func.result(inst)) {
+            Op::Zero
+        } else {
+            match self.types[self.ty(self.func.result(inst))] {
+                TypeData::Scalar(_) => Op::Const(0),
+                _ => Op::Zero,
+            }
+        };
+        self.rewrite(inst, op, &[])
+    }
+}

@@ -1,0 +1,200 @@
+//! Replaces `for` of a known, small number of trips by that many copies of its body.
+//!
+//! The meaning of `for(n)` is its body `n` times, each time with the counter and the values carried
+//! from the last; writing that out is the unrolled loop. A stacked result has no value without the
+//! loop, so all its uses must be `index` by constants: they become what that trip yielded, or zero
+//! beyond the end. Inner loops go first. A loop that the user wants unrolled goes to a high limit,
+//! others only while the copies are few: what unrolling buys is constant counters.
+
+use cranelift_entity::SecondaryMap;
+use smallvec::SmallVec;
+
+use ir::{Function, Inst, Op, Region, TypeData, Types, Value};
+
+use crate::util::{Defs, Subst, ValueMap, carried, copy_insts, make, size};
+
+/// Copies of instructions that an unrolled loop may have.
+const SMALL: u64 = 64;
+/// Most trips of a loop that the user wants unrolled, and most instructions.
+const FORCED: (u64, u64) = (4096, 100_000);
+
+/// Unrolls; `forced_only` leaves all loops but those marked by the user.
+pub fn run(types: &mut Types, func: &mut Function, forced_only: bool) -> bool {
+    if !func.has_body() {
+        return false;
+    }
+    let defs = Defs::of(func);
+    let mut any = false;
+    func.walk(func.body(), &mut |inst| {
+        let data = &func.insts[inst];
+        if let Op::For(info) = data.op {
+            any |= (info.unroll || !forced_only) && defs.scalar(types, func, data.args[0]).is_some();
+        }
+    });
+    if !any {
+        return false;
+    }
+    let open = open_stacks(types, func, &defs);
+    let mut unroll = Unroll {
+        types,
+        defs,
+        open,
+        forced_only,
+        subst: Subst::default(),
+        stacks: SecondaryMap::new(),
+        room: FORCED.1,
+        changed: false,
+        func,
+    };
+    let body = unroll.func.body();
+    unroll.region(body);
+    unroll.changed
+}
+
+/// Stacks that are used by other than `index` with a constant.
+fn open_stacks(types: &Types, func: &Function, defs: &Defs) -> SecondaryMap<Value, bool> {
+    let mut open = SecondaryMap::new();
+    let is_stack = |v: Value| matches!(types[func.ty(v)], TypeData::Stack(_));
+    func.walk(func.body(), &mut |inst| {
+        let data = &func.insts[inst];
+        for (n, &a) in data.args.iter().enumerate() {
+            let fine = data.op == Op::Index && n == 0 && defs.scalar(types, func, data.args[1]).is_some();
+            if !fine && is_stack(a) {
+                open[a] = true;
+            }
+        }
+        for &region in &data.regions {
+            for &v in &func.regions[region].results {
+                if is_stack(v) {
+                    open[v] = true;
+                }
+            }
+        }
+    });
+    for &v in &func.regions[func.body()].results {
+        open[v] = true;
+    }
+    open
+}
+
+struct Unroll<'a> {
+    types: &'a mut Types,
+    func: &'a mut Function,
+    defs: Defs,
+    open: SecondaryMap<Value, bool>,
+    forced_only: bool,
+    subst: Subst,
+    /// What the trips of an unrolled loop yielded for a stack.
+    stacks: SecondaryMap<Value, Option<Vec<Value>>>,
+    /// Instructions that may still be added to this function.
+    room: u64,
+    changed: bool,
+}
+
+impl Unroll<'_> {
+    fn region(&mut self, region: Region) {
+        let insts = std::mem::take(&mut self.func.regions[region].insts);
+        let mut out = Vec::with_capacity(insts.len());
+        for inst in insts {
+            self.subst.apply(self.func, inst);
+            let nested: SmallVec<[Region; 2]> = self.func.insts[inst].regions.clone();
+            for r in nested {
+                self.region(r);
+            }
+            match self.func.insts[inst].op {
+                Op::For(_) => match self.trips(inst) {
+                    Some(n) => self.unroll(inst, n, &mut out),
+                    None => out.push(inst),
+                },
+                Op::Index => self.index(inst, &mut out),
+                _ => out.push(inst),
+            }
+        }
+        self.func.regions[region].insts = out;
+        self.subst.apply_results(self.func, region);
+    }
+
+    /// The number of trips, if the loop is to be unrolled.
+    fn trips(&mut self, inst: Inst) -> Option<u64> {
+        let data = &self.func.insts[inst];
+        let Op::For(info) = data.op else { return None };
+        if self.forced_only && !info.unroll {
+            return None;
+        }
+        let (_, n) = self.defs.scalar(self.types, self.func, data.args[0])?;
+        let stacked = &data.results[carried(self.func, inst)..];
+        if stacked.iter().any(|&s| self.open[s]) {
+            return None;
+        }
+        let limits = if info.unroll { FORCED } else { (SMALL, SMALL) };
+        if n > limits.0 {
+            return None;
+        }
+        let cost = n.checked_mul(size(self.func, data.regions[0]) as u64 + u64::from(info.unroll))?;
+        let fits = cost <= limits.1 && cost <= self.room || n <= 1;
+        self.room = self.room.saturating_sub(if fits { cost } else { 0 });
+        fits.then_some(n)
+    }
+
+    fn unroll(&mut self, inst: Inst, n: u64, out: &mut Vec<Inst>) {
+        self.changed = true;
+        let data = self.func.insts[inst].clone();
+        let body = data.regions[0];
+        let params = self.func.regions[body].params.clone();
+        let yields = self.func.regions[body].results.clone();
+        let n_carried = carried(self.func, inst);
+        let mut state: Vec<Value> = data.args[1..].to_vec();
+        let mut stacked: Vec<Vec<Value>> = vec![Vec::with_capacity(n as usize); yields.len() - n_carried];
+        let counter = self.func.ty(params[0]);
+        for trip in 0..n {
+            let (c, i) = make(self.func, Op::Const(trip), &[], counter, false, data.span);
+            self.defs.add(self.func, c);
+            out.push(c);
+            let mut map = ValueMap::default();
+            map.insert(params[0], i);
+            map.extend(params[1..].iter().copied().zip(state.iter().copied()));
+            let first = out.len();
+            copy_insts(self.func, None, body, &mut map, out);
+            for &copy in &out[first..] {
+                self.defs.add(self.func, copy);
+            }
+            let yielded = |v: &Value| map.get(v).copied().unwrap_or(*v);
+            state = yields[..n_carried].iter().map(yielded).collect();
+            for (list, v) in stacked.iter_mut().zip(&yields[n_carried..]) {
+                list.push(yielded(v));
+            }
+        }
+        for (k, &r) in data.results.iter().enumerate() {
+            if k < n_carried {
+                let name = self.func.values[r].name.clone();
+                let slot = &mut self.func.values[state[k]].name;
+                if slot.is_none() {
+                    *slot = name;
+                }
+                self.subst.set(r, state[k]);
+            } else {
+                self.stacks[r] = Some(std::mem::take(&mut stacked[k - n_carried]));
+            }
+        }
+    }
+
+    /// An element of a stack whose loop is no more.
+    fn index(&mut self, inst: Inst, out: &mut Vec<Inst>) {
+        let data = &self.func.insts[inst];
+        let Some(list) = &self.stacks[data.args[0]] else { return out.push(inst) };
+        let at = self.defs.index(self.types, self.func, data.args[1], list.len() as u32).flatten();
+        match at {
+            Some(k) => {
+                let v = list[k as usize];
+                let r = data.results[0];
+                self.subst.set(r, v);
+            }
+            None => {
+                let data = &mut self.func.insts[inst];
+                data.op = Op::Zero;
+                data.args.clear();
+                out.push(inst);
+            }
+        }
+    }
+}

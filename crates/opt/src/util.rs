@@ -1,0 +1,246 @@
+//! What the passes share: where values are defined, substitutions, copies of regions.
+//!
+//! A pass walks regions in order and builds each list of instructions anew; a value that a pass
+//! replaces is never rewritten at its uses at once but recorded in a [`Subst`], through which every
+//! later operand is read. That is right because a definition always comes before its uses in the
+//! walk, but for the results of a loop's body, which are read after the body.
+
+use cranelift_entity::SecondaryMap;
+use cranelift_entity::packed_option::PackedOption;
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+use ir::{Function, Inst, InstData, Op, Region, RegionData, Scalar, Span, Type, TypeData, Types, Value};
+
+/// Values that stand for others.
+#[derive(Default)]
+pub(crate) struct Subst(SecondaryMap<Value, PackedOption<Value>>);
+
+impl Subst {
+    /// What stands for `v` now.
+    pub(crate) fn get(&self, mut v: Value) -> Value {
+        while let Some(next) = self.0[v].expand() {
+            v = next;
+        }
+        v
+    }
+
+    /// From here on `to` stands for `from`.
+    pub(crate) fn set(&mut self, from: Value, to: Value) {
+        let to = self.get(to);
+        if from != to {
+            self.0[from] = to.into();
+        }
+    }
+
+    /// Reads an instruction's operands through the substitution.
+    pub(crate) fn apply(&self, func: &mut Function, inst: Inst) {
+        for arg in &mut func.insts[inst].args {
+            *arg = self.get(*arg);
+        }
+    }
+
+    /// Reads a region's results through the substitution.
+    pub(crate) fn apply_results(&self, func: &mut Function, region: Region) {
+        for v in &mut func.regions[region].results {
+            *v = self.get(*v);
+        }
+    }
+}
+
+/// The instruction that defines each value; none for parameters of regions.
+#[derive(Default)]
+pub(crate) struct Defs(SecondaryMap<Value, PackedOption<Inst>>);
+
+impl Defs {
+    /// The definitions of all instructions that are in place.
+    pub(crate) fn of(func: &Function) -> Defs {
+        let mut defs = Defs(SecondaryMap::with_capacity(func.values.len()));
+        if func.has_body() {
+            func.walk(func.body(), &mut |inst| defs.add(func, inst));
+        }
+        defs
+    }
+
+    /// Records the results of an instruction.
+    pub(crate) fn add(&mut self, func: &Function, inst: Inst) {
+        for &r in &func.insts[inst].results {
+            self.0[r] = inst.into();
+        }
+    }
+
+    /// The instruction that defines `v`.
+    pub(crate) fn inst(&self, v: Value) -> Option<Inst> {
+        self.0[v].expand()
+    }
+
+    /// The op that defines `v`.
+    pub(crate) fn op<'f>(&self, func: &'f Function, v: Value) -> Option<&'f Op> {
+        self.inst(v).map(|inst| &func.insts[inst].op)
+    }
+
+    /// The bits of a scalar constant.
+    pub(crate) fn scalar(&self, types: &Types, func: &Function, v: Value) -> Option<(Scalar, u64)> {
+        let TypeData::Scalar(s) = types[func.ty(v)] else { return None };
+        match self.op(func, v)? {
+            Op::Const(bits) => Some((s, *bits)),
+            Op::Zero => Some((s, 0)),
+            _ => None,
+        }
+    }
+
+    /// The lanes of a constant scalar or vector (of at most 16 lanes).
+    pub(crate) fn lanes(&self, types: &Types, func: &Function, v: Value) -> Option<(Scalar, Lanes)> {
+        let inst = self.inst(v)?;
+        let (s, n) = match types[func.ty(v)] {
+            TypeData::Scalar(s) => (s, 1),
+            TypeData::Vector(s, n) if n <= 16 => (s, n),
+            _ => return None,
+        };
+        match &func.insts[inst].op {
+            Op::Const(bits) => Some((s, SmallVec::from_elem(*bits, 1))),
+            Op::Zero => Some((s, SmallVec::from_elem(0, n as usize))),
+            Op::Splat => {
+                let (_, bits) = self.scalar(types, func, func.insts[inst].args[0])?;
+                Some((s, SmallVec::from_elem(bits, n as usize)))
+            }
+            Op::Construct => {
+                let args = &func.insts[inst].args;
+                let lanes: Option<Lanes> =
+                    args.iter().map(|&a| self.scalar(types, func, a).map(|c| c.1)).collect();
+                Some((s, lanes?))
+            }
+            _ => None,
+        }
+    }
+
+    /// The index that a constant selects among `len`: `Some(None)` if it is out of range.
+    pub(crate) fn index(&self, types: &Types, func: &Function, v: Value, len: u32) -> Option<Option<u32>> {
+        let (s, bits) = self.scalar(types, func, v)?;
+        Some(ir::scalar::index(s, bits, len as usize).map(|i| i as u32))
+    }
+}
+
+/// The bits of each lane.
+pub(crate) type Lanes = SmallVec<[u64; 4]>;
+
+/// The number of elements of a vector or array.
+pub(crate) fn length(types: &Types, ty: Type) -> Option<u32> {
+    match types[ty] {
+        TypeData::Vector(_, n) | TypeData::Array(_, n) => Some(n),
+        TypeData::Scalar(_) | TypeData::Stack(_) | TypeData::Cell(_) | TypeData::Buffer(_) => None,
+    }
+}
+
+/// The number of carried values of a `For` or `Loop`.
+pub(crate) fn carried(func: &Function, inst: Inst) -> usize {
+    let data = &func.insts[inst];
+    match data.op {
+        Op::For(_) => data.args.len() - 1,
+        Op::Loop(_) => data.args.len(),
+        _ => 0,
+    }
+}
+
+/// Where carried values start among the operands, the body's parameters and the body's results.
+pub(crate) fn carried_at(op: &Op) -> (usize, usize, usize) {
+    match op {
+        Op::For(_) => (1, 1, 0),
+        Op::Loop(_) => (0, 0, 1),
+        _ => (0, 0, 0),
+    }
+}
+
+/// Follows sub-cells to the cell that `local` made.
+pub(crate) fn root_cell(func: &Function, defs: &Defs, mut cell: Value) -> Value {
+    while let Some(inst) = defs.inst(cell) {
+        match func.insts[inst].op {
+            Op::SubCell => cell = func.insts[inst].args[0],
+            _ => break,
+        }
+    }
+    cell
+}
+
+/// The number of instructions in a region and all that it holds.
+pub(crate) fn size(func: &Function, region: Region) -> usize {
+    let mut n = 0;
+    func.walk(region, &mut |_| n += 1);
+    n
+}
+
+/// The number of instructions in a function.
+pub(crate) fn function_size(func: &Function) -> usize {
+    if func.has_body() { size(func, func.body()) } else { 0 }
+}
+
+/// Makes an instruction with one result; the caller puts it in place.
+pub(crate) fn make(
+    func: &mut Function,
+    op: Op,
+    args: &[Value],
+    ty: Type,
+    linear: bool,
+    span: Span,
+) -> (Inst, Value) {
+    let v = func.values.push(ir::ValueData { ty, linear, name: None });
+    let inst = func.insts.push(InstData {
+        op,
+        args: args.into(),
+        results: SmallVec::from_elem(v, 1),
+        regions: SmallVec::new(),
+        span,
+    });
+    (inst, v)
+}
+
+/// Old values and their copies; a value that is not in it stands for itself.
+pub(crate) type ValueMap = FxHashMap<Value, Value>;
+
+/// Appends copies of the instructions of a region to `out`. `src` is the function they are read
+/// from, `None` for `dst` itself. Parameters of the region must be in `map` already; all values
+/// defined by the copied instructions are added to it.
+pub(crate) fn copy_insts(
+    dst: &mut Function,
+    src: Option<&Function>,
+    region: Region,
+    map: &mut ValueMap,
+    out: &mut Vec<Inst>,
+) {
+    let len = src.unwrap_or(dst).regions[region].insts.len();
+    for at in 0..len {
+        let inst = src.unwrap_or(dst).regions[region].insts[at];
+        let mut data = src.unwrap_or(dst).insts[inst].clone();
+        for arg in &mut data.args {
+            *arg = map.get(arg).copied().unwrap_or(*arg);
+        }
+        for nested in &mut data.regions {
+            *nested = copy_region(dst, src, *nested, map);
+        }
+        for r in &mut data.results {
+            *r = copy_value(dst, src, *r, map);
+        }
+        out.push(dst.insts.push(data));
+    }
+}
+
+fn copy_region(dst: &mut Function, src: Option<&Function>, region: Region, map: &mut ValueMap) -> Region {
+    let mut params = src.unwrap_or(dst).regions[region].params.clone();
+    for p in &mut params {
+        *p = copy_value(dst, src, *p, map);
+    }
+    let mut insts = Vec::new();
+    copy_insts(dst, src, region, map, &mut insts);
+    let mut results = src.unwrap_or(dst).regions[region].results.clone();
+    for r in &mut results {
+        *r = map.get(r).copied().unwrap_or(*r);
+    }
+    dst.regions.push(RegionData { params, insts, results })
+}
+
+fn copy_value(dst: &mut Function, src: Option<&Function>, v: Value, map: &mut ValueMap) -> Value {
+    let data = src.unwrap_or(dst).values[v].clone();
+    let copy = dst.values.push(data);
+    map.insert(v, copy);
+    copy
+}
