@@ -1,0 +1,134 @@
+//! Extreme inputs give a result or a diagnostic: never a crash, never a hang.
+
+use std::fmt::Write;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+fn write(name: &str, bytes: &[u8]) -> PathBuf {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
+    let path = folder.join(name);
+    std::fs::write(&path, bytes).expect("the test folder is writable");
+    path
+}
+
+/// Runs the program and fails the test if it is killed, panics or takes minutes.
+fn pullback(args: &[&str]) -> Output {
+    let started = Instant::now();
+    let out = Command::new(env!("CARGO_BIN_EXE_pullback")).args(args).output().expect("the program starts");
+    let code = out.status.code();
+    assert!(matches!(code, Some(0..=2)), "exit {code:?}: {}", text(&out.stderr));
+    assert!(!text(&out.stderr).contains("internal compiler error"), "{}", text(&out.stderr));
+    assert!(started.elapsed() < Duration::from_secs(120), "unbounded time");
+    out
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn run(name: &str, source: &str) -> (Option<i32>, String) {
+    let path = write(name, source.as_bytes());
+    let out = pullback(&["run", path.to_str().expect("a plain path")]);
+    let shown = if out.status.success() { text(&out.stdout) } else { text(&out.stderr) };
+    (out.status.code(), shown)
+}
+
+#[test]
+fn function_of_two_thousand_lines() {
+    let mut source = String::from("[Differentiable]\nfloat f(float x)\n{\n    float y = x;\n");
+    for _ in 0..2000 {
+        source.push_str("    y = y + 0.001 * sin(y);\n");
+    }
+    source.push_str("    return y;\n}\nvoid main() { var p = diffPair(1.0); bwd_diff(f)(p, 1.0); printf(\"%.3f\\n\", p.d); }\n");
+    let (code, shown) = run("long.slang", &source);
+    assert_eq!(code, Some(0), "{shown}");
+    // y' = 0.001 sin y over 2000 steps: dy(2)/dy(0) = sin y(2) / sin y(0), up to the steps' error
+    let slope: f64 = shown.trim().parse().expect("a number");
+    assert!((0.1..1.5).contains(&slope), "{slope}");
+}
+
+#[test]
+fn two_hundred_nested_blocks() {
+    let mut source = String::from("[Differentiable]\nfloat f(float x)\n{\n    float y = x;\n");
+    for k in 0..200 {
+        let _ = writeln!(source, "if (y > -{k}.0) {{ y = y * 1.001;");
+    }
+    source.push_str(&"}".repeat(200));
+    source.push_str("return y; }\nvoid main() { var p = diffPair(1.0); bwd_diff(f)(p, 1.0); printf(\"%.4f\\n\", p.d); }\n");
+    let (code, shown) = run("nested.slang", &source);
+    assert!(code == Some(1) || shown.trim() == "1.2213", "{shown}");
+}
+
+#[test]
+fn expression_of_a_megabyte() {
+    let mut source = String::from("void main() { float x = 1; float y = x");
+    while source.len() < 1 << 20 {
+        source.push_str(" + x");
+    }
+    let n = (source.len() - "void main() { float x = 1; float y = x".len()) / 4 + 1;
+    source.push_str("; printf(\"%.0f\\n\", y); }\n");
+    let (code, shown) = run("wide.slang", &source);
+    assert!(code == Some(1) || shown.trim() == n.to_string(), "{shown}");
+}
+
+#[test]
+fn parentheses_without_end() {
+    let (code, _) = run("deep.slang", &format!("void main() {{ int x = {}1; }}", "(".repeat(100_000)));
+    assert_eq!(code, Some(1));
+    let (code, _) = run("blocks.slang", &format!("void main() {}", "{".repeat(100_000)));
+    assert_eq!(code, Some(1));
+}
+
+#[test]
+fn chain_of_five_hundred_calls() {
+    let mut source = String::from("[Differentiable] float f0(float x) { return x * 1.001; }\n");
+    for k in 1..500 {
+        let _ = writeln!(source, "[Differentiable] float f{k}(float x) {{ return f{}(x) + 0.001 * x; }}", k - 1);
+    }
+    source.push_str("void main() { var p = diffPair(1.0); bwd_diff(f499)(p, 1.0); printf(\"%.4f\\n\", p.d); }\n");
+    let (code, shown) = run("chain.slang", &source);
+    assert_eq!((code, shown.trim()), (Some(0), "1.5000"));
+}
+
+#[test]
+fn calls_that_fan_out() {
+    // each function calls the one before twice: linear to compile, and 2¹⁶ calls to run
+    let mut source = String::from("[Differentiable] float f0(float x) { return sin(x); }\n");
+    for k in 1..=16 {
+        let p = k - 1;
+        let _ = writeln!(source, "[Differentiable] float f{k}(float x) {{ return 0.5 * f{p}(x) + 0.5 * f{p}(x); }}");
+    }
+    source.push_str("void main() { var p = diffPair(0.0); bwd_diff(f16)(p, 1.0); printf(\"%.4f\\n\", p.d); }\n");
+    let (code, shown) = run("fan.slang", &source);
+    assert_eq!((code, shown.trim()), (Some(0), "1.0000"));
+}
+
+#[test]
+fn invalid_utf8() {
+    let path = write("bytes.slang", b"void main() { printf(\"\xff\xfe\\n\"); \x80 }\n");
+    let out = pullback(&["run", path.to_str().expect("a plain path")]);
+    assert_eq!(out.status.code(), Some(1));
+    assert!(text(&out.stderr).contains("UTF-8"), "{}", text(&out.stderr));
+}
+
+#[test]
+fn empty_file() {
+    let path = write("empty.slang", b"");
+    let path = path.to_str().expect("a plain path");
+    assert_eq!(pullback(&["check", path]).status.code(), Some(0));
+    assert_eq!(pullback(&["run", path]).status.code(), Some(1));
+}
+
+#[test]
+fn missing_file() {
+    let out = pullback(&["run", "no/such/file.slang"]);
+    assert_eq!(out.status.code(), Some(1));
+    assert!(text(&out.stderr).contains("no/such/file.slang"), "{}", text(&out.stderr));
+}
+
+#[test]
+fn endless_recursion() {
+    let (code, shown) = run("recursion.slang", "int f(int x) { return f(x + 1) + 1; }\nvoid main() { printf(\"%d\\n\", f(0)); }\n");
+    assert_eq!(code, Some(1), "{shown}");
+}
