@@ -30,10 +30,23 @@ entity_impl!(StmtId, "stmt");
 pub struct DeclId(u32);
 entity_impl!(DeclId, "decl");
 
-/// Names.
-#[derive(Clone, Debug, Default)]
+/// Names. The words of the grammar (`keywords.rs`) are interned first, so their symbols are constants.
+#[derive(Clone, Debug)]
 pub struct Symbols {
     set: IndexSet<Box<str>, FxBuildHasher>,
+}
+
+impl Default for Symbols {
+    fn default() -> Symbols {
+        Symbols { set: crate::keywords::NAMES.iter().map(|&name| name.into()).collect() }
+    }
+}
+
+impl Symbol {
+    /// The symbol with this number, for the constants of `keywords.rs`.
+    pub(crate) const fn new(number: u32) -> Symbol {
+        Symbol(number)
+    }
 }
 
 impl Symbols {

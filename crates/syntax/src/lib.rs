@@ -5,8 +5,17 @@
 
 pub mod ast;
 pub mod diagnostic;
+mod grammar;
+mod keywords;
+mod literal;
+mod macros;
+pub mod parser;
+pub mod preprocess;
 pub mod source;
+pub mod token;
 
 pub use ast::{Ast, DeclId, ExprId, FileAst, StmtId, Symbol};
 pub use diagnostic::{Diagnostic, Label, Severity};
+pub use parser::{MAX_NESTING, parse_file};
+pub use preprocess::{IncludeLoader, NoIncludes};
 pub use source::{FileId, SourceFile, Sources, Span};

@@ -1,0 +1,55 @@
+//! Parses the files that are named, each as a program, and prints what is wrong with them and how fast it
+//! went. A check by hand over a folder of Slang sources; no test depends on it.
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use pullback_syntax::{Ast, Diagnostic, FileId, IncludeLoader, Sources, parse_file};
+
+struct Disk;
+
+impl IncludeLoader for Disk {
+    fn include(&mut self, path: &str, from: FileId, sources: &mut Sources) -> Result<FileId, String> {
+        let from = Path::new(&sources.files[from.0 as usize].path);
+        let path = from.parent().unwrap_or(Path::new("")).join(path).to_string_lossy().into_owned();
+        if let Some(index) = sources.files.iter().position(|f| f.path == path) {
+            return Ok(FileId(index as u32));
+        }
+        let text = std::fs::read_to_string(&path).map_err(|e| e.to_string())?;
+        Ok(sources.add(path, text))
+    }
+}
+
+fn main() -> ExitCode {
+    let (mut bad, mut bytes, mut time) = (0, 0, Duration::ZERO);
+    let print = std::env::args().any(|a| a == "--print");
+    for path in std::env::args().skip(1).filter(|a| a != "--print") {
+        let text = match std::fs::read(&path) {
+            Ok(text) => String::from_utf8_lossy(&text).into_owned(),
+            Err(error) => {
+                eprintln!("{path}: {error}");
+                return ExitCode::FAILURE;
+            }
+        };
+        bytes += text.len();
+        let mut sources = Sources::default();
+        let file = sources.add(path.clone(), text);
+        let (mut ast, mut diagnostics) = (Ast::default(), Vec::<Diagnostic>::new());
+        let start = Instant::now();
+        let index = parse_file(&mut ast, &mut sources, file, &mut Disk, &[], &mut diagnostics);
+        time += start.elapsed();
+        bad += usize::from(!diagnostics.is_empty());
+        for d in diagnostics {
+            let (line, column) = sources.line_column(d.primary.span.file, d.primary.span.start);
+            let path = &sources.files[d.primary.span.file.0 as usize].path;
+            eprintln!("{path}:{line}:{column}: {}: {} {}", d.code, d.message, d.primary.message);
+        }
+        if print {
+            eprintln!("{} declarations", ast.files[index].decls.len());
+        }
+    }
+    let speed = bytes as f64 / time.as_secs_f64() / 1e6;
+    eprintln!("{bad} files with diagnostics; {bytes} bytes in {time:?}: {speed:.0} MB/s");
+    ExitCode::SUCCESS
+}

@@ -1,0 +1,198 @@
+//! Attributes in brackets and the keywords before a declaration.
+
+use crate::ast::*;
+use crate::keywords as kw;
+use crate::parser::Parser;
+use crate::token::TokenKind as T;
+
+/// What stands before a declaration.
+#[derive(Default)]
+pub(crate) struct Prefix {
+    pub(crate) modifiers: Modifiers,
+    pub(crate) attributes: Vec<Attribute>,
+    pub(crate) generics: Option<Generics>,
+}
+
+impl Parser<'_> {
+    /// All `[A, B(x)]` here, also `[[vk::binding(0)]]`.
+    pub(crate) fn attributes(&mut self, list: &mut Vec<Attribute>) {
+        while self.is(T::LBracket) {
+            let open = self.bump().span;
+            let double = self.is(T::LBracket).then(|| self.bump().span);
+            while !matches!(self.kind(), T::RBracket | T::Eof) {
+                list.push(self.attribute());
+                if !self.eat(T::Comma) {
+                    break;
+                }
+            }
+            if let Some(inner) = double {
+                self.expect_close(T::RBracket, inner);
+            }
+            if !self.expect_close(T::RBracket, open) {
+                while !matches!(self.kind(), T::RBracket | T::LBrace | T::RBrace | T::Semi | T::Eof) {
+                    self.bump();
+                }
+                self.eat(T::RBracket);
+            }
+        }
+    }
+
+    fn attribute(&mut self) -> Attribute {
+        let start = self.span();
+        let (mut name, _) = self.expect_name("an attribute's name");
+        while self.eat(T::ColonColon) {
+            let (part, _) = self.expect_name("an attribute's name");
+            let joined = format!("{}::{}", self.ast.name(name), self.ast.name(part));
+            name = self.ast.symbols.intern(&joined);
+        }
+        let args = if self.is(T::LParen) { self.call_args() } else { Vec::new() };
+        Attribute { name, args, span: self.span_from(start) }
+    }
+
+    /// Attributes, modifiers and `__generic<…>` before the declaration `owner`, in any order.
+    pub(crate) fn prefix(&mut self, owner: DeclId) -> Prefix {
+        let mut prefix = Prefix::default();
+        loop {
+            if self.is(T::LBracket) {
+                self.attributes(&mut prefix.attributes);
+                continue;
+            }
+            let word = self.word();
+            if word == kw::EMPTY {
+                break;
+            }
+            if word == kw::GENERIC && self.nth(1) == T::Lt {
+                self.bump();
+                let new = self.generic_params(owner);
+                merge_generics(&mut prefix.generics, new);
+            } else if let Some(modifier) = self.modifier() {
+                self.bump();
+                prefix.modifiers |= modifier;
+            } else if is_word_attribute(word) {
+                prefix.attributes.push(self.word_attribute());
+            } else if word == kw::LAYOUT && self.nth(1) == T::LParen {
+                self.bump();
+                self.skip_brackets();
+            } else {
+                break;
+            }
+        }
+        for attribute in &prefix.attributes {
+            match attribute.name {
+                kw::MUTATING => prefix.modifiers |= Modifiers::MUTATING,
+                kw::NONMUTATING => prefix.modifiers |= Modifiers::NONMUTATING,
+                _ => {}
+            }
+        }
+        prefix
+    }
+
+    /// The modifier that the current word is.
+    fn modifier(&self) -> Option<Modifiers> {
+        let modifier = match self.word() {
+            kw::IN => Modifiers::IN,
+            kw::OUT => Modifiers::OUT,
+            kw::INOUT => Modifiers::INOUT,
+            kw::CONST => Modifiers::CONST,
+            kw::STATIC => Modifiers::STATIC,
+            kw::UNIFORM => Modifiers::UNIFORM,
+            kw::GROUPSHARED => Modifiers::GROUPSHARED,
+            kw::NO_DIFF => Modifiers::NO_DIFF,
+            kw::PUBLIC => Modifiers::PUBLIC,
+            kw::INTERNAL => Modifiers::INTERNAL,
+            kw::PRIVATE => Modifiers::PRIVATE,
+            kw::EXTERN | kw::EXTERN_CPP => Modifiers::EXTERN,
+            kw::EXPORT => Modifiers::EXPORT,
+            kw::OVERRIDE => Modifiers::OVERRIDE,
+            kw::ROW_MAJOR => Modifiers::ROW_MAJOR,
+            kw::COLUMN_MAJOR => Modifiers::COLUMN_MAJOR,
+            kw::CONSTREF => Modifiers::CONSTREF,
+            kw::REF => Modifiers::REF,
+            kw::INLINE => Modifiers::INLINE,
+            kw::EXTERN_EXPORTED => Modifiers::EXPORTED,
+            kw::PRECISE => Modifiers::PRECISE,
+            kw::VOLATILE => Modifiers::VOLATILE,
+            kw::GLOBALLYCOHERENT => Modifiers::GLOBALLYCOHERENT,
+            _ => return self.contextual_modifier(),
+        };
+        Some(modifier)
+    }
+
+    /// Words that are good names too: modifiers only before a whole `T x`.
+    fn contextual_modifier(&self) -> Option<Modifiers> {
+        let modifier = match self.word() {
+            kw::NOINTERPOLATION | kw::NOPERSPECTIVE | kw::LINEAR | kw::SAMPLE | kw::CENTROID => {
+                Modifiers::INTERPOLATION
+            }
+            kw::DYN | kw::SOME => Modifiers::DYN,
+            kw::POINT | kw::LINE_PRIMITIVE | kw::TRIANGLE | kw::VERTICES | kw::INDICES => {
+                Modifiers::default()
+            }
+            kw::PRIMITIVES | kw::PAYLOAD | kw::PARAM | kw::UNORM | kw::SNORM | kw::SHARED => {
+                Modifiers::default()
+            }
+            kw::RESTRICT | kw::READONLY | kw::WRITEONLY => Modifiers::default(),
+            _ => return None,
+        };
+        let type_follows = self.nth(1) == T::Ident
+            && matches!(self.nth(2), T::Ident | T::Lt | T::Dot | T::ColonColon | T::Star | T::LBracket);
+        type_follows.then_some(modifier)
+    }
+
+    /// `__intrinsic_op(add)`: its arguments are names and literals, whatever they mean elsewhere.
+    fn word_attribute(&mut self) -> Attribute {
+        let start = self.span();
+        let name = self.bump().symbol;
+        let mut args = Vec::new();
+        if self.is(T::LParen) {
+            let open = self.bump().span;
+            while !matches!(self.kind(), T::RParen | T::Eof | T::Semi) {
+                if self.is(T::Ident) && matches!(self.nth(1), T::Comma | T::RParen) {
+                    let word = self.bump();
+                    args.push(self.expr_at(word.span, ExprKind::Name(word.symbol)));
+                } else {
+                    args.push(self.any_expr());
+                }
+                if !self.eat(T::Comma) {
+                    break;
+                }
+            }
+            self.expect_close(T::RParen, open);
+        }
+        Attribute { name, args, span: self.span_from(start) }
+    }
+}
+
+/// Adds parameters and constraints to those that are there.
+pub(crate) fn merge_generics(all: &mut Option<Generics>, new: Generics) {
+    let all = all.get_or_insert_default();
+    all.params.extend(new.params);
+    all.constraints.extend(new.constraints);
+}
+
+fn is_word_attribute(word: Symbol) -> bool {
+    matches!(
+        word,
+        kw::BUILTIN_TYPE
+            | kw::INTRINSIC_OP
+            | kw::MAGIC_TYPE
+            | kw::INTRINSIC_TYPE
+            | kw::BUILTIN_REQUIREMENT
+            | kw::TARGET_INTRINSIC
+            | kw::SPECIALIZED_FOR_TARGET
+            | kw::GLSL_EXTENSION
+            | kw::GLSL_VERSION
+            | kw::SPIRV_VERSION
+            | kw::WGSL_EXTENSION
+            | kw::CUDA_SM_VERSION
+            | kw::IMPLICIT_CONVERSION
+            | kw::IMPLICIT
+            | kw::ATTRIBUTE_TARGET
+            | kw::BUILTIN
+            | kw::PREFIX
+            | kw::POSTFIX
+            | kw::UNSAFE_FORCE_INLINE_EARLY
+            | kw::READ_NONE
+            | kw::REQUIRE_CAPABILITY
+    )
+}

@@ -1,0 +1,361 @@
+//! Declarations: which one it is, and variables and functions in the style of C.
+
+use crate::ast::*;
+use crate::grammar::attributes::{Prefix, merge_generics};
+use crate::keywords as kw;
+use crate::parser::Parser;
+use crate::source::Span;
+use crate::token::TokenKind as T;
+
+/// Where a declaration stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// In a file or namespace.
+    Global,
+    /// In a struct, interface or extension.
+    Member,
+    /// In a function.
+    Local,
+}
+
+impl Parser<'_> {
+    /// A whole file.
+    pub(crate) fn file(&mut self) -> Vec<DeclId> {
+        let mut decls = Vec::new();
+        loop {
+            self.declarations(Place::Global, &mut decls);
+            if self.is(T::Eof) {
+                return decls;
+            }
+            self.error("E0010", self.span(), "this `}` closes nothing");
+            self.bump();
+        }
+    }
+
+    /// Declarations up to `}` or the end of the file.
+    pub(crate) fn declarations(&mut self, place: Place, list: &mut Vec<DeclId>) {
+        while !matches!(self.kind(), T::RBrace | T::Eof) {
+            if self.eat(T::Semi) {
+                continue;
+            }
+            let before = self.pos();
+            self.declaration(place, list);
+            if self.pos() == before {
+                self.bump();
+            }
+        }
+    }
+
+    /// `{ … }` of a struct, namespace or the like; the members belong to `owner`.
+    pub(crate) fn members(&mut self, owner: DeclId, place: Place) -> Vec<DeclId> {
+        let mut list = Vec::new();
+        let open = self.span();
+        if !self.expect(T::LBrace) {
+            self.skip_statement();
+            return list;
+        }
+        self.inside(owner, |p| p.angled(false, |p| p.declarations(place, &mut list)));
+        self.expect_close(T::RBrace, open);
+        list
+    }
+
+    /// One declaration; a statement with several declarators gives several.
+    pub(crate) fn declaration(&mut self, place: Place, list: &mut Vec<DeclId>) {
+        let start = self.span();
+        let id = self.new_decl(start);
+        if !self.enter() {
+            return;
+        }
+        let prefix = self.prefix(id);
+        self.declaration_after(place, id, start, prefix, list);
+        self.leave();
+    }
+
+    fn declaration_after(
+        &mut self,
+        place: Place,
+        id: DeclId,
+        start: Span,
+        prefix: Prefix,
+        list: &mut Vec<DeclId>,
+    ) {
+        let next = self.nth(1);
+        let word = self.word();
+        let named = next == T::Ident;
+        let first = list.len();
+        list.push(id);
+        let Prefix { modifiers, attributes, generics } = prefix;
+        self.ast.decls[id].modifiers = modifiers;
+        self.ast.decls[id].attributes = attributes;
+        match word {
+            kw::STRUCT | kw::CLASS | kw::UNION
+                if matches!(next, T::Ident | T::LBrace | T::Colon | T::LBracket) =>
+            {
+                self.structure(id, generics, list)
+            }
+            kw::INTERFACE if named => self.interface(id, generics),
+            kw::ENUM if matches!(next, T::Ident | T::LBrace | T::Colon) => self.enumeration(id, list),
+            kw::EXTENSION if matches!(next, T::Ident | T::Lt | T::ColonColon) => self.extension(id, generics),
+            kw::TYPEDEF => self.typedef(id, generics),
+            kw::TYPEALIAS if named => self.type_alias(id, generics),
+            kw::ASSOCIATEDTYPE if named => self.associated_type(id, generics),
+            kw::NAMESPACE if named || next == T::LBrace => self.namespace(id),
+            kw::CBUFFER | kw::TBUFFER if named || next == T::LBrace => self.cbuffer(id),
+            kw::IMPORT | kw::INCLUDE_DECL | kw::MODULE | kw::IMPLEMENTING
+                if matches!(next, T::Ident | T::String | T::Semi) =>
+            {
+                self.module_decl(id)
+            }
+            kw::USING if named => self.using(id),
+            kw::PROPERTY if named => self.property(id),
+            kw::SUBSCRIPT if matches!(next, T::LParen | T::Lt) => self.subscript(id, generics),
+            kw::INIT if matches!(next, T::LParen | T::Lt) => self.initializer(id, generics),
+            kw::FUNC if matches!(next, T::Ident) => self.modern_function(id, generics),
+            kw::LET | kw::VAR if named => self.modern_variables(id, start, list),
+            kw::FUNC_EXTENSION => self.func_extension(id, generics),
+            kw::STATIC_ASSERT
+            | kw::ATTRIBUTE_SYNTAX
+            | kw::SYNTAX
+            | kw::TYPE_PARAM
+            | kw::IGNORED_BLOCK
+            | kw::TRANSPARENT_BLOCK
+            | kw::FILE_DECL
+            | kw::REQUIRE_PRELUDE
+                if matches!(next, T::Ident | T::LParen | T::LBrace | T::LBracket) =>
+            {
+                self.bump();
+                self.skip_statement();
+                self.ast.decls[id].kind = DeclKind::Unsupported(word);
+            }
+            kw::EMPTY if !self.is(T::ColonColon) => self.no_declaration(place),
+            _ => self.typed(place, id, start, generics, list),
+        }
+        // The other declarators have got their spans.
+        if let Some(&own) = list.get(first) {
+            let span = self.span_from(start);
+            let decl = &mut self.ast.decls[own];
+            decl.span = span;
+            if decl.name == kw::EMPTY && decl.name_span == start {
+                decl.name_span = Span { end: start.end, ..start };
+            }
+        }
+    }
+
+    fn no_declaration(&mut self, place: Place) {
+        if self.is(T::Semi) {
+            self.bump();
+            return;
+        }
+        let what = match place {
+            Place::Global => "a declaration",
+            Place::Member => "a member",
+            Place::Local => "a statement",
+        };
+        self.expected(what);
+        match self.kind() {
+            T::RBrace | T::Eof => {}
+            T::LParen | T::LBracket | T::LBrace => self.skip_brackets(),
+            _ => {
+                self.bump();
+                self.skip_statement();
+            }
+        }
+    }
+
+    /// `T x = e, y;`, `T f(…) { … }`
+    fn typed(
+        &mut self,
+        place: Place,
+        id: DeclId,
+        start: Span,
+        mut generics: Option<Generics>,
+        list: &mut Vec<DeclId>,
+    ) {
+        let before = self.pos();
+        let ty = self.inside(id, Self::ty);
+        if self.is_word(kw::OPERATOR) {
+            let span = self.bump().span;
+            let name = self.operator_name();
+            let span = self.span_from(span);
+            self.name_decl(id, name, span);
+            self.suffix_generics(id, &mut generics);
+            return self.function(id, generics, Some(ty));
+        }
+        if !self.is(T::Ident) {
+            if self.is(T::LParen)
+                && place != Place::Local
+                && matches!(self.ast.exprs[ty].kind, ExprKind::Name(_))
+            {
+                let error = "expected a name, found `(`; a function needs a result type before its name";
+                self.error("E0001", self.span(), error);
+            } else {
+                self.expected("a name");
+            }
+            if self.pos() == before {
+                self.bump();
+            }
+            return self.skip_statement();
+        }
+        let name = self.bump();
+        let function = match self.kind() {
+            T::LParen => true,
+            T::Lt => place != Place::Local,
+            _ => false,
+        };
+        if function {
+            self.name_decl(id, name.symbol, name.span);
+            self.suffix_generics(id, &mut generics);
+            return self.function(id, generics, Some(ty));
+        }
+        self.ast.decls[id].generics = generics;
+        self.declarators(id, start, ty, name.symbol, name.span, list);
+    }
+
+    /// The rest of `T x` after the first name: dimensions, semantic, initialiser, more declarators.
+    pub(crate) fn declarators(
+        &mut self,
+        id: DeclId,
+        start: Span,
+        base: ExprId,
+        name: Symbol,
+        name_span: Span,
+        list: &mut Vec<DeclId>,
+    ) {
+        let (modifiers, attributes) = (self.ast.decls[id].modifiers, self.ast.decls[id].attributes.clone());
+        let (mut id, mut name, mut name_span) = (id, name, name_span);
+        loop {
+            self.name_decl(id, name, name_span);
+            let ty = self.dimensions(base);
+            let semantic = self.semantic();
+            let init = self.initial_value(id);
+            self.finish_var(id, start, Some(ty), init, semantic);
+            if !self.eat(T::Comma) {
+                break;
+            }
+            if !self.is(T::Ident) {
+                self.expected("a name");
+                break;
+            }
+            let token = self.bump();
+            (name, name_span) = (token.symbol, token.span);
+            id = self.new_decl(name_span);
+            self.ast.decls[id].modifiers = modifiers;
+            self.ast.decls[id].attributes = attributes.clone();
+            list.push(id);
+        }
+        self.expect_semi();
+    }
+
+    /// `let x : T = e, y = f;`
+    fn modern_variables(&mut self, id: DeclId, start: Span, list: &mut Vec<DeclId>) {
+        if self.bump().symbol == kw::LET {
+            self.ast.decls[id].modifiers |= Modifiers::LET;
+        }
+        let (modifiers, attributes) = (self.ast.decls[id].modifiers, self.ast.decls[id].attributes.clone());
+        let mut id = id;
+        loop {
+            self.modern_variable(id, start);
+            if !self.eat(T::Comma) {
+                break;
+            }
+            id = self.new_decl(self.span());
+            self.ast.decls[id].modifiers = modifiers;
+            self.ast.decls[id].attributes = attributes.clone();
+            list.push(id);
+        }
+        self.expect_semi();
+    }
+
+    fn modern_variable(&mut self, id: DeclId, start: Span) {
+        let (name, name_span) = self.expect_name("a name");
+        self.name_decl(id, name, name_span);
+        let mut ty = self.eat(T::Colon).then(|| self.inside(id, Self::ty));
+        if let Some(base) = ty
+            && self.is(T::LBracket)
+        {
+            ty = Some(self.dimensions(base));
+        }
+        let init = self.initial_value(id);
+        self.finish_var(id, start, ty, init, None);
+    }
+
+    /// `let x = e` in `if (…)`
+    pub(crate) fn condition_variable(&mut self) -> DeclId {
+        let start = self.span();
+        let id = self.new_decl(start);
+        if self.bump().symbol == kw::LET {
+            self.ast.decls[id].modifiers |= Modifiers::LET;
+        }
+        self.angled(false, |p| p.modern_variable(id, start));
+        id
+    }
+
+    fn initial_value(&mut self, _owner: DeclId) -> Option<ExprId> {
+        self.eat(T::Eq).then(|| self.angled(false, Self::any_expr))
+    }
+
+    fn finish_var(
+        &mut self,
+        id: DeclId,
+        start: Span,
+        ty: Option<ExprId>,
+        init: Option<ExprId>,
+        semantic: Option<Symbol>,
+    ) {
+        let span = self.span_from(start);
+        let decl = &mut self.ast.decls[id];
+        decl.kind = DeclKind::Var { ty, init, semantic };
+        decl.span = span;
+    }
+
+    pub(crate) fn name_decl(&mut self, id: DeclId, name: Symbol, span: Span) {
+        let decl = &mut self.ast.decls[id];
+        decl.name = name;
+        decl.name_span = span;
+    }
+
+    /// `<…>` after a declaration's name
+    pub(crate) fn suffix_generics(&mut self, owner: DeclId, generics: &mut Option<Generics>) {
+        if self.is(T::Lt) {
+            let new = self.generic_params(owner);
+            merge_generics(generics, new);
+        }
+    }
+
+    /// `[2][3]` after a name: the first is the outermost, so it is applied last.
+    pub(crate) fn dimensions(&mut self, base: ExprId) -> ExprId {
+        let start = self.ast.exprs[base].span;
+        let mut all = Vec::new();
+        while self.is(T::LBracket) {
+            all.push(self.index_args());
+        }
+        let mut ty = base;
+        for args in all.into_iter().rev() {
+            ty = self.expr(start, ExprKind::Index { base: ty, args });
+        }
+        ty
+    }
+
+    /// `: SV_Position`, `: register(u0, space1)`; the first if there are several
+    pub(crate) fn semantic(&mut self) -> Option<Symbol> {
+        let mut first = None;
+        while self.is(T::Colon) && self.nth(1) == T::Ident {
+            self.bump();
+            let name = self.bump().symbol;
+            let mut text = self.ast.name(name).to_owned();
+            if self.is(T::LParen) {
+                let from = self.pos();
+                self.skip_brackets();
+                for pos in from..self.pos() {
+                    text.push_str(self.at(pos).text(&self.ast.symbols));
+                    if self.at(pos).kind == T::Comma {
+                        text.push(' ');
+                    }
+                }
+            }
+            let symbol = self.ast.symbols.intern(&text);
+            first = first.or(Some(symbol));
+        }
+        first
+    }
+}

@@ -1,0 +1,579 @@
+//! Expressions, by precedence climbing. Chains of operators of one level are read in a loop, so a sum of a
+//! million terms needs no stack.
+
+use crate::ast::*;
+use crate::keywords as kw;
+use crate::literal;
+use crate::parser::Parser;
+use crate::source::Span;
+use crate::token::TokenKind as T;
+
+/// Binds weakest of the binary operators.
+const LOWEST: u8 = 1;
+/// `<` and its like, `is`, `as`.
+const RELATIONAL: u8 = 7;
+
+impl Parser<'_> {
+    /// `a, b`
+    pub(crate) fn comma_expr(&mut self) -> ExprId {
+        let start = self.span();
+        let mut left = self.any_expr();
+        while self.eat(T::Comma) {
+            let right = self.any_expr();
+            left = self.expr(start, ExprKind::Binary(BinaryOp::Comma, left, right));
+        }
+        left
+    }
+
+    /// An expression without comma: assignments and all below.
+    pub(crate) fn any_expr(&mut self) -> ExprId {
+        let start = self.span();
+        if !self.enter() {
+            return self.expr_at(start, ExprKind::Error);
+        }
+        let left = self.ternary_expr();
+        let op = match self.kind() {
+            T::Eq => Some(None),
+            T::PlusEq => Some(Some(BinaryOp::Add)),
+            T::MinusEq => Some(Some(BinaryOp::Sub)),
+            T::StarEq => Some(Some(BinaryOp::Mul)),
+            T::SlashEq => Some(Some(BinaryOp::Div)),
+            T::PercentEq => Some(Some(BinaryOp::Rem)),
+            T::AmpEq => Some(Some(BinaryOp::BitAnd)),
+            T::PipeEq => Some(Some(BinaryOp::BitOr)),
+            T::CaretEq => Some(Some(BinaryOp::BitXor)),
+            T::ShlEq => Some(Some(BinaryOp::Shl)),
+            T::ShrEq if !self.in_angle => Some(Some(BinaryOp::Shr)),
+            _ => None,
+        };
+        let mut result = left;
+        if let Some(op) = op
+            && !(self.in_angle && op.is_none())
+        {
+            self.bump();
+            let right = self.any_expr();
+            result = self.expr(start, ExprKind::Assign(op, left, right));
+        }
+        self.leave();
+        result
+    }
+
+    /// No assignment: the value of a `case`, a condition's parts.
+    pub(crate) fn ternary_expr(&mut self) -> ExprId {
+        let start = self.span();
+        let cond = self.binary_expr(LOWEST);
+        if !self.is(T::Question) {
+            return cond;
+        }
+        if !self.enter() {
+            return cond;
+        }
+        self.bump();
+        let then = self.angled(false, Self::any_expr);
+        self.expect(T::Colon);
+        let otherwise = self.any_expr();
+        self.leave();
+        self.expr(start, ExprKind::Ternary(cond, then, otherwise))
+    }
+
+    /// An expression of binary operators only: generic arguments, enum tags.
+    pub(crate) fn operand_expr(&mut self) -> ExprId {
+        let start = self.span();
+        if !self.enter() {
+            return self.expr_at(start, ExprKind::Error);
+        }
+        let expr = self.binary_expr(LOWEST);
+        self.leave();
+        expr
+    }
+
+    /// One side of a `where` constraint: nothing that compares.
+    pub(crate) fn constraint_side(&mut self) -> ExprId {
+        let start = self.span();
+        if !self.enter() {
+            return self.expr_at(start, ExprKind::Error);
+        }
+        let expr = self.binary_expr(RELATIONAL + 1);
+        self.leave();
+        expr
+    }
+
+    fn binary_op(&self) -> Option<(BinaryOp, u8, usize)> {
+        let joined = |kind| {
+            let next = self.at(self.pos() + 1);
+            next.kind == kind && next.joined()
+        };
+        Some(match self.kind() {
+            T::OrOr => (BinaryOp::Or, 1, 1),
+            T::AndAnd => (BinaryOp::And, 2, 1),
+            T::Pipe => (BinaryOp::BitOr, 3, 1),
+            T::Caret => (BinaryOp::BitXor, 4, 1),
+            T::Amp => (BinaryOp::BitAnd, 5, 1),
+            T::EqEq => (BinaryOp::Eq, 6, 1),
+            T::Ne => (BinaryOp::Ne, 6, 1),
+            T::Lt => (BinaryOp::Lt, RELATIONAL, 1),
+            T::Le => (BinaryOp::Le, RELATIONAL, 1),
+            T::Gt | T::Ge | T::ShrEq if self.in_angle => return None,
+            T::Gt if joined(T::Gt) => (BinaryOp::Shr, 8, 2),
+            T::Gt => (BinaryOp::Gt, RELATIONAL, 1),
+            T::Ge => (BinaryOp::Ge, RELATIONAL, 1),
+            T::Shl => (BinaryOp::Shl, 8, 1),
+            T::Plus => (BinaryOp::Add, 9, 1),
+            T::Minus => (BinaryOp::Sub, 9, 1),
+            T::Star => (BinaryOp::Mul, 10, 1),
+            T::Slash => (BinaryOp::Div, 10, 1),
+            T::Percent => (BinaryOp::Rem, 10, 1),
+            _ => return None,
+        })
+    }
+
+    fn binary_expr(&mut self, min: u8) -> ExprId {
+        let start = self.span();
+        let mut left = self.unary_expr();
+        loop {
+            if self.kind() == T::Ident {
+                let is = match self.word() {
+                    kw::IS => true,
+                    kw::AS => false,
+                    _ => return left,
+                };
+                if min > RELATIONAL {
+                    return left;
+                }
+                self.bump();
+                let ty = self.ty();
+                let kind = if is { ExprKind::Is(left, ty) } else { ExprKind::As(left, ty) };
+                left = self.expr(start, kind);
+                continue;
+            }
+            if self.is(T::Star)
+                && let Some(stars) = self.pointer_stars()
+            {
+                for _ in 0..stars {
+                    self.bump();
+                    left = self.expr(start, ExprKind::Pointer(left));
+                }
+                continue;
+            }
+            let Some((op, precedence, length)) = self.binary_op() else { return left };
+            if precedence < min {
+                return left;
+            }
+            for _ in 0..length {
+                self.bump();
+            }
+            let right = self.binary_expr(precedence + 1);
+            left = self.expr(start, ExprKind::Binary(op, left, right));
+        }
+    }
+
+    /// Stars that no operand follows make a pointer type: `sizeof(T*)`, `A<T*>`.
+    fn pointer_stars(&self) -> Option<usize> {
+        let mut stars = 1;
+        while self.nth(stars) == T::Star {
+            stars += 1;
+        }
+        let ends = match self.nth(stars) {
+            T::RParen | T::RBracket | T::RBrace | T::Comma | T::Semi => true,
+            T::Gt => self.in_angle,
+            _ => false,
+        };
+        ends.then_some(stars)
+    }
+
+    fn unary_expr(&mut self) -> ExprId {
+        let start = self.span();
+        let op = match self.kind() {
+            T::Plus => UnaryOp::Plus,
+            T::Minus => UnaryOp::Neg,
+            T::Bang => UnaryOp::Not,
+            T::Tilde => UnaryOp::BitNot,
+            T::PlusPlus => UnaryOp::PreInc,
+            T::MinusMinus => UnaryOp::PreDec,
+            T::Star => UnaryOp::Deref,
+            T::Amp => UnaryOp::AddressOf,
+            T::LParen if self.cast_follows() => return self.nested(Self::cast),
+            T::Ident if self.word_starts_operand() => match self.word() {
+                kw::NO_DIFF => {
+                    self.bump();
+                    let inner = self.nested(Self::unary_expr);
+                    return self.expr(start, ExprKind::NoDiff(inner));
+                }
+                kw::EACH => {
+                    self.bump();
+                    let inner = self.nested(Self::postfix_expr);
+                    return self.expr(start, ExprKind::Each(inner));
+                }
+                kw::EXPAND => {
+                    self.bump();
+                    let inner = self.any_expr();
+                    return self.expr(start, ExprKind::Expand(inner));
+                }
+                kw::TRY => {
+                    self.bump();
+                    self.nested(Self::unary_expr);
+                    return self.expr(start, ExprKind::Opaque(kw::TRY));
+                }
+                _ => return self.postfix_expr(),
+            },
+            _ => return self.postfix_expr(),
+        };
+        self.bump();
+        let inner = self.nested(Self::unary_expr);
+        self.expr(start, ExprKind::Unary(op, inner))
+    }
+
+    /// Whether what follows the current word can only be its operand: the word is a prefix, not a name.
+    fn word_starts_operand(&self) -> bool {
+        match self.nth(1) {
+            T::Ident => !matches!(self.word_at(self.pos() + 1), kw::IS | kw::AS),
+            T::Int | T::Float | T::String | T::Char | T::LParen | T::LBrace => true,
+            T::Bang | T::Tilde | T::ColonColon => true,
+            T::Minus | T::Plus => self.is_word(kw::NO_DIFF),
+            _ => false,
+        }
+    }
+
+    /// One more level of nesting.
+    fn nested(&mut self, part: impl FnOnce(&mut Self) -> ExprId) -> ExprId {
+        if !self.enter() {
+            let span = self.span();
+            return self.expr_at(span, ExprKind::Error);
+        }
+        let expr = part(self);
+        self.leave();
+        expr
+    }
+
+    /// Whether the parenthesis here holds the type of a cast. `(Name)(x)` is one only if the name is known to
+    /// be a type; else it's left to the checker as a call.
+    fn cast_follows(&mut self) -> bool {
+        let open = self.pos();
+        let Some(close) = self.partner(open) else { return false };
+        if self.at(open + 1).kind != T::Ident || self.skip_type(open + 1) != Some(close) {
+            return false;
+        }
+        let first = self.word_at(open + 1);
+        let known = self.is_builtin_type(first)
+            || self.is_type_modifier(first)
+            || (self.is_known_type(first) && !matches!(self.at(open + 2).kind, T::Dot | T::ColonColon))
+            || matches!(self.at(close - 1).kind, T::Star | T::Gt);
+        match self.at(close + 1).kind {
+            T::Ident => !matches!(self.word_at(close + 1), kw::IS | kw::AS | kw::WHERE),
+            T::Int | T::Float | T::String | T::Char | T::Bang | T::Tilde => true,
+            T::LParen | T::LBrace => known,
+            T::Plus | T::Minus | T::PlusPlus | T::MinusMinus => self.is_builtin_type(first),
+            T::Star | T::Amp => self.is_builtin_type(first) || self.at(close - 1).kind == T::Star,
+            _ => false,
+        }
+    }
+
+    fn cast(&mut self) -> ExprId {
+        let start = self.bump().span;
+        let ty = self.angled(false, Self::ty);
+        self.expect_close(T::RParen, start);
+        let inner = self.unary_expr();
+        self.expr(start, ExprKind::Cast(ty, inner))
+    }
+
+    /// `float`, `float3`, `float4x4`, `uint16_t`, `vector`, …
+    fn is_builtin_type(&self, name: Symbol) -> bool {
+        match name {
+            kw::VOID | kw::BOOL | kw::INT | kw::UINT | kw::FLOAT | kw::HALF | kw::DOUBLE => true,
+            kw::VECTOR | kw::MATRIX | kw::UNSIGNED | kw::THIS_TYPE => true,
+            _ => {
+                let text = self.ast.name(name);
+                let stem = text.trim_end_matches(|c: char| c.is_ascii_digit() || c == 'x');
+                let stem = stem.strip_suffix("_t").unwrap_or(stem);
+                let stem = stem.trim_end_matches(|c: char| c.is_ascii_digit());
+                text.len() > stem.len()
+                    && matches!(
+                        stem,
+                        "float" | "int" | "uint" | "bool" | "half" | "double" | "intptr" | "uintptr"
+                    )
+            }
+        }
+    }
+
+    fn postfix_expr(&mut self) -> ExprId {
+        let start = self.span();
+        let mut base = self.primary_expr();
+        loop {
+            let kind = match self.kind() {
+                T::Dot | T::Arrow => {
+                    let arrow = self.bump().kind == T::Arrow;
+                    let (name, name_span) = self.member_name();
+                    ExprKind::Member { base, name, name_span, arrow }
+                }
+                T::ColonColon => {
+                    self.bump();
+                    let (name, name_span) = self.member_name();
+                    ExprKind::Static { base, name, name_span }
+                }
+                T::LBracket => ExprKind::Index { base, args: self.index_args() },
+                T::LParen => ExprKind::Call { callee: base, args: self.call_args() },
+                T::Lt if self.generic_follows(base) => ExprKind::Generic { base, args: self.generic_args() },
+                T::PlusPlus | T::MinusMinus => {
+                    let increment = self.bump().kind == T::PlusPlus;
+                    ExprKind::Postfix(increment, base)
+                }
+                _ => return base,
+            };
+            base = self.expr(start, kind);
+        }
+    }
+
+    fn member_name(&mut self) -> (Symbol, Span) {
+        if self.is_word(kw::OPERATOR) {
+            let start = self.bump().span;
+            let name = self.operator_name();
+            return (name, self.span_from(start));
+        }
+        self.expect_name("a member's name")
+    }
+
+    /// `(a, b)` at its parenthesis
+    pub(crate) fn call_args(&mut self) -> Vec<ExprId> {
+        let open = self.bump().span;
+        let args = self.angled(false, |p| p.arg_list(T::RParen));
+        self.expect_close(T::RParen, open);
+        args
+    }
+
+    /// Arguments up to `close`, a comma after the last allowed.
+    pub(crate) fn arg_list(&mut self, close: T) -> Vec<ExprId> {
+        let mut args = Vec::new();
+        while !self.is(close) && !matches!(self.kind(), T::Eof | T::Semi) {
+            let before = self.pos();
+            args.push(self.any_expr());
+            if !self.eat(T::Comma) || self.pos() == before {
+                break;
+            }
+        }
+        args
+    }
+
+    /// Whether `<` after `base` opens generic arguments: a list that closes, and then something that no
+    /// operand starts with.
+    fn generic_follows(&mut self, base: ExprId) -> bool {
+        let named = matches!(
+            self.ast.exprs[base].kind,
+            ExprKind::Name(_) | ExprKind::Member { .. } | ExprKind::Static { .. } | ExprKind::OperatorName(_)
+        );
+        if !named {
+            return false;
+        }
+        let Some(close) = self.angle_close(self.pos()) else { return false };
+        let next = self.at(close + 1).kind;
+        match next {
+            T::ColonColon | T::Dot | T::LParen | T::RParen | T::LBracket | T::RBracket => true,
+            T::Colon | T::Comma | T::Question | T::Semi | T::EqEq | T::Ne | T::Gt | T::Eof => true,
+            T::LBrace | T::RBrace | T::AndAnd | T::OrOr => true,
+            T::Star | T::Amp => self.in_angle,
+            _ => false,
+        }
+    }
+
+    fn primary_expr(&mut self) -> ExprId {
+        let start = self.span();
+        let kind = match self.kind() {
+            T::Int => self.int(),
+            T::Float => self.float(),
+            T::String => self.string(),
+            T::Char => self.char(),
+            T::LBrace => return self.init_list(),
+            T::LParen => {
+                let close = self.partner(self.pos());
+                if close.is_some_and(|c| self.at(c + 1).kind == T::FatArrow) {
+                    return self.lambda();
+                }
+                self.bump();
+                let inner = self.angled(false, Self::comma_expr);
+                self.expect_close(T::RParen, start);
+                ExprKind::Paren(inner)
+            }
+            T::ColonColon if self.nth(1) == T::Ident => {
+                self.bump();
+                ExprKind::Name(self.bump().symbol)
+            }
+            T::Ident => return self.word_expr(),
+            _ => {
+                self.expected("an expression");
+                return self.expr_at(start, ExprKind::Error);
+            }
+        };
+        self.expr(start, kind)
+    }
+
+    fn word_expr(&mut self) -> ExprId {
+        let start = self.span();
+        let word = self.word();
+        let called = self.nth(1) == T::LParen;
+        let kind = match word {
+            kw::FWD_DIFF | kw::FWD_DIFF_OLD if called => ExprKind::FwdDiff(self.operator_operand()),
+            kw::BWD_DIFF | kw::BWD_DIFF_OLD if called => ExprKind::BwdDiff(self.operator_operand()),
+            kw::APPLY if called => ExprKind::Apply(self.operator_operand()),
+            kw::SIZEOF if called => ExprKind::SizeOf(SizeOfKind::SizeOf, self.operator_operand()),
+            kw::ALIGNOF if called => ExprKind::SizeOf(SizeOfKind::AlignOf, self.operator_operand()),
+            kw::COUNTOF if called => ExprKind::SizeOf(SizeOfKind::CountOf, self.operator_operand()),
+            kw::SPIRV_ASM if self.nth(1) == T::LBrace => {
+                self.bump();
+                self.skip_brackets();
+                ExprKind::Opaque(kw::SPIRV_ASM)
+            }
+            kw::FUNCTYPE if called => return self.ty(),
+            kw::IF | kw::ELSE | kw::FOR | kw::WHILE | kw::RETURN | kw::SWITCH | kw::CASE | kw::STRUCT => {
+                self.expected("an expression");
+                return self.expr_at(start, ExprKind::Error);
+            }
+            _ => {
+                self.bump();
+                match word {
+                    kw::TRUE => ExprKind::Bool(true),
+                    kw::FALSE => ExprKind::Bool(false),
+                    kw::NONE => ExprKind::None,
+                    kw::NULLPTR => ExprKind::NullPtr,
+                    kw::THIS => ExprKind::This,
+                    kw::THIS_TYPE => ExprKind::ThisType,
+                    kw::OPERATOR => ExprKind::OperatorName(self.operator_name()),
+                    kw::UNSIGNED if self.eat_word(kw::INT) => ExprKind::Name(kw::UINT),
+                    _ => ExprKind::Name(word),
+                }
+            }
+        };
+        self.expr(start, kind)
+    }
+
+    /// `op(e)`: the function or type in the parentheses
+    fn operator_operand(&mut self) -> ExprId {
+        self.bump();
+        let open = self.bump().span;
+        let modifier = self.is_type_modifier(self.word()) && !matches!(self.word(), kw::EXPAND | kw::EACH);
+        let inner = self.angled(false, |p| if modifier { p.ty() } else { p.any_expr() });
+        self.expect_close(T::RParen, open);
+        inner
+    }
+
+    /// The operator after `operator`; gives `operator+`.
+    pub(crate) fn operator_name(&mut self) -> Symbol {
+        let pair = match self.kind() {
+            T::LParen => Some(("()", T::RParen)),
+            T::LBracket => Some(("[]", T::RBracket)),
+            T::Gt if self.nth(1) == T::Gt && self.at(self.pos() + 1).joined() => Some((">>", T::Gt)),
+            T::Question => Some(("?:", T::Colon)),
+            _ => None,
+        };
+        let text = if let Some((text, second)) = pair {
+            self.bump();
+            self.expect(second);
+            text
+        } else {
+            match self.kind() {
+                T::Plus | T::Minus | T::Star | T::Slash | T::Percent | T::Amp | T::Pipe | T::Caret => {}
+                T::Tilde | T::Bang | T::Shl | T::Lt | T::Gt | T::Le | T::Ge | T::EqEq | T::Ne => {}
+                T::AndAnd | T::OrOr | T::PlusPlus | T::MinusMinus | T::Eq | T::Comma => {}
+                T::PlusEq | T::MinusEq | T::StarEq | T::SlashEq | T::PercentEq => {}
+                T::AmpEq | T::PipeEq | T::CaretEq | T::ShlEq | T::ShrEq => {}
+                _ => {
+                    self.expected("an operator");
+                    return kw::OPERATOR;
+                }
+            }
+            self.bump().kind.text()
+        };
+        self.ast.symbols.intern(&format!("operator{text}"))
+    }
+
+    /// `{a, b}`
+    fn init_list(&mut self) -> ExprId {
+        let start = self.bump().span;
+        let items = self.angled(false, |p| p.arg_list(T::RBrace));
+        if !self.expect_close(T::RBrace, start) && self.is(T::Semi) && self.nth(1) == T::RBrace {
+            self.bump();
+            self.bump();
+        }
+        self.expr(start, ExprKind::InitList(items))
+    }
+
+    /// `(int x) => e`, `(int x) => { … }`
+    fn lambda(&mut self) -> ExprId {
+        let start = self.span();
+        let id = self.new_decl(start);
+        let (params, body) = self.inside(id, |p| {
+            p.angled(false, |p| {
+                let params = p.params(id);
+                let arrow = p.bump().span;
+                let body = if p.is(T::LBrace) {
+                    p.statement()
+                } else {
+                    // `=> e` is `=> { return e; }`
+                    let value = p.any_expr();
+                    let result = p.stmt(arrow, StmtKind::Return(Some(value)));
+                    p.stmt(arrow, StmtKind::Block(vec![result]))
+                };
+                (params, body)
+            })
+        });
+        let span = self.span_from(start);
+        let decl = &mut self.ast.decls[id];
+        decl.kind = DeclKind::Func { params, result: None, body: Some(body) };
+        decl.span = span;
+        self.expr(start, ExprKind::Lambda(id))
+    }
+
+    // Literals.
+
+    fn int(&mut self) -> ExprKind {
+        let token = self.bump();
+        let text = self.ast.name(token.symbol);
+        let (value, suffix) = match literal::int_value(text) {
+            Some((value, suffix)) => (value, literal::int_suffix(suffix)),
+            None => return self.bad_number(token.span, "is not an integer of 64 bits"),
+        };
+        match suffix {
+            Some(suffix) => ExprKind::Int { value, suffix },
+            None => self.bad_number(token.span, "has an unknown suffix"),
+        }
+    }
+
+    fn float(&mut self) -> ExprKind {
+        let token = self.bump();
+        match literal::float_value(self.ast.name(token.symbol)) {
+            Some((value, suffix)) => ExprKind::Float { value, suffix },
+            None => self.bad_number(token.span, "is malformed or has an unknown suffix"),
+        }
+    }
+
+    fn bad_number(&mut self, span: Span, why: &str) -> ExprKind {
+        let text = self.ast.name(self.at(self.pos() - 1).symbol).to_owned();
+        self.error("E0006", span, format!("number `{text}` {why}"));
+        ExprKind::Error
+    }
+
+    /// One string; adjacent ones are joined.
+    fn string(&mut self) -> ExprKind {
+        let mut text = String::new();
+        while self.is(T::String) {
+            let token = self.bump();
+            match literal::unescape(self.ast.name(token.symbol)) {
+                Some(part) => text.push_str(&part),
+                None => self.error("E0011", token.span, "unknown escape in this string"),
+            }
+        }
+        ExprKind::String(text)
+    }
+
+    /// A character is the integer of its code point.
+    fn char(&mut self) -> ExprKind {
+        let token = self.bump();
+        let text = literal::unescape(self.ast.name(token.symbol)).unwrap_or_default();
+        let mut chars = text.chars();
+        match (chars.next(), chars.next()) {
+            (Some(c), None) => ExprKind::Int { value: u64::from(u32::from(c)), suffix: kw::EMPTY },
+            _ => {
+                self.error("E0011", token.span, "expected one character between the quotes");
+                ExprKind::Error
+            }
+        }
+    }
+}

@@ -1,0 +1,313 @@
+//! Functions, parameters, initialisers, properties and subscripts.
+
+use crate::ast::*;
+use crate::keywords as kw;
+use crate::parser::Parser;
+use crate::source::Span;
+use crate::token::TokenKind as T;
+
+impl Parser<'_> {
+    /// A function from its parameters on; `result` is the type before the name.
+    pub(crate) fn function(&mut self, id: DeclId, mut generics: Option<Generics>, result: Option<ExprId>) {
+        let params = self.params(id);
+        let arrow = self.result_type(id);
+        self.where_clauses(&mut generics);
+        // The body names the generic parameters.
+        self.ast.decls[id].generics = generics;
+        self.semantic();
+        let body = self.body(id);
+        self.ast.decls[id].kind = DeclKind::Func { params, result: arrow.or(result), body };
+    }
+
+    /// `func f<T>(x : T) -> T { … }`
+    pub(crate) fn modern_function(&mut self, id: DeclId, mut generics: Option<Generics>) {
+        self.bump();
+        let (name, span) = if self.is_word(kw::OPERATOR) {
+            let start = self.bump().span;
+            (self.operator_name(), self.span_from(start))
+        } else {
+            self.expect_name("the function's name")
+        };
+        self.name_decl(id, name, span);
+        self.suffix_generics(id, &mut generics);
+        self.function(id, generics, None);
+    }
+
+    /// `-> T` and `throws E`
+    fn result_type(&mut self, id: DeclId) -> Option<ExprId> {
+        if self.is_word(kw::THROWS) {
+            self.bump();
+            self.ty();
+        }
+        let result = self.eat(T::Arrow).then(|| self.inside(id, Self::ty));
+        if self.is_word(kw::THROWS) {
+            self.bump();
+            self.ty();
+        }
+        result
+    }
+
+    /// `{ … }` or `;`
+    fn body(&mut self, id: DeclId) -> Option<StmtId> {
+        if self.is(T::LBrace) {
+            return Some(self.inside(id, Self::block));
+        }
+        if !self.eat(T::Semi) {
+            self.expected("`{` or `;`");
+            self.skip_statement();
+        }
+        None
+    }
+
+    /// `(…)` with the parameters of `owner`
+    pub(crate) fn params(&mut self, owner: DeclId) -> Vec<DeclId> {
+        let mut params = Vec::new();
+        let open = self.span();
+        if !self.expect(T::LParen) {
+            return params;
+        }
+        if self.is_word(kw::VOID) && self.nth(1) == T::RParen {
+            self.bump();
+        }
+        self.inside(owner, |p| {
+            p.angled(false, |p| {
+                while !matches!(p.kind(), T::RParen | T::Eof | T::LBrace | T::Semi) {
+                    let before = p.pos();
+                    params.push(p.param());
+                    if !p.eat(T::Comma) {
+                        break;
+                    }
+                    if p.pos() == before {
+                        p.bump();
+                    }
+                }
+            });
+        });
+        if !self.expect_close(T::RParen, open) {
+            while !matches!(self.kind(), T::RParen | T::LBrace | T::RBrace | T::Semi | T::Eof) {
+                self.bump();
+            }
+            self.eat(T::RParen);
+        }
+        params
+    }
+
+    /// `inout float x = 1`, `x : inout float`, or only a type
+    fn param(&mut self) -> DeclId {
+        let start = self.span();
+        let id = self.new_decl(start);
+        let prefix = self.prefix(id);
+        let mut modifiers = prefix.modifiers;
+        let (mut ty, mut name, mut name_span) = (None, kw::EMPTY, start);
+        let mut semantic = None;
+        if self.is_word(kw::LET) && self.nth(1) == T::Ident {
+            self.bump();
+        }
+        if self.is(T::Ident) && self.nth(1) == T::Colon {
+            (name, name_span) = self.expect_name("a name");
+            self.bump();
+            let written = self.ty();
+            ty = Some(self.take_modifiers(written, &mut modifiers));
+        } else if self.is(T::Ident)
+            && matches!(self.nth(1), T::FatArrow | T::RParen | T::Comma)
+            && self.untyped()
+        {
+            // `(x) => x`
+            (name, name_span) = self.expect_name("a name");
+        } else {
+            let base = self.ty();
+            if self.is(T::Ident) {
+                (name, name_span) = self.expect_name("a name");
+            }
+            ty = Some(self.dimensions(base));
+            semantic = self.semantic();
+        }
+        let default = self.eat(T::Eq).then(|| self.any_expr());
+        let span = self.span_from(start);
+        let decl = &mut self.ast.decls[id];
+        decl.kind = DeclKind::Param { ty, default, semantic };
+        decl.name = name;
+        decl.name_span = name_span;
+        decl.span = span;
+        decl.modifiers = modifiers;
+        decl.attributes = prefix.attributes;
+        id
+    }
+
+    /// Whether the parameter belongs to a lambda: those may have no type.
+    fn untyped(&self) -> bool {
+        let mut pos = self.pos();
+        while matches!(self.at(pos).kind, T::Ident | T::Comma) {
+            pos += 1;
+        }
+        self.at(pos).kind == T::RParen && self.at(pos + 1).kind == T::FatArrow
+    }
+
+    /// In `x : inout T` the direction is the parameter's, not the type's.
+    fn take_modifiers(&mut self, ty: ExprId, modifiers: &mut Modifiers) -> ExprId {
+        if let ExprKind::Modified(found, inner) = self.ast.exprs[ty].kind {
+            *modifiers |= found;
+            return inner;
+        }
+        ty
+    }
+
+    /// `__init<T>(…) { … }`
+    pub(crate) fn initializer(&mut self, id: DeclId, mut generics: Option<Generics>) {
+        let word = self.bump();
+        self.name_decl(id, word.symbol, word.span);
+        self.suffix_generics(id, &mut generics);
+        let params = self.params(id);
+        self.where_clauses(&mut generics);
+        self.ast.decls[id].generics = generics;
+        let body = self.body(id);
+        self.ast.decls[id].kind = DeclKind::Init { params, body };
+    }
+
+    /// `__subscript<T>(…) -> T where … { get; set; }`
+    pub(crate) fn subscript(&mut self, id: DeclId, mut generics: Option<Generics>) {
+        let word = self.bump();
+        self.name_decl(id, word.symbol, word.span);
+        self.suffix_generics(id, &mut generics);
+        let params = self.params(id);
+        let result = if self.expect(T::Arrow) {
+            self.inside(id, Self::ty)
+        } else {
+            self.expr_at(word.span, ExprKind::Error)
+        };
+        self.where_clauses(&mut generics);
+        self.ast.decls[id].generics = generics;
+        let accessors = self.accessors(id);
+        self.ast.decls[id].kind = DeclKind::Subscript { params, result, accessors };
+    }
+
+    /// `property T p { … }`, `property p : T { … }`
+    pub(crate) fn property(&mut self, id: DeclId) {
+        self.bump();
+        let (ty, name, span);
+        if self.is(T::Ident) && self.nth(1) == T::Colon {
+            (name, span) = self.expect_name("a name");
+            self.bump();
+            ty = self.inside(id, Self::ty);
+        } else {
+            let base = self.inside(id, Self::ty);
+            (name, span) = self.expect_name("the property's name");
+            ty = self.dimensions(base);
+        }
+        self.name_decl(id, name, span);
+        let accessors = self.accessors(id);
+        self.ast.decls[id].kind = DeclKind::Property { ty, accessors };
+    }
+
+    /// `{ get { … } set(v); ref; }`, or `;` for none
+    fn accessors(&mut self, owner: DeclId) -> Vec<DeclId> {
+        let mut list = Vec::new();
+        let open = self.span();
+        if self.eat(T::Semi) {
+            return list;
+        }
+        if !self.expect(T::LBrace) {
+            self.skip_statement();
+            return list;
+        }
+        while !matches!(self.kind(), T::RBrace | T::Eof) {
+            if self.eat(T::Semi) {
+                continue;
+            }
+            let before = self.pos();
+            if let Some(accessor) = self.inside(owner, Self::accessor) {
+                list.push(accessor);
+            }
+            if self.pos() == before {
+                self.bump();
+            }
+        }
+        self.expect_close(T::RBrace, open);
+        list
+    }
+
+    fn accessor(&mut self) -> Option<DeclId> {
+        let start = self.span();
+        let id = self.new_decl(start);
+        let prefix = self.prefix(id);
+        let kind = match self.word() {
+            kw::GET => AccessorKind::Get,
+            kw::SET => AccessorKind::Set,
+            kw::REF_ACCESSOR => AccessorKind::Ref,
+            _ => {
+                self.expected("`get`, `set` or `ref`");
+                self.skip_statement();
+                return None;
+            }
+        };
+        let word = self.bump();
+        let mut param = None;
+        if self.is(T::LParen) {
+            param = self.setter_param(id);
+        } else if kind == AccessorKind::Set {
+            param = Some(self.implicit_param(id, word.span));
+        }
+        let body = self.body(id);
+        let span = self.span_from(start);
+        let decl = &mut self.ast.decls[id];
+        decl.kind = DeclKind::Accessor { kind, param, body };
+        decl.name = word.symbol;
+        decl.name_span = word.span;
+        decl.span = span;
+        decl.modifiers = prefix.modifiers;
+        decl.attributes = prefix.attributes;
+        Some(id)
+    }
+
+    /// `set(v)`, `set(float v)`; `get()` has none
+    fn setter_param(&mut self, id: DeclId) -> Option<DeclId> {
+        if self.nth(1) == T::Ident && self.nth(2) == T::RParen {
+            let span = self.bump().span;
+            let name = self.bump();
+            self.expect_close(T::RParen, span);
+            let param = self.implicit_param(id, name.span);
+            self.ast.decls[param].name = name.symbol;
+            return Some(param);
+        }
+        self.params(id).first().copied()
+    }
+
+    /// `newValue`, with the type of the property
+    fn implicit_param(&mut self, owner: DeclId, span: Span) -> DeclId {
+        let id = self.inside(owner, |p| p.new_decl(span));
+        let decl = &mut self.ast.decls[id];
+        decl.kind = DeclKind::Param { ty: None, default: None, semantic: None };
+        decl.name = kw::NEW_VALUE;
+        id
+    }
+
+    /// `__func_extension<T> fwd_diff(f)(…) -> T { … }`
+    pub(crate) fn func_extension(&mut self, id: DeclId, mut generics: Option<Generics>) {
+        self.bump();
+        self.suffix_generics(id, &mut generics);
+        let op = self.word();
+        let op = match op {
+            kw::FWD_DIFF | kw::FWD_DIFF_OLD => kw::FWD_DIFF,
+            kw::BWD_DIFF | kw::BWD_DIFF_OLD => kw::BWD_DIFF,
+            kw::APPLY => kw::APPLY,
+            _ => {
+                self.expected("`fwd_diff`, `bwd_diff` or `__apply`");
+                return self.skip_statement();
+            }
+        };
+        let word = self.bump();
+        self.name_decl(id, op, word.span);
+        let open = self.span();
+        if !self.expect(T::LParen) {
+            return self.skip_statement();
+        }
+        let target = self.inside(id, |p| p.angled(false, Self::any_expr));
+        self.expect_close(T::RParen, open);
+        let params = self.params(id);
+        let result = self.result_type(id);
+        self.where_clauses(&mut generics);
+        self.ast.decls[id].generics = generics;
+        let body = self.body(id);
+        self.ast.decls[id].kind = DeclKind::FuncExtension { op, target, params, result, body };
+    }
+}

@@ -1,0 +1,273 @@
+//! Structs, interfaces, extensions, enums, aliases, namespaces and modules.
+
+use crate::ast::*;
+use crate::grammar::declarations::Place;
+use crate::keywords as kw;
+use crate::parser::Parser;
+use crate::token::TokenKind as T;
+
+impl Parser<'_> {
+    /// `struct S<T> : A where … { … }`, also `struct { … } x;`
+    pub(crate) fn structure(&mut self, id: DeclId, mut generics: Option<Generics>, list: &mut Vec<DeclId>) {
+        let word = self.bump();
+        let mut attributes = Vec::new();
+        self.attributes(&mut attributes);
+        self.ast.decls[id].attributes.append(&mut attributes);
+        if word.symbol == kw::UNION {
+            self.skip_statement();
+            self.ast.decls[id].kind = DeclKind::Unsupported(kw::UNION);
+            return;
+        }
+        let (name, span) = if self.is(T::Ident) {
+            let name = self.bump();
+            (name.symbol, name.span)
+        } else {
+            let text = format!("__anonymous_{}", id.as_u32());
+            (self.ast.symbols.intern(&text), word.span)
+        };
+        self.name_decl(id, name, span);
+        self.suffix_generics(id, &mut generics);
+        let bases = self.inside(id, Self::bases);
+        self.where_clauses(&mut generics);
+        self.ast.decls[id].generics = generics;
+        if self.eat(T::Semi) {
+            // `struct S;`
+            self.ast.decls[id].kind = DeclKind::Struct { bases, members: Vec::new() };
+            return;
+        }
+        if self.eat(T::Eq) {
+            // `struct S = T;` is a link-time type.
+            let target = self.ty();
+            self.expect_semi();
+            self.ast.decls[id].kind = DeclKind::TypeAlias(target);
+            return;
+        }
+        if bases.is_empty() && self.is(T::Ident) {
+            // `struct S x;`: a variable.
+            let ty = self.expr_at(span, ExprKind::Name(name));
+            let token = self.bump();
+            return self.declarators(id, word.span, ty, token.symbol, token.span, list);
+        }
+        let members = self.members(id, Place::Member);
+        let decl_span = self.span_from(word.span);
+        self.ast.decls[id].kind = DeclKind::Struct { bases, members };
+        self.ast.decls[id].span = decl_span;
+        self.variables_after(id, list);
+    }
+
+    /// `x, y;` after the `}` of a type, on its line.
+    fn variables_after(&mut self, id: DeclId, list: &mut Vec<DeclId>) {
+        let variable = self.is(T::Ident)
+            && !self.current().at_line_start()
+            && matches!(self.nth(1), T::Semi | T::Eq | T::Comma | T::LBracket);
+        if !variable {
+            self.eat(T::Semi);
+            return;
+        }
+        let name = self.bump();
+        let (type_name, type_span) = (self.ast.decls[id].name, self.ast.decls[id].name_span);
+        let ty = self.expr_at(type_span, ExprKind::Name(type_name));
+        let var = self.new_decl(name.span);
+        self.ast.decls[var].modifiers = std::mem::take(&mut self.ast.decls[id].modifiers);
+        list.push(var);
+        self.declarators(var, name.span, ty, name.symbol, name.span, list);
+    }
+
+    /// `interface I<T> : A where … { … }`
+    pub(crate) fn interface(&mut self, id: DeclId, mut generics: Option<Generics>) {
+        self.bump();
+        let (name, span) = self.expect_name("the interface's name");
+        self.name_decl(id, name, span);
+        self.suffix_generics(id, &mut generics);
+        let bases = self.inside(id, Self::bases);
+        self.where_clauses(&mut generics);
+        self.ast.decls[id].generics = generics;
+        let members = if self.eat(T::Semi) { Vec::new() } else { self.members(id, Place::Member) };
+        self.eat(T::Semi);
+        self.ast.decls[id].kind = DeclKind::Interface { bases, members };
+    }
+
+    /// `extension<T> X<T> : I where … { … }`
+    pub(crate) fn extension(&mut self, id: DeclId, mut generics: Option<Generics>) {
+        let word = self.bump();
+        self.name_decl(id, kw::EMPTY, word.span);
+        self.suffix_generics(id, &mut generics);
+        let target = self.inside(id, Self::ty_conjunction);
+        let bases = self.inside(id, Self::bases);
+        self.where_clauses(&mut generics);
+        self.ast.decls[id].generics = generics;
+        let members = if self.eat(T::Semi) { Vec::new() } else { self.members(id, Place::Member) };
+        self.eat(T::Semi);
+        self.ast.decls[id].kind = DeclKind::Extension { target, bases, members };
+    }
+
+    /// `enum class E : int { A, B = 3 }`
+    pub(crate) fn enumeration(&mut self, id: DeclId, list: &mut Vec<DeclId>) {
+        let word = self.bump();
+        self.eat_word(kw::CLASS);
+        let (name, span) = if self.is(T::Ident) {
+            let name = self.bump();
+            (name.symbol, name.span)
+        } else {
+            let text = format!("__anonymous_{}", id.as_u32());
+            (self.ast.symbols.intern(&text), word.span)
+        };
+        self.name_decl(id, name, span);
+        let tag = self.eat(T::Colon).then(|| self.ty());
+        let open = self.span();
+        let mut cases = Vec::new();
+        if !self.expect(T::LBrace) {
+            return self.skip_statement();
+        }
+        while !matches!(self.kind(), T::RBrace | T::Eof) {
+            let before = self.pos();
+            cases.push(self.inside(id, |p| p.angled(false, Self::enum_case)));
+            if !self.eat(T::Comma) || self.pos() == before {
+                break;
+            }
+        }
+        if !self.expect_close(T::RBrace, open) {
+            while !matches!(self.kind(), T::RBrace | T::Eof) {
+                self.bump();
+            }
+            self.eat(T::RBrace);
+        }
+        self.ast.decls[id].kind = DeclKind::Enum { tag, cases };
+        self.variables_after(id, list);
+    }
+
+    fn enum_case(&mut self) -> DeclId {
+        let start = self.span();
+        let id = self.new_decl(start);
+        let mut attributes = Vec::new();
+        self.attributes(&mut attributes);
+        let (name, name_span) = self.expect_name("a case's name");
+        let value = self.eat(T::Eq).then(|| self.any_expr());
+        let span = self.span_from(start);
+        let decl = &mut self.ast.decls[id];
+        decl.kind = DeclKind::EnumCase(value);
+        decl.name = name;
+        decl.name_span = name_span;
+        decl.span = span;
+        decl.attributes = attributes;
+        id
+    }
+
+    /// `typedef T N[2];`
+    pub(crate) fn typedef(&mut self, id: DeclId, mut generics: Option<Generics>) {
+        self.bump();
+        self.suffix_generics(id, &mut generics);
+        self.ast.decls[id].generics = generics;
+        let base = self.inside(id, Self::ty_conjunction);
+        let (name, span) = self.expect_name("the type's new name");
+        self.name_decl(id, name, span);
+        let ty = self.dimensions(base);
+        self.ast.decls[id].kind = DeclKind::TypeAlias(ty);
+        self.expect_semi();
+    }
+
+    /// `typealias N<T> = U where …;`
+    pub(crate) fn type_alias(&mut self, id: DeclId, mut generics: Option<Generics>) {
+        self.bump();
+        let (name, span) = self.expect_name("the type's new name");
+        self.name_decl(id, name, span);
+        self.suffix_generics(id, &mut generics);
+        self.where_clauses(&mut generics);
+        self.expect(T::Eq);
+        let ty = self.inside(id, Self::ty_conjunction);
+        self.where_clauses(&mut generics);
+        self.ast.decls[id].generics = generics;
+        self.ast.decls[id].kind = DeclKind::TypeAlias(ty);
+        self.expect_semi();
+    }
+
+    /// `associatedtype T : I where …;`
+    pub(crate) fn associated_type(&mut self, id: DeclId, mut generics: Option<Generics>) {
+        self.bump();
+        let (name, span) = self.expect_name("the associated type's name");
+        self.name_decl(id, name, span);
+        let bases = self.inside(id, Self::bases);
+        self.where_clauses(&mut generics);
+        self.ast.decls[id].generics = generics;
+        self.ast.decls[id].kind = DeclKind::AssociatedType { bases };
+        self.expect_semi();
+    }
+
+    /// `namespace A.B { … }`: one in the other
+    pub(crate) fn namespace(&mut self, id: DeclId) {
+        let word = self.bump();
+        let (name, span) = if self.is(T::LBrace) {
+            (kw::EMPTY, word.span)
+        } else {
+            self.expect_name("the namespace's name")
+        };
+        self.name_decl(id, name, span);
+        let mut chain = vec![id];
+        while self.eat(T::Dot) || self.eat(T::ColonColon) {
+            let (name, span) = self.expect_name("the namespace's name");
+            let outer = chain[chain.len() - 1];
+            let inner = self.inside(outer, |p| p.new_decl(span));
+            self.name_decl(inner, name, span);
+            chain.push(inner);
+        }
+        let innermost = chain[chain.len() - 1];
+        let mut members = self.members(innermost, Place::Global);
+        self.eat(T::Semi);
+        while let Some(namespace) = chain.pop() {
+            let span = self.span_from(self.ast.decls[namespace].span);
+            self.ast.decls[namespace].kind = DeclKind::Namespace { members };
+            self.ast.decls[namespace].span = span;
+            members = vec![namespace];
+        }
+    }
+
+    /// `cbuffer C : register(b0) { … }`
+    pub(crate) fn cbuffer(&mut self, id: DeclId) {
+        let word = self.bump();
+        let (name, span) =
+            if self.is(T::Ident) { self.expect_name("the buffer's name") } else { (kw::EMPTY, word.span) };
+        self.name_decl(id, name, span);
+        self.semantic();
+        let members = self.members(id, Place::Member);
+        self.eat(T::Semi);
+        self.ast.decls[id].kind = DeclKind::CBuffer { members };
+    }
+
+    /// `import a.b;`, `__include "file";`, `module m;`, `implementing m;`
+    pub(crate) fn module_decl(&mut self, id: DeclId) {
+        let word = self.bump();
+        let start = self.span();
+        let quoted = self.is(T::String);
+        let mut path = String::new();
+        if quoted {
+            let token = self.bump();
+            path = crate::literal::unescape(self.ast.name(token.symbol)).unwrap_or_default();
+        } else if !self.is(T::Semi) {
+            let (name, _) = self.expect_name("a module's name");
+            path.push_str(self.ast.name(name));
+            while self.eat(T::Dot) || self.eat(T::ColonColon) {
+                let (name, _) = self.expect_name("a module's name");
+                path.push('/');
+                path.push_str(self.ast.name(name));
+            }
+        }
+        let span = self.span_from(start);
+        self.name_decl(id, kw::EMPTY, span);
+        self.expect_semi();
+        self.ast.decls[id].kind = match word.symbol {
+            kw::IMPORT => DeclKind::Import { path, quoted },
+            kw::INCLUDE_DECL => DeclKind::Include { path, quoted },
+            kw::MODULE => DeclKind::Module(path),
+            _ => DeclKind::Implementing(path),
+        };
+    }
+
+    /// `using namespace A.B;`, `using A;`
+    pub(crate) fn using(&mut self, id: DeclId) {
+        self.bump();
+        self.eat_word(kw::NAMESPACE);
+        let target = self.ty();
+        self.expect_semi();
+        self.ast.decls[id].kind = DeclKind::Using(target);
+    }
+}

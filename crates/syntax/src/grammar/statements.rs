@@ -1,0 +1,352 @@
+//! Statements.
+
+use crate::ast::*;
+use crate::keywords as kw;
+use crate::parser::Parser;
+use crate::token::TokenKind as T;
+
+impl Parser<'_> {
+    /// One statement, with its attributes.
+    pub(crate) fn statement(&mut self) -> StmtId {
+        let start = self.span();
+        if !self.enter() {
+            return self.stmt(start, StmtKind::Error);
+        }
+        let mut attributes = Vec::new();
+        let first = self.pos();
+        self.attributes(&mut attributes);
+        let stmt = if !attributes.is_empty() && self.declaration_follows() {
+            // The declaration reads its attributes itself.
+            self.rewind(first);
+            self.declaration_statement()
+        } else {
+            self.plain_statement()
+        };
+        if self.ast.stmts[stmt].attributes.is_empty()
+            && !matches!(self.ast.stmts[stmt].kind, StmtKind::Decl(_))
+        {
+            self.ast.stmts[stmt].attributes = attributes;
+        }
+        self.leave();
+        stmt
+    }
+
+    fn plain_statement(&mut self) -> StmtId {
+        let start = self.span();
+        let kind = match self.kind() {
+            T::Semi => {
+                self.bump();
+                StmtKind::Empty
+            }
+            T::LBrace => return self.block(),
+            T::Ident => match self.word() {
+                kw::IF if self.nth(1) == T::LParen => self.if_statement(),
+                kw::FOR => self.for_statement(),
+                kw::WHILE => {
+                    self.bump();
+                    let cond = self.condition();
+                    let body = self.statement();
+                    StmtKind::While { cond, body }
+                }
+                kw::DO if matches!(self.nth(1), T::LBrace | T::Ident) => self.do_statement(),
+                kw::SWITCH => self.switch_statement(),
+                kw::TARGET_SWITCH | kw::STAGE_SWITCH => self.target_switch(),
+                kw::BREAK | kw::CONTINUE => {
+                    let word = self.bump().symbol;
+                    if self.is(T::Ident) && !self.current().at_line_start() {
+                        // `break label;`
+                        self.bump();
+                        self.expect_semi();
+                        StmtKind::Unsupported(word)
+                    } else {
+                        self.expect_semi();
+                        if word == kw::BREAK { StmtKind::Break } else { StmtKind::Continue }
+                    }
+                }
+                kw::RETURN => {
+                    self.bump();
+                    let value = (!matches!(self.kind(), T::Semi | T::RBrace)).then(|| self.comma_expr());
+                    self.expect_semi();
+                    StmtKind::Return(value)
+                }
+                kw::DISCARD if self.nth(1) == T::Semi => {
+                    self.bump();
+                    self.expect_semi();
+                    StmtKind::Discard
+                }
+                kw::DEFER if matches!(self.nth(1), T::Ident | T::LBrace) => {
+                    self.bump();
+                    self.statement();
+                    StmtKind::Unsupported(kw::DEFER)
+                }
+                kw::THROW => {
+                    self.bump();
+                    self.comma_expr();
+                    self.expect_semi();
+                    StmtKind::Unsupported(kw::THROW)
+                }
+                word @ (kw::INTRINSIC_ASM | kw::STATIC_ASSERT | kw::REQUIRE_PRELUDE | kw::GPU_FOREACH) => {
+                    self.bump();
+                    self.skip_statement();
+                    StmtKind::Unsupported(word)
+                }
+                kw::SPIRV_ASM if self.nth(1) == T::LBrace => {
+                    self.bump();
+                    self.skip_brackets();
+                    self.eat(T::Semi);
+                    StmtKind::Unsupported(kw::SPIRV_ASM)
+                }
+                kw::CASE | kw::DEFAULT if matches!(self.nth(1), T::Colon | T::Ident | T::Int) => {
+                    self.error("E0012", start, format!("{} outside `switch`", self.found()));
+                    self.bump();
+                    while !matches!(self.kind(), T::Colon | T::Semi | T::RBrace | T::Eof) {
+                        self.bump();
+                    }
+                    self.eat(T::Colon);
+                    StmtKind::Error
+                }
+                kw::ELSE => {
+                    self.error("E0012", start, "`else` without `if`");
+                    self.bump();
+                    return self.statement();
+                }
+                _ if self.nth(1) == T::Colon => {
+                    // A label: only `break label` needs it, which is not supported.
+                    self.bump();
+                    self.bump();
+                    return self.statement();
+                }
+                _ if self.declaration_follows() => return self.declaration_statement(),
+                _ => self.expression_statement(),
+            },
+            _ => self.expression_statement(),
+        };
+        self.stmt(start, kind)
+    }
+
+    fn expression_statement(&mut self) -> StmtKind {
+        let before = self.pos();
+        let expr = self.comma_expr();
+        if self.pos() == before {
+            // Nothing was read: it was reported as such.
+            match self.kind() {
+                T::RBrace | T::Eof => {}
+                T::LBrace => self.skip_brackets(),
+                _ => {
+                    self.bump();
+                    self.skip_statement();
+                }
+            }
+            return StmtKind::Error;
+        }
+        self.expect_semi();
+        StmtKind::Expr(expr)
+    }
+
+    /// `{ … }` at its brace
+    pub(crate) fn block(&mut self) -> StmtId {
+        let start = self.span();
+        self.bump();
+        let stmts = self.angled(false, |p| p.statements(|p| matches!(p.kind(), T::RBrace | T::Eof)));
+        self.expect_close(T::RBrace, start);
+        self.stmt(start, StmtKind::Block(stmts))
+    }
+
+    /// Statements until `ends`.
+    fn statements(&mut self, ends: impl Fn(&Self) -> bool) -> Vec<StmtId> {
+        let mut list = Vec::new();
+        while !ends(self) {
+            let before = self.pos();
+            list.push(self.statement());
+            if self.pos() == before {
+                self.bump();
+            }
+        }
+        list
+    }
+
+    /// `(cond)`
+    fn condition(&mut self) -> ExprId {
+        let open = self.span();
+        if !self.expect(T::LParen) {
+            return self.expr_at(open, ExprKind::Error);
+        }
+        let cond = self.angled(false, Self::comma_expr);
+        self.close_header(open);
+        cond
+    }
+
+    /// The `)` of `if (…)` and others; when it is missing, skips to where it must be.
+    fn close_header(&mut self, open: crate::Span) {
+        if !self.expect_close(T::RParen, open) {
+            while !matches!(self.kind(), T::RParen | T::LBrace | T::RBrace | T::Semi | T::Eof) {
+                self.bump();
+            }
+            self.eat(T::RParen);
+        }
+    }
+
+    fn if_statement(&mut self) -> StmtKind {
+        self.bump();
+        let binds = matches!(self.word_at(self.pos() + 1), kw::LET | kw::VAR) && self.nth(2) == T::Ident;
+        if binds {
+            let open = self.bump().span;
+            let var = self.condition_variable();
+            self.close_header(open);
+            let (then, otherwise) = self.branches();
+            return StmtKind::IfLet { var, then, otherwise };
+        }
+        let cond = self.condition();
+        let (then, otherwise) = self.branches();
+        StmtKind::If { cond, then, otherwise }
+    }
+
+    fn branches(&mut self) -> (StmtId, Option<StmtId>) {
+        let then = self.statement();
+        let otherwise = self.eat_word(kw::ELSE).then(|| self.statement());
+        (then, otherwise)
+    }
+
+    fn for_statement(&mut self) -> StmtKind {
+        self.bump();
+        let open = self.span();
+        self.expect(T::LParen);
+        let (init, cond, step) = self.angled(false, |p| {
+            let init = match p.kind() {
+                T::Semi => {
+                    p.bump();
+                    None
+                }
+                _ if p.declaration_follows() => Some(p.declaration_statement()),
+                _ => {
+                    let start = p.span();
+                    let kind = p.expression_statement();
+                    Some(p.stmt(start, kind))
+                }
+            };
+            let cond = (!p.is(T::Semi)).then(|| p.comma_expr());
+            p.expect_semi();
+            let step = (!p.is(T::RParen)).then(|| p.comma_expr());
+            (init, cond, step)
+        });
+        self.close_header(open);
+        let body = self.statement();
+        StmtKind::For { init, cond, step, body }
+    }
+
+    fn do_statement(&mut self) -> StmtKind {
+        self.bump();
+        let body = self.statement();
+        if self.is_word(kw::CATCH) {
+            while self.eat_word(kw::CATCH) {
+                if self.is(T::LParen) {
+                    self.skip_brackets();
+                }
+                self.statement();
+            }
+            return StmtKind::Unsupported(kw::CATCH);
+        }
+        self.expect_word(kw::WHILE);
+        let cond = self.condition();
+        self.expect_semi();
+        StmtKind::DoWhile { body, cond }
+    }
+
+    fn at_label(&self) -> bool {
+        self.is_word(kw::CASE) || (self.is_word(kw::DEFAULT) && self.nth(1) == T::Colon)
+    }
+
+    fn switch_statement(&mut self) -> StmtKind {
+        self.bump();
+        let scrutinee = self.condition();
+        let open = self.span();
+        let mut cases = Vec::new();
+        if !self.expect(T::LBrace) {
+            return StmtKind::Switch { scrutinee, cases };
+        }
+        while !matches!(self.kind(), T::RBrace | T::Eof) {
+            let span = self.span();
+            let mut labels = Vec::new();
+            while self.at_label() {
+                let default = self.bump().symbol == kw::DEFAULT;
+                labels.push((!default).then(|| self.angled(false, Self::ternary_expr)));
+                self.expect(T::Colon);
+            }
+            if labels.is_empty() {
+                self.expected("`case` or `default`");
+            }
+            let body = self.statements(|p| p.at_label() || matches!(p.kind(), T::RBrace | T::Eof));
+            if !labels.is_empty() {
+                cases.push(Case { labels, body, span });
+            }
+        }
+        self.expect_close(T::RBrace, open);
+        StmtKind::Switch { scrutinee, cases }
+    }
+
+    /// `__target_switch { case cpp: case cuda: …; default: …; }`
+    fn target_switch(&mut self) -> StmtKind {
+        self.bump();
+        let open = self.span();
+        let mut cases = Vec::new();
+        if !self.expect(T::LBrace) {
+            return StmtKind::TargetSwitch(cases);
+        }
+        while !matches!(self.kind(), T::RBrace | T::Eof) {
+            let mut names = Vec::new();
+            while self.at_label() {
+                let word = self.bump().symbol;
+                names.push(if word == kw::DEFAULT { word } else { self.expect_name("a target's name").0 });
+                self.expect(T::Colon);
+            }
+            if names.is_empty() {
+                self.expected("`case` or `default`");
+            }
+            let body = self.statements(|p| p.at_label() || matches!(p.kind(), T::RBrace | T::Eof));
+            cases.push((names, body));
+        }
+        self.expect_close(T::RBrace, open);
+        StmtKind::TargetSwitch(cases)
+    }
+
+    fn declaration_statement(&mut self) -> StmtId {
+        let start = self.span();
+        let mut decls = Vec::new();
+        self.declaration(super::declarations::Place::Local, &mut decls);
+        self.stmt(start, StmtKind::Decl(decls))
+    }
+
+    /// Whether a declaration starts here, seen from inside a function.
+    fn declaration_follows(&mut self) -> bool {
+        let next = self.nth(1);
+        match self.word() {
+            kw::EMPTY => return self.is(T::ColonColon) && self.type_and_name_follow(),
+            kw::STRUCT | kw::CLASS | kw::ENUM => return matches!(next, T::Ident | T::LBrace | T::Colon),
+            kw::LET | kw::VAR | kw::TYPEDEF | kw::TYPEALIAS | kw::FUNC | kw::USING => {
+                return next == T::Ident;
+            }
+            kw::STATIC | kw::CONST | kw::GROUPSHARED | kw::UNIFORM | kw::PRECISE | kw::VOLATILE => {
+                return true;
+            }
+            kw::GENERIC => return next == T::Lt,
+            kw::NO_DIFF => {}
+            _ => {}
+        }
+        self.type_and_name_follow()
+    }
+
+    /// `T x`, where `T * x` must go on like a declaration too.
+    fn type_and_name_follow(&mut self) -> bool {
+        let start = self.pos();
+        let Some(end) = self.skip_type(start) else { return false };
+        let name = self.word_at(end);
+        if end == start || matches!(name, kw::EMPTY | kw::IS | kw::AS) {
+            return false;
+        }
+        if self.at(end - 1).kind == T::Star {
+            return matches!(self.at(end + 1).kind, T::Semi | T::Eq | T::Comma | T::LBracket);
+        }
+        // `each x` and others are expressions; `return x` and others never come here.
+        end > start + 1 || !matches!(self.word(), kw::EACH | kw::EXPAND | kw::TRY | kw::NO_DIFF)
+    }
+}

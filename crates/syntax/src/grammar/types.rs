@@ -1,0 +1,297 @@
+//! Types, generic arguments, generic parameters and `where` clauses.
+
+use crate::ast::*;
+use crate::keywords as kw;
+use crate::parser::Parser;
+use crate::source::Span;
+use crate::token::TokenKind as T;
+
+impl Parser<'_> {
+    /// A type: modifiers, a name, and `.B`, `::B`, `<…>`, `[…]`, `*` after it.
+    pub(crate) fn ty(&mut self) -> ExprId {
+        let start = self.span();
+        if !self.enter() {
+            return self.expr_at(start, ExprKind::Error);
+        }
+        let mut modifiers = Modifiers::default();
+        while let Some(modifier) = self.type_modifier() {
+            self.bump();
+            modifiers |= modifier;
+        }
+        let base = self.type_base(start);
+        let mut ty = self.type_suffixes(base);
+        if self.is_word(kw::CONST) && self.nth(1) == T::Ident {
+            self.bump();
+        }
+        if modifiers != Modifiers::default() {
+            ty = self.expr(start, ExprKind::Modified(modifiers, ty));
+        }
+        self.leave();
+        ty
+    }
+
+    fn type_modifier(&self) -> Option<Modifiers> {
+        let modifier = match self.word() {
+            kw::CONST => Modifiers::CONST,
+            kw::NO_DIFF => Modifiers::NO_DIFF,
+            kw::ROW_MAJOR => Modifiers::ROW_MAJOR,
+            kw::COLUMN_MAJOR => Modifiers::COLUMN_MAJOR,
+            kw::VOLATILE => Modifiers::VOLATILE,
+            kw::DYN | kw::SOME => Modifiers::DYN,
+            // `in`, `out` and `inout` come after the colon in `x : inout T`; the caller takes them out.
+            kw::IN => Modifiers::IN,
+            kw::OUT => Modifiers::OUT,
+            kw::INOUT => Modifiers::INOUT,
+            kw::CONSTREF => Modifiers::CONSTREF,
+            kw::REF => Modifiers::REF,
+            kw::UNIFORM => Modifiers::UNIFORM,
+            // They change how a texture is read, not what a type is.
+            kw::UNORM | kw::SNORM | kw::RESTRICT => Modifiers::default(),
+            _ => return None,
+        };
+        matches!(self.nth(1), T::Ident | T::ColonColon).then_some(modifier)
+    }
+
+    fn type_base(&mut self, start: Span) -> ExprId {
+        match self.word() {
+            kw::EXPAND => {
+                self.bump();
+                let inner = self.ty();
+                return self.expr(start, ExprKind::Expand(inner));
+            }
+            kw::EACH => {
+                self.bump();
+                let base = self.type_base(start);
+                let inner = self.type_suffixes(base);
+                return self.expr(start, ExprKind::Each(inner));
+            }
+            kw::FUNCTYPE if self.nth(1) == T::LParen => return self.func_type(),
+            kw::THIS_TYPE => {
+                self.bump();
+                return self.expr(start, ExprKind::ThisType);
+            }
+            kw::UNSIGNED if self.word_at(self.pos() + 1) == kw::INT => {
+                self.bump();
+                self.bump();
+                return self.expr(start, ExprKind::Name(kw::UINT));
+            }
+            kw::STRUCT | kw::CLASS | kw::ENUM if self.nth(1) == T::Ident => {
+                // `struct S x;`
+                self.bump();
+            }
+            _ => {}
+        }
+        if self.is(T::LParen) && self.partner(self.pos()).is_some() {
+            self.bump();
+            let inner = self.angled(false, Self::ty_conjunction);
+            self.expect_close(T::RParen, start);
+            return self.expr(start, ExprKind::Paren(inner));
+        }
+        self.eat(T::ColonColon);
+        if !self.is(T::Ident) {
+            self.expected("a type");
+            return self.expr_at(start, ExprKind::Error);
+        }
+        let name = self.bump().symbol;
+        self.expr(start, ExprKind::Name(name))
+    }
+
+    fn type_suffixes(&mut self, mut ty: ExprId) -> ExprId {
+        let start = self.ast.exprs[ty].span;
+        loop {
+            let kind = match self.kind() {
+                T::Dot | T::ColonColon if self.nth(1) == T::Ident => {
+                    let dot = self.bump().kind == T::Dot;
+                    let (name, name_span) = self.expect_name("a type's name");
+                    if dot {
+                        ExprKind::Member { base: ty, name, name_span, arrow: false }
+                    } else {
+                        ExprKind::Static { base: ty, name, name_span }
+                    }
+                }
+                T::Lt => ExprKind::Generic { base: ty, args: self.generic_args() },
+                T::LBracket => ExprKind::Index { base: ty, args: self.index_args() },
+                T::Star => {
+                    self.bump();
+                    ExprKind::Pointer(ty)
+                }
+                _ => return ty,
+            };
+            ty = self.expr(start, kind);
+        }
+    }
+
+    fn func_type(&mut self) -> ExprId {
+        let start = self.bump().span;
+        let open = self.bump().span;
+        let mut params = Vec::new();
+        while !matches!(self.kind(), T::RParen | T::Eof) {
+            params.push(self.angled(false, Self::ty));
+            if !self.eat(T::Comma) {
+                break;
+            }
+        }
+        self.expect_close(T::RParen, open);
+        self.expect(T::Arrow);
+        let result = self.ty();
+        self.expr(start, ExprKind::FuncType(params, result))
+    }
+
+    /// `A & B`
+    pub(crate) fn ty_conjunction(&mut self) -> ExprId {
+        let start = self.span();
+        let mut ty = self.ty();
+        while self.eat(T::Amp) {
+            let right = self.ty();
+            ty = self.expr(start, ExprKind::Binary(BinaryOp::BitAnd, ty, right));
+        }
+        ty
+    }
+
+    /// `A, B & C`
+    pub(crate) fn ty_list(&mut self) -> Vec<ExprId> {
+        let mut list = vec![self.ty_conjunction()];
+        while self.is(T::Comma) && matches!(self.nth(1), T::Ident | T::ColonColon) {
+            self.bump();
+            list.push(self.ty_conjunction());
+        }
+        list
+    }
+
+    /// `: A, B`, or nothing
+    pub(crate) fn bases(&mut self) -> Vec<ExprId> {
+        if self.eat(T::Colon) { self.ty_list() } else { Vec::new() }
+    }
+
+    /// `<A, 3>` at its `<`
+    pub(crate) fn generic_args(&mut self) -> Vec<ExprId> {
+        let open = self.bump().span;
+        let mut args = Vec::new();
+        while !matches!(self.kind(), T::Gt | T::Ge | T::ShrEq | T::Eof) {
+            args.push(self.angled(true, Self::generic_arg));
+            if !self.eat(T::Comma) {
+                break;
+            }
+        }
+        self.expect_angle(open);
+        args
+    }
+
+    fn generic_arg(&mut self) -> ExprId {
+        let word = self.word();
+        if self.type_modifier().is_some() || (word == kw::FUNCTYPE && self.nth(1) == T::LParen) {
+            return self.ty_conjunction();
+        }
+        if (word == kw::EXPAND || word == kw::EACH) && self.nth(1) == T::Ident {
+            return self.ty();
+        }
+        self.operand_expr()
+    }
+
+    /// `[i, j]` at its bracket; `[]` is empty
+    pub(crate) fn index_args(&mut self) -> Vec<ExprId> {
+        let open = self.bump().span;
+        let args = self.angled(false, |p| p.arg_list(T::RBracket));
+        self.expect_close(T::RBracket, open);
+        args
+    }
+
+    /// `<T : I, let N : int>` at its `<`; the parameters belong to `owner`
+    pub(crate) fn generic_params(&mut self, owner: DeclId) -> Generics {
+        let open = self.bump().span;
+        let mut generics = Generics::default();
+        while !matches!(self.kind(), T::Gt | T::Eof) {
+            let before = self.pos();
+            let param = self.inside(owner, |p| p.angled(true, Self::generic_param));
+            generics.params.push(param);
+            if !self.eat(T::Comma) {
+                break;
+            }
+            if self.pos() == before {
+                self.bump();
+            }
+        }
+        self.expect_angle(open);
+        generics
+    }
+
+    fn generic_param(&mut self) -> DeclId {
+        let start = self.span();
+        let id = self.new_decl(start);
+        let mut modifiers = Modifiers::default();
+        let next_name = self.nth(1) == T::Ident;
+        let mut value = false;
+        match self.word() {
+            kw::LET if next_name => {
+                self.bump();
+                value = true;
+            }
+            kw::TYPENAME | kw::TYPE if next_name => {
+                self.bump();
+            }
+            _ => {}
+        }
+        if self.is_word(kw::EACH) && self.nth(1) == T::Ident {
+            self.bump();
+            modifiers |= Modifiers::EACH;
+        }
+        let old_style = !value && self.nth(1) == T::Ident;
+        let (name, name_span, kind);
+        if old_style {
+            // `int N`, `uint N = 4`
+            let ty = self.ty();
+            (name, name_span) = self.expect_name("the parameter's name");
+            let default = self.generic_default();
+            kind = DeclKind::ValueParam { ty, default };
+        } else {
+            (name, name_span) = self.expect_name("a generic parameter");
+            if value {
+                let ty = if self.eat(T::Colon) {
+                    self.ty()
+                } else {
+                    self.expr_at(name_span, ExprKind::Name(kw::INT))
+                };
+                let default = self.generic_default();
+                kind = DeclKind::ValueParam { ty, default };
+            } else {
+                let bases = if self.eat(T::Colon) { vec![self.ty_conjunction()] } else { Vec::new() };
+                let default = self.generic_default();
+                kind = DeclKind::TypeParam { bases, default };
+            }
+        }
+        let span = self.span_from(start);
+        let decl = &mut self.ast.decls[id];
+        decl.kind = kind;
+        decl.name = name;
+        decl.name_span = name_span;
+        decl.span = span;
+        decl.modifiers = modifiers;
+        id
+    }
+
+    fn generic_default(&mut self) -> Option<ExprId> {
+        self.eat(T::Eq).then(|| self.generic_arg())
+    }
+
+    /// All `where` clauses that follow.
+    pub(crate) fn where_clauses(&mut self, generics: &mut Option<Generics>) {
+        while self.is_word(kw::WHERE) && matches!(self.nth(1), T::Ident | T::ColonColon) {
+            let start = self.bump().span;
+            let optional = self.is_word(kw::OPTIONAL) && self.nth(1) == T::Ident;
+            if optional {
+                self.bump();
+            }
+            let left = self.constraint_side();
+            let constraint = if self.eat(T::EqEq) {
+                Constraint::Equal(left, self.constraint_side())
+            } else if self.eat(T::Colon) {
+                Constraint::Conforms(left, self.ty_list())
+            } else {
+                // `where nonempty(T)` and `where T(U)`
+                Constraint::Other(self.span_from(start))
+            };
+            let constraint = if optional { Constraint::Other(self.span_from(start)) } else { constraint };
+            generics.get_or_insert_default().constraints.push(constraint);
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! The values of number, string and character tokens.
+
+use crate::ast::Symbol;
+use crate::keywords as kw;
+
+/// An integer's value and its suffix as written; nothing if it doesn't fit or has a wrong digit.
+pub(crate) fn int_value(text: &str) -> Option<(u64, &str)> {
+    let (radix, rest) = match text.as_bytes() {
+        [b'0', b'x' | b'X', ..] => (16, &text[2..]),
+        [b'0', b'b' | b'B', ..] => (2, &text[2..]),
+        [b'0', b'0'..=b'9', ..] => (8, &text[1..]),
+        _ => (10, text),
+    };
+    let digits = rest.find(|c: char| !c.is_digit(radix)).unwrap_or(rest.len());
+    let value = u64::from_str_radix(&rest[..digits], radix).ok()?;
+    Some((value, &rest[digits..]))
+}
+
+/// The symbol of an integer's suffix, in lower case.
+pub(crate) fn int_suffix(text: &str) -> Option<Symbol> {
+    Some(match text.to_ascii_lowercase().as_str() {
+        "" => kw::EMPTY,
+        "u" => kw::U,
+        "l" => kw::L,
+        "ul" | "lu" => kw::UL,
+        "ll" => kw::LL,
+        "ull" | "llu" => kw::ULL,
+        "z" => kw::Z,
+        "uz" | "zu" => kw::UZ,
+        _ => return None,
+    })
+}
+
+/// A floating-point number's value and suffix.
+pub(crate) fn float_value(text: &str) -> Option<(f64, Symbol)> {
+    if text.starts_with("0x") || text.starts_with("0X") {
+        return hex_float(text);
+    }
+    let end = text
+        .char_indices()
+        .find(|&(at, c)| {
+            let exponent = matches!(c, 'e' | 'E')
+                && text[at + 1..].starts_with(|n: char| n.is_ascii_digit() || n == '+' || n == '-');
+            c.is_ascii_alphabetic() && !exponent || c == '_'
+        })
+        .map_or(text.len(), |(at, _)| at);
+    let value = text[..end].parse().ok()?;
+    Some((value, float_suffix(&text[end..])?))
+}
+
+fn float_suffix(text: &str) -> Option<Symbol> {
+    Some(match text.to_ascii_lowercase().as_str() {
+        "" => kw::EMPTY,
+        "f" => kw::F,
+        "h" | "hf" => kw::H,
+        "l" => kw::L,
+        "lf" => kw::LF,
+        _ => return None,
+    })
+}
+
+/// `0x1.8p-3`; exact for up to 53 significant bits.
+fn hex_float(text: &str) -> Option<(f64, Symbol)> {
+    let rest = &text[2..];
+    let at = rest.find(['p', 'P'])?;
+    let (mut value, mut scale) = (0.0f64, 0i32);
+    let mut fraction = false;
+    for c in rest[..at].chars() {
+        if c == '.' && !fraction {
+            fraction = true;
+            continue;
+        }
+        value = value * 16.0 + f64::from(c.to_digit(16)?);
+        scale -= if fraction { 4 } else { 0 };
+    }
+    let exponent = &rest[at + 1..];
+    let end = exponent.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(exponent.len());
+    let power: i32 = exponent[..end].parse().ok()?;
+    let value = value * f64::from(scale.saturating_add(power).clamp(-2000, 2000)).exp2();
+    Some((value, float_suffix(&exponent[end..])?))
+}
+
+/// A quoted literal's characters; nothing if an escape is unknown.
+pub(crate) fn unescape(quoted: &str) -> Option<String> {
+    let inner = quoted.get(1..quoted.len() - 1)?;
+    if !inner.contains('\\') {
+        return Some(inner.to_owned());
+    }
+    let mut out = String::with_capacity(inner.len());
+    let mut chars = inner.chars().peekable();
+    while let Some(c) = chars.next() {
+        if c != '\\' {
+            out.push(c);
+            continue;
+        }
+        match chars.next()? {
+            'n' => out.push('\n'),
+            't' => out.push('\t'),
+            'r' => out.push('\r'),
+            'a' => out.push('\x07'),
+            'b' => out.push('\x08'),
+            'f' => out.push('\x0c'),
+            'v' => out.push('\x0b'),
+            same @ ('\\' | '\'' | '"' | '?') => out.push(same),
+            '\n' => {}
+            'x' => {
+                let mut code = 0u32;
+                let mut digits = 0;
+                while let Some(digit) = chars.peek().and_then(|d| d.to_digit(16)) {
+                    code = code.checked_mul(16)?.checked_add(digit)?;
+                    digits += 1;
+                    chars.next();
+                }
+                out.push(char::from_u32(code).filter(|_| digits > 0)?);
+            }
+            first @ '0'..='7' => {
+                let mut code = first.to_digit(8)?;
+                for _ in 0..2 {
+                    let Some(digit) = chars.peek().and_then(|d| d.to_digit(8)) else { break };
+                    code = code * 8 + digit;
+                    chars.next();
+                }
+                out.push(char::from_u32(code)?);
+            }
+            _ => return None,
+        }
+    }
+    Some(out)
+}

@@ -1,0 +1,511 @@
+//! The C preprocessor: directives and conditional text. Expansion of macros is in `macros.rs`.
+//!
+//! It works on tokens that are already cut, so a file without `#` never comes here. Tokens of included
+//! files keep the spans of their own file; a macro's body takes the span of its use, so that every later
+//! message points at text the user can see.
+
+use std::rc::Rc;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::ast::{Symbol, Symbols};
+use crate::diagnostic::Diagnostic;
+use crate::keywords as kw;
+use crate::macros::Macro;
+use crate::source::{FileId, Sources, Span};
+use crate::token::{Token, TokenKind, lex};
+
+/// Finds the files that `#include` names. The driver has the search paths; this crate reads no files.
+pub trait IncludeLoader {
+    /// The file that `path` (as written, without quotes) means in the file `from`. The same file must get
+    /// the same id each time, else `#pragma once` doesn't work. The error is shown to the user.
+    fn include(&mut self, path: &str, from: FileId, sources: &mut Sources) -> Result<FileId, String>;
+}
+
+/// A loader without files: each `#include` is an error.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoIncludes;
+
+impl IncludeLoader for NoIncludes {
+    fn include(&mut self, path: &str, _from: FileId, _sources: &mut Sources) -> Result<FileId, String> {
+        Err(format!("there is no file `{path}`"))
+    }
+}
+
+/// Include files may nest so deep.
+const MAX_INCLUDE_DEPTH: usize = 64;
+/// A file may become so many tokens; more is a macro that grows without end.
+pub(crate) const MAX_TOKENS: usize = 1 << 23;
+
+/// What the preprocessor knows.
+pub(crate) struct Preprocessor<'a> {
+    pub(crate) symbols: &'a mut Symbols,
+    pub(crate) sources: &'a mut Sources,
+    pub(crate) diagnostics: &'a mut Vec<Diagnostic>,
+    loader: &'a mut dyn IncludeLoader,
+    pub(crate) macros: FxHashMap<Symbol, Rc<Macro>>,
+    /// Macros whose expansion is being read, innermost last.
+    pub(crate) active: Vec<Symbol>,
+    pub(crate) out: Vec<Token>,
+    /// The limit of tokens was reached and reported.
+    pub(crate) full: bool,
+    /// How deep arguments are expanded inside arguments.
+    pub(crate) nesting: usize,
+    once: FxHashSet<FileId>,
+    depth: usize,
+}
+
+/// An open `#if`.
+struct Conditional {
+    /// Text is kept now.
+    active: bool,
+    /// Some branch was kept, or the whole is inside text that is not kept.
+    taken: bool,
+    seen_else: bool,
+    span: Span,
+}
+
+impl<'a> Preprocessor<'a> {
+    pub(crate) fn new(
+        symbols: &'a mut Symbols,
+        sources: &'a mut Sources,
+        diagnostics: &'a mut Vec<Diagnostic>,
+        loader: &'a mut dyn IncludeLoader,
+    ) -> Preprocessor<'a> {
+        Preprocessor {
+            symbols,
+            sources,
+            diagnostics,
+            loader,
+            macros: FxHashMap::default(),
+            active: Vec::new(),
+            out: Vec::new(),
+            full: false,
+            nesting: 0,
+            once: FxHashSet::default(),
+            depth: 0,
+        }
+    }
+
+    /// A macro from the command line: `NAME` or `NAME(args)` and its body.
+    pub(crate) fn predefine(&mut self, file: FileId, name: &str, value: &str) {
+        let text = format!("{name} {value}");
+        let mut tokens = lex(self.symbols, file, &text).tokens;
+        tokens.pop();
+        let span = Span { file, start: 0, end: 0 };
+        for token in &mut tokens {
+            token.span = span;
+        }
+        self.define(&tokens, span);
+    }
+
+    /// Processes a file's tokens into `out`.
+    pub(crate) fn file(&mut self, tokens: &[Token]) {
+        let mut conditionals: Vec<Conditional> = Vec::new();
+        let mut pos = 0;
+        while let Some(&token) = tokens.get(pos) {
+            if token.kind == TokenKind::Eof {
+                break;
+            }
+            if token.kind == TokenKind::Hash && token.at_line_start() {
+                let end = line_end(tokens, pos);
+                self.directive(&tokens[pos..end], &mut conditionals);
+                pos = end;
+            } else if conditionals.last().is_some_and(|c| !c.active) {
+                pos = line_end(tokens, pos);
+            } else {
+                pos = self.text(tokens, pos);
+            }
+        }
+        for conditional in conditionals {
+            self.diagnostics.push(
+                Diagnostic::error("E0021", conditional.span, "this `#if` has no `#endif`")
+                    .help("add `#endif` before the end of the file"),
+            );
+        }
+    }
+
+    fn directive(&mut self, line: &[Token], conditionals: &mut Vec<Conditional>) {
+        let hash = line[0];
+        let Some(&word) = line.get(1) else { return };
+        let span = hash.span.to(word.span);
+        let rest = &line[2..];
+        let skipping = conditionals.last().is_some_and(|c| !c.active);
+        let name = if word.kind == TokenKind::Ident { word.symbol } else { kw::EMPTY };
+        match name {
+            kw::IF | kw::IFDEF | kw::IFNDEF => {
+                let value = !skipping
+                    && match name {
+                        kw::IF => self.condition(rest, span),
+                        _ => self.is_defined(rest, span) == (name == kw::IFDEF),
+                    };
+                conditionals.push(Conditional {
+                    active: value,
+                    taken: value || skipping,
+                    seen_else: false,
+                    span,
+                });
+            }
+            kw::ELIF => {
+                let evaluate = match conditionals.last_mut() {
+                    None => return self.orphan(span, "#elif"),
+                    Some(c) if c.seen_else => {
+                        let note = c.span;
+                        let error = Diagnostic::error("E0022", span, "`#elif` after `#else`");
+                        self.diagnostics.push(error.note(note, "the `#if` that it belongs to"));
+                        return;
+                    }
+                    Some(c) => {
+                        c.active = false;
+                        !c.taken
+                    }
+                };
+                if evaluate && self.condition(rest, span) {
+                    let c = conditionals.last_mut().expect("looked at above");
+                    c.active = true;
+                    c.taken = true;
+                }
+            }
+            kw::ELSE => match conditionals.last_mut() {
+                None => self.orphan(span, "#else"),
+                Some(c) if c.seen_else => {
+                    let note = c.span;
+                    let error = Diagnostic::error("E0022", span, "second `#else` of one `#if`");
+                    self.diagnostics.push(error.note(note, "the `#if` that it belongs to"));
+                }
+                Some(c) => {
+                    c.active = !c.taken;
+                    c.taken = true;
+                    c.seen_else = true;
+                }
+            },
+            kw::ENDIF => {
+                if conditionals.pop().is_none() {
+                    self.orphan(span, "#endif");
+                }
+            }
+            _ if skipping => {}
+            kw::DEFINE => self.define(rest, span),
+            kw::UNDEF => match rest {
+                [name] if name.kind == TokenKind::Ident => {
+                    self.macros.remove(&name.symbol);
+                }
+                _ => self.error("E0023", span, "`#undef` takes one name"),
+            },
+            kw::INCLUDE => self.include(rest, span),
+            kw::ERROR => {
+                let message = self.line_text(word.span, rest);
+                self.error("E0025", span, format!("#error: {message}"));
+            }
+            kw::WARNING => {
+                let message = self.line_text(word.span, rest);
+                self.diagnostics.push(Diagnostic::warning("W0026", span, format!("#warning: {message}")));
+            }
+            kw::PRAGMA => {
+                if rest.first().is_some_and(|t| t.kind == TokenKind::Ident && t.symbol == kw::ONCE) {
+                    self.once.insert(hash.span.file);
+                }
+            }
+            // `#line` would only change how places are shown; `#version` is GLSL's.
+            kw::LINE_PRIMITIVE | kw::VERSION | kw::EXTENSION => {}
+            _ => {
+                let found = word.text(self.symbols).to_owned();
+                self.error("E0020", span, format!("unknown directive `#{found}`"));
+            }
+        }
+    }
+
+    fn orphan(&mut self, span: Span, what: &str) {
+        self.error("E0022", span, format!("`{what}` without `#if`"));
+    }
+
+    pub(crate) fn error(&mut self, code: &'static str, span: Span, message: impl Into<String>) {
+        self.diagnostics.push(Diagnostic::error(code, span, message));
+    }
+
+    /// The source text of a line's rest, for `#error`.
+    fn line_text(&self, word: Span, rest: &[Token]) -> String {
+        let Some(last) = rest.last() else { return String::new() };
+        let text = self.sources.files.get(word.file.0 as usize).map(|f| &f.text);
+        text.and_then(|t| t.get(word.end as usize..last.span.end as usize))
+            .map_or_else(String::new, |t| t.trim().to_owned())
+    }
+
+    fn is_defined(&mut self, rest: &[Token], span: Span) -> bool {
+        match rest.first() {
+            Some(name) if name.kind == TokenKind::Ident => self.has_macro(name.symbol),
+            _ => {
+                self.error("E0023", span, "expected a macro's name");
+                false
+            }
+        }
+    }
+
+    fn has_macro(&self, name: Symbol) -> bool {
+        name == kw::FILE || name == kw::LINE || self.macros.contains_key(&name)
+    }
+
+    fn define(&mut self, rest: &[Token], span: Span) {
+        let Some((name, mut body)) = rest.split_first() else {
+            return self.error("E0023", span, "`#define` needs a name");
+        };
+        if name.kind != TokenKind::Ident || matches!(name.symbol, kw::DEFINED | kw::FILE | kw::LINE) {
+            let found = name.text(self.symbols).to_owned();
+            return self.error("E0023", name.span, format!("`{found}` cannot be a macro's name"));
+        }
+        let mut params = None;
+        let mut variadic = false;
+        if let Some(open) = body.first()
+            && open.kind == TokenKind::LParen
+            && open.joined()
+        {
+            let Some((names, dots, used)) = macro_params(body) else {
+                return self.error("E0023", open.span, "malformed parameter list of a macro");
+            };
+            params = Some(names);
+            variadic = dots;
+            body = &body[used..];
+        }
+        let new = Macro { params, variadic, body: body.to_vec() };
+        if let Some(old) = self.macros.get(&name.symbol)
+            && !old.same(&new)
+        {
+            let text = self.symbols.name(name.symbol);
+            let message = format!("macro `{text}` gets another meaning");
+            let warning = Diagnostic::warning("W0033", name.span, message);
+            self.diagnostics.push(warning.help("`#undef` it first"));
+        }
+        self.macros.insert(name.symbol, Rc::new(new));
+    }
+
+    fn include(&mut self, rest: &[Token], span: Span) {
+        let expanded;
+        let mut line = rest;
+        if line.first().is_some_and(|t| t.kind == TokenKind::Ident) {
+            expanded = self.expand_all(rest);
+            line = &expanded;
+        }
+        let path = match line {
+            [only] if only.kind == TokenKind::String => only.text(self.symbols).trim_matches('"').to_owned(),
+            [first, .., last] if first.kind == TokenKind::Lt && last.kind == TokenKind::Gt => {
+                let file = self.sources.files.get(first.span.file.0 as usize);
+                let range = first.span.end as usize..last.span.start as usize;
+                file.and_then(|f| f.text.get(range)).unwrap_or("").trim().to_owned()
+            }
+            _ => return self.error("E0023", span, "`#include` needs \"path\" or <path>"),
+        };
+        if self.depth >= MAX_INCLUDE_DEPTH {
+            return self.error("E0032", span, "`#include` nests too deep");
+        }
+        let file = match self.loader.include(&path, span.file, self.sources) {
+            Ok(file) => file,
+            Err(why) => {
+                let error = Diagnostic::error("E0024", span, format!("cannot include `{path}`"));
+                self.diagnostics.push(error.label(why));
+                return;
+            }
+        };
+        if self.once.contains(&file) {
+            return;
+        }
+        let Some(text) = self.sources.files.get(file.0 as usize).map(|f| f.text.clone()) else { return };
+        let tokens = lex(self.symbols, file, &text).tokens;
+        self.depth += 1;
+        self.file(&tokens);
+        self.depth -= 1;
+    }
+
+    fn condition(&mut self, rest: &[Token], span: Span) -> bool {
+        // `defined` goes first, since its operand must not be expanded.
+        let mut line = Vec::with_capacity(rest.len());
+        let mut pos = 0;
+        while let Some(&token) = rest.get(pos) {
+            pos += 1;
+            if token.kind != TokenKind::Ident || token.symbol != kw::DEFINED {
+                line.push(token);
+                continue;
+            }
+            let (name, used) = match &rest[pos..] {
+                [open, name, close, ..]
+                    if open.kind == TokenKind::LParen && close.kind == TokenKind::RParen =>
+                {
+                    (*name, 3)
+                }
+                [name, ..] if name.kind == TokenKind::Ident => (*name, 1),
+                _ => {
+                    self.error("E0030", token.span, "`defined` needs a name");
+                    return false;
+                }
+            };
+            pos += used;
+            let value = if self.has_macro(name.symbol) { "1" } else { "0" };
+            let symbol = self.symbols.intern(value);
+            line.push(Token { kind: TokenKind::Int, symbol, ..token });
+        }
+        let line = self.expand_all(&line);
+        let mut condition = Condition { tokens: &line, pos: 0, symbols: self.symbols, depth: 0 };
+        let value = condition.ternary();
+        let complete = condition.pos == line.len();
+        match value {
+            Some(value) if complete => value != 0,
+            _ => {
+                self.error("E0030", span, "this condition is not an integer expression");
+                false
+            }
+        }
+    }
+}
+
+/// The position of the first token of the next line.
+fn line_end(tokens: &[Token], pos: usize) -> usize {
+    let mut end = pos + 1;
+    while tokens.get(end).is_some_and(|t| !t.at_line_start()) {
+        end += 1;
+    }
+    end
+}
+
+/// The parameters, whether there are more (`...`), and the number of tokens up to the closing parenthesis.
+fn macro_params(tokens: &[Token]) -> Option<(Vec<Symbol>, bool, usize)> {
+    let mut names = Vec::new();
+    let mut pos = 1;
+    if tokens.get(pos)?.kind == TokenKind::RParen {
+        return Some((names, false, pos + 1));
+    }
+    loop {
+        let token = tokens.get(pos)?;
+        let variadic = token.kind == TokenKind::Ellipsis;
+        match token.kind {
+            TokenKind::Ident if !names.contains(&token.symbol) => names.push(token.symbol),
+            TokenKind::Ellipsis => names.push(kw::VA_ARGS),
+            _ => return None,
+        }
+        let next = tokens.get(pos + 1)?;
+        pos += 2;
+        match next.kind {
+            TokenKind::RParen => return Some((names, variadic, pos)),
+            TokenKind::Comma if !variadic => {}
+            _ => return None,
+        }
+    }
+}
+
+/// Evaluation of `#if`.
+struct Condition<'a> {
+    tokens: &'a [Token],
+    pos: usize,
+    symbols: &'a Symbols,
+    depth: usize,
+}
+
+impl Condition<'_> {
+    fn peek(&self) -> TokenKind {
+        self.tokens.get(self.pos).map_or(TokenKind::Eof, |t| t.kind)
+    }
+
+    fn ternary(&mut self) -> Option<i64> {
+        self.depth += 1;
+        if self.depth > 200 {
+            return None;
+        }
+        let condition = self.binary(0)?;
+        let mut value = condition;
+        if self.peek() == TokenKind::Question {
+            self.pos += 1;
+            let then = self.ternary()?;
+            if self.peek() != TokenKind::Colon {
+                return None;
+            }
+            self.pos += 1;
+            let otherwise = self.ternary()?;
+            value = if condition != 0 { then } else { otherwise };
+        }
+        self.depth -= 1;
+        Some(value)
+    }
+
+    fn binary(&mut self, min: u8) -> Option<i64> {
+        let mut left = self.unary()?;
+        loop {
+            let mut op = self.peek();
+            let mut length = 1;
+            if op == TokenKind::Gt
+                && self.tokens.get(self.pos + 1).is_some_and(|t| t.kind == TokenKind::Gt && t.joined())
+            {
+                op = TokenKind::ShrEq;
+                length = 2;
+            }
+            let precedence = match op {
+                TokenKind::OrOr => 1,
+                TokenKind::AndAnd => 2,
+                TokenKind::Pipe => 3,
+                TokenKind::Caret => 4,
+                TokenKind::Amp => 5,
+                TokenKind::EqEq | TokenKind::Ne => 6,
+                TokenKind::Lt | TokenKind::Le | TokenKind::Gt | TokenKind::Ge => 7,
+                TokenKind::Shl | TokenKind::ShrEq => 8,
+                TokenKind::Plus | TokenKind::Minus => 9,
+                TokenKind::Star | TokenKind::Slash | TokenKind::Percent => 10,
+                _ => return Some(left),
+            };
+            if precedence <= min {
+                return Some(left);
+            }
+            self.pos += length;
+            let right = self.binary(precedence)?;
+            left = match op {
+                TokenKind::OrOr => i64::from(left != 0 || right != 0),
+                TokenKind::AndAnd => i64::from(left != 0 && right != 0),
+                TokenKind::Pipe => left | right,
+                TokenKind::Caret => left ^ right,
+                TokenKind::Amp => left & right,
+                TokenKind::EqEq => i64::from(left == right),
+                TokenKind::Ne => i64::from(left != right),
+                TokenKind::Lt => i64::from(left < right),
+                TokenKind::Le => i64::from(left <= right),
+                TokenKind::Gt => i64::from(left > right),
+                TokenKind::Ge => i64::from(left >= right),
+                TokenKind::Shl => left.wrapping_shl(right as u32),
+                TokenKind::ShrEq => left.wrapping_shr(right as u32),
+                TokenKind::Plus => left.wrapping_add(right),
+                TokenKind::Minus => left.wrapping_sub(right),
+                TokenKind::Star => left.wrapping_mul(right),
+                // The untaken side of `defined(N) && 4 / N` is evaluated too, so this is no error.
+                TokenKind::Slash => left.checked_div(right).unwrap_or(0),
+                _ => left.checked_rem(right).unwrap_or(0),
+            };
+        }
+    }
+
+    fn unary(&mut self) -> Option<i64> {
+        let mut ops = Vec::new();
+        while matches!(self.peek(), TokenKind::Minus | TokenKind::Plus | TokenKind::Bang | TokenKind::Tilde) {
+            ops.push(self.peek());
+            self.pos += 1;
+        }
+        let token = *self.tokens.get(self.pos)?;
+        self.pos += 1;
+        let mut value = match token.kind {
+            TokenKind::Int => crate::literal::int_value(self.symbols.name(token.symbol))?.0 as i64,
+            TokenKind::Ident => i64::from(token.symbol == kw::TRUE),
+            TokenKind::LParen => {
+                let value = self.ternary()?;
+                if self.peek() != TokenKind::RParen {
+                    return None;
+                }
+                self.pos += 1;
+                value
+            }
+            _ => return None,
+        };
+        for op in ops.into_iter().rev() {
+            value = match op {
+                TokenKind::Minus => value.wrapping_neg(),
+                TokenKind::Bang => i64::from(value == 0),
+                TokenKind::Tilde => !value,
+                _ => value,
+            };
+        }
+        Some(value)
+    }
+}

@@ -1,0 +1,566 @@
+//! Text to tokens.
+//!
+//! Written by hand: a token is 20 bytes, every identifier and literal is interned, and a file is lexed in
+//! one pass before anything else. Nothing is reported here: what is malformed becomes a token of a `Bad…`
+//! kind, which counts only if it survives the preprocessor. `>` is never joined with a following `>`, so
+//! that the parser can close two generic argument lists with it.
+
+use crate::ast::{Symbol, Symbols};
+use crate::keywords as kw;
+use crate::source::{FileId, Span};
+
+/// What a token is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "the spelling is in `text`")]
+#[repr(u8)]
+pub enum TokenKind {
+    Eof,
+    Ident,
+    /// An integer with its suffix.
+    Int,
+    /// A floating-point number with its suffix.
+    Float,
+    /// A string with its quotes, escapes as written.
+    String,
+    /// A character with its quotes, escapes as written.
+    Char,
+    LParen,
+    RParen,
+    LBracket,
+    RBracket,
+    LBrace,
+    RBrace,
+    Comma,
+    Semi,
+    Colon,
+    ColonColon,
+    Dot,
+    Ellipsis,
+    Arrow,
+    FatArrow,
+    Question,
+    At,
+    Dollar,
+    Hash,
+    HashHash,
+    Backslash,
+    Plus,
+    Minus,
+    Star,
+    Slash,
+    Percent,
+    Amp,
+    Pipe,
+    Caret,
+    Tilde,
+    Bang,
+    Shl,
+    Lt,
+    Gt,
+    Le,
+    Ge,
+    EqEq,
+    Ne,
+    AndAnd,
+    OrOr,
+    PlusPlus,
+    MinusMinus,
+    Eq,
+    PlusEq,
+    MinusEq,
+    StarEq,
+    SlashEq,
+    PercentEq,
+    AmpEq,
+    PipeEq,
+    CaretEq,
+    ShlEq,
+    ShrEq,
+    /// A character that starts no token.
+    BadChar,
+    /// A string or character without its closing quote.
+    BadString,
+    /// A block comment without its end.
+    BadComment,
+}
+
+impl TokenKind {
+    /// The spelling of punctuation; a description of the rest.
+    pub fn text(self) -> &'static str {
+        match self {
+            TokenKind::Eof => "end of file",
+            TokenKind::Ident => "name",
+            TokenKind::Int | TokenKind::Float => "number",
+            TokenKind::String => "string",
+            TokenKind::Char => "character",
+            TokenKind::LParen => "(",
+            TokenKind::RParen => ")",
+            TokenKind::LBracket => "[",
+            TokenKind::RBracket => "]",
+            TokenKind::LBrace => "{",
+            TokenKind::RBrace => "}",
+            TokenKind::Comma => ",",
+            TokenKind::Semi => ";",
+            TokenKind::Colon => ":",
+            TokenKind::ColonColon => "::",
+            TokenKind::Dot => ".",
+            TokenKind::Ellipsis => "...",
+            TokenKind::Arrow => "->",
+            TokenKind::FatArrow => "=>",
+            TokenKind::Question => "?",
+            TokenKind::At => "@",
+            TokenKind::Dollar => "$",
+            TokenKind::Hash => "#",
+            TokenKind::HashHash => "##",
+            TokenKind::Backslash => "\\",
+            TokenKind::Plus => "+",
+            TokenKind::Minus => "-",
+            TokenKind::Star => "*",
+            TokenKind::Slash => "/",
+            TokenKind::Percent => "%",
+            TokenKind::Amp => "&",
+            TokenKind::Pipe => "|",
+            TokenKind::Caret => "^",
+            TokenKind::Tilde => "~",
+            TokenKind::Bang => "!",
+            TokenKind::Shl => "<<",
+            TokenKind::Lt => "<",
+            TokenKind::Gt => ">",
+            TokenKind::Le => "<=",
+            TokenKind::Ge => ">=",
+            TokenKind::EqEq => "==",
+            TokenKind::Ne => "!=",
+            TokenKind::AndAnd => "&&",
+            TokenKind::OrOr => "||",
+            TokenKind::PlusPlus => "++",
+            TokenKind::MinusMinus => "--",
+            TokenKind::Eq => "=",
+            TokenKind::PlusEq => "+=",
+            TokenKind::MinusEq => "-=",
+            TokenKind::StarEq => "*=",
+            TokenKind::SlashEq => "/=",
+            TokenKind::PercentEq => "%=",
+            TokenKind::AmpEq => "&=",
+            TokenKind::PipeEq => "|=",
+            TokenKind::CaretEq => "^=",
+            TokenKind::ShlEq => "<<=",
+            TokenKind::ShrEq => ">>=",
+            TokenKind::BadChar => "unknown character",
+            TokenKind::BadString => "unterminated literal",
+            TokenKind::BadComment => "unterminated comment",
+        }
+    }
+
+    /// Whether the token's text is in its symbol.
+    pub fn has_symbol(self) -> bool {
+        match self {
+            TokenKind::Ident | TokenKind::Int | TokenKind::Float | TokenKind::String | TokenKind::Char => {
+                true
+            }
+            TokenKind::BadChar | TokenKind::BadString => true,
+            _ => false,
+        }
+    }
+}
+
+/// A token.
+#[derive(Clone, Copy, Debug)]
+pub struct Token {
+    /// What it is.
+    pub kind: TokenKind,
+    /// [`Token::AT_LINE_START`] and others.
+    pub flags: u8,
+    /// The spelling of names and literals.
+    pub symbol: Symbol,
+    /// Where; in a macro's expansion the place of its use.
+    pub span: Span,
+}
+
+impl Token {
+    /// The first token of its line.
+    pub const AT_LINE_START: u8 = 1;
+    /// White space or a comment comes before it.
+    pub const SPACE_BEFORE: u8 = 2;
+    /// The name of a macro that must not be expanded again.
+    pub const NO_EXPAND: u8 = 4;
+
+    /// Whether it is the first of its line.
+    pub fn at_line_start(&self) -> bool {
+        self.flags & Token::AT_LINE_START != 0
+    }
+
+    /// Whether nothing separates it from the token before.
+    pub fn joined(&self) -> bool {
+        self.flags & (Token::AT_LINE_START | Token::SPACE_BEFORE) == 0
+    }
+
+    /// As written.
+    pub fn text<'a>(&self, symbols: &'a Symbols) -> &'a str {
+        if self.kind.has_symbol() { symbols.name(self.symbol) } else { self.kind.text() }
+    }
+}
+
+/// A file's tokens and what the later steps want to know of them.
+#[derive(Debug)]
+pub struct Lexed {
+    /// The tokens; the last is [`TokenKind::Eof`].
+    pub tokens: Vec<Token>,
+    /// The preprocessor has something to do: a `#`, `__FILE__` or `__LINE__`.
+    pub needs_preprocessing: bool,
+    /// There are tokens of `Bad…` kinds.
+    pub has_bad: bool,
+}
+
+const IDENT_START: u8 = 1;
+const IDENT_CONTINUE: u8 = 2;
+const DIGIT: u8 = 4;
+
+/// What a byte can be in.
+const CLASS: [u8; 256] = {
+    let mut table = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let b = byte as u8;
+        table[byte] = if b.is_ascii_alphabetic() || b == b'_' || b >= 0x80 {
+            IDENT_START | IDENT_CONTINUE
+        } else if b.is_ascii_digit() {
+            IDENT_CONTINUE | DIGIT
+        } else {
+            0
+        };
+        byte += 1;
+    }
+    table
+};
+
+/// Cuts a text into tokens.
+pub fn lex(symbols: &mut Symbols, file: FileId, text: &str) -> Lexed {
+    let mut lexer = Lexer {
+        symbols,
+        text,
+        bytes: text.as_bytes(),
+        pos: 0,
+        file,
+        out: Lexed {
+            tokens: Vec::with_capacity(text.len() / 4 + 8),
+            needs_preprocessing: false,
+            has_bad: false,
+        },
+    };
+    lexer.run();
+    lexer.out
+}
+
+struct Lexer<'a> {
+    symbols: &'a mut Symbols,
+    text: &'a str,
+    bytes: &'a [u8],
+    pos: usize,
+    file: FileId,
+    out: Lexed,
+}
+
+impl Lexer<'_> {
+    fn peek(&self, ahead: usize) -> u8 {
+        self.bytes.get(self.pos + ahead).copied().unwrap_or(0)
+    }
+
+    fn run(&mut self) {
+        let mut flags = Token::AT_LINE_START;
+        if self.text.starts_with('\u{feff}') {
+            self.pos = 3;
+        }
+        loop {
+            flags |= self.skip_space();
+            let start = self.pos;
+            let Some(&first) = self.bytes.get(start) else { break };
+            let (kind, symbol) = self.token(first);
+            let span = Span { file: self.file, start: start as u32, end: self.pos as u32 };
+            self.out.tokens.push(Token { kind, flags, symbol, span });
+            flags = 0;
+        }
+        let end = self.bytes.len() as u32;
+        let span = Span { file: self.file, start: end, end };
+        let flags = flags | Token::AT_LINE_START;
+        self.out.tokens.push(Token { kind: TokenKind::Eof, flags, symbol: kw::EMPTY, span });
+    }
+
+    /// Skips white space, comments and continued lines; gives flags. An unterminated comment becomes a token.
+    fn skip_space(&mut self) -> u8 {
+        let mut flags = 0;
+        loop {
+            match self.peek(0) {
+                b' ' | b'\t' | b'\r' | 0x0b | 0x0c => {
+                    self.pos += 1;
+                    flags |= Token::SPACE_BEFORE;
+                }
+                b'\n' => {
+                    self.pos += 1;
+                    flags |= Token::AT_LINE_START | Token::SPACE_BEFORE;
+                }
+                b'\\' if self.peek(1) == b'\n' => {
+                    self.pos += 2;
+                    flags |= Token::SPACE_BEFORE;
+                }
+                b'\\' if self.peek(1) == b'\r' && self.peek(2) == b'\n' => {
+                    self.pos += 3;
+                    flags |= Token::SPACE_BEFORE;
+                }
+                b'/' if self.peek(1) == b'/' => {
+                    flags |= Token::SPACE_BEFORE;
+                    self.skip_line_comment();
+                }
+                b'/' if self.peek(1) == b'*' => {
+                    flags |= Token::SPACE_BEFORE;
+                    let start = self.pos;
+                    match self.text[start + 2..].find("*/") {
+                        Some(length) => self.pos = start + 2 + length + 2,
+                        None => {
+                            self.pos = self.bytes.len();
+                            self.out.has_bad = true;
+                            let span = Span { file: self.file, start: start as u32, end: start as u32 + 2 };
+                            let kind = TokenKind::BadComment;
+                            self.out.tokens.push(Token { kind, flags, symbol: kw::EMPTY, span });
+                        }
+                    }
+                }
+                _ => return flags,
+            }
+        }
+    }
+
+    fn skip_line_comment(&mut self) {
+        loop {
+            let Some(length) = self.bytes[self.pos..].iter().position(|&b| b == b'\n') else {
+                self.pos = self.bytes.len();
+                return;
+            };
+            let newline = self.pos + length;
+            let before = self.bytes[..newline].strip_suffix(b"\r").unwrap_or(&self.bytes[..newline]);
+            self.pos = newline;
+            if before.last() != Some(&b'\\') {
+                return;
+            }
+            self.pos += 1;
+        }
+    }
+
+    fn token(&mut self, first: u8) -> (TokenKind, Symbol) {
+        let class = CLASS[first as usize];
+        if class & IDENT_START != 0 {
+            return self.ident(first);
+        }
+        if class & DIGIT != 0 || (first == b'.' && self.peek(1).is_ascii_digit()) {
+            return self.number();
+        }
+        if first == b'"' || first == b'\'' {
+            return self.quoted(first);
+        }
+        let (kind, length) = self.punctuation(first);
+        let start = self.pos;
+        self.pos += length;
+        match kind {
+            TokenKind::BadChar => {
+                self.out.has_bad = true;
+                (kind, self.symbols.intern(&self.text[start..self.pos]))
+            }
+            TokenKind::Hash => {
+                self.out.needs_preprocessing = true;
+                (kind, kw::EMPTY)
+            }
+            _ => (kind, kw::EMPTY),
+        }
+    }
+
+    fn ident(&mut self, first: u8) -> (TokenKind, Symbol) {
+        let start = self.pos;
+        self.pos += 1;
+        while CLASS[self.peek(0) as usize] & IDENT_CONTINUE != 0 {
+            self.pos += 1;
+        }
+        if first == b'R' && self.pos == start + 1 && self.peek(0) == b'"' {
+            return self.raw_string(start);
+        }
+        let symbol = self.symbols.intern(&self.text[start..self.pos]);
+        if symbol == kw::FILE || symbol == kw::LINE {
+            self.out.needs_preprocessing = true;
+        }
+        (TokenKind::Ident, symbol)
+    }
+
+    /// `R"tag(…)tag"`, kept as an ordinary string token without escapes.
+    fn raw_string(&mut self, start: usize) -> (TokenKind, Symbol) {
+        let rest = &self.text[self.pos + 1..];
+        let found = rest.find('(').and_then(|open| {
+            let close = format!("){}\"", &rest[..open]);
+            rest[open + 1..].find(&close).map(|length| (open + 1, length, close.len()))
+        });
+        let Some((open, length, close)) = found else {
+            self.pos = self.bytes.len();
+            self.out.has_bad = true;
+            return (TokenKind::BadString, self.symbols.intern(&self.text[start..start + 2]));
+        };
+        let mut quoted = String::with_capacity(length + 2);
+        quoted.push('"');
+        for c in rest[open..open + length].chars() {
+            match c {
+                '"' | '\\' => quoted.extend(['\\', c]),
+                '\n' => quoted.push_str("\\n"),
+                '\r' => quoted.push_str("\\r"),
+                _ => quoted.push(c),
+            }
+        }
+        quoted.push('"');
+        self.pos += 1 + open + length + close;
+        (TokenKind::String, self.symbols.intern(&quoted))
+    }
+
+    fn number(&mut self) -> (TokenKind, Symbol) {
+        let start = self.pos;
+        let mut kind = TokenKind::Int;
+        let radix_letter = self.peek(1) | 0x20;
+        if self.peek(0) == b'0' && (radix_letter == b'x' || radix_letter == b'b') {
+            let hex = radix_letter == b'x';
+            self.pos += 2;
+            while CLASS[self.peek(0) as usize] & IDENT_CONTINUE != 0 || (hex && self.peek(0) == b'.') {
+                let exponent = hex && self.peek(0) | 0x20 == b'p';
+                if exponent || self.peek(0) == b'.' {
+                    kind = TokenKind::Float;
+                }
+                self.pos += 1;
+                if exponent && matches!(self.peek(0), b'+' | b'-') {
+                    self.pos += 1;
+                }
+            }
+            return (kind, self.symbols.intern(&self.text[start..self.pos]));
+        }
+        while self.peek(0).is_ascii_digit() {
+            self.pos += 1;
+        }
+        if self.peek(0) == b'.' && self.fraction_follows() {
+            kind = TokenKind::Float;
+            self.pos += 1;
+            while self.peek(0).is_ascii_digit() {
+                self.pos += 1;
+            }
+        }
+        if self.peek(0) | 0x20 == b'e' {
+            let sign = usize::from(matches!(self.peek(1), b'+' | b'-'));
+            if self.peek(1 + sign).is_ascii_digit() {
+                kind = TokenKind::Float;
+                self.pos += 1 + sign;
+                while self.peek(0).is_ascii_digit() {
+                    self.pos += 1;
+                }
+            }
+        }
+        let suffix = self.pos;
+        while CLASS[self.peek(0) as usize] & IDENT_CONTINUE != 0 {
+            self.pos += 1;
+        }
+        if matches!(self.bytes.get(suffix).map(|b| b | 0x20), Some(b'f' | b'h')) {
+            kind = TokenKind::Float;
+        }
+        (kind, self.symbols.intern(&self.text[start..self.pos]))
+    }
+
+    /// Whether the dot after digits belongs to the number: not in `1.xxx` (a swizzle) nor `1..`.
+    fn fraction_follows(&self) -> bool {
+        let next = self.peek(1);
+        if CLASS[next as usize] & IDENT_START == 0 {
+            return next != b'.';
+        }
+        let length = self.bytes[self.pos + 1..]
+            .iter()
+            .take_while(|&&b| CLASS[b as usize] & IDENT_CONTINUE != 0)
+            .count();
+        let word = &self.bytes[self.pos + 1..self.pos + 1 + length];
+        matches!(word.to_ascii_lowercase().as_slice(), b"f" | b"h" | b"l" | b"lf" | b"hf" | b"e")
+            || (word[0] | 0x20 == b'e' && word.get(1).is_some_and(u8::is_ascii_digit))
+    }
+
+    fn quoted(&mut self, quote: u8) -> (TokenKind, Symbol) {
+        let start = self.pos;
+        self.pos += 1;
+        loop {
+            match self.peek(0) {
+                b'\n' | 0 if self.pos >= self.bytes.len() || self.peek(0) == b'\n' => {
+                    self.out.has_bad = true;
+                    return (TokenKind::BadString, self.symbols.intern(&self.text[start..self.pos]));
+                }
+                b'\\' => {
+                    let escaped = self.text[self.pos + 1..].chars().next().map_or(0, char::len_utf8);
+                    self.pos += 1 + escaped;
+                }
+                byte => {
+                    self.pos += 1;
+                    if byte == quote {
+                        break;
+                    }
+                }
+            }
+        }
+        let kind = if quote == b'"' { TokenKind::String } else { TokenKind::Char };
+        (kind, self.symbols.intern(&self.text[start..self.pos]))
+    }
+
+    fn punctuation(&self, first: u8) -> (TokenKind, usize) {
+        use TokenKind as T;
+        let second = self.peek(1);
+        match (first, second) {
+            (b'(', _) => (T::LParen, 1),
+            (b')', _) => (T::RParen, 1),
+            (b'[', _) => (T::LBracket, 1),
+            (b']', _) => (T::RBracket, 1),
+            (b'{', _) => (T::LBrace, 1),
+            (b'}', _) => (T::RBrace, 1),
+            (b',', _) => (T::Comma, 1),
+            (b';', _) => (T::Semi, 1),
+            (b':', b':') => (T::ColonColon, 2),
+            (b':', _) => (T::Colon, 1),
+            (b'.', b'.') if self.peek(2) == b'.' => (T::Ellipsis, 3),
+            (b'.', _) => (T::Dot, 1),
+            (b'?', _) => (T::Question, 1),
+            (b'@', _) => (T::At, 1),
+            (b'$', _) => (T::Dollar, 1),
+            (b'\\', _) => (T::Backslash, 1),
+            (b'#', b'#') => (T::HashHash, 2),
+            (b'#', _) => (T::Hash, 1),
+            (b'~', _) => (T::Tilde, 1),
+            (b'-', b'>') => (T::Arrow, 2),
+            (b'-', b'-') => (T::MinusMinus, 2),
+            (b'-', b'=') => (T::MinusEq, 2),
+            (b'-', _) => (T::Minus, 1),
+            (b'+', b'+') => (T::PlusPlus, 2),
+            (b'+', b'=') => (T::PlusEq, 2),
+            (b'+', _) => (T::Plus, 1),
+            (b'*', b'=') => (T::StarEq, 2),
+            (b'*', _) => (T::Star, 1),
+            (b'/', b'=') => (T::SlashEq, 2),
+            (b'/', _) => (T::Slash, 1),
+            (b'%', b'=') => (T::PercentEq, 2),
+            (b'%', _) => (T::Percent, 1),
+            (b'&', b'&') => (T::AndAnd, 2),
+            (b'&', b'=') => (T::AmpEq, 2),
+            (b'&', _) => (T::Amp, 1),
+            (b'|', b'|') => (T::OrOr, 2),
+            (b'|', b'=') => (T::PipeEq, 2),
+            (b'|', _) => (T::Pipe, 1),
+            (b'^', b'=') => (T::CaretEq, 2),
+            (b'^', _) => (T::Caret, 1),
+            (b'!', b'=') => (T::Ne, 2),
+            (b'!', _) => (T::Bang, 1),
+            (b'=', b'=') => (T::EqEq, 2),
+            (b'=', b'>') => (T::FatArrow, 2),
+            (b'=', _) => (T::Eq, 1),
+            (b'<', b'<') if self.peek(2) == b'=' => (T::ShlEq, 3),
+            (b'<', b'<') => (T::Shl, 2),
+            (b'<', b'=') => (T::Le, 2),
+            (b'<', _) => (T::Lt, 1),
+            (b'>', b'>') if self.peek(2) == b'=' => (T::ShrEq, 3),
+            (b'>', b'=') => (T::Ge, 2),
+            (b'>', _) => (T::Gt, 1),
+            _ => (T::BadChar, 1),
+        }
+    }
+}
