@@ -30,10 +30,6 @@ impl Ranges {
         Ranges { counter }
     }
 
-    /// The count of the loop whose counter `v` is.
-    pub(crate) fn count_of(&self, v: Value) -> Option<Value> {
-        self.counter[v]
-    }
 
     /// Whether `0 <= v < len` for certain.
     pub(crate) fn below(&self, types: &Types, func: &Function, defs: &Defs, v: Value, len: u64) -> bool {
