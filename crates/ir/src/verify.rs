@@ -10,8 +10,8 @@
 //! 4. **Cells** do not cross a border: no parameter, result or argument is a cell (but of the cell
 //!    ops themselves), nor is an element or content of a type.
 //! 5. **Linearity.** Linear values are made of floats; every op takes and gives them by
-//!    [`Op::linearity`]. Conditions, tags, trip counts and indices are numbers; a `loop` has nothing
-//!    linear about it; a call's operands and results are linear as the callee's slots say.
+//!    [`Op::linearity`]. Conditions, tags, trip counts and indices are numbers; a `loop` carries
+//!    linear values only beside numbers, until `unzip` splits it; a call's operands and results are linear as the callee's slots say.
 //! 6. **Slots.** The body's parameters and results have the types and marks of the function's slots;
 //!    `diff` slots are of floats.
 //! 7. **The module.** Names of functions are unique; witnesses have the flat signatures; initialisers

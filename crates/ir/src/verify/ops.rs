@@ -539,10 +539,10 @@ impl Verifier<'_> {
             }
             Op::Loop(_) => {
                 let body = &self.f.regions[data.regions[0]];
-                marks("operand", &data.args, &mut never)?;
-                marks("parameter", &body.params, &mut never)?;
-                marks("yielded value", &body.results, &mut never)?;
-                marks("result", &data.results, &mut never)
+                marks("condition", &body.results[..1], &mut never)?;
+                marks("parameter", &body.params, &mut of(&data.args))?;
+                marks("yielded value", &body.results[1..], &mut of(&data.results))?;
+                marks("carried result", &data.results[..data.args.len()], &mut of(&data.args))
             }
             _ => {
                 marks("operand", &data.args, &mut never)?;
