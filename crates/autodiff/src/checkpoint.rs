@@ -300,7 +300,7 @@ impl Plan<'_> {
             through: SecondaryMap::new(),
             recomputed_in: SecondaryMap::new(),
         };
-        let stored: Vec<Value> = kept.stored.keys().collect();
+        let stored: Vec<Value> = kept.stored.iter().collect();
         for v in stored {
             let region = self.region_of[v].expand().expect("a value is defined somewhere");
             kept.stored_in[region].push(v);
@@ -312,7 +312,7 @@ impl Plan<'_> {
                 place = self.places[outer];
             }
         }
-        let mut recomputed: Vec<Value> = self.recomputed.keys().collect();
+        let mut recomputed: Vec<Value> = self.recomputed.iter().collect();
         recomputed.sort_by_key(|&v| self.position[v]);
         for v in recomputed {
             let region = self.region_of[v].expand().expect("a value is defined somewhere");

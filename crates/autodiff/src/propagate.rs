@@ -75,7 +75,7 @@ impl Engine<'_> {
             }
             results[shape.results..].fill(true);
         }
-        for v in linear.keys() {
+        for v in linear.iter() {
             dst.values[v].linear = true;
         }
         for (slot, &linear) in dst.params.iter_mut().zip(tangents) {

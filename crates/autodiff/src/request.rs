@@ -5,6 +5,7 @@
 //! reverse mode is `x̄ = transpose(linear)(r, ȳ)` where `(y, r) = primal(x)`.
 
 use ir::{Builder, Func, Inst, InstData, Op, Slot, Span, Value};
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use crate::Stages;
@@ -280,7 +281,7 @@ impl Engine<'_> {
             func,
             Some((unzipped.primal, &unzipped.residuals, transposed, &linearized.active_results)),
         );
-        for func in self.reachable(&[made]).keys().collect::<Vec<_>>() {
+        for func in self.reachable(&[made]).iter().collect::<Vec<_>>() {
             forget(&mut self.module.funcs[func]);
         }
         (self.problems.len() == n_problems).then_some(made)
@@ -327,10 +328,8 @@ impl Engine<'_> {
         let propagated = self.mark_tangents(&linearized)?;
         let unzipped = self.unzip(propagated)?;
         let transposed = self.transpose(unzipped.linear);
-        // The copy keeps its marks.
-        let shown = self.module.funcs[transposed].clone();
+        let shown = self.with_marks(transposed, &mut FxHashMap::default());
         let backward = self.backward(func, Span::NONE)?;
-        let shown = self.module.funcs.push(shown);
         Some(Stages {
             linearized: linearized.func,
             propagated,
@@ -339,6 +338,30 @@ impl Engine<'_> {
             transposed: shown,
             backward,
         })
+    }
+}
+
+impl Engine<'_> {
+    /// A copy of a transposed function, and of those that it calls, that keeps its marks.
+    fn with_marks(&mut self, func: Func, copies: &mut FxHashMap<Func, Func>) -> Func {
+        let src = &self.module.funcs[func];
+        if !src.params.iter().chain(&src.results).any(|slot| slot.linear) {
+            return func;
+        }
+        if let Some(&known) = copies.get(&func) {
+            return known;
+        }
+        let mut copy = src.clone();
+        let calls: Vec<Inst> = copy.insts.keys().filter(|&i| matches!(copy.insts[i].op, Op::Call(_))).collect();
+        for inst in calls {
+            if let Op::Call(callee) = copy.insts[inst].op {
+                copy.insts[inst].op = Op::Call(self.with_marks(callee, copies));
+            }
+        }
+        copy.name = self.unique(format!("{}_shown", copy.name));
+        let made = self.module.funcs.push(copy);
+        copies.insert(func, made);
+        made
     }
 }
 
