@@ -1,0 +1,130 @@
+//! Pictures: RGB bytes, read from and written to PNG.
+
+use std::fs::File;
+use std::io::{BufReader, BufWriter};
+use std::path::Path;
+
+use driver::Error;
+
+/// Eight-bit RGB, row by row from the top.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Picture {
+    pub(crate) width: usize,
+    pub(crate) height: usize,
+    pub(crate) rgb: Vec<u8>,
+}
+
+impl Picture {
+    /// All of one colour.
+    pub(crate) fn new(width: usize, height: usize, colour: [u8; 3]) -> Picture {
+        Picture { width, height, rgb: colour.repeat(width * height) }
+    }
+
+    /// From numbers of 0 to 1; one channel becomes grey.
+    pub(crate) fn from_numbers(width: usize, height: usize, numbers: &[f64]) -> Picture {
+        let channels = numbers.len() / (width * height).max(1);
+        let byte = |x: f64| (x.clamp(0.0, 1.0) * 255.0).round() as u8;
+        let rgb = (0..width * height)
+            .flat_map(|p| [0, 1, 2].map(|c| byte(numbers[p * channels + c.min(channels - 1)])))
+            .collect();
+        Picture { width, height, rgb }
+    }
+
+    /// As numbers of 0 to 1.
+    pub(crate) fn to_numbers(&self) -> Vec<f64> {
+        self.rgb.iter().map(|&b| b as f64 / 255.0).collect()
+    }
+
+    /// Reads a PNG file; grey, palette, alpha and 16 bits become 8-bit RGB.
+    pub(crate) fn read(path: &Path) -> Result<Picture, Error> {
+        let file = File::open(path).map_err(|e| Error::read(path, e))?;
+        let mut decoder = png::Decoder::new(BufReader::new(file));
+        decoder.set_transformations(png::Transformations::normalize_to_color8());
+        let mut reader = decoder.read_info().map_err(|e| Error::read(path, e))?;
+        let size = reader.output_buffer_size().ok_or_else(|| Error::read(path, "the image is too large"))?;
+        let mut bytes = vec![0; size];
+        let info = reader.next_frame(&mut bytes).map_err(|e| Error::read(path, e))?;
+        let samples = info.color_type.samples();
+        let rgb = bytes[..info.buffer_size()]
+            .chunks_exact(samples)
+            .flat_map(|p| if samples < 3 { [p[0]; 3] } else { [p[0], p[1], p[2]] })
+            .collect();
+        Ok(Picture { width: info.width as usize, height: info.height as usize, rgb })
+    }
+
+    /// Writes a PNG file.
+    pub(crate) fn write(&self, path: &Path) -> Result<(), Error> {
+        let file = File::create(path).map_err(|e| Error::write(path, e))?;
+        let mut encoder = png::Encoder::new(BufWriter::new(file), self.width as u32, self.height as u32);
+        encoder.set_color(png::ColorType::Rgb);
+        encoder.set_depth(png::BitDepth::Eight);
+        let mut writer = encoder.write_header().map_err(|e| Error::write(path, e))?;
+        writer.write_image_data(&self.rgb).map_err(|e| Error::write(path, e))
+    }
+
+    /// Copies a picture to a place in this one; what lies outside is dropped.
+    pub(crate) fn paste(&mut self, other: &Picture, x: usize, y: usize) {
+        for row in 0..other.height.min(self.height.saturating_sub(y)) {
+            let n = other.width.min(self.width.saturating_sub(x)) * 3;
+            let (to, from) = (((y + row) * self.width + x) * 3, row * other.width * 3);
+            self.rgb[to..to + n].copy_from_slice(&other.rgb[from..from + n]);
+        }
+    }
+
+    /// Mixes a colour into a pixel.
+    pub(crate) fn blend(&mut self, x: i64, y: i64, colour: [u8; 3], share: f64) {
+        if x < 0 || y < 0 || x >= self.width as i64 || y >= self.height as i64 {
+            return;
+        }
+        let at = (y as usize * self.width + x as usize) * 3;
+        for (c, &new) in colour.iter().enumerate() {
+            let old = self.rgb[at + c] as f64;
+            self.rgb[at + c] = (old + (new as f64 - old) * share.clamp(0.0, 1.0)).round() as u8;
+        }
+    }
+}
+
+/// Two pictures and their difference (four times as strong, around grey) beside each other.
+pub(crate) fn side_by_side(target: &Picture, fitted: &Picture) -> Picture {
+    let (w, h, gap) = (target.width, target.height, 8);
+    let mut sheet = Picture::new(3 * w + 2 * gap, h, [255; 3]);
+    let difference = Picture {
+        width: w,
+        height: h,
+        rgb: target
+            .rgb
+            .iter()
+            .zip(&fitted.rgb)
+            .map(|(&a, &b)| (128 + 4 * (b as i32 - a as i32)).clamp(0, 255) as u8)
+            .collect(),
+    };
+    sheet.paste(target, 0, 0);
+    sheet.paste(fitted, w + gap, 0);
+    sheet.paste(&difference, 2 * (w + gap), 0);
+    sheet
+}
+
+/// Peak signal to noise ratio in decibels, of eight-bit values.
+pub(crate) fn psnr(target: &Picture, fitted: &Picture) -> f64 {
+    let sum: f64 = target.rgb.iter().zip(&fitted.rgb).map(|(&a, &b)| (a as f64 - b as f64).powi(2)).sum();
+    let mean = sum / target.rgb.len().max(1) as f64;
+    if mean == 0.0 { f64::INFINITY } else { 10.0 * (255.0 * 255.0 / mean).log10() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn png_reads_back() {
+        let mut picture = Picture::new(3, 2, [1, 2, 3]);
+        picture.blend(1, 1, [200, 100, 0], 1.0);
+        let path = std::env::temp_dir().join(format!("pullback-picture-{}.png", std::process::id()));
+        picture.write(&path).expect("writes");
+        let read = Picture::read(&path).expect("reads");
+        std::fs::remove_file(&path).expect("removes");
+        assert_eq!(read, picture);
+        assert_eq!(psnr(&picture, &read), f64::INFINITY);
+        assert_eq!(side_by_side(&picture, &read).width, 25);
+    }
+}

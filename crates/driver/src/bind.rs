@@ -1,0 +1,489 @@
+//! Inputs from the command line as the bytes that kernels see.
+//!
+//! `NAME=VALUE` where VALUE is JSON, `zeros:N`, `words:W,W,…` or `@file.npy`; the declared memory
+//! type decides how it is read. Layout is that of [`ir::MemTypes`]: C layout with scalar alignment.
+
+use std::path::PathBuf;
+
+use ir::{MemData, MemType, MemTypes, Scalar, scalar};
+use serde_json::Value as Json;
+
+use crate::error::Error;
+use crate::npy;
+
+/// What a name is bound to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Bind {
+    /// The global's name.
+    pub name: String,
+    /// Its content.
+    pub value: BindValue,
+}
+
+/// A value as written.
+#[derive(Clone, Debug, PartialEq)]
+pub enum BindValue {
+    /// A JSON value.
+    Json(Json),
+    /// So many elements of zeros.
+    Zeros(u64),
+    /// Raw 32-bit words.
+    Words(Vec<u32>),
+    /// The numbers of a file.
+    Npy(PathBuf),
+}
+
+/// How matrices lie in the host's memory. Kernels always see rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MatrixLayout {
+    /// One row after another.
+    #[default]
+    Row,
+    /// One column after another.
+    Column,
+}
+
+/// A conformance `TYPE:INTERFACE=ID`, as `--conform` gives it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Conformance {
+    /// The type.
+    pub ty: String,
+    /// The interface that it conforms to.
+    pub interface: String,
+    /// The number that dynamic dispatch knows it by.
+    pub id: Option<u32>,
+}
+
+/// Reads `NAME=VALUE`.
+pub fn parse_bind(text: &str) -> Result<Bind, Error> {
+    let (name, value) = text
+        .split_once('=')
+        .ok_or_else(|| Error::input(format!("`--bind {text}`: expected NAME=VALUE")))?;
+    let name = name.trim().to_string();
+    if name.is_empty() {
+        return Err(Error::input(format!("`--bind {text}`: the name is empty")));
+    }
+    let value = parse_value(value).map_err(|why| Error::input(format!("`--bind {name}`: {why}")))?;
+    Ok(Bind { name, value })
+}
+
+/// Reads a VALUE.
+pub fn parse_value(text: &str) -> Result<BindValue, String> {
+    let text = text.trim();
+    if let Some(n) = text.strip_prefix("zeros:") {
+        let n = n.trim().parse().map_err(|_| format!("`zeros:{n}` needs a number of elements"))?;
+        return Ok(BindValue::Zeros(n));
+    }
+    if let Some(words) = text.strip_prefix("words:") {
+        let words = words.split(',').map(str::trim).filter(|w| !w.is_empty());
+        let words = words.map(|w| parse_word(w).ok_or_else(|| format!("`{w}` is not a 32-bit word")));
+        return Ok(BindValue::Words(words.collect::<Result<_, _>>()?));
+    }
+    if let Some(path) = text.strip_prefix('@') {
+        return Ok(BindValue::Npy(path.into()));
+    }
+    serde_json::from_str(text).map(BindValue::Json).map_err(|e| {
+        format!("`{}` is neither JSON nor `zeros:N`, `words:…` or `@file.npy` ({e})", shorten(text))
+    })
+}
+
+/// Reads `TYPE:INTERFACE` or `TYPE:INTERFACE=ID`.
+pub fn parse_conformance(text: &str) -> Result<Conformance, Error> {
+    let wrong = || Error::input(format!("`--conform {text}`: expected TYPE:INTERFACE=ID"));
+    let (names, id) = match text.rsplit_once('=') {
+        Some((names, id)) => (names, Some(id.trim().parse().map_err(|_| wrong())?)),
+        None => (text, None),
+    };
+    let (ty, interface) = names.split_once(':').ok_or_else(wrong)?;
+    let (ty, interface) = (ty.trim().to_string(), interface.trim().to_string());
+    if ty.is_empty() || interface.is_empty() {
+        return Err(wrong());
+    }
+    Ok(Conformance { ty, interface, id })
+}
+
+fn parse_word(text: &str) -> Option<u32> {
+    let number = match text.strip_prefix("0x").or(text.strip_prefix("0X")) {
+        Some(hex) => i64::from_str_radix(hex, 16).ok()?,
+        None => text.parse().ok()?,
+    };
+    u32::try_from(number).ok().or_else(|| i32::try_from(number).ok().map(|n| n as u32))
+}
+
+fn shorten(text: &str) -> String {
+    if text.chars().count() > 40 { text.chars().take(40).chain(['…']).collect() } else { text.into() }
+}
+
+/// The bytes of a buffer of elements of type `element`.
+pub fn buffer_bytes(
+    mem: &MemTypes,
+    element: MemType,
+    value: &BindValue,
+    layout: MatrixLayout,
+) -> Result<Vec<u8>, String> {
+    let stride = mem.size(element) as usize;
+    match value {
+        BindValue::Zeros(n) => {
+            let size = usize::try_from(*n).ok().and_then(|n| n.checked_mul(stride.max(1)));
+            match size {
+                Some(size) if size <= 1 << 40 => Ok(vec![0; size]),
+                _ => Err(format!("{n} elements are too many")),
+            }
+        }
+        BindValue::Words(words) => Ok(from_words(mem, element, words, layout)),
+        BindValue::Npy(path) => {
+            let array = npy::read(path).map_err(|e| e.to_string())?;
+            from_numbers(mem, element, array.scalar, &array.bits)
+        }
+        BindValue::Json(Json::Array(list)) => {
+            let leaves = scalars(mem, element);
+            // Either one entry for each element, or all scalars in order.
+            let flat = leaves.len() > 1 && list.iter().all(is_scalar);
+            if flat {
+                if list.len() % leaves.len() != 0 {
+                    return Err(format!(
+                        "{} numbers do not fill elements of {} each",
+                        list.len(),
+                        leaves.len()
+                    ));
+                }
+                let mut bytes = vec![0; list.len() / leaves.len() * stride];
+                for (chunk, at) in list.chunks(leaves.len()).zip((0..).step_by(stride.max(1))) {
+                    for (json, (offset, s)) in chunk.iter().zip(&leaves) {
+                        put(&mut bytes, at + offset, *s, number(json, *s)?);
+                    }
+                }
+                return Ok(bytes);
+            }
+            let mut bytes = vec![0; list.len() * stride];
+            for (idx, json) in list.iter().enumerate() {
+                fill(mem, element, json, &mut bytes, idx * stride)
+                    .map_err(|why| format!("element {idx}: {why}"))?;
+            }
+            Ok(bytes)
+        }
+        BindValue::Json(json) => Err(format!("a buffer needs a list, found {}", kind(json))),
+    }
+}
+
+/// The bytes of one value of type `ty`, as of a uniform.
+pub fn value_bytes(
+    mem: &MemTypes,
+    ty: MemType,
+    value: &BindValue,
+    layout: MatrixLayout,
+) -> Result<Vec<u8>, String> {
+    let size = mem.size(ty) as usize;
+    match value {
+        BindValue::Zeros(_) => Ok(vec![0; size]),
+        BindValue::Words(words) => {
+            let mut bytes = from_words(mem, ty, words, layout);
+            if bytes.len() < size {
+                return Err(format!("{} words are {} bytes, {size} needed", words.len(), bytes.len()));
+            }
+            bytes.truncate(size);
+            Ok(bytes)
+        }
+        BindValue::Npy(path) => {
+            let array = npy::read(path).map_err(|e| e.to_string())?;
+            let bytes = from_numbers(mem, ty, array.scalar, &array.bits)?;
+            if bytes.len() == size {
+                Ok(bytes)
+            } else {
+                Err(format!("{} numbers for one value of {}", array.bits.len(), scalars(mem, ty).len()))
+            }
+        }
+        BindValue::Json(json) => {
+            let mut bytes = vec![0; size];
+            fill(mem, ty, json, &mut bytes, 0)?;
+            Ok(bytes)
+        }
+    }
+}
+
+/// Every scalar of a type in order of declaration, with its offset.
+pub fn scalars(mem: &MemTypes, ty: MemType) -> Vec<(usize, Scalar)> {
+    let mut out = Vec::new();
+    collect(mem, ty, 0, &mut out);
+    out
+}
+
+fn collect(mem: &MemTypes, ty: MemType, at: usize, out: &mut Vec<(usize, Scalar)>) {
+    let mut run = |s: Scalar, n: u32| {
+        out.extend((0..n as usize).map(|k| (at + k * s.bytes() as usize, s)));
+    };
+    match &mem[ty] {
+        MemData::Scalar(s) => run(*s, 1),
+        MemData::Vector(s, n) => run(*s, *n),
+        MemData::Matrix(s, r, c) => run(*s, r * c),
+        MemData::Array(t, n) => {
+            let size = mem.size(*t) as usize;
+            for k in 0..*n as usize {
+                collect(mem, *t, at + k * size, out);
+            }
+        }
+        MemData::Struct { fields, .. } => {
+            for (idx, field) in fields.iter().enumerate() {
+                collect(mem, field.1, at + mem.field_offset(ty, idx) as usize, out);
+            }
+        }
+        MemData::Handle(_) => run(Scalar::U64, 1),
+    }
+}
+
+fn from_words(mem: &MemTypes, element: MemType, words: &[u32], layout: MatrixLayout) -> Vec<u8> {
+    let mut bytes: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
+    if layout == MatrixLayout::Column {
+        turn_matrices(mem, element, &mut bytes, true);
+    }
+    bytes
+}
+
+fn from_numbers(mem: &MemTypes, element: MemType, from: Scalar, bits: &[u64]) -> Result<Vec<u8>, String> {
+    let leaves = scalars(mem, element);
+    if leaves.is_empty() || bits.len() % leaves.len() != 0 {
+        return Err(format!("{} numbers do not fill elements of {} each", bits.len(), leaves.len()));
+    }
+    let stride = mem.size(element) as usize;
+    let mut bytes = vec![0; bits.len() / leaves.len() * stride];
+    for (idx, chunk) in bits.chunks(leaves.len()).enumerate() {
+        for (&b, &(offset, to)) in chunk.iter().zip(&leaves) {
+            if from.is_float() && !to.is_float() {
+                return Err(format!("the file holds {}, the program wants {}", from.name(), to.name()));
+            }
+            put(&mut bytes, idx * stride + offset, to, scalar::convert(from, to, b));
+        }
+    }
+    Ok(bytes)
+}
+
+/// Turns every matrix of a run of elements between the two layouts: from columns to rows, or back.
+pub fn turn_matrices(mem: &MemTypes, element: MemType, bytes: &mut [u8], to_rows: bool) {
+    let mut matrices = Vec::new();
+    find_matrices(mem, element, 0, &mut matrices);
+    let stride = mem.size(element) as usize;
+    if matrices.is_empty() || stride == 0 {
+        return;
+    }
+    for element in bytes.chunks_exact_mut(stride) {
+        for &(at, size, rows, columns) in &matrices {
+            let old = element[at..at + size * rows * columns].to_vec();
+            for r in 0..rows {
+                for c in 0..columns {
+                    let (by_row, by_column) = ((r * columns + c) * size, (c * rows + r) * size);
+                    let (from, to) = if to_rows { (by_column, by_row) } else { (by_row, by_column) };
+                    element[at + to..at + to + size].copy_from_slice(&old[from..from + size]);
+                }
+            }
+        }
+    }
+}
+
+fn find_matrices(mem: &MemTypes, ty: MemType, at: usize, out: &mut Vec<(usize, usize, usize, usize)>) {
+    match &mem[ty] {
+        MemData::Scalar(_) | MemData::Vector(..) | MemData::Handle(_) => {}
+        MemData::Matrix(s, r, c) => out.push((at, s.bytes() as usize, *r as usize, *c as usize)),
+        MemData::Array(t, n) => {
+            for k in 0..*n as usize {
+                find_matrices(mem, *t, at + k * mem.size(*t) as usize, out);
+            }
+        }
+        MemData::Struct { fields, .. } => {
+            for (idx, field) in fields.iter().enumerate() {
+                find_matrices(mem, field.1, at + mem.field_offset(ty, idx) as usize, out);
+            }
+        }
+    }
+}
+
+/// Writes one value of type `ty` at a place.
+fn fill(mem: &MemTypes, ty: MemType, json: &Json, bytes: &mut [u8], at: usize) -> Result<(), String> {
+    let leaves = |ty| scalars(mem, ty);
+    match (&mem[ty], json) {
+        (MemData::Scalar(s), Json::Array(list)) if list.len() == 1 => {
+            put(bytes, at, *s, number(&list[0], *s)?);
+        }
+        (MemData::Scalar(s), json) => put(bytes, at, *s, number(json, *s)?),
+        (MemData::Handle(_), _) => return Err("a handle within a value cannot be bound".into()),
+        (MemData::Struct { name, fields }, Json::Object(map)) => {
+            for key in map.keys() {
+                if !fields.iter().any(|f| f.0 == *key) {
+                    let names: Vec<&str> = fields.iter().map(|f| f.0.as_str()).collect();
+                    return Err(format!("`{name}` has no field `{key}`, but {}", names.join(", ")));
+                }
+            }
+            for (idx, (field, field_ty)) in fields.iter().enumerate() {
+                let json = map.get(field).ok_or_else(|| format!("field `{field}` of `{name}` is missing"))?;
+                fill(mem, *field_ty, json, bytes, at + mem.field_offset(ty, idx) as usize)
+                    .map_err(|why| format!("field `{field}`: {why}"))?;
+            }
+        }
+        (_, Json::Array(list)) if list.iter().all(is_scalar) && list.len() == leaves(ty).len() => {
+            for (json, (offset, s)) in list.iter().zip(leaves(ty)) {
+                put(bytes, at + offset, s, number(json, s)?);
+            }
+        }
+        (MemData::Struct { name, fields }, Json::Array(list)) => {
+            if list.len() != fields.len() {
+                return Err(format!("`{name}` has {} fields, found {}", fields.len(), list.len()));
+            }
+            for (idx, (json, (_, field_ty))) in list.iter().zip(fields).enumerate() {
+                fill(mem, *field_ty, json, bytes, at + mem.field_offset(ty, idx) as usize)?;
+            }
+        }
+        (MemData::Array(t, n), Json::Array(list)) => {
+            if list.len() != *n as usize {
+                return Err(format!("{n} elements wanted, found {}", list.len()));
+            }
+            for (idx, json) in list.iter().enumerate() {
+                fill(mem, *t, json, bytes, at + idx * mem.size(*t) as usize)
+                    .map_err(|why| format!("element {idx}: {why}"))?;
+            }
+        }
+        (MemData::Vector(_, n), Json::Array(list)) => {
+            return Err(format!("{n} numbers wanted, found {}", list.len()));
+        }
+        (MemData::Matrix(s, r, c), Json::Array(rows)) => {
+            let wrong = || format!("{r} rows of {c} numbers wanted");
+            if rows.len() != *r as usize {
+                return Err(wrong());
+            }
+            let mut at = at;
+            for row in rows {
+                let Json::Array(row) = row else { return Err(wrong()) };
+                if row.len() != *c as usize {
+                    return Err(wrong());
+                }
+                for json in row {
+                    put(bytes, at, *s, number(json, *s)?);
+                    at += s.bytes() as usize;
+                }
+            }
+        }
+        (MemData::Struct { name, .. }, json) => {
+            return Err(format!("`{name}` needs an object, found {}", kind(json)));
+        }
+        (MemData::Array(..) | MemData::Vector(..) | MemData::Matrix(..), json) => {
+            return Err(format!("a list wanted, found {}", kind(json)));
+        }
+    }
+    Ok(())
+}
+
+/// The bits of a JSON number (or `true`, or "nan") in a scalar type.
+pub fn number(json: &Json, s: Scalar) -> Result<u64, String> {
+    let unfit = || format!("{json} is not a value of type {}", s.name());
+    match json {
+        Json::Bool(b) => Ok(scalar::from_i64(s, *b as i64)),
+        Json::Number(n) if s.is_float() => {
+            // Integers beyond 2^53 go through f64 as in the language.
+            Ok(scalar::from_f64(s, n.as_f64().ok_or_else(unfit)?))
+        }
+        Json::Number(n) => {
+            let whole = match (n.as_i64(), n.as_u64(), n.as_f64()) {
+                (Some(i), ..) => i as i128,
+                (_, Some(u), _) => u as i128,
+                (_, _, Some(f)) if f.fract() == 0.0 && f.abs() < 1e19 => f as i128,
+                _ => return Err(unfit()),
+            };
+            let bits = match s {
+                Scalar::Bool => return Ok((whole != 0) as u64),
+                _ => scalar::canonical(s, whole as u64),
+            };
+            if scalar::to_i128(s, bits) == whole { Ok(bits) } else { Err(unfit()) }
+        }
+        Json::String(text) if s.is_float() => match text.to_ascii_lowercase().as_str() {
+            "nan" => Ok(scalar::from_f64(s, f64::NAN)),
+            "inf" | "infinity" => Ok(scalar::from_f64(s, f64::INFINITY)),
+            "-inf" | "-infinity" => Ok(scalar::from_f64(s, f64::NEG_INFINITY)),
+            _ => Err(unfit()),
+        },
+        Json::String(_) | Json::Null | Json::Array(_) | Json::Object(_) => Err(unfit()),
+    }
+}
+
+fn is_scalar(json: &Json) -> bool {
+    !matches!(json, Json::Array(_) | Json::Object(_))
+}
+
+fn kind(json: &Json) -> &'static str {
+    match json {
+        Json::Null => "null",
+        Json::Bool(_) => "a bool",
+        Json::Number(_) => "a number",
+        Json::String(_) => "a string",
+        Json::Array(_) => "a list",
+        Json::Object(_) => "an object",
+    }
+}
+
+fn put(bytes: &mut [u8], at: usize, s: Scalar, bits: u64) {
+    let n = s.bytes() as usize;
+    bytes[at..at + n].copy_from_slice(&bits.to_le_bytes()[..n]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn json(text: &str) -> BindValue {
+        parse_value(text).expect("a value")
+    }
+
+    fn floats(bytes: &[u8]) -> Vec<f32> {
+        bytes.chunks(4).map(|b| f32::from_le_bytes(b.try_into().expect("four bytes"))).collect()
+    }
+
+    #[test]
+    fn structs_as_objects_and_flat() {
+        let mut mem = MemTypes::default();
+        let float = mem.intern(MemData::Scalar(Scalar::F32));
+        let float3 = mem.intern(MemData::Vector(Scalar::F32, 3));
+        let fields = vec![("scale".to_string(), float), ("dir".to_string(), float3)];
+        let ty = mem.intern(MemData::Struct { name: "S".into(), fields });
+        let row = MatrixLayout::Row;
+        let object = json(r#"{"scale":1,"dir":[0,0,2.5]}"#);
+        assert_eq!(floats(&value_bytes(&mem, ty, &object, row).expect("fits")), [1.0, 0.0, 0.0, 2.5]);
+        let flat = json("[1,2,3,4, 5,6,7,8]");
+        assert_eq!(
+            floats(&buffer_bytes(&mem, ty, &flat, row).expect("fits")),
+            [1., 2., 3., 4., 5., 6., 7., 8.]
+        );
+        for wrong in [r#"{"scale":1}"#, r#"{"scale":1,"dir":[0,0]}"#, "[1,2,3]", "3", r#"{"x":1}"#] {
+            assert!(value_bytes(&mem, ty, &json(wrong), row).is_err(), "{wrong}");
+        }
+        assert!(buffer_bytes(&mem, ty, &json("[1,2,3]"), row).is_err());
+    }
+
+    #[test]
+    fn words_are_raw_and_matrices_turn() {
+        let mut mem = MemTypes::default();
+        let matrix = mem.intern(MemData::Matrix(Scalar::F32, 2, 3));
+        let words = json("words:1,2,3,0x4,5,-1");
+        let rows = value_bytes(&mem, matrix, &words, MatrixLayout::Row).expect("fits");
+        assert_eq!(rows.chunks(4).map(|b| b[0]).collect::<Vec<_>>(), [1, 2, 3, 4, 5, 255]);
+        let mut turned = value_bytes(&mem, matrix, &words, MatrixLayout::Column).expect("fits");
+        assert_eq!(turned.chunks(4).map(|b| b[0]).collect::<Vec<_>>(), [1, 3, 5, 2, 4, 255]);
+        turn_matrices(&mem, matrix, &mut turned, false);
+        assert_eq!(turned, rows);
+    }
+
+    #[test]
+    fn numbers_must_fit() {
+        let of = |text: &str, s| number(&serde_json::from_str(text).expect("JSON"), s);
+        assert_eq!(of("255", Scalar::U8), Ok(255));
+        assert!(of("256", Scalar::U8).is_err());
+        assert!(of("-1", Scalar::U32).is_err());
+        assert!(of("1.5", Scalar::I32).is_err());
+        assert_eq!(of("18446744073709551615", Scalar::U64), Ok(u64::MAX));
+        assert_eq!(of("\"nan\"", Scalar::F32), Ok(f32::NAN.to_bits() as u64));
+        assert_eq!(of("true", Scalar::Bool), Ok(1));
+    }
+
+    #[test]
+    fn conformances() {
+        let parsed = parse_conformance("Glass:IMaterial=3").expect("parses");
+        assert_eq!((parsed.ty.as_str(), parsed.interface.as_str(), parsed.id), ("Glass", "IMaterial", Some(3)));
+        assert!(parse_conformance("Glass").is_err());
+    }
+}

@@ -1,0 +1,168 @@
+//! What a loss is summed over: named columns with one row for each item.
+//!
+//! An image gives `uv`, `pixel`, `color`, `size`; a `.csv` file its header's names; an `.npy` file
+//! `row` (or `value`); a number only the `index` that all have.
+
+use std::path::Path;
+
+use crate::error::Error;
+use crate::npy;
+
+/// One column: `width` numbers for each item.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Column {
+    /// What a parameter must be called to get it.
+    pub name: String,
+    /// Numbers for each item.
+    pub width: usize,
+    /// Item after item.
+    pub values: Vec<f64>,
+}
+
+/// All items.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Items {
+    /// How many.
+    pub n: usize,
+    /// What is known of each.
+    pub columns: Vec<Column>,
+    /// Width and height, if they are the pixels of an image.
+    pub image: Option<(usize, usize)>,
+}
+
+impl Items {
+    /// Plain indices.
+    pub fn indices(n: usize) -> Items {
+        let index = Column { name: "index".into(), width: 1, values: (0..n).map(|k| k as f64).collect() };
+        Items { n, columns: vec![index], image: None }
+    }
+
+    /// The pixels of an image, row by row from the top; `rgb` holds three numbers from 0 to 1 for each, or nothing
+    /// if only the places are wanted.
+    pub fn pixels(width: usize, height: usize, rgb: Vec<f64>) -> Items {
+        let mut items = Items::indices(width * height);
+        let places = || (0..height).flat_map(move |y| (0..width).map(move |x| (x as f64, y as f64)));
+        let (w, h) = (width as f64, height as f64);
+        items.push("uv", 2, places().flat_map(|(x, y)| [(x + 0.5) / w, (y + 0.5) / h]).collect());
+        items.push("pixel", 2, places().flat_map(|(x, y)| [x, y]).collect());
+        items.push("size", 2, places().flat_map(|_| [w, h]).collect());
+        if !rgb.is_empty() {
+            items.push("color", 3, rgb);
+        }
+        items.image = Some((width, height));
+        items
+    }
+
+    /// The rows of a `.csv` file whose first line names the columns (else they are `c0`, `c1`, …). `row` holds all
+    /// of them.
+    pub fn csv(text: &str) -> Result<Items, Error> {
+        let mut lines = text.lines().map(str::trim).filter(|l| !l.is_empty()).peekable();
+        let cells = |line: &str| -> Vec<String> {
+            line.split([',', ';', '\t']).map(|c| c.trim().trim_matches('"').to_string()).collect()
+        };
+        let first = cells(lines.peek().ok_or_else(|| Error::input("the .csv file is empty"))?);
+        let named = first.iter().any(|c| c.parse::<f64>().is_err());
+        let names: Vec<String> = if named {
+            lines.next();
+            first.iter().map(|name| identifier(name)).collect()
+        } else {
+            (0..first.len()).map(|k| format!("c{k}")).collect()
+        };
+        let mut rows = Vec::new();
+        let mut n = 0;
+        for line in lines {
+            n += 1;
+            let cells = cells(line);
+            if cells.len() != names.len() {
+                return Err(Error::input(format!(
+                    "row {n} of the .csv file has {} cells, {} wanted",
+                    cells.len(),
+                    names.len()
+                )));
+            }
+            for cell in cells {
+                let number = cell.parse().map_err(|_| {
+                    Error::input(format!("row {n} of the .csv file: `{cell}` is not a number"))
+                })?;
+                rows.push(number);
+            }
+        }
+        let mut items = Items::indices(n);
+        let width = names.len();
+        for (k, name) in names.iter().enumerate() {
+            items.push(name, 1, rows.iter().skip(k).step_by(width).copied().collect());
+        }
+        items.push("row", width, rows);
+        Ok(items)
+    }
+
+    /// The rows of an array: all but the first length make up `row`, also called `value`.
+    pub fn npy(array: &npy::Array) -> Result<Items, Error> {
+        let n = *array.shape.first().ok_or_else(|| Error::input("the .npy file holds a single number"))?;
+        let width: usize = array.shape[1..].iter().product();
+        let mut items = Items::indices(n);
+        items.push("row", width, array.to_f64());
+        items.push("value", width, array.to_f64());
+        Ok(items)
+    }
+
+    /// `@file.npy`, `@file.csv`, `image:W,H` or a number. Pictures are read by the caller.
+    pub fn parse(text: &str, base: &Path) -> Result<Items, Error> {
+        if let Some(path) = text.strip_prefix('@') {
+            let path = base.join(path);
+            return if path.extension().is_some_and(|e| e.eq_ignore_ascii_case("npy")) {
+                Items::npy(&npy::read(&path)?)
+            } else {
+                Items::csv(&std::fs::read_to_string(&path).map_err(|e| Error::read(&path, e))?)
+            };
+        }
+        if let Some((w, h)) = text.strip_prefix("image:").and_then(|size| size.split_once(',')) {
+            if let (Ok(w), Ok(h)) = (w.trim().parse(), h.trim().parse()) {
+                return Ok(Items::pixels(w, h, Vec::new()));
+            }
+        }
+        text.trim().parse().map(Items::indices).map_err(|_| {
+            Error::input(format!(
+                "`--items {text}`: expected `image:FILE.png`, `image:W,H`, `@file.npy`, `@file.csv` or a number"
+            ))
+        })
+    }
+
+    /// The column of that name.
+    pub fn column(&self, name: &str) -> Option<&Column> {
+        self.columns.iter().find(|c| c.name == name)
+    }
+
+    fn push(&mut self, name: &str, width: usize, values: Vec<f64>) {
+        self.columns.push(Column { name: name.into(), width, values });
+    }
+}
+
+/// A header's text as a name: what is not a letter or digit becomes `_`.
+fn identifier(text: &str) -> String {
+    let name: String = text.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
+    if name.starts_with(|c: char| c.is_ascii_digit()) { format!("_{name}") } else { name }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn csv_with_and_without_names() {
+        let items = Items::csv("year, hare (k)\n1900,30\n1901,47.2\n").expect("reads");
+        assert_eq!(items.n, 2);
+        assert_eq!(items.column("hare__k_").map(|c| c.values.clone()), Some(vec![30.0, 47.2]));
+        assert_eq!(items.column("row").map(|c| c.width), Some(2));
+        let items = Items::csv("1,2\n3,4\n").expect("reads");
+        assert_eq!(items.column("c1").map(|c| c.values.clone()), Some(vec![2.0, 4.0]));
+        assert!(Items::csv("a,b\n1\n").is_err());
+        assert!(Items::csv("").is_err());
+    }
+
+    #[test]
+    fn pixels_have_centres() {
+        let items = Items::pixels(2, 1, vec![0.0; 6]);
+        assert_eq!(items.column("uv").map(|c| c.values.clone()), Some(vec![0.25, 0.5, 0.75, 0.5]));
+    }
+}

@@ -1,0 +1,179 @@
+//! What a run leaves in its buffers, as text, JSON or `.npy`.
+
+use ir::{MemData, MemType, MemTypes, Scalar, scalar};
+
+use crate::bind::scalars;
+use crate::error::Error;
+use crate::npy::{self, Array};
+
+/// The name of a scalar type in the JSON output; `None` for what has none.
+pub fn type_name(s: Scalar) -> Option<&'static str> {
+    match s {
+        Scalar::Bool => None,
+        Scalar::I8 => Some("int8"),
+        Scalar::I16 => Some("int16"),
+        Scalar::I32 => Some("int32"),
+        Scalar::I64 => Some("int64"),
+        Scalar::U8 => Some("uint8"),
+        Scalar::U16 => Some("uint16"),
+        Scalar::U32 => Some("uint32"),
+        Scalar::U64 => Some("uint64"),
+        Scalar::F16 => Some("float16"),
+        Scalar::F32 => Some("float32"),
+        Scalar::F64 => Some("float64"),
+    }
+}
+
+/// The scalar that a buffer's elements are made of, if they are scalars, vectors or matrices.
+pub fn plain_scalar(mem: &MemTypes, element: MemType) -> Option<Scalar> {
+    match &mem[element] {
+        MemData::Scalar(s) | MemData::Vector(s, _) | MemData::Matrix(s, ..) => Some(*s),
+        MemData::Array(..) | MemData::Struct { .. } | MemData::Handle(_) => None,
+    }
+}
+
+/// A number as text: shortest that reads back, `nan`, `inf`, `-inf`.
+pub fn number_text(s: Scalar, bits: u64) -> String {
+    match s {
+        Scalar::Bool => (bits != 0).to_string(),
+        Scalar::F16 | Scalar::F32 | Scalar::F64 => {
+            let x = scalar::to_f64(s, bits);
+            if x.is_nan() {
+                "nan".into()
+            } else if x.is_infinite() {
+                if x > 0.0 { "inf".into() } else { "-inf".into() }
+            } else if s == Scalar::F64 {
+                float_text(x, format!("{x}"), format!("{x:e}"))
+            } else {
+                let f = x as f32;
+                float_text(x, format!("{f}"), format!("{f:e}"))
+            }
+        }
+        Scalar::I8
+        | Scalar::I16
+        | Scalar::I32
+        | Scalar::I64
+        | Scalar::U8
+        | Scalar::U16
+        | Scalar::U32
+        | Scalar::U64 => scalar::to_i128(s, bits).to_string(),
+    }
+}
+
+fn float_text(x: f64, plain: String, exponent: String) -> String {
+    let size = x.abs();
+    if size != 0.0 && !(1e-5..1e16).contains(&size) {
+        exponent
+    } else if plain.contains('.') {
+        plain
+    } else {
+        plain + ".0"
+    }
+}
+
+/// A number in JSON.
+pub fn number_json(s: Scalar, bits: u64) -> String {
+    let text = number_text(s, bits);
+    if matches!(text.as_str(), "nan" | "inf" | "-inf") { format!("\"{text}\"") } else { text }
+}
+
+/// `v v v`: every scalar of every element.
+pub fn buffer_text(mem: &MemTypes, element: MemType, bytes: &[u8]) -> String {
+    let mut out = String::new();
+    for_each_scalar(mem, element, bytes, &mut |s, bits| {
+        if !out.is_empty() {
+            out.push(' ');
+        }
+        out += &number_text(s, bits);
+    });
+    out
+}
+
+/// `{"type":…,"values":[…]}`, or `{"type":null,"words":[…]}` for elements of no one number type.
+pub fn buffer_json(mem: &MemTypes, element: MemType, bytes: &[u8]) -> String {
+    let named = plain_scalar(mem, element).and_then(|s| type_name(s));
+    let mut list = String::new();
+    match named {
+        Some(name) => {
+            for_each_scalar(mem, element, bytes, &mut |s, bits| {
+                if !list.is_empty() {
+                    list.push(',');
+                }
+                list += &number_json(s, bits);
+            });
+            format!("{{\"type\":\"{name}\",\"values\":[{list}]}}")
+        }
+        None => {
+            for chunk in bytes.chunks(4) {
+                if !list.is_empty() {
+                    list.push(',');
+                }
+                list += &npy::from_le(chunk).to_string();
+            }
+            format!("{{\"type\":null,\"words\":[{list}]}}")
+        }
+    }
+}
+
+/// The buffer as an array: one row for each element if that has several scalars.
+pub fn buffer_array(mem: &MemTypes, element: MemType, bytes: &[u8]) -> Result<Array, Error> {
+    let leaves = scalars(mem, element);
+    let Some(&(_, first)) = leaves.first() else {
+        return Err(Error::input("an empty element type has no array"));
+    };
+    if leaves.iter().any(|leaf| leaf.1 != first) {
+        return Err(Error::input("the elements hold numbers of several types: no .npy array holds that"));
+    }
+    let mut bits = Vec::new();
+    for_each_scalar(mem, element, bytes, &mut |_, b| bits.push(b));
+    let mut shape = vec![bits.len() / leaves.len()];
+    match &mem[element] {
+        MemData::Scalar(_) => {}
+        MemData::Matrix(_, r, c) => shape.extend([*r as usize, *c as usize]),
+        MemData::Vector(..) | MemData::Array(..) | MemData::Struct { .. } | MemData::Handle(_) => {
+            shape.push(leaves.len());
+        }
+    }
+    Ok(Array { scalar: first, shape, bits })
+}
+
+fn for_each_scalar(mem: &MemTypes, element: MemType, bytes: &[u8], visit: &mut dyn FnMut(Scalar, u64)) {
+    let stride = mem.size(element) as usize;
+    let leaves = scalars(mem, element);
+    if stride == 0 {
+        return;
+    }
+    for element in bytes.chunks_exact(stride) {
+        for &(at, s) in &leaves {
+            visit(s, npy::from_le(&element[at..at + s.bytes() as usize]));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_read_back() {
+        for x in [0.0f32, -0.0, 0.1, 1.0, -3.5, 1e-20, 3e30, f32::MIN_POSITIVE, 16777216.0] {
+            let text = number_text(Scalar::F32, x.to_bits() as u64);
+            assert_eq!(text.parse::<f32>().map(f32::to_bits), Ok(x.to_bits()), "{text}");
+            assert!(serde_json::from_str::<f64>(&text).is_ok(), "{text} is JSON");
+        }
+        assert_eq!(number_json(Scalar::F32, f32::NAN.to_bits() as u64), "\"nan\"");
+        assert_eq!(number_json(Scalar::F64, f64::NEG_INFINITY.to_bits()), "\"-inf\"");
+        assert_eq!(number_text(Scalar::I8, 0xFF), "-1");
+    }
+
+    #[test]
+    fn vectors_are_flattened_and_structs_are_words() {
+        let mut mem = MemTypes::default();
+        let float2 = mem.intern(MemData::Vector(Scalar::F32, 2));
+        let bytes: Vec<u8> = [1.0f32, 2.5].iter().flat_map(|x| x.to_le_bytes()).collect();
+        assert_eq!(buffer_json(&mem, float2, &bytes), r#"{"type":"float32","values":[1.0,2.5]}"#);
+        assert_eq!(buffer_text(&mem, float2, &bytes), "1.0 2.5");
+        let s = mem.intern(MemData::Struct { name: "S".into(), fields: vec![("a".into(), float2)] });
+        assert_eq!(buffer_json(&mem, s, &bytes), r#"{"type":null,"words":[1065353216,1075838976]}"#);
+    }
+}

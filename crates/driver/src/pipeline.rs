@@ -1,0 +1,269 @@
+//! The stages in order: `load → check → lower → opt → autodiff → opt`, each verified in debug builds.
+//!
+//! Every stage gives a result and diagnostics; the first stage with an error ends the way.
+
+use std::path::Path;
+
+use check::Program;
+use check::tables::FuncRef;
+use ir::{Func, Module};
+use lower::{FunctionInfo, Lowered, Request};
+use syntax::ast::DeclKind;
+use syntax::{DeclId, Diagnostic, FileId, Severity, Span};
+
+use crate::error::Error;
+use crate::session::Session;
+
+/// Why there is no result.
+#[derive(Debug)]
+pub enum Failure {
+    /// The program is wrong. Warnings are among them.
+    Program(Vec<Diagnostic>),
+    /// Something else is.
+    Other(Error),
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        Failure::Other(error)
+    }
+}
+
+/// What to make of a program.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Given to the optimiser.
+    pub optimise: opt::Options,
+    /// Turn every `float` and `half` of the functions into `double`, before differentiation.
+    pub widen: bool,
+    /// Stop before differentiation: derivative operators stay.
+    pub no_autodiff: bool,
+}
+
+/// A program with one file of the user's at its root.
+#[derive(Debug)]
+pub struct Loaded {
+    /// Trees, types, tables.
+    pub program: Program,
+    /// The root's index in `ast.files`.
+    pub file: usize,
+}
+
+/// IR ready to run.
+#[derive(Clone, Debug)]
+pub struct Compiled {
+    /// Verified; without derivative operators unless they were asked for.
+    pub module: Module,
+    /// One for each function that was asked for.
+    pub functions: Vec<FunctionInfo>,
+    /// What the user should know nevertheless.
+    pub warnings: Vec<Diagnostic>,
+}
+
+/// Runs the compiler on a stack that is large enough for any input it accepts. Memory is only taken as it is used.
+pub fn on_large_stack<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().stack_size(1 << 30).spawn_scoped(scope, work);
+        match thread.expect("the system has a thread").join() {
+            Ok(result) => result,
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    })
+}
+
+/// Reads and parses a file and what it imports.
+pub fn load(session: &mut Session, path: &Path) -> Result<Loaded, Error> {
+    let mut program = session.program();
+    let file = session.load(&mut program, path)?;
+    Ok(Loaded { program, file })
+}
+
+impl Loaded {
+    /// The entry point of that name; without one, the only one, else `computeMain`, else `main`.
+    pub fn entry(&self, name: Option<&str>) -> Result<DeclId, Failure> {
+        let entries = self.program.entry_points(self.file);
+        let named = |name: &str| {
+            let of_name = |d: &DeclId| self.name(*d) == name;
+            let functions = || self.program.find_function(self.file, name);
+            entries.iter().copied().find(of_name).or_else(|| functions().first().copied())
+        };
+        if let Some(name) = name {
+            return named(name).ok_or_else(|| {
+                let mut names: Vec<&str> = entries.iter().map(|&d| self.name(d)).collect();
+                names.dedup();
+                let help = match names[..] {
+                    [] => "a kernel needs `[shader(\"compute\")]` or `[numthreads(x, y, z)]`".to_string(),
+                    _ => format!("there is {}", names.join(", ")),
+                };
+                self.at_file("E0701", format!("there is no entry point `{name}`"), help)
+            });
+        }
+        if let [only] = entries[..] {
+            return Ok(only);
+        }
+        named("computeMain").or_else(|| named("main")).ok_or_else(|| {
+            if entries.is_empty() {
+                let help = "write `[numthreads(1, 1, 1)]` before a function, or a function `main`";
+                self.at_file("E0702", "the file has no entry point".into(), help.into())
+            } else {
+                let names: Vec<&str> = entries.iter().map(|&d| self.name(d)).collect();
+                let help = format!("choose one with `--entry`: {}", names.join(", "));
+                self.at_file("E0703", "the file has several entry points".into(), help)
+            }
+        })
+    }
+
+    /// The function of that name, for the host to call.
+    pub fn function(&self, name: &str) -> Result<FuncRef, Failure> {
+        let found = self.program.find_function(self.file, name);
+        let concrete =
+            found.iter().copied().find(|&d| self.program.all_generic_params(d).is_empty() && self.has_body(d));
+        match (concrete, &found[..]) {
+            (Some(decl), _) => Ok(FuncRef { decl, args: Vec::new(), self_ty: None }),
+            (None, []) => {
+                let help = "functions of the file itself can be named, members as `Type.name`".into();
+                Err(self.at_file("E0704", format!("there is no function `{name}`"), help))
+            }
+            (None, _) => {
+                let help = "write a function that calls it with the types wanted, and name that".into();
+                Err(self.at_file("E0705", format!("`{name}` is generic or has no body"), help))
+            }
+        }
+    }
+
+    /// Every differentiable function of the file that is not generic.
+    pub fn differentiable_functions(&self) -> Vec<FuncRef> {
+        let mut found = Vec::new();
+        let mut open: Vec<DeclId> = self.program.ast.files[self.file].decls.iter().rev().copied().collect();
+        while let Some(decl) = open.pop() {
+            match &self.program.ast.decls[decl].kind {
+                DeclKind::Func { body: Some(_), .. } => {
+                    let marked = ["Differentiable", "ForwardDifferentiable", "BackwardDifferentiable"]
+                        .iter()
+                        .any(|a| self.program.attribute(decl, a).is_some());
+                    if marked && self.program.all_generic_params(decl).is_empty() {
+                        found.push(FuncRef { decl, args: Vec::new(), self_ty: None });
+                    }
+                }
+                DeclKind::Namespace { members } => open.extend(members.iter().rev().copied()),
+                _ => {}
+            }
+        }
+        found
+    }
+
+    /// All diagnostics if there is an error among them.
+    pub fn errors(&mut self) -> Result<(), Failure> {
+        if has_errors(&self.program.diagnostics) {
+            return Err(Failure::Program(in_order(std::mem::take(&mut self.program.diagnostics))));
+        }
+        Ok(())
+    }
+
+    /// Lowers what is asked for, optimises it and replaces derivative operators.
+    pub fn compile(&mut self, request: &Request, options: &Options) -> Result<Compiled, Failure> {
+        self.errors()?;
+        let Lowered { mut module, diagnostics, functions } = lower::lower(&mut self.program, request);
+        self.program.diagnostics.extend(diagnostics);
+        self.errors()?;
+        verify(&module, "lower")?;
+        if options.widen {
+            crate::widen::widen(&mut module);
+            verify(&module, "widen")?;
+        }
+        opt::before_ad(&mut module, &options.optimise);
+        verify(&module, "opt::before_ad")?;
+        if !options.no_autodiff {
+            let problems = autodiff::differentiate(&mut module, &autodiff::Options::default());
+            self.program.diagnostics.extend(problems.into_iter().map(problem));
+            self.errors()?;
+            verify(&module, "autodiff")?;
+            opt::after_ad(&mut module, &options.optimise);
+            verify(&module, "opt::after_ad")?;
+        }
+        let warnings = in_order(std::mem::take(&mut self.program.diagnostics));
+        Ok(Compiled { module, functions, warnings })
+    }
+
+    /// A diagnostic about the whole file.
+    pub fn at_file(&self, code: &'static str, message: String, help: String) -> Failure {
+        let file = self.program.ast.files.get(self.file).map_or(FileId(0), |f| f.file);
+        Failure::Program(vec![Diagnostic::error(code, Span { file, start: 0, end: 0 }, message).help(help)])
+    }
+
+    /// A declaration's name.
+    pub fn name(&self, decl: DeclId) -> &str {
+        self.program.ast.name(self.program.ast.decls[decl].name)
+    }
+
+    fn has_body(&self, decl: DeclId) -> bool {
+        matches!(self.program.ast.decls[decl].kind, DeclKind::Func { body: Some(_), .. })
+    }
+}
+
+/// Checks a whole file: every declaration, and that every differentiable function can be differentiated.
+pub fn check(session: &mut Session, path: &Path) -> Result<Vec<Diagnostic>, Error> {
+    let mut loaded = load(session, path)?;
+    loaded.program.check_file(loaded.file);
+    if has_errors(&loaded.program.diagnostics) {
+        return Ok(in_order(loaded.program.diagnostics));
+    }
+    let request = Request {
+        entries: loaded.program.entry_points(loaded.file),
+        functions: loaded.differentiable_functions(),
+        derivatives: true,
+    };
+    let options = Options { optimise: opt::Options { level: 1, ..opt::Options::default() }, ..Options::default() };
+    match loaded.compile(&request, &options) {
+        Ok(compiled) => Ok(compiled.warnings),
+        Err(Failure::Program(diagnostics)) => Ok(diagnostics),
+        Err(Failure::Other(error)) => Err(error),
+    }
+}
+
+/// Whether there is an error among them.
+pub fn has_errors(diagnostics: &[Diagnostic]) -> bool {
+    diagnostics.iter().any(|d| d.severity == Severity::Error)
+}
+
+/// The same diagnostics by file and place, each once.
+pub fn in_order(mut diagnostics: Vec<Diagnostic>) -> Vec<Diagnostic> {
+    let mut seen = rustc_hash::FxHashSet::default();
+    diagnostics.retain(|d| {
+        let span = d.primary.span;
+        seen.insert((span.file, span.start, span.end, d.code, d.message.clone()))
+    });
+    diagnostics.sort_by_key(|d| (d.primary.span.file, d.primary.span.start));
+    diagnostics
+}
+
+/// A stage's promise, kept by the verifier where time allows.
+pub(crate) fn verify(module: &Module, stage: &str) -> Result<(), Failure> {
+    if !cfg!(debug_assertions) && std::env::var_os("PULLBACK_VERIFY").is_none() {
+        return Ok(());
+    }
+    for (_, function) in module.funcs.iter().filter(|f| f.1.has_body()) {
+        let errors = ir::verify::verify_function(module, function);
+        if let Some(error) = errors.first() {
+            let text = ir::print::print_function(module, function);
+            let message = format!("after {stage}, `{}` is not well-formed: {error}\n{text}", function.name);
+            return Err(Failure::Other(Error::Internal(message)));
+        }
+    }
+    Ok(())
+}
+
+/// A problem of differentiation as a diagnostic.
+pub(crate) fn problem(problem: autodiff::Problem) -> Diagnostic {
+    Diagnostic::error(problem.code, source_span(problem.span), problem.message)
+}
+
+/// The source's span of an IR span.
+pub fn source_span(span: ir::Span) -> Span {
+    Span { file: FileId(span.file), start: span.start, end: span.end }
+}
+
+/// The function of that name in a module.
+pub fn find(module: &Module, name: &str) -> Option<Func> {
+    module.find(name)
+}

@@ -1,0 +1,235 @@
+//! Diagnostics to text, the way rustc shows them, and to JSON.
+//!
+//! Only this file knows the renderer. It is given a few lines around a span, never the whole file,
+//! and a piece of a line that is longer than a screen, so that a message about a megabyte of text
+//! takes no longer than any other.
+
+use annotate_snippets::{Annotation, AnnotationKind, Group, Level, Renderer, Snippet};
+use syntax::{Diagnostic, Label, Severity, Sources};
+
+/// Lines of a span that are shown.
+const MAX_LINES: usize = 8;
+/// Bytes of a line that are shown.
+const MAX_WIDTH: usize = 240;
+
+/// One diagnostic as text, with colours if asked for.
+pub fn to_text(sources: &Sources, diagnostic: &Diagnostic, colour: bool) -> String {
+    let level = match diagnostic.severity {
+        Severity::Error => Level::ERROR,
+        Severity::Warning => Level::WARNING,
+    };
+    let mut group = Group::with_title(level.primary_title(&diagnostic.message).id(diagnostic.code));
+    let windows = windows(sources, diagnostic);
+    for window in &windows {
+        let annotations: Vec<Annotation> = window
+            .labels
+            .iter()
+            .map(|(range, label, primary)| {
+                let kind = if *primary { AnnotationKind::Primary } else { AnnotationKind::Context };
+                let annotation = kind.span(range.clone());
+                if label.is_empty() { annotation } else { annotation.label(*label) }
+            })
+            .collect();
+        group = group.element(
+            Snippet::source(window.text)
+                .path(window.path)
+                .line_start(window.first_line)
+                .annotations(annotations),
+        );
+    }
+    if let Some(help) = &diagnostic.help {
+        group = group.element(Level::HELP.message(help));
+    }
+    let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
+    let mut text = renderer.render(&[group]);
+    text.push('\n');
+    text
+}
+
+/// All diagnostics as text, and a closing line that counts them.
+pub fn all_to_text(sources: &Sources, diagnostics: &[Diagnostic], colour: bool) -> String {
+    let mut text = String::new();
+    for diagnostic in diagnostics {
+        text += &to_text(sources, diagnostic, colour);
+        text.push('\n');
+    }
+    let count = |severity| diagnostics.iter().filter(|d| d.severity == severity).count();
+    let plural = |n: usize| if n == 1 { "" } else { "s" };
+    let (errors, warnings) = (count(Severity::Error), count(Severity::Warning));
+    match (errors, warnings) {
+        (0, 0) => {}
+        (0, w) => text += &format!("{w} warning{}\n", plural(w)),
+        (e, 0) => text += &format!("{e} error{}\n", plural(e)),
+        (e, w) => text += &format!("{e} error{}, {w} warning{}\n", plural(e), plural(w)),
+    }
+    text
+}
+
+/// The object `{"diagnostics":[…]}` that scripts read.
+pub fn to_json(sources: &Sources, diagnostics: &[Diagnostic]) -> String {
+    let list: Vec<serde_json::Value> = diagnostics
+        .iter()
+        .map(|d| {
+            let span = d.primary.span;
+            let (line, column) = sources.line_column(span.file, span.start);
+            let file = sources.files.get(span.file.0 as usize).map_or("", |f| f.path.as_str());
+            serde_json::json!({
+                "severity": match d.severity {
+                    Severity::Error => "error",
+                    Severity::Warning => "warning",
+                },
+                "code": d.code,
+                "message": d.message,
+                "file": file,
+                "line": line,
+                "column": column,
+            })
+        })
+        .collect();
+    serde_json::json!({ "diagnostics": list }).to_string()
+}
+
+/// The same object for an error that has no place in a file.
+pub fn error_to_json(code: &str, message: &str, file: &str) -> String {
+    let entry = serde_json::json!({
+        "severity": "error", "code": code, "message": message, "file": file, "line": 0, "column": 0,
+    });
+    serde_json::json!({ "diagnostics": [entry] }).to_string()
+}
+
+/// A piece of a file with what is to be marked in it.
+struct Window<'a> {
+    path: &'a str,
+    text: &'a str,
+    first_line: usize,
+    /// Bytes of `text`, the words, and whether this is the place.
+    labels: Vec<(std::ops::Range<usize>, &'a str, bool)>,
+}
+
+/// One window for each label, those that lie close together in one.
+fn windows<'a>(sources: &'a Sources, diagnostic: &'a Diagnostic) -> Vec<Window<'a>> {
+    let labels = std::iter::once((&diagnostic.primary, true))
+        .chain(diagnostic.notes.iter().map(|note| (note, false)));
+    // Bytes of the file, then labels, in file order of first mention.
+    let mut ranges: Vec<(usize, usize, usize, Vec<(&'a Label, bool)>)> = Vec::new();
+    for (label, primary) in labels {
+        let file_idx = label.span.file.0 as usize;
+        let Some(file) = sources.files.get(file_idx) else { continue };
+        let (start, end) = lines_around(file, label.span.start as usize, label.span.end as usize);
+        let near = ranges.iter_mut().find(|r| {
+            r.0 == file_idx
+                && start <= r.2 + 1
+                && r.1 <= end + 1
+                && file.text[start.min(r.1)..end.max(r.2)].lines().count() <= MAX_LINES
+                && end.max(r.2) - start.min(r.1) <= MAX_WIDTH * MAX_LINES
+        });
+        match near {
+            Some(range) => {
+                range.1 = range.1.min(start);
+                range.2 = range.2.max(end);
+                range.3.push((label, primary));
+            }
+            None => ranges.push((file_idx, start, end, vec![(label, primary)])),
+        }
+    }
+    let mut windows = Vec::new();
+    for (file_idx, start, end, labels) in ranges {
+        let file = &sources.files[file_idx];
+        let text = &file.text[start..end];
+        let first_line = sources.line_column(labels[0].0.span.file, start as u32).0 as usize;
+        let labels = labels
+            .into_iter()
+            .map(|(label, primary)| {
+                let from = floor_boundary(text, (label.span.start as usize).saturating_sub(start));
+                let mut to = (label.span.end as usize).saturating_sub(start).clamp(from, text.len());
+                while !text.is_char_boundary(to) {
+                    to += 1;
+                }
+                (from..to, label.message.as_str(), primary)
+            })
+            .collect();
+        windows.push(Window { path: &file.path, text, first_line: first_line.max(1), labels });
+    }
+    windows
+}
+
+/// The bytes of the whole lines that a span touches, cut to what fits on a screen.
+fn lines_around(file: &syntax::SourceFile, start: usize, end: usize) -> (usize, usize) {
+    let text = &file.text;
+    let start = start.min(text.len());
+    let line = file.line_starts.partition_point(|&s| s as usize <= start).saturating_sub(1);
+    let last = file.line_starts.partition_point(|&s| (s as usize) < end.max(start + 1)).saturating_sub(1);
+    let last = last.clamp(line, line + MAX_LINES - 1);
+    let mut from = file.line_starts[line] as usize;
+    let mut to = file.line_starts.get(last + 1).map_or(text.len(), |&s| s as usize);
+    while to > from && matches!(text.as_bytes()[to - 1], b'\n' | b'\r') {
+        to -= 1;
+    }
+    if start - from > MAX_WIDTH {
+        from = floor_boundary(text, start - MAX_WIDTH / 4);
+    }
+    if to.saturating_sub(from) > MAX_WIDTH * MAX_LINES {
+        to = floor_boundary(text, from + MAX_WIDTH);
+    }
+    (from, to.max(start).max(from))
+}
+
+/// The last character border that is not after `at`.
+fn floor_boundary(text: &str, at: usize) -> usize {
+    let mut at = at.min(text.len());
+    while !text.is_char_boundary(at) {
+        at -= 1;
+    }
+    at
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use syntax::Span;
+
+    fn example(text: &str, start: u32, end: u32) -> String {
+        let mut sources = Sources::default();
+        let file = sources.add("a.slang", text);
+        let diagnostic = Diagnostic::error("E0001", Span { file, start, end }, "expected `;`, found `}`")
+            .label("here")
+            .help("add `;`");
+        to_text(&sources, &diagnostic, false)
+    }
+
+    #[test]
+    fn shows_the_line_a_caret_and_the_help() {
+        let text = example("float f() {\n    return 1.0 }\n", 27, 28);
+        assert!(text.contains("error[E0001]: expected `;`, found `}`"), "{text}");
+        assert!(text.contains("a.slang:2:16"), "{text}");
+        assert!(text.contains("return 1.0 }"), "{text}");
+        assert!(text.contains("^ here"), "{text}");
+        assert!(text.contains("help: add `;`"), "{text}");
+    }
+
+    #[test]
+    fn survives_any_span() {
+        let text = "ä€ \u{1F600}\n\nx";
+        for start in 0..20 {
+            for end in 0..20 {
+                assert!(example(text, start, end).contains("E0001"));
+            }
+        }
+        assert!(example("", 0, 0).contains("E0001"));
+        let long = "x".repeat(1 << 20);
+        assert!(example(&long, 1 << 19, (1 << 19) + 4).len() < 10_000);
+        assert!(example(&long, 0, 1 << 20).len() < 10_000);
+    }
+
+    #[test]
+    fn json_has_line_and_column() {
+        let mut sources = Sources::default();
+        let file = sources.add("a.slang", "x\nyz");
+        let d = Diagnostic::warning("W1", Span { file, start: 3, end: 4 }, "m");
+        let json: serde_json::Value =
+            serde_json::from_str(&to_json(&sources, &[d])).expect("what was written is JSON");
+        let entry = &json["diagnostics"][0];
+        assert_eq!((entry["line"].as_u64(), entry["column"].as_u64()), (Some(2), Some(2)));
+        assert_eq!(entry["severity"], "warning");
+    }
+}

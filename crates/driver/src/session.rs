@@ -1,0 +1,205 @@
+//! Files: each is read once and parsed once, whether it is included, imported or named.
+//!
+//! An import looks beside the file that asks, then in the directories given by `-I`. A name is
+//! tried as written and with `-` for `_`.
+
+use std::path::{Path, PathBuf};
+
+use check::{ModuleLoader, Program};
+use rustc_hash::FxHashMap;
+use syntax::{Ast, Diagnostic, FileId, Sources, Span};
+
+use crate::error::Error;
+
+/// The library, in order. Part of the binary.
+const CORE: [(&str, &str); 5] = [
+    ("core/prelude.slang", include_str!("../../../core/prelude.slang")),
+    ("core/vector.slang", include_str!("../../../core/vector.slang")),
+    ("core/math.slang", include_str!("../../../core/math.slang")),
+    ("core/derivatives.slang", include_str!("../../../core/derivatives.slang")),
+    ("core/buffers.slang", include_str!("../../../core/buffers.slang")),
+];
+
+/// What the command line says about files.
+#[derive(Clone, Debug, Default)]
+pub struct FileOptions {
+    /// `NAME` and replacement.
+    pub defines: Vec<(String, String)>,
+    /// `-I`.
+    pub include_dirs: Vec<PathBuf>,
+}
+
+/// The sources of one program.
+#[derive(Debug, Default)]
+pub struct Session {
+    /// All files read so far.
+    pub sources: Sources,
+    options: FileOptions,
+    disk: Disk,
+    /// Index in `ast.files` of each file that is parsed.
+    parsed: FxHashMap<FileId, usize>,
+}
+
+/// Which files have been read.
+#[derive(Debug, Default)]
+struct Disk {
+    include_dirs: Vec<PathBuf>,
+    by_path: FxHashMap<PathBuf, FileId>,
+    /// Where each file lies; empty for texts that lie nowhere.
+    folders: Vec<PathBuf>,
+    /// What was wrong with a file as such.
+    diagnostics: Vec<Diagnostic>,
+}
+
+impl Session {
+    /// A session without files.
+    pub fn new(options: FileOptions) -> Session {
+        let disk = Disk { include_dirs: options.include_dirs.clone(), ..Disk::default() };
+        Session { options, disk, ..Session::default() }
+    }
+
+    /// A program that consists of the library.
+    pub fn program(&mut self) -> Program {
+        let mut ast = Ast::default();
+        let mut diagnostics = Vec::new();
+        let mut indices = Vec::new();
+        for (path, text) in CORE {
+            let file = self.disk.add(&mut self.sources, path, PathBuf::new(), text.into());
+            indices.push(syntax::parse_file(
+                &mut ast,
+                &mut self.sources,
+                file,
+                &mut self.disk,
+                &[],
+                &mut diagnostics,
+            ));
+        }
+        let mut program = Program::new(ast, &indices);
+        program.diagnostics.extend(diagnostics);
+        program
+    }
+
+    /// Reads a file and makes it a module of the program. Gives its index in `ast.files`.
+    pub fn load(&mut self, program: &mut Program, path: &Path) -> Result<usize, Error> {
+        let file = self.disk.read(&mut self.sources, path)?;
+        Ok(self.module(program, file))
+    }
+
+    /// Makes a text a module of the program; `folder` is where its imports are looked for.
+    pub fn load_text(&mut self, program: &mut Program, name: &str, text: String, folder: &Path) -> usize {
+        let file = self.disk.add(&mut self.sources, name, folder.into(), text);
+        self.module(program, file)
+    }
+
+    fn module(&mut self, program: &mut Program, file: FileId) -> usize {
+        let index = self.parse(program, file);
+        program.add_module(index, self);
+        program.diagnostics.append(&mut self.disk.diagnostics);
+        index
+    }
+
+    fn parse(&mut self, program: &mut Program, file: FileId) -> usize {
+        if let Some(&index) = self.parsed.get(&file) {
+            return index;
+        }
+        let index = syntax::parse_file(
+            &mut program.ast,
+            &mut self.sources,
+            file,
+            &mut self.disk,
+            &self.options.defines,
+            &mut program.diagnostics,
+        );
+        program.diagnostics.append(&mut self.disk.diagnostics);
+        self.parsed.insert(file, index);
+        index
+    }
+}
+
+impl ModuleLoader for Session {
+    fn load(&mut self, program: &mut Program, path: &str, quoted: bool, from: FileId) -> Option<usize> {
+        let path = if quoted { path.to_string() } else { path.replace('.', "/") };
+        let dashed = path.replace('_', "-");
+        let names = [path.clone(), format!("{path}.slang"), dashed.clone(), format!("{dashed}.slang")];
+        for folder in self.disk.folders_for(from) {
+            for name in &names {
+                let candidate = folder.join(name);
+                if candidate.extension().is_some() && candidate.is_file() {
+                    let file = self.disk.read(&mut self.sources, &candidate).ok()?;
+                    return Some(self.parse(program, file));
+                }
+            }
+        }
+        None
+    }
+}
+
+impl syntax::IncludeLoader for Disk {
+    fn include(&mut self, path: &str, from: FileId, sources: &mut Sources) -> Result<FileId, String> {
+        for folder in self.folders_for(from) {
+            let candidate = folder.join(path);
+            if candidate.is_file() {
+                return self.read(sources, &candidate).map_err(|e| e.to_string());
+            }
+        }
+        Err(format!("there is no file `{path}`"))
+    }
+}
+
+impl Disk {
+    fn folders_for(&self, from: FileId) -> Vec<PathBuf> {
+        let own = self.folders.get(from.0 as usize).cloned();
+        own.into_iter().chain(self.include_dirs.iter().cloned()).collect()
+    }
+
+    fn add(&mut self, sources: &mut Sources, name: &str, folder: PathBuf, text: String) -> FileId {
+        let file = sources.add(name, text);
+        let slot = file.0 as usize;
+        if self.folders.len() <= slot {
+            self.folders.resize(slot + 1, PathBuf::new());
+        }
+        self.folders[slot] = folder;
+        file
+    }
+
+    fn read(&mut self, sources: &mut Sources, path: &Path) -> Result<FileId, Error> {
+        let key = path.canonicalize().map_err(|e| Error::read(path, plain(&e)))?;
+        if let Some(&file) = self.by_path.get(&key) {
+            return Ok(file);
+        }
+        let bytes = std::fs::read(path).map_err(|e| Error::read(path, plain(&e)))?;
+        if bytes.len() > (u32::MAX / 2) as usize {
+            return Err(Error::read(path, "the file is larger than two gigabytes"));
+        }
+        let bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").map_or(bytes.clone(), <[u8]>::to_vec);
+        let (text, bad) = match String::from_utf8(bytes) {
+            Ok(text) => (text, None),
+            Err(error) => {
+                let at = error.utf8_error().valid_up_to() as u32;
+                (String::from_utf8_lossy(error.as_bytes()).into_owned(), Some(at))
+            }
+        };
+        let folder = path.parent().map_or_else(PathBuf::new, Path::to_path_buf);
+        let file = self.add(sources, &path.display().to_string(), folder, text);
+        if let Some(at) = bad {
+            let span = Span { file, start: at, end: at + 3 };
+            self.diagnostics.push(
+                Diagnostic::error("E0003", span, "the file is not valid UTF-8")
+                    .label("the first byte that is not text")
+                    .help("save the file in the encoding UTF-8"),
+            );
+        }
+        self.by_path.insert(key, file);
+        Ok(file)
+    }
+}
+
+/// A system error without its number.
+fn plain(error: &std::io::Error) -> String {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => "there is no such file".into(),
+        std::io::ErrorKind::PermissionDenied => "permission denied".into(),
+        std::io::ErrorKind::IsADirectory => "it is a directory".into(),
+        _ => error.to_string(),
+    }
+}
