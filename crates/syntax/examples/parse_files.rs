@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use pullback_syntax::{Ast, Diagnostic, FileId, IncludeLoader, Sources, parse_file};
+use pullback_syntax::{Ast, Diagnostic, FileId, IncludeLoader, Sources, parse_file, print::print_file};
 
 struct Disk;
 
@@ -46,7 +46,16 @@ fn main() -> ExitCode {
             eprintln!("{path}:{line}:{column}: {}: {} {}", d.code, d.message, d.primary.message);
         }
         if print {
-            eprintln!("{} declarations", ast.files[index].decls.len());
+            let printed = print_file(&ast, &ast.files[index]);
+            let mut again = Sources::default();
+            let file = again.add(format!("{path} printed"), printed.clone());
+            let (mut ast, mut diagnostics) = (Ast::default(), Vec::new());
+            let index = parse_file(&mut ast, &mut again, file, &mut Disk, &[], &mut diagnostics);
+            let twice = print_file(&ast, &ast.files[index]);
+            if twice != printed || !diagnostics.is_empty() {
+                eprintln!("{path}: what is printed parses to something else; {diagnostics:?}");
+            }
+            println!("{printed}");
         }
     }
     let speed = bytes as f64 / time.as_secs_f64() / 1e6;

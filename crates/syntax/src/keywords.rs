@@ -27,7 +27,7 @@ words! {
     // Declarations.
     STRUCT = "struct", CLASS = "class", INTERFACE = "interface", EXTENSION = "extension", ENUM = "enum",
     TYPEDEF = "typedef", TYPEALIAS = "typealias", ASSOCIATEDTYPE = "associatedtype", NAMESPACE = "namespace",
-    CBUFFER = "cbuffer", TBUFFER = "tbuffer", IMPORT = "import", INCLUDE_DECL = "__include", MODULE = "module",
+    CBUFFER = "cbuffer", TBUFFER = "tbuffer", IMPORT = "import", IMPORT_OLD = "__import", EXTENSION_OLD = "__extension", CONSTRAINT = "__constraint", INCLUDE_DECL = "__include", MODULE = "module",
     IMPLEMENTING = "implementing", USING = "using", PROPERTY = "property", SUBSCRIPT = "__subscript",
     INIT = "__init", FUNC = "func", LET = "let", VAR = "var", FUNC_EXTENSION = "__func_extension",
     GENERIC = "__generic", OPERATOR = "operator", WHERE = "where", TYPENAME = "typename", TYPE = "type",
@@ -46,28 +46,29 @@ words! {
     POINT = "point", LINE_PRIMITIVE = "line", TRIANGLE = "triangle", VERTICES = "vertices",
     INDICES = "indices", PRIMITIVES = "primitives", PAYLOAD = "payload", PARAM = "param", UNORM = "unorm",
     SNORM = "snorm", SHARED = "shared", RESTRICT = "restrict", READONLY = "readonly", WRITEONLY = "writeonly",
-    EXTERN_CPP = "__extern_cpp", SOME = "some", MUTATING = "mutating", NONMUTATING = "nonmutating",
+    EXTERN_CPP = "__extern_cpp", CONSTEXPR = "constexpr", GLOBAL = "__global",
+    PERVERTEX = "pervertex", LINEADJ = "lineadj", TRIANGLEADJ = "triangleadj", DYNAMIC_UNIFORM = "dynamic_uniform", SOME = "some", MUTATING = "mutating", NONMUTATING = "nonmutating",
     // Declaration words of the core library that become attributes.
     BUILTIN_TYPE = "__builtin_type", INTRINSIC_OP = "__intrinsic_op", MAGIC_TYPE = "__magic_type",
     INTRINSIC_TYPE = "__intrinsic_type", BUILTIN_REQUIREMENT = "__builtin_requirement",
     TARGET_INTRINSIC = "__target_intrinsic", SPECIALIZED_FOR_TARGET = "__specialized_for_target",
     GLSL_EXTENSION = "__glsl_extension", GLSL_VERSION = "__glsl_version", SPIRV_VERSION = "__spirv_version",
     WGSL_EXTENSION = "__wgsl_extension", CUDA_SM_VERSION = "__cuda_sm_version",
-    IMPLICIT_CONVERSION = "__implicit_conversion", IMPLICIT = "__implicit",
+    IMPLICIT_CONVERSION = "__implicit_conversion", IMPLICIT = "__implicit", IMPLICIT_WORD = "implicit",
     ATTRIBUTE_TARGET = "__attributeTarget", BUILTIN = "__builtin", PREFIX = "__prefix", POSTFIX = "__postfix",
     UNSAFE_FORCE_INLINE_EARLY = "__unsafeForceInlineEarly", READ_NONE = "__readNone",
     // Expressions.
     TRUE = "true", FALSE = "false", NONE = "none", NULLPTR = "nullptr", THIS = "this", THIS_TYPE = "This",
     FWD_DIFF = "fwd_diff", FWD_DIFF_OLD = "__fwd_diff", BWD_DIFF = "bwd_diff", BWD_DIFF_OLD = "__bwd_diff",
     APPLY = "__apply", SIZEOF = "sizeof", ALIGNOF = "alignof", COUNTOF = "countof", EXPAND = "expand",
-    EACH = "each", IS = "is", AS = "as", SPIRV_ASM = "spirv_asm", FUNCTYPE = "functype",
+    EACH = "each", IS = "is", AS = "as", SPIRV_ASM = "spirv_asm", FUNCTYPE = "functype", NEW = "new",
     // Types that a cast's parentheses need no look-up for.
     VOID = "void", BOOL = "bool", INT = "int", UINT = "uint", FLOAT = "float", HALF = "half",
     DOUBLE = "double", VECTOR = "vector", MATRIX = "matrix", UNSIGNED = "unsigned",
     // The preprocessor.
     DEFINE = "define", UNDEF = "undef", IFDEF = "ifdef", IFNDEF = "ifndef", ELIF = "elif", ENDIF = "endif",
     INCLUDE = "include", ERROR = "error", WARNING = "warning", PRAGMA = "pragma",
-    ONCE = "once", DEFINED = "defined", VERSION = "version", VA_ARGS = "__VA_ARGS__", FILE = "__FILE__",
+    ONCE = "once", DEFINED = "defined", VERSION = "version", LANGUAGE = "language", LANG = "lang", VA_ARGS = "__VA_ARGS__", FILE = "__FILE__",
     LINE = "__LINE__",
     // Suffixes of numbers.
     U = "u", L = "l", UL = "ul", LL = "ll", ULL = "ull", Z = "z", UZ = "uz",

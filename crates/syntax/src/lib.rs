@@ -11,6 +11,7 @@ mod literal;
 mod macros;
 pub mod parser;
 pub mod preprocess;
+pub mod print;
 pub mod source;
 pub mod token;
 

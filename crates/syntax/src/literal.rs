@@ -36,6 +36,9 @@ pub(crate) fn float_value(text: &str) -> Option<(f64, Symbol)> {
     if text.starts_with("0x") || text.starts_with("0X") {
         return hex_float(text);
     }
+    if let Some(at) = text.find("#INF") {
+        return Some((f64::INFINITY, float_suffix(&text[at + 4..])?));
+    }
     let end = text
         .char_indices()
         .find(|&(at, c)| {

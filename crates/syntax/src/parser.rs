@@ -558,7 +558,7 @@ impl<'a> Parser<'a> {
 fn ends_angles(kind: TokenKind) -> bool {
     match kind {
         TokenKind::AndAnd | TokenKind::OrOr | TokenKind::Question | TokenKind::Colon => true,
-        TokenKind::Eq | TokenKind::EqEq | TokenKind::Ne | TokenKind::Le | TokenKind::Ge => true,
+        TokenKind::Eq | TokenKind::Le | TokenKind::Ge => true,
         TokenKind::PlusEq | TokenKind::MinusEq | TokenKind::StarEq | TokenKind::SlashEq => true,
         TokenKind::PercentEq | TokenKind::AmpEq | TokenKind::PipeEq | TokenKind::CaretEq => true,
         TokenKind::ShlEq | TokenKind::ShrEq | TokenKind::PlusPlus | TokenKind::MinusMinus => true,

@@ -206,8 +206,8 @@ impl<'a> Preprocessor<'a> {
                     self.once.insert(hash.span.file);
                 }
             }
-            // `#line` would only change how places are shown; `#version` is GLSL's.
-            kw::LINE_PRIMITIVE | kw::VERSION | kw::EXTENSION => {}
+            // `#line` would only change how places are shown; the language version changes nothing here.
+            kw::LINE_PRIMITIVE | kw::VERSION | kw::LANGUAGE | kw::LANG | kw::EXTENSION => {}
             _ => {
                 let found = word.text(self.symbols).to_owned();
                 self.error("E0020", span, format!("unknown directive `#{found}`"));
@@ -374,11 +374,16 @@ fn macro_params(tokens: &[Token]) -> Option<(Vec<Symbol>, bool, usize)> {
     }
     loop {
         let token = tokens.get(pos)?;
-        let variadic = token.kind == TokenKind::Ellipsis;
+        let mut variadic = token.kind == TokenKind::Ellipsis;
         match token.kind {
             TokenKind::Ident if !names.contains(&token.symbol) => names.push(token.symbol),
             TokenKind::Ellipsis => names.push(kw::VA_ARGS),
             _ => return None,
+        }
+        if !variadic && tokens.get(pos + 1)?.kind == TokenKind::Ellipsis {
+            // `args...` is a name for the rest.
+            variadic = true;
+            pos += 1;
         }
         let next = tokens.get(pos + 1)?;
         pos += 2;

@@ -454,6 +454,10 @@ impl Lexer<'_> {
                 }
             }
         }
+        if self.bytes[self.pos..].starts_with(b"#INF") {
+            kind = TokenKind::Float;
+            self.pos += 4;
+        }
         let suffix = self.pos;
         while CLASS[self.peek(0) as usize] & IDENT_CONTINUE != 0 {
             self.pos += 1;
@@ -464,11 +468,11 @@ impl Lexer<'_> {
         (kind, self.symbols.intern(&self.text[start..self.pos]))
     }
 
-    /// Whether the dot after digits belongs to the number: not in `1.xxx` (a swizzle) nor `1..`.
+    /// Whether the dot after digits belongs to the number: not in `1.xxx` (a swizzle).
     fn fraction_follows(&self) -> bool {
         let next = self.peek(1);
         if CLASS[next as usize] & IDENT_START == 0 {
-            return next != b'.';
+            return true;
         }
         let length = self.bytes[self.pos + 1..]
             .iter()

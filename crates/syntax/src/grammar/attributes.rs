@@ -21,7 +21,7 @@ impl Parser<'_> {
             let double = self.is(T::LBracket).then(|| self.bump().span);
             while !matches!(self.kind(), T::RBracket | T::Eof) {
                 list.push(self.attribute());
-                if !self.eat(T::Comma) {
+                if !self.eat(T::Comma) && !self.is(T::Ident) {
                     break;
                 }
             }
@@ -93,7 +93,8 @@ impl Parser<'_> {
             kw::IN => Modifiers::IN,
             kw::OUT => Modifiers::OUT,
             kw::INOUT => Modifiers::INOUT,
-            kw::CONST => Modifiers::CONST,
+            kw::CONST | kw::CONSTEXPR => Modifiers::CONST,
+            kw::GLOBAL | kw::DYNAMIC_UNIFORM => Modifiers::default(),
             kw::STATIC => Modifiers::STATIC,
             kw::UNIFORM => Modifiers::UNIFORM,
             kw::GROUPSHARED => Modifiers::GROUPSHARED,
@@ -125,6 +126,7 @@ impl Parser<'_> {
                 Modifiers::INTERPOLATION
             }
             kw::DYN | kw::SOME => Modifiers::DYN,
+            kw::PERVERTEX | kw::LINEADJ | kw::TRIANGLEADJ => Modifiers::default(),
             kw::POINT | kw::LINE_PRIMITIVE | kw::TRIANGLE | kw::VERTICES | kw::INDICES => {
                 Modifiers::default()
             }
@@ -170,7 +172,8 @@ pub(crate) fn merge_generics(all: &mut Option<Generics>, new: Generics) {
     all.constraints.extend(new.constraints);
 }
 
-fn is_word_attribute(word: Symbol) -> bool {
+/// Whether a word before a declaration is kept as an attribute.
+pub(crate) fn is_word_attribute(word: Symbol) -> bool {
     matches!(
         word,
         kw::BUILTIN_TYPE

@@ -95,13 +95,15 @@ impl Parser<'_> {
             }
             kw::INTERFACE if named => self.interface(id, generics),
             kw::ENUM if matches!(next, T::Ident | T::LBrace | T::Colon) => self.enumeration(id, list),
-            kw::EXTENSION if matches!(next, T::Ident | T::Lt | T::ColonColon) => self.extension(id, generics),
+            kw::EXTENSION | kw::EXTENSION_OLD if matches!(next, T::Ident | T::Lt | T::ColonColon) => {
+                self.extension(id, generics)
+            }
             kw::TYPEDEF => self.typedef(id, generics),
             kw::TYPEALIAS if named => self.type_alias(id, generics),
             kw::ASSOCIATEDTYPE if named => self.associated_type(id, generics),
             kw::NAMESPACE if named || next == T::LBrace => self.namespace(id),
             kw::CBUFFER | kw::TBUFFER if named || next == T::LBrace => self.cbuffer(id),
-            kw::IMPORT | kw::INCLUDE_DECL | kw::MODULE | kw::IMPLEMENTING
+            kw::IMPORT | kw::IMPORT_OLD | kw::INCLUDE_DECL | kw::MODULE | kw::IMPLEMENTING
                 if matches!(next, T::Ident | T::String | T::Semi) =>
             {
                 self.module_decl(id)
@@ -121,6 +123,7 @@ impl Parser<'_> {
             | kw::TRANSPARENT_BLOCK
             | kw::FILE_DECL
             | kw::REQUIRE_PRELUDE
+            | kw::CONSTRAINT
                 if matches!(next, T::Ident | T::LParen | T::LBrace | T::LBracket) =>
             {
                 self.bump();
@@ -227,6 +230,11 @@ impl Parser<'_> {
             self.name_decl(id, name, name_span);
             let ty = self.dimensions(base);
             let semantic = self.semantic();
+            if self.is(T::Colon) {
+                self.error("E0013", self.span(), "bit-fields are not supported");
+                self.bump();
+                self.ternary_expr();
+            }
             let init = self.initial_value(id);
             self.finish_var(id, start, Some(ty), init, semantic);
             if !self.eat(T::Comma) {

@@ -214,6 +214,11 @@ impl Parser<'_> {
                     self.nested(Self::unary_expr);
                     return self.expr(start, ExprKind::Opaque(kw::TRY));
                 }
+                kw::NEW => {
+                    self.bump();
+                    self.nested(Self::postfix_expr);
+                    return self.expr(start, ExprKind::Opaque(kw::NEW));
+                }
                 _ => return self.postfix_expr(),
             },
             _ => return self.postfix_expr(),
@@ -450,6 +455,10 @@ impl Parser<'_> {
         let open = self.bump().span;
         let modifier = self.is_type_modifier(self.word()) && !matches!(self.word(), kw::EXPAND | kw::EACH);
         let inner = self.angled(false, |p| if modifier { p.ty() } else { p.any_expr() });
+        if self.eat(T::Comma) {
+            // `sizeof(T, layout)`: there is one layout only.
+            self.angled(false, Self::any_expr);
+        }
         self.expect_close(T::RParen, open);
         inner
     }

@@ -108,6 +108,7 @@ impl Parser<'_> {
             self.bump();
             let written = self.ty();
             ty = Some(self.take_modifiers(written, &mut modifiers));
+            semantic = self.semantic();
         } else if self.is(T::Ident)
             && matches!(self.nth(1), T::FatArrow | T::RParen | T::Comma)
             && self.untyped()

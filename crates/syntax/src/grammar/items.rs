@@ -255,7 +255,7 @@ impl Parser<'_> {
         self.name_decl(id, kw::EMPTY, span);
         self.expect_semi();
         self.ast.decls[id].kind = match word.symbol {
-            kw::IMPORT => DeclKind::Import { path, quoted },
+            kw::IMPORT | kw::IMPORT_OLD => DeclKind::Import { path, quoted },
             kw::INCLUDE_DECL => DeclKind::Include { path, quoted },
             kw::MODULE => DeclKind::Module(path),
             _ => DeclKind::Implementing(path),

@@ -1,7 +1,7 @@
 //! The grammar, one file for each kind of thing. Each function reads what its name says from the current
 //! token on, reports what is wrong, and always gives a node.
 
-mod attributes;
+pub(crate) mod attributes;
 mod declarations;
 mod expressions;
 mod functions;

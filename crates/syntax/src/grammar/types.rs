@@ -287,7 +287,8 @@ impl Parser<'_> {
             } else if self.eat(T::Colon) {
                 Constraint::Conforms(left, self.ty_list())
             } else {
-                // `where nonempty(T)` and `where T(U)`
+                // `where nonempty(T)` and `where T(U) implicit`
+                self.eat_word(kw::IMPLICIT_WORD);
                 Constraint::Other(self.span_from(start))
             };
             let constraint = if optional { Constraint::Other(self.span_from(start)) } else { constraint };
