@@ -1,0 +1,220 @@
+//! Cells: memory of the function that is written in place.
+//!
+//! A cell of a stack holds a pointer to a header that it owns (or the shared empty one), so putting
+//! a stack into a cell and taking it out whole copies it; so does taking an array out. The copy is
+//! left out where the cell is not written any more before the copy dies.
+
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{InstBuilder, Value, types::*};
+use ir::{Inst, InstData, Op, Type, TypeData};
+
+use super::aggregate::Indexed;
+use super::{Emitter, Res, Vals, plain};
+use crate::runtime::Helper;
+use crate::types::{Shape, clif, flat, is_array, size};
+
+/// What a walk into a cell is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Access {
+    Read,
+    Write,
+    /// Writing, where a stack grows.
+    Grow,
+}
+
+impl Emitter<'_, '_> {
+    /// `local load store add_to sub_cell`.
+    pub(super) fn cell(&mut self, inst: Inst) -> Res {
+        let data = &self.f.insts[inst];
+        match &data.op {
+            Op::Local => self.local(data),
+            Op::Load => self.load_cell(inst, data)?,
+            Op::Store => {
+                let (&x, place) = data.args.split_last().expect("a store has operands");
+                let ty = self.ty(x);
+                let at = self.cell_place(place, Access::Write)?;
+                let vals = self.get(x);
+                let vals = self.own(ty, vals);
+                self.store(ty, &vals, at, 0);
+            }
+            Op::AddTo => {
+                let (&x, place) = data.args.split_last().expect("an add_to has operands");
+                let at = self.cell_place(place, Access::Grow)?;
+                self.add_to(data, x, at)?;
+            }
+            _ => {
+                // Found again at each use: the outer stack may move when it grows.
+                let path = self.cell_path(&data.args);
+                self.sub_cells.insert(data.results[0], path);
+            }
+        }
+        Ok(())
+    }
+
+    fn local(&mut self, data: &InstData) {
+        let init = data.args[0];
+        let ty = self.ty(init);
+        let bytes = size(self.ts, ty);
+        let at = self.memory(bytes);
+        if is_array(self.ts, ty) && self.def(init).is_some_and(|d| d.op == Op::Zero) {
+            self.clear(at, bytes);
+        } else {
+            let vals = self.get(init);
+            let vals = self.own(ty, vals);
+            self.store(ty, &vals, at, 0);
+        }
+        self.set(data.results[0], &[at]);
+    }
+
+    /// A value that a cell can own: a stack is copied.
+    fn own(&mut self, ty: Type, vals: Vals) -> Vals {
+        let TypeData::Stack(elem) = self.ts[ty] else { return vals };
+        let shape = self.cx.shape(Shape::of(self.ts, elem));
+        let (shape, empty) = (self.i64(shape), self.i64(self.cx.empty));
+        Vals::from_slice(&[self.helper_value(Helper::StackClone, &[self.ctx, vals[0], shape, empty])])
+    }
+
+    fn load_cell(&mut self, inst: Inst, data: &InstData) -> Res {
+        let ty = self.ty(data.results[0]);
+        let at = self.cell_place(&data.args, Access::Read)?;
+        let mut vals = self.load(ty, at, 0);
+        let is_stack = matches!(self.ts[ty], TypeData::Stack(_));
+        if (is_array(self.ts, ty) || is_stack) && !self.last_use(inst, data.args[0]) {
+            if is_stack {
+                vals = self.own(ty, vals);
+            } else {
+                let bytes = size(self.ts, ty);
+                let to = self.memory(bytes);
+                self.copy(to, vals[0], bytes);
+                vals[0] = to;
+            }
+        }
+        self.set(data.results[0], &vals);
+        Ok(())
+    }
+
+    /// Whether nothing writes the cell after `inst` while what it loads lives: `inst` and the cell
+    /// are of one region and only reads of the cell follow there.
+    fn last_use(&self, inst: Inst, cell: ir::Value) -> bool {
+        let Some(region) = self.inst_region[inst].expand() else { return false };
+        let insts = &self.f.regions[region].insts;
+        let mut rest = insts.iter().rev().take_while(|&&i| i != inst);
+        let made_here = insts.iter().any(|&i| self.f.insts[i].results.contains(&cell))
+            && self.def(cell).is_some_and(|d| d.op == Op::Local);
+        made_here && rest.all(|&i| !self.writes(i, cell, 64))
+    }
+
+    /// Whether an instruction may write a cell, itself or in its regions.
+    fn writes(&self, inst: Inst, cell: ir::Value, depth: u32) -> bool {
+        let data = &self.f.insts[inst];
+        if depth == 0 {
+            return true;
+        }
+        (matches!(data.op, Op::Store | Op::AddTo) && data.args[0] == cell)
+            || matches!(data.op, Op::Store | Op::AddTo)
+                && self.def(data.args[0]).is_none_or(|d| d.op != Op::Local)
+            || data
+                .regions
+                .iter()
+                .any(|&r| self.f.regions[r].insts.iter().any(|&i| self.writes(i, cell, depth - 1)))
+    }
+
+    /// `cell, i…` with a cell within a cell replaced by its own path.
+    fn cell_path(&self, args: &[ir::Value]) -> Vec<ir::Value> {
+        match self.sub_cells.get(&args[0]) {
+            Some(path) => path.iter().chain(&args[1..]).copied().collect(),
+            None => args.to_vec(),
+        }
+    }
+
+    /// The address of the part of a cell that `cell, i…` selects.
+    fn cell_place(&mut self, args: &[ir::Value], access: Access) -> Res<Value> {
+        let args = &self.cell_path(args)[..];
+        let mut at = self.one(args[0]);
+        let Some(mut ty) = self.ts.content(self.ty(args[0])) else {
+            return self.unsupported(&Op::Load, "no cell", ir::Span::NONE);
+        };
+        for (k, &idx) in args[1..].iter().enumerate() {
+            let last = k + 2 == args.len();
+            let Some(elem) = self.ts.element(ty) else {
+                return self.unsupported(&Op::Load, "an index into a scalar", ir::Span::NONE);
+            };
+            let stride = size(self.ts, elem);
+            let is_stack = matches!(self.ts[elem], TypeData::Stack(_));
+            // A write that goes on into a stack that is not there finds the empty one, which has
+            // no element to write.
+            let otherwise = if access == Access::Read || (is_stack && !last) {
+                self.otherwise(elem)
+            } else {
+                self.sink()
+            };
+            at = match self.ts[ty] {
+                TypeData::Stack(_) => {
+                    if access == Access::Grow {
+                        self.grow_to(at, idx, elem);
+                    }
+                    let header = self.b.ins().load(I64, plain(), at, 0);
+                    let base = self.b.ins().load(I64, plain(), header, 0);
+                    let len = self.b.ins().load(I64, plain(), header, 8);
+                    let i = self.index64(idx);
+                    self.place_below(&Indexed { base, stride, otherwise }, i, len)
+                }
+                TypeData::Array(_, n) | TypeData::Vector(_, n) => {
+                    self.place(&Indexed { base: at, stride, otherwise }, idx, n as u64)
+                }
+                TypeData::Scalar(_) | TypeData::Cell(_) | TypeData::Buffer(_) => at,
+            };
+            ty = elem;
+        }
+        Ok(at)
+    }
+
+    /// Makes the stack at `at` have an element `idx`.
+    fn grow_to(&mut self, at: Value, idx: ir::Value, elem: Type) {
+        let i = self.index64(idx);
+        let header = self.b.ins().load(I64, plain(), at, 0);
+        let len = self.b.ins().load(I64, plain(), header, 8);
+        let short = self.b.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, i, len);
+        let (grow, go) = (self.b.create_block(), self.b.create_block());
+        self.b.set_cold_block(grow);
+        self.branch(short, (grow, &[]), (go, &[]));
+        self.enter(grow);
+        let shape = self.cx.shape(Shape::of(self.ts, elem));
+        let (shape, empty) = (self.i64(shape), self.i64(self.cx.empty));
+        self.helper(Helper::CellGrow, &[self.ctx, at, i, shape, empty]);
+        self.jump(go, &[]);
+        self.enter(go);
+    }
+
+    fn add_to(&mut self, data: &InstData, x: ir::Value, at: Value) -> Res {
+        let ty = self.ty(x);
+        if let TypeData::Stack(elem) = self.ts[ty] {
+            let shape = self.cx.shape(Shape::of(self.ts, elem));
+            let (shape, empty) = (self.i64(shape), self.i64(self.cx.empty));
+            let x = self.one(x);
+            self.helper(Helper::StackAdd, &[self.ctx, at, x, shape, empty]);
+            return Ok(());
+        }
+        let Some((s, n)) = flat(self.ts, ty) else {
+            return self.unsupported(&data.op, "of this type", data.span);
+        };
+        let vals = self.get(x);
+        if !is_array(self.ts, ty) {
+            let old = self.load(ty, at, 0);
+            let mut sum = Vals::new();
+            for (&a, &b) in old.iter().zip(&vals) {
+                sum.push(self.binary(&Op::Add, s, a, b, data.span)?);
+            }
+            self.store(ty, &sum, at, 0);
+            return Ok(());
+        }
+        self.each(n, s.bytes() as u64, &mut |e, offset| {
+            let (to, from) = (e.b.ins().iadd(at, offset), e.b.ins().iadd(vals[0], offset));
+            let a = e.b.ins().load(clif(s), plain(), to, 0);
+            let b = e.b.ins().load(clif(s), plain(), from, 0);
+            let sum = e.binary(&Op::Add, s, a, b, data.span)?;
+            e.b.ins().store(plain(), sum, to, 0);
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,151 @@
+//! Calls, `if` and `switch`.
+
+use cranelift_codegen::ir::{Block, InstBuilder, Value};
+use cranelift_frontend::Switch;
+use ir::{Func, InstData, Op, Type, scalar};
+
+use super::{Emitter, Res, Vals, slot_types};
+use crate::types::{is_array, parts, size};
+
+impl<'m> Emitter<'_, 'm> {
+    /// Calls and the ops that hold regions.
+    pub(super) fn control(&mut self, data: &'m InstData) -> Res {
+        match &data.op {
+            Op::Call(func) => self.call(data, *func),
+            Op::If => self.if_op(data),
+            Op::Switch(cases) => self.switch(data, cases),
+            Op::For(info) => self.for_op(data, *info),
+            Op::Loop(info) => self.loop_op(data, *info),
+            _ => self.unsupported(&data.op, "a derivative that was not generated", data.span),
+        }
+    }
+
+    fn call(&mut self, data: &InstData, func: Func) -> Res {
+        let mut args = Vals::new();
+        for &arg in &data.args {
+            args.extend(self.get(arg));
+        }
+        let types: Vec<Type> = slot_types(&self.cx.ir.funcs[func].results).collect();
+        let results = self.call_func(func, &args, &types, data)?;
+        for (&result, vals) in data.results.iter().zip(results) {
+            self.set(result, &vals);
+        }
+        Ok(())
+    }
+
+    /// Calls a function of the module; gives the values of each result.
+    pub(super) fn call_func(
+        &mut self,
+        func: Func,
+        args: &[Value],
+        results: &[Type],
+        data: &InstData,
+    ) -> Res<Vec<Vals>> {
+        let Some(id) = self.cx.funcs[func] else {
+            return self.unsupported(&data.op, "a function without a body", data.span);
+        };
+        let mut all = Vals::from_slice(&[self.ctx]);
+        all.extend_from_slice(args);
+        let mut arrays = Vals::new();
+        for &ty in results {
+            if is_array(self.ts, ty) {
+                let to = self.memory(size(self.ts, ty));
+                arrays.push(to);
+                all.push(to);
+            }
+        }
+        let callee = self.func_ref(id);
+        let call = self.b.ins().call(callee, &all);
+        let returned = Vals::from_slice(self.b.inst_results(call));
+        let (mut arrays, mut returned) = (arrays.into_iter(), returned.into_iter());
+        Ok(results
+            .iter()
+            .map(|&ty| {
+                if is_array(self.ts, ty) {
+                    arrays.by_ref().take(1).collect()
+                } else {
+                    returned.by_ref().take(parts(self.ts, ty).len()).collect()
+                }
+            })
+            .collect())
+    }
+
+    /// A block with parameters for values of the types.
+    pub(super) fn block_for(&mut self, types: &[Type]) -> Block {
+        let block = self.b.create_block();
+        for &ty in types {
+            for part in parts(self.ts, ty) {
+                self.b.append_block_param(block, part);
+            }
+        }
+        block
+    }
+
+    /// Says that the block's parameters from number `from` hold these values; gives the number
+    /// after.
+    pub(super) fn bind_params(&mut self, block: Block, from: usize, values: &[ir::Value]) -> usize {
+        let mut at = from;
+        for &v in values {
+            let n = parts(self.ts, self.ty(v)).len();
+            let vals = Vals::from_slice(&self.b.block_params(block)[at..at + n]);
+            self.set(v, &vals);
+            at += n;
+        }
+        at
+    }
+
+    /// The values that hold all of these.
+    pub(super) fn get_all(&self, values: &[ir::Value]) -> Vals {
+        values.iter().flat_map(|&v| self.get(v)).collect()
+    }
+
+    fn result_types(&self, data: &InstData) -> Vec<Type> {
+        data.results.iter().map(|&r| self.ty(r)).collect()
+    }
+
+    /// Emits an arm and hands its results to the block after.
+    fn arm(&mut self, block: Block, region: ir::Region, after: Block) -> Res {
+        self.b.switch_to_block(block);
+        self.region(region)?;
+        let results = self.get_all(&self.f.regions[region].results);
+        self.jump(after, &results);
+        Ok(())
+    }
+
+    fn if_op(&mut self, data: &InstData) -> Res {
+        let types = self.result_types(data);
+        let after = self.block_for(&types);
+        let (yes, no) = (self.b.create_block(), self.b.create_block());
+        let c = self.one(data.args[0]);
+        self.branch(c, (yes, &[]), (no, &[]));
+        self.arm(yes, data.regions[0], after)?;
+        self.arm(no, data.regions[1], after)?;
+        self.b.switch_to_block(after);
+        self.bind_params(after, 0, &data.results);
+        Ok(())
+    }
+
+    fn switch(&mut self, data: &InstData, cases: &[i64]) -> Res {
+        let types = self.result_types(data);
+        let after = self.block_for(&types);
+        let s = self.scalar_of(data.args[0]);
+        let tag = self.one(data.args[0]);
+        let blocks: Vec<Block> = data.regions.iter().map(|_| self.b.create_block()).collect();
+        let mut switch = Switch::new();
+        let mut seen = rustc_hash::FxHashSet::default();
+        for (&case, &block) in cases.iter().zip(&blocks) {
+            let bits = scalar::from_i64(s, case);
+            // A case that the tag's type does not have is never taken; of equal cases the first is.
+            if scalar::to_i64(s, bits) == case && seen.insert(bits) {
+                switch.set_entry(bits as u128, block);
+            }
+        }
+        switch.emit(&mut self.b, tag, blocks[cases.len()]);
+        for (&block, &region) in blocks.iter().zip(&data.regions) {
+            self.arm(block, region, after)?;
+        }
+        self.b.switch_to_block(after);
+        self.bind_params(after, 0, &data.results);
+        Ok(())
+    }
+}

@@ -1,0 +1,185 @@
+//! Whole functions, and the functions that Rust calls.
+//!
+//! - `group(ctx)` runs all threads of the group whose number is in the context, one after the other.
+//! - `thread(ctx)` runs the thread whose numbers are in the context; for groups with barriers.
+//! - `raw(ctx, args, results)` calls a function with each word of its arguments and results in eight
+//!   bytes; an array is a pointer, and for a result a pointer to where it goes.
+
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{AbiParam, InstBuilder, Signature, types::*};
+use cranelift_module::Module as _;
+use ir::{Func, Op};
+
+use super::{Emitter, Res, Vals, plain, slot_types};
+use crate::runtime::{Site, offsets};
+use crate::types::{is_array, parts, size};
+
+impl Emitter<'_, '_> {
+    /// Emits the body of the function itself.
+    pub(crate) fn function(mut self, func: Func) -> Res {
+        let f = self.f;
+        if self.cx.plan.facts[func].recursive {
+            let sp = self.b.ins().get_stack_pointer(I64);
+            let limit = self.field(I64, offsets::STACK_LIMIT);
+            let deep = self.b.ins().icmp(IntCC::UnsignedLessThan, sp, limit);
+            self.fail_if(deep, Site::TooDeep(f.span));
+        }
+        let body = f.body();
+        let entry = self.b.func.layout.entry_block().expect("the entry block is open");
+        let params = &f.regions[body].params;
+        let after = self.bind_params(entry, 1, params);
+        let destinations = Vals::from_slice(&self.b.block_params(entry)[after..]);
+        let mark = self.mark_body(body);
+        self.region(body)?;
+        let mut returned = Vals::new();
+        let mut destinations = destinations.into_iter();
+        for &v in &f.regions[body].results {
+            let (ty, vals) = (self.ty(v), self.get(v));
+            if is_array(self.ts, ty) {
+                let to = destinations.next().expect("a destination for each array");
+                self.copy(to, vals[0], size(self.ts, ty));
+            } else {
+                returned.extend(vals);
+            }
+        }
+        self.release(mark);
+        self.b.ins().return_(&returned);
+        self.done();
+        Ok(())
+    }
+
+    /// Ends the function.
+    fn done(mut self) {
+        self.b.seal_all_blocks();
+        let config = self.cx.jit.isa().frontend_config();
+        self.b.finalize(config);
+    }
+
+    /// The arena's mark, if what the body allocates dies with it.
+    fn mark_body(&mut self, body: ir::Region) -> Option<cranelift_codegen::ir::Value> {
+        let hands_on = self.f.regions[body].results.iter().any(|&v| self.ts.has_stack(self.ty(v)));
+        (!hands_on && self.allocates(body)).then(|| self.mark())
+    }
+
+    /// Emits `thread(ctx)` of an entry point.
+    pub(crate) fn thread(mut self) -> Res {
+        self.init_private()?;
+        self.region(self.f.body())?;
+        self.b.ins().return_(&[]);
+        self.done();
+        Ok(())
+    }
+
+    /// Emits `group(ctx)` of an entry point.
+    pub(crate) fn group(mut self, size: [u32; 3]) -> Res {
+        let group: Vals =
+            (0..3).map(|k| self.b.ins().load(I32, plain(), self.ctx, offsets::GROUP + 4 * k)).collect();
+        let first: Vals = group
+            .iter()
+            .zip(size)
+            .map(|(&g, n)| {
+                let n = self.b.ins().iconst(I32, n as i64);
+                self.b.ins().imul(g, n)
+            })
+            .collect();
+        // Blocks with the counters z; z, y; z, y, x and the index; then what follows each loop.
+        let zero = self.b.ins().iconst(I32, 0);
+        let one = self.b.ins().iconst(I32, 1);
+        let limits: Vals = size.iter().map(|&n| self.b.ins().iconst(I32, n as i64)).collect();
+        let body = self.b.create_block();
+        let done = self.b.create_block();
+        for _ in 0..4 {
+            self.b.append_block_param(body, I32);
+        }
+        self.jump(body, &[zero; 4]);
+        self.b.switch_to_block(body);
+        let now = Vals::from_slice(self.b.block_params(body));
+        for k in 0..3 {
+            let at = self.b.ins().iadd(first[k], now[k]);
+            let k4 = 4 * k as i32;
+            self.b.ins().store(plain(), at, self.ctx, offsets::THREAD + k4);
+            self.b.ins().store(plain(), now[k], self.ctx, offsets::LOCAL + k4);
+        }
+        self.b.ins().store(plain(), now[3], self.ctx, offsets::INDEX);
+        self.init_private()?;
+        let region = self.f.body();
+        let mark = self.mark_body(region);
+        self.region(region)?;
+        self.release(mark);
+        // The next thread: x first, then y, then z.
+        let index = self.b.ins().iadd(now[3], one);
+        let mut counters = [now[0], now[1], now[2]];
+        let mut carry = None;
+        for k in 0..3 {
+            let next = match carry {
+                None => self.b.ins().iadd(counters[k], one),
+                Some(c) => {
+                    let step = self.b.ins().uextend(I32, c);
+                    self.b.ins().iadd(counters[k], step)
+                }
+            };
+            let over = self.b.ins().icmp(IntCC::Equal, next, limits[k]);
+            counters[k] = if k < 2 { self.b.ins().select(over, zero, next) } else { next };
+            carry = Some(over);
+        }
+        let end = carry.expect("three counters");
+        self.branch(end, (done, &[]), (body, &[counters[0], counters[1], counters[2], index]));
+        self.b.switch_to_block(done);
+        self.b.ins().return_(&[]);
+        self.done();
+        Ok(())
+    }
+
+    /// Emits `raw(ctx, args, results)` of a function; `self.f` is the function.
+    pub(crate) fn raw(mut self, func: Func, private: bool) -> Res {
+        if private {
+            self.init_private()?;
+        }
+        let entry = self.b.func.layout.entry_block().expect("the entry block is open");
+        let (args, results) = (self.b.block_params(entry)[1], self.b.block_params(entry)[2]);
+        let mut at = 0;
+        let mut vals = Vals::from_slice(&[self.ctx]);
+        for ty in slot_types(&self.f.params) {
+            for part in parts(self.ts, ty) {
+                vals.push(self.b.ins().load(part, plain(), args, at));
+                at += 8;
+            }
+        }
+        // A result array's word holds its destination.
+        at = 0;
+        for ty in slot_types(&self.f.results) {
+            if is_array(self.ts, ty) {
+                vals.push(self.b.ins().load(I64, plain(), results, at));
+            }
+            at += 8 * parts(self.ts, ty).len() as i32;
+        }
+        let Some(id) = self.cx.funcs[func] else {
+            return self.unsupported(&Op::Call(func), "a function without a body", self.f.span);
+        };
+        let callee = self.func_ref(id);
+        let call = self.b.ins().call(callee, &vals);
+        let mut returned = Vals::from_slice(self.b.inst_results(call)).into_iter();
+        at = 0;
+        for ty in slot_types(&self.f.results) {
+            let n = parts(self.ts, ty).len();
+            if !is_array(self.ts, ty) {
+                for (k, x) in returned.by_ref().take(n).enumerate() {
+                    self.b.ins().store(plain(), x, results, at + 8 * k as i32);
+                }
+            }
+            at += 8 * n as i32;
+        }
+        self.b.ins().return_(&[]);
+        self.done();
+        Ok(())
+    }
+
+    /// The signature of `group` and `thread`, or of `raw`.
+    pub(crate) fn entry_signature(call_conv: cranelift_codegen::isa::CallConv, raw: bool) -> Signature {
+        let mut sig = Signature::new(call_conv);
+        for _ in 0..if raw { 3 } else { 1 } {
+            sig.params.push(AbiParam::new(I64));
+        }
+        sig
+    }
+}

@@ -1,0 +1,420 @@
+//! `for` and `loop`.
+//!
+//! Both are tested at the end of the trip. A carried array alternates between two memories of the
+//! loop: a trip reads one (at first the initial value) and writes the next value to the other, so a
+//! parallel assignment such as a swap needs no more care.
+//!
+//! The stacks of a `for` have their final size from the start; those of a `loop` double. Where a
+//! trip allocates in the arena and hands nothing of it on, the arena is released after each trip.
+//!
+//! A `loop` that ends with an `if` which decides whether to go on — every `while` of the source —
+//! jumps from the arms straight to the next trip or out.
+
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{Block, InstBuilder, Value, types::*};
+use ir::{InstData, LoopInfo, Op, Region, Type, TypeData};
+
+use super::{Emitter, Res, Vals, plain};
+use crate::runtime::{Helper, Site, offsets};
+use crate::types::{clif, is_array, parts, size};
+
+/// A loop while its body is emitted.
+struct Loop<'d> {
+    data: &'d InstData,
+    info: LoopInfo,
+    body: Block,
+    exit: Block,
+    /// The region's parameters that are carried.
+    params: Vec<ir::Value>,
+    /// For carried arrays: the memory to write next and the one after.
+    spare: Vec<Option<(Value, Value)>>,
+    /// The arena where the trip began, if the trip ends there again.
+    mark: Option<Value>,
+    /// The elements of the stacks.
+    stacked: Vec<Type>,
+    /// Number of trips before this one, room, and memory of each stack (`loop` only).
+    len: Value,
+    cap: Value,
+    stacks: Vals,
+}
+
+impl<'m> Emitter<'_, 'm> {
+    /// Whether a region allocates in the arena.
+    pub(super) fn allocates(&mut self, region: Region) -> bool {
+        if let Some(&known) = self.allocates.get(&region) {
+            return known;
+        }
+        let f = self.f;
+        let mut found = false;
+        for &inst in &f.regions[region].insts {
+            let data = &f.insts[inst];
+            let stacky = |v: &ir::Value| {
+                self.ts.has_stack(f.ty(*v))
+                    || matches!(self.ts[f.ty(*v)], TypeData::Array(..) | TypeData::Cell(_))
+                        && size(self.ts, f.ty(*v)) > self.big
+            };
+            found |= match &data.op {
+                Op::Zero | Op::Select | Op::Index | Op::If | Op::Switch(_) | Op::Detach => false,
+                Op::Store | Op::AddTo => data.args.iter().any(stacky),
+                _ => data.results.iter().any(stacky),
+            };
+            for &nested in &data.regions {
+                found |= self.allocates(nested);
+            }
+        }
+        self.allocates.insert(region, found);
+        found
+    }
+
+    /// Whether a region is within another or the same.
+    fn within(&self, mut region: Region, outer: Region) -> bool {
+        while region != outer {
+            let Some(inst) = self.holder[region].expand() else { return false };
+            let Some(next) = self.inst_region[inst].expand() else { return false };
+            region = next;
+        }
+        true
+    }
+
+    /// Whether a region makes a stack in a cell outside of it grow.
+    fn grows_outer(&self, region: Region) -> bool {
+        let f = self.f;
+        let mut found = false;
+        f.walk(region, &mut |inst| {
+            let data = &f.insts[inst];
+            if matches!(data.op, Op::Store | Op::AddTo) {
+                let root = self.sub_cell_root(data.args[0]);
+                let holds_stack = self.ts.content(f.ty(root)).is_some_and(|t| self.ts.has_stack(t));
+                let home = self.defs[root].expand().and_then(|i| self.inst_region[i].expand());
+                found |= holds_stack && !home.is_some_and(|home| self.within(home, region));
+            }
+        });
+        found
+    }
+
+    fn sub_cell_root(&self, mut cell: ir::Value) -> ir::Value {
+        while let Some(data) = self.def(cell)
+            && data.op == Op::SubCell
+        {
+            cell = data.args[0];
+        }
+        cell
+    }
+
+    /// The arena's mark, if what the region allocates can be released at its end.
+    fn mark_trip(&mut self, region: Region, grows_at_end: bool) -> Option<Value> {
+        if !self.allocates(region) || self.grows_outer(region) {
+            return None;
+        }
+        for &v in &self.f.regions[region].results {
+            let ty = self.ty(v);
+            if self.ts.has_stack(ty) || (grows_at_end && is_array(self.ts, ty)) {
+                return None;
+            }
+        }
+        Some(self.mark())
+    }
+
+    /// Where the arena is.
+    pub(super) fn mark(&mut self) -> Value {
+        self.b.ins().load(I64, plain(), self.ctx, offsets::ARENA_TOP)
+    }
+
+    /// Gives back what the arena handed out since the mark.
+    pub(super) fn release(&mut self, mark: Option<Value>) {
+        if let Some(mark) = mark {
+            self.helper(Helper::Release, &[self.ctx, mark]);
+        }
+    }
+
+    /// A block for the trips: parameters for the carried values (three for an array) come after
+    /// `before`.
+    fn body_block(&mut self, before: &[cranelift_codegen::ir::Type], carried: &[ir::Value]) -> Block {
+        let block = self.b.create_block();
+        for &ty in before {
+            self.b.append_block_param(block, ty);
+        }
+        for &v in carried {
+            let ty = self.ty(v);
+            let more = if is_array(self.ts, ty) { 2 } else { 0 };
+            for part in parts(self.ts, ty).into_iter().chain(std::iter::repeat_n(I64, more)) {
+                self.b.append_block_param(block, part);
+            }
+        }
+        block
+    }
+
+    /// The initial carried values as arguments of the body's block and of the exit.
+    fn initial(&mut self, carried: &[ir::Value]) -> (Vals, Vals) {
+        let (mut body, mut exit) = (Vals::new(), Vals::new());
+        for &v in carried {
+            let vals = self.get(v);
+            exit.extend_from_slice(&vals);
+            body.extend_from_slice(&vals);
+            if is_array(self.ts, self.ty(v)) {
+                let bytes = size(self.ts, self.ty(v));
+                body.push(self.memory(bytes));
+                body.push(self.memory(bytes));
+            }
+        }
+        (body, exit)
+    }
+
+    /// Binds the carried parameters of a body's block; gives the spare memories.
+    fn bind_carried(
+        &mut self,
+        block: Block,
+        from: usize,
+        params: &[ir::Value],
+    ) -> Vec<Option<(Value, Value)>> {
+        let mut at = from;
+        let mut spare = Vec::with_capacity(params.len());
+        for &param in params {
+            at = self.bind_params(block, at, &[param]);
+            spare.push(is_array(self.ts, self.ty(param)).then(|| {
+                let rest = self.b.block_params(block);
+                (rest[at], rest[at + 1])
+            }));
+            if spare.last().is_some_and(Option::is_some) {
+                at += 2;
+            }
+        }
+        spare
+    }
+
+    /// The carried results of a trip as arguments of the body's block and of the exit.
+    fn carry(&mut self, lp: &Loop<'_>, results: &[ir::Value]) -> (Vals, Vals) {
+        let (mut body, mut exit) = (Vals::new(), Vals::new());
+        for (k, &v) in results.iter().enumerate() {
+            let vals = self.get(v);
+            match lp.spare[k] {
+                None => {
+                    body.extend_from_slice(&vals);
+                    exit.extend_from_slice(&vals);
+                }
+                Some((write, other)) if v == lp.params[k] => {
+                    body.extend([vals[0], write, other]);
+                    exit.push(vals[0]);
+                }
+                Some((write, other)) => {
+                    self.copy(write, vals[0], size(self.ts, self.ty(v)));
+                    body.extend([write, other, write]);
+                    exit.push(write);
+                }
+            }
+        }
+        (body, exit)
+    }
+
+    pub(super) fn for_op(&mut self, data: &'m InstData, info: LoopInfo) -> Res {
+        let region = data.regions[0];
+        let (params, results) = (&self.f.regions[region].params, &self.f.regions[region].results);
+        let carried = &data.args[1..];
+        let stacked: Vec<Type> = results[carried.len()..].iter().map(|&v| self.ty(v)).collect();
+        let counter = clif(self.scalar_of(data.args[0]));
+        let n = self.one(data.args[0]);
+        let n64 = self.extend(I64, false, n);
+        if let (Some(bound), false) = (info.max_iters, stacked.is_empty()) {
+            let bound64 = self.i64(bound as i64);
+            let over = self.b.ins().icmp(IntCC::UnsignedGreaterThan, n64, bound64);
+            self.fail_if(over, Site::MaxIters(bound, data.span));
+        }
+        let mut headers = Vals::new();
+        let mut stacks = Vals::new();
+        for &ty in &stacked {
+            let bytes = self.i64(size(self.ts, ty) as i64);
+            let header = self.helper_value(Helper::StackNew, &[self.ctx, n64, bytes]);
+            headers.push(header);
+            stacks.push(self.b.ins().load(I64, plain(), header, 0));
+        }
+        let carried_types: Vec<Type> = carried.iter().map(|&v| self.ty(v)).collect();
+        let exit = self.block_for(&carried_types);
+        let body = self.body_block(&[counter], &params[1..]);
+        let (mut first, out) = self.initial(carried);
+        let zero = self.b.ins().iconst(counter, 0);
+        first.insert(0, zero);
+        let count = self.const_of(data.args[0]);
+        match count {
+            Some(0) => self.jump(exit, &out),
+            Some(_) => self.jump(body, &first),
+            None => {
+                let some = self.b.ins().icmp(IntCC::NotEqual, n, zero);
+                self.branch(some, (body, &first), (exit, &out));
+            }
+        }
+        if let Some(max) = count.and_then(|n| n.checked_sub(1)) {
+            self.counters.insert(params[0], max);
+        }
+
+        self.b.switch_to_block(body);
+        let i = self.b.block_params(body)[0];
+        self.set(params[0], &[i]);
+        let spare = self.bind_carried(body, 1, &params[1..]);
+        let mark = self.mark_trip(region, false);
+        let params = params[1..].to_vec();
+        let lp = Loop { data, info, body, exit, params, spare, mark, stacked, len: i, cap: i, stacks };
+        self.region(region)?;
+        let i64 = self.extend(I64, false, i);
+        for (k, &ty) in lp.stacked.iter().enumerate() {
+            let at = self.mul_imm(i64, size(self.ts, ty));
+            let at = self.b.ins().iadd(lp.stacks[k], at);
+            let vals = self.get(results[carried.len() + k]);
+            self.store(ty, &vals, at, 0);
+        }
+        let (mut next, out) = self.carry(&lp, &results[..carried.len()]);
+        self.release(lp.mark);
+        let one = self.b.ins().iconst(counter, 1);
+        let i = self.b.ins().iadd(i, one);
+        next.insert(0, i);
+        let more = self.b.ins().icmp(IntCC::UnsignedLessThan, i, n);
+        self.branch(more, (body, &next), (exit, &out));
+
+        self.b.switch_to_block(exit);
+        self.bind_params(exit, 0, &data.results[..carried.len()]);
+        for (&result, &header) in data.results[carried.len()..].iter().zip(&headers) {
+            self.set(result, &[header]);
+        }
+        Ok(())
+    }
+
+    pub(super) fn loop_op(&mut self, data: &'m InstData, info: LoopInfo) -> Res {
+        let region = data.regions[0];
+        let params = self.f.regions[region].params.clone();
+        let results = self.f.regions[region].results.clone();
+        let n = data.args.len();
+        let stacked: Vec<Type> = results[n + 1..].iter().map(|&v| self.ty(v)).collect();
+        // What the stacks need: trips, room, and the memory of each.
+        let words = if stacked.is_empty() { 0 } else { 2 + stacked.len() };
+        let carried_types: Vec<Type> = data.args.iter().map(|&v| self.ty(v)).collect();
+        let exit = self.block_for(&carried_types);
+        for _ in 0..words {
+            self.b.append_block_param(exit, I64);
+        }
+        let body = self.body_block(&vec![I64; words], &params);
+        let (carried, _) = self.initial(&data.args);
+        let zero = self.i64(0);
+        let mut first = Vals::from_elem(zero, words);
+        first.extend(carried);
+        self.jump(body, &first);
+
+        self.b.switch_to_block(body);
+        let own = Vals::from_slice(&self.b.block_params(body)[..words]);
+        let spare = self.bind_carried(body, words, &params);
+        let mark = self.mark_trip(region, !stacked.is_empty());
+        let lp = Loop {
+            data,
+            info,
+            body,
+            exit,
+            params,
+            spare,
+            mark,
+            stacked,
+            len: own.first().copied().unwrap_or(zero),
+            cap: own.get(1).copied().unwrap_or(zero),
+            stacks: own.iter().skip(2).copied().collect(),
+        };
+        self.trip(region, &results, &lp)?;
+
+        self.b.switch_to_block(exit);
+        let at = self.bind_params(exit, 0, &data.results[..n]);
+        if words > 0 {
+            let own = Vals::from_slice(&self.b.block_params(exit)[at..]);
+            for (k, &result) in data.results[n..].iter().enumerate() {
+                let args = [self.ctx, own[2 + k], own[0], own[1]];
+                let header = self.helper_value(Helper::StackHeader, &args);
+                self.set(result, &[header]);
+            }
+        }
+        Ok(())
+    }
+
+    /// Emits a region at the end of which the loop's body has these results, and what follows.
+    fn trip(&mut self, region: Region, results: &[ir::Value], lp: &Loop<'_>) -> Res {
+        let insts = &self.f.regions[region].insts;
+        if let Some((&last, before)) = insts.split_last() {
+            let tail = &self.f.insts[last];
+            if tail.op == Op::If && tail.results.contains(&results[0]) {
+                for &inst in before {
+                    self.inst(inst)?;
+                }
+                let (yes, no) = (self.b.create_block(), self.b.create_block());
+                let c = self.one(tail.args[0]);
+                self.branch(c, (yes, &[]), (no, &[]));
+                for (block, &arm) in [yes, no].into_iter().zip(&tail.regions) {
+                    let inner = &self.f.regions[arm].results;
+                    let mapped: Vec<ir::Value> = results
+                        .iter()
+                        .map(|&v| tail.results.iter().position(|&r| r == v).map_or(v, |k| inner[k]))
+                        .collect();
+                    self.b.switch_to_block(block);
+                    self.trip(arm, &mapped, lp)?;
+                }
+                return Ok(());
+            }
+        }
+        self.region(region)?;
+        self.end_trip(results, lp)
+    }
+
+    /// The end of a trip of a `loop`: pushes, then goes on or out.
+    fn end_trip(&mut self, results: &[ir::Value], lp: &Loop<'_>) -> Res {
+        let n = lp.params.len();
+        let known = self.const_of(results[0]);
+        let again = self.one(results[0]);
+        let (body, out) = self.carry(lp, &results[1..=n]);
+        self.release(lp.mark);
+        let mut own = Vals::new();
+        if !lp.stacked.is_empty() {
+            own = self.push(lp, &results[n + 1..]);
+            if let (Some(bound), true) = (lp.info.max_iters, known != Some(0)) {
+                let limit = self.i64(bound as i64);
+                let over = self.b.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, lp.len, limit);
+                let over = self.b.ins().band(over, again);
+                self.fail_if(over, Site::MaxIters(bound, lp.data.span));
+            }
+        }
+        let next: Vals = own.iter().chain(&body).copied().collect();
+        let out: Vals = out.iter().chain(&own).copied().collect();
+        match known {
+            Some(0) => self.jump(lp.exit, &out),
+            Some(_) => self.jump(lp.body, &next),
+            None => self.branch(again, (lp.body, &next), (lp.exit, &out)),
+        }
+        Ok(())
+    }
+
+    /// Pushes values on the stacks of a `loop`; gives trips, room and memories as they are then.
+    fn push(&mut self, lp: &Loop<'_>, values: &[ir::Value]) -> Vals {
+        let (full, fits) = (self.b.create_block(), self.b.create_block());
+        self.b.set_cold_block(full);
+        for _ in 0..=lp.stacks.len() {
+            self.b.append_block_param(fits, I64);
+        }
+        let is_full = self.b.ins().icmp(IntCC::Equal, lp.len, lp.cap);
+        let same: Vals = std::iter::once(lp.cap).chain(lp.stacks.iter().copied()).collect();
+        self.branch(is_full, (full, &[]), (fits, &same));
+        self.enter(full);
+        let doubled = self.b.ins().iadd(lp.cap, lp.cap);
+        let least = self.i64(16);
+        let cap = self.b.ins().umax(doubled, least);
+        let mut grown = Vals::from_slice(&[cap]);
+        for (&ptr, &ty) in lp.stacks.iter().zip(&lp.stacked) {
+            let bytes = self.i64(size(self.ts, ty) as i64);
+            grown.push(self.helper_value(Helper::StackRoom, &[self.ctx, ptr, lp.len, cap, bytes]));
+        }
+        self.jump(fits, &grown);
+        self.enter(fits);
+        let now = Vals::from_slice(self.b.block_params(fits));
+        for (k, (&v, &ty)) in values.iter().zip(&lp.stacked).enumerate() {
+            let at = self.mul_imm(lp.len, size(self.ts, ty));
+            let at = self.b.ins().iadd(now[1 + k], at);
+            let vals = self.get(v);
+            self.store(ty, &vals, at, 0);
+        }
+        let len = self.add_imm(lp.len, 1);
+        let mut own = Vals::from_slice(&[len]);
+        own.extend(now);
+        own
+    }
+}

@@ -1,0 +1,319 @@
+//! Memory that the host sees, and the other effects: `printf`, `assert`, barriers.
+
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{AtomicRmwOp, InstBuilder, Value, types::*};
+use ir::{AtomicOp, Builtin, Global, InstData, MemData, MemType, Op, Path, Scalar, Step, TypeData};
+
+use super::{Emitter, Res, Vals, constant_memory, plain};
+use crate::runtime::{Helper, Site, atomic_code, offsets};
+use crate::types::{clif, has_handle, is_array, size};
+
+/// A place in a buffer: the address, and whether it is in range if that is not certain.
+struct Place {
+    addr: Value,
+    inside: Value,
+}
+
+/// What a path has reached.
+enum At {
+    Mem(MemType),
+    Row(Scalar, u32),
+    Lane,
+}
+
+impl Emitter<'_, '_> {
+    /// Ops that see or change the world.
+    pub(super) fn world(&mut self, data: &InstData) -> Res {
+        match &data.op {
+            Op::GlobalRef(global) => {
+                let handle = self.global(*global);
+                self.set(data.results[0], &handle);
+            }
+            Op::BufferLoad(path) => self.buffer_load(data, path)?,
+            Op::BufferStore(path) => self.buffer_store(data, path)?,
+            Op::Atomic(path, op) => self.atomic(data, path, *op)?,
+            Op::BufferLen => {
+                let handle = self.get(data.args[0]);
+                let (zero, max) = (self.i64(0), self.i64(u32::MAX as i64));
+                let rest = self.b.ins().isub(handle[1], handle[2]);
+                let rest = self.b.ins().smax(rest, zero);
+                let rest = self.b.ins().smin(rest, max);
+                let rest = self.b.ins().ireduce(I32, rest);
+                self.set(data.results[0], &[rest]);
+            }
+            Op::BufferOffset => {
+                let mut handle = self.get(data.args[0]);
+                let by = self.index64(data.args[1]);
+                handle[2] = self.b.ins().iadd(handle[2], by);
+                self.set(data.results[0], &handle);
+            }
+            Op::Barrier => {
+                self.helper(Helper::Barrier, &[self.ctx]);
+            }
+            Op::Builtin(builtin) => {
+                let vals = self.builtin(*builtin);
+                self.set(data.results[0], &vals);
+            }
+            Op::Printf(format) => self.printf(data, format),
+            Op::Assert(message) => {
+                let c = self.one(data.args[0]);
+                let zero = self.b.ins().iconst(I8, 0);
+                let bad = self.b.ins().icmp(IntCC::Equal, c, zero);
+                self.fail_if(bad, Site::Assert(message.clone(), data.span));
+            }
+            _ => return self.unsupported(&data.op, "unknown", data.span),
+        }
+        Ok(())
+    }
+
+    /// The handle of a global.
+    pub(super) fn global(&mut self, global: Global) -> Vals {
+        let at = global.as_u32() as i32 * 16;
+        let table = self.field(I64, offsets::GLOBALS);
+        let ptr = self.b.ins().load(I64, constant_memory(), table, at);
+        let count = self.b.ins().load(I64, constant_memory(), table, at + 8);
+        let offset = self.i64(0);
+        Vals::from_slice(&[ptr, count, offset])
+    }
+
+    fn builtin(&mut self, builtin: Builtin) -> Vals {
+        let (at, n) = match builtin {
+            Builtin::DispatchThreadId => (offsets::THREAD, 3),
+            Builtin::GroupId => (offsets::GROUP, 3),
+            Builtin::GroupThreadId => (offsets::LOCAL, 3),
+            Builtin::GroupIndex => (offsets::INDEX, 1),
+        };
+        (0..n).map(|k| self.b.ins().load(I32, plain(), self.ctx, at + 4 * k)).collect()
+    }
+
+    fn printf(&mut self, data: &InstData, format: &str) {
+        let kinds: Box<[Scalar]> = data.args.iter().map(|&a| self.scalar_of(a)).collect();
+        let words = self.memory(8 * data.args.len().max(1) as u64);
+        for (k, &arg) in data.args.iter().enumerate() {
+            let x = self.one(arg);
+            self.b.ins().store(plain(), x, words, 8 * k as i32);
+        }
+        let site = self.cx.site(Site::Printf(format.into(), kinds));
+        let site = self.b.ins().iconst(I32, site);
+        self.helper(Helper::Printf, &[self.ctx, site, words]);
+    }
+
+    /// The place that `buf, i, dyn…` with a path stands for.
+    fn buffer_place(&mut self, data: &InstData, path: &Path, args: &[ir::Value]) -> Res<Place> {
+        let TypeData::Buffer(elem) = self.ts[self.ty(args[0])] else {
+            return self.unsupported(&data.op, "no buffer", data.span);
+        };
+        let mem = &self.cx.ir.mem;
+        let handle = self.get(args[0]);
+        let i = self.index64(args[1]);
+        let i = self.b.ins().iadd(i, handle[2]);
+        let mut inside = self.b.ins().icmp(IntCC::UnsignedLessThan, i, handle[1]);
+        let bytes = self.mul_imm(i, mem.size(elem));
+        let mut addr = self.b.ins().iadd(handle[0], bytes);
+        let (mut at, mut fixed, mut dynamic) = (At::Mem(elem), 0u64, args[2..].iter());
+        for step in &path.0 {
+            let (n, next, stride) = match at {
+                At::Lane => return self.unsupported(&data.op, "a path into a number", data.span),
+                At::Row(s, n) => (n, At::Lane, s.bytes() as u64),
+                At::Mem(ty) => match &mem[ty] {
+                    MemData::Scalar(_) | MemData::Handle(_) => {
+                        return self.unsupported(&data.op, "a path into a number", data.span);
+                    }
+                    MemData::Vector(s, n) => (*n, At::Lane, s.bytes() as u64),
+                    MemData::Array(t, n) => (*n, At::Mem(*t), mem.size(*t)),
+                    MemData::Matrix(s, r, c) => (*r, At::Row(*s, *c), (s.bytes() * c) as u64),
+                    MemData::Struct { fields, .. } => {
+                        let Step::Static(idx) = *step else {
+                            return self.unsupported(&data.op, "a dynamic field", data.span);
+                        };
+                        fixed += mem.field_offset(ty, idx as usize);
+                        at = At::Mem(fields[idx as usize].1);
+                        continue;
+                    }
+                },
+            };
+            match *step {
+                Step::Static(idx) => fixed += idx as u64 * stride,
+                Step::Dynamic => {
+                    let Some(&idx) = dynamic.next() else {
+                        return self.unsupported(&data.op, "a path without its index", data.span);
+                    };
+                    let k = self.index64(idx);
+                    if !self.upper_bound(idx, 4).is_some_and(|max| max < n as u64) {
+                        let len = self.i64(n as i64);
+                        let below = self.b.ins().icmp(IntCC::UnsignedLessThan, k, len);
+                        inside = self.b.ins().band(inside, below);
+                    }
+                    let bytes = self.mul_imm(k, stride);
+                    addr = self.b.ins().iadd(addr, bytes);
+                }
+            }
+            at = next;
+        }
+        let addr = self.add_imm(addr, fixed as i64);
+        if self.cx.options.trap {
+            let zero = self.b.ins().iconst(I8, 0);
+            let outside = self.b.ins().icmp(IntCC::Equal, inside, zero);
+            self.fail_if(outside, Site::OutOfRange(data.span));
+        }
+        Ok(Place { addr, inside })
+    }
+
+    fn buffer_load(&mut self, data: &InstData, path: &Path) -> Res {
+        let result = data.results[0];
+        let ty = self.ty(result);
+        let place = self.buffer_place(data, path, &data.args)?;
+        let zero = self.i64(self.cx.zero);
+        let addr = self.b.ins().select(place.inside, place.addr, zero);
+        let vals = match self.ts[ty] {
+            TypeData::Buffer(_) => {
+                let bits = self.b.ins().load(I64, plain(), addr, 0);
+                self.pointee(bits)
+            }
+            TypeData::Array(..) if self.has_buffers(ty) => {
+                return self.unsupported(&data.op, "an array of handles at once", data.span);
+            }
+            TypeData::Array(..) => {
+                let bytes = size(self.ts, ty);
+                let to = self.memory(bytes);
+                self.copy(to, addr, bytes);
+                Vals::from_slice(&[to])
+            }
+            _ => self.load(ty, addr, 0),
+        };
+        self.set(result, &vals);
+        Ok(())
+    }
+
+    /// The handle that eight bytes in memory mean: the number of a buffer, from 1.
+    fn pointee(&mut self, bits: Value) -> Vals {
+        let (table, count) = (self.field(I64, offsets::HANDLES), self.field(I64, offsets::HANDLE_COUNT));
+        let number = self.add_imm(bits, -1);
+        let inside = self.b.ins().icmp(IntCC::UnsignedLessThan, number, count);
+        let bytes = self.mul_imm(number, 16);
+        let at = self.b.ins().iadd(table, bytes);
+        let null = self.i64(self.cx.zero);
+        let at = self.b.ins().select(inside, at, null);
+        let ptr = self.b.ins().load(I64, plain(), at, 0);
+        let count = self.b.ins().load(I64, plain(), at, 8);
+        let offset = self.i64(0);
+        Vals::from_slice(&[ptr, count, offset])
+    }
+
+    fn has_buffers(&self, ty: ir::Type) -> bool {
+        self.ts.scalar_of(ty).is_none()
+    }
+
+    fn buffer_store(&mut self, data: &InstData, path: &Path) -> Res {
+        let (&x, args) = data.args.split_last().expect("a store has operands");
+        let ty = self.ty(x);
+        if self.has_buffers(ty) {
+            return self.unsupported(&data.op, "a handle", data.span);
+        }
+        let place = self.buffer_place(data, path, args)?;
+        let sink = self.sink();
+        let addr = self.b.ins().select(place.inside, place.addr, sink);
+        let vals = self.get(x);
+        self.store(ty, &vals, addr, 0);
+        Ok(())
+    }
+
+    fn atomic(&mut self, data: &InstData, path: &Path, op: AtomicOp) -> Res {
+        let result = data.results[0];
+        let TypeData::Scalar(s) = self.ts[self.ty(result)] else {
+            return self.unsupported(&data.op, "on more than a number", data.span);
+        };
+        let n = if op == AtomicOp::CompareExchange { 2 } else { 1 };
+        let (args, values) = data.args.split_at(data.args.len() - n);
+        let place = self.buffer_place(data, path, args)?;
+        let sink = self.sink();
+        let addr = self.b.ins().select(place.inside, place.addr, sink);
+        let ty = clif(s);
+        let x = self.one(values[n - 1]);
+        let signed = s.is_signed_int();
+        let native = match op {
+            AtomicOp::Add => Some(AtomicRmwOp::Add),
+            AtomicOp::And => Some(AtomicRmwOp::And),
+            AtomicOp::Or => Some(AtomicRmwOp::Or),
+            AtomicOp::Xor => Some(AtomicRmwOp::Xor),
+            AtomicOp::Exchange => Some(AtomicRmwOp::Xchg),
+            AtomicOp::Min => Some(if signed { AtomicRmwOp::Smin } else { AtomicRmwOp::Umin }),
+            AtomicOp::Max => Some(if signed { AtomicRmwOp::Smax } else { AtomicRmwOp::Umax }),
+            AtomicOp::CompareExchange => None,
+        };
+        let old = if s.is_int() && s.bits() >= 32 && native.is_some() {
+            let native = native.expect("checked");
+            self.b.ins().atomic_rmw(ty, plain(), native, addr, x)
+        } else {
+            let word = |e: &mut Self, x: Value| match s {
+                Scalar::F32 => {
+                    let bits = e.b.ins().bitcast(I32, cranelift_codegen::ir::MemFlagsData::new(), x);
+                    e.b.ins().uextend(I64, bits)
+                }
+                Scalar::F64 => e.b.ins().bitcast(I64, cranelift_codegen::ir::MemFlagsData::new(), x),
+                _ => e.extend(I64, false, x),
+            };
+            let code = self.b.ins().iconst(I32, atomic_code(op, s) as i64);
+            let compare = self.one(values[0]);
+            let (x, compare) = (word(self, x), word(self, compare));
+            let bits = self.helper_value(Helper::Atomic, &[addr, code, x, compare]);
+            match s {
+                Scalar::F32 => {
+                    let bits = self.b.ins().ireduce(I32, bits);
+                    self.b.ins().bitcast(F32, cranelift_codegen::ir::MemFlagsData::new(), bits)
+                }
+                Scalar::F64 => self.b.ins().bitcast(F64, cranelift_codegen::ir::MemFlagsData::new(), bits),
+                _ if ty == I64 => bits,
+                _ => self.b.ins().ireduce(ty, bits),
+            }
+        };
+        let zero = self.constant(s, 0);
+        let old = self.b.ins().select(place.inside, old, zero);
+        self.set(result, &[old]);
+        Ok(())
+    }
+
+    /// Gives every private global of the thread its initial value.
+    pub(super) fn init_private(&mut self) -> Res {
+        let module = self.cx.ir;
+        for (global, data) in module.globals.iter().filter(|(_, g)| g.space == ir::Space::Private) {
+            let base = self.global(global)[0];
+            self.clear(base, module.mem.size(data.ty));
+            let Some(init) = data.init else { continue };
+            let results = &module.funcs[init].results;
+            let types: Vec<ir::Type> = results.iter().map(|r| r.ty).collect();
+            let call = InstData {
+                op: Op::Call(init),
+                args: Default::default(),
+                results: Default::default(),
+                regions: Default::default(),
+                span: data.span,
+            };
+            let leaves = self.call_func(init, &[], &types, &call)?;
+            for ((place, vals), &ty) in
+                crate::types::mem_leaves(&module.mem, data.ty).iter().zip(&leaves).zip(&types)
+            {
+                if has_handle(&module.mem, place.ty) {
+                    continue;
+                }
+                self.scatter(ty, vals, base, place.offset, &place.dims)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes a leaf that lies in (arrays of) structs: one part for each.
+    fn scatter(&mut self, ty: ir::Type, vals: &Vals, base: Value, offset: u64, dims: &[(u64, u64)]) -> Res {
+        let Some((&(n, stride), inner)) = dims.split_first() else {
+            self.store(ty, vals, base, offset);
+            return Ok(());
+        };
+        let Some(elem) = self.ts.element(ty).filter(|_| is_array(self.ts, ty)) else { return Ok(()) };
+        let step = size(self.ts, elem);
+        for k in 0..n {
+            let part = self.load(elem, vals[0], k * step);
+            self.scatter(elem, &part, base, offset + k * stride, inner)?;
+        }
+        Ok(())
+    }
+}

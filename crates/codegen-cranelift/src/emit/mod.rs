@@ -1,0 +1,626 @@
+//! Emits one function: values, memory and the dispatch over ops.
+//!
+//! # Memory of a function
+//!
+//! An instruction that makes an array or a cell has its own memory: a slot of the frame or, if it is
+//! big, of the arena. That is sound because what an instruction made is dead when the same
+//! instruction is executed again in the same activation: only a loop executes it again, and what a
+//! trip hands to the next one is copied into the loop's own memory.
+
+mod aggregate;
+mod cells;
+mod control;
+mod entry;
+mod loops;
+mod math;
+mod memory;
+mod scalar;
+
+use cranelift_codegen::ir::immediates::{Ieee32, Ieee64};
+use cranelift_codegen::ir::{
+    AbiParam, Block, BlockArg, FuncRef, Function as ClifFunction, InstBuilder, MemFlagsData, Signature,
+    StackSlotData, StackSlotKind, Type as ClifType, Value, types::*,
+};
+use cranelift_codegen::isa::CallConv;
+use cranelift_entity::{SecondaryMap, packed_option::PackedOption};
+use cranelift_frontend::FunctionBuilder;
+use cranelift_jit::JITModule;
+use cranelift_module::{FuncId, Linkage, Module as _};
+use ir::{Func, Inst, InstData, Op, Region, Scalar, Slot, Span, Type, TypeData, Types};
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+use crate::plan::Plan;
+use crate::runtime::{Helper, Site, Tables, offsets};
+use crate::types::{Shape, is_array, parts, size};
+use crate::{Options, Unsupported};
+
+/// The Cranelift values that hold an IR value.
+pub(crate) type Vals = SmallVec<[Value; 4]>;
+/// What emission gives.
+pub(crate) type Res<T = ()> = Result<T, Unsupported>;
+
+/// Values larger than this live in the arena.
+const BIG: u64 = 16 << 10;
+/// If all arrays of a function together are larger than this, `CROWDED_BIG` holds instead.
+const CROWDED: u64 = 96 << 10;
+const CROWDED_BIG: u64 = 128;
+/// Lanes or elements up to which a loop over them is written out.
+const UNROLL: u64 = 16;
+
+/// What the functions of a module share while they are emitted.
+pub(crate) struct ModuleCx<'m> {
+    /// The module.
+    pub(crate) ir: &'m ir::Module,
+    /// What is known of it.
+    pub(crate) plan: Plan,
+    /// The user's wishes.
+    pub(crate) options: Options,
+    /// Where code goes.
+    pub(crate) jit: JITModule,
+    /// Declared functions.
+    pub(crate) funcs: SecondaryMap<Func, Option<FuncId>>,
+    /// Declared symbols of the runtime.
+    pub(crate) symbols: FxHashMap<String, FuncId>,
+    /// What code refers to by number or address.
+    pub(crate) tables: Tables,
+    /// Addresses of the shapes in `tables`.
+    pub(crate) shapes: FxHashMap<Shape, i64>,
+    /// Address of memory that is always zero.
+    pub(crate) zero: i64,
+    /// Address of the empty stack's header.
+    pub(crate) empty: i64,
+    /// Address of a word that holds `empty`.
+    pub(crate) empty_at: i64,
+    /// Whether the machine has a fused multiply-add.
+    pub(crate) has_fma: bool,
+    /// Whether the machine rounds to integers in one instruction.
+    pub(crate) has_round: bool,
+}
+
+impl ModuleCx<'_> {
+    /// The number of a place.
+    pub(crate) fn site(&mut self, site: Site) -> i64 {
+        self.tables.sites.push(site);
+        self.tables.sites.len() as i64 - 1
+    }
+
+    /// The address of a shape, which stays.
+    pub(crate) fn shape(&mut self, shape: Shape) -> i64 {
+        if let Some(&at) = self.shapes.get(&shape) {
+            return at;
+        }
+        let boxed = Box::new(shape.clone());
+        let at = std::ptr::from_ref(&*boxed) as i64;
+        self.tables.shapes.push(boxed);
+        self.shapes.insert(shape, at);
+        at
+    }
+
+    /// The signature of a function: context, parameters, a destination for each array result.
+    pub(crate) fn signature(&self, func: Func) -> Signature {
+        let f = &self.ir.funcs[func];
+        let mut sig = Signature::new(CallConv::Tail);
+        sig.params.push(AbiParam::new(I64));
+        for slot in &f.params {
+            sig.params.extend(parts(&self.ir.types, slot.ty).into_iter().map(AbiParam::new));
+        }
+        for slot in &f.results {
+            if is_array(&self.ir.types, slot.ty) {
+                sig.params.push(AbiParam::new(I64));
+            } else {
+                sig.returns.extend(parts(&self.ir.types, slot.ty).into_iter().map(AbiParam::new));
+            }
+        }
+        sig
+    }
+
+    /// The declaration of a symbol of the runtime.
+    fn symbol(&mut self, name: &str, params: &[ClifType], result: Option<ClifType>) -> FuncId {
+        if let Some(&id) = self.symbols.get(name) {
+            return id;
+        }
+        let mut sig = self.jit.make_signature();
+        sig.params.extend(params.iter().map(|&t| AbiParam::new(t)));
+        sig.returns.extend(result.map(AbiParam::new));
+        let id = self
+            .jit
+            .declare_function(name, Linkage::Import, &sig)
+            .expect("a runtime symbol is declared once");
+        self.symbols.insert(name.to_string(), id);
+        id
+    }
+}
+
+/// Emits the code of one IR function.
+pub(crate) struct Emitter<'a, 'm> {
+    pub(crate) cx: &'a mut ModuleCx<'m>,
+    pub(crate) b: FunctionBuilder<'a>,
+    /// The function.
+    pub(crate) f: &'m ir::Function,
+    /// The module's types.
+    pub(crate) ts: &'m Types,
+    /// The context.
+    pub(crate) ctx: Value,
+    /// Where the values of each IR value start in `pool`, and how many they are.
+    map: SecondaryMap<ir::Value, (u32, u32)>,
+    pool: Vec<Value>,
+    /// The instruction that defines each value.
+    defs: SecondaryMap<ir::Value, PackedOption<Inst>>,
+    /// The largest value of loop counters whose loop has a constant count.
+    counters: FxHashMap<ir::Value, u64>,
+    /// Functions that this one refers to.
+    refs: FxHashMap<FuncId, FuncRef>,
+    /// Values larger than this live in the arena.
+    big: u64,
+    /// The path of each cell within a cell.
+    sub_cells: FxHashMap<ir::Value, Vec<ir::Value>>,
+    /// The region that each instruction is in.
+    inst_region: SecondaryMap<Inst, PackedOption<Region>>,
+    /// The instruction that holds each region.
+    holder: SecondaryMap<Region, PackedOption<Inst>>,
+    /// Whether regions allocate in the arena, as far as known.
+    allocates: FxHashMap<Region, bool>,
+}
+
+impl<'a, 'm> Emitter<'a, 'm> {
+    /// An emitter for `f` into `clif`, whose first block is open.
+    pub(crate) fn new(
+        cx: &'a mut ModuleCx<'m>,
+        f: &'m ir::Function,
+        clif: &'a mut ClifFunction,
+        frontend: &'a mut cranelift_frontend::FunctionBuilderContext,
+    ) -> Emitter<'a, 'm> {
+        let mut b = FunctionBuilder::new(clif, frontend);
+        let block = b.create_block();
+        b.append_block_params_for_function_params(block);
+        b.switch_to_block(block);
+        b.seal_block(block);
+        let ctx = b.block_params(block)[0];
+        let ts = &cx.ir.types;
+        let mut defs: SecondaryMap<ir::Value, PackedOption<Inst>> = SecondaryMap::new();
+        for (inst, data) in f.insts.iter() {
+            for &result in &data.results {
+                defs[result] = inst.into();
+            }
+        }
+        let mut inst_region: SecondaryMap<Inst, PackedOption<Region>> = SecondaryMap::new();
+        let mut holder: SecondaryMap<Region, PackedOption<Inst>> = SecondaryMap::new();
+        for (region, data) in f.regions.iter() {
+            for &inst in &data.insts {
+                inst_region[inst] = region.into();
+                for &nested in &f.insts[inst].regions {
+                    holder[nested] = inst.into();
+                }
+            }
+        }
+        let mut crowd = 0u64;
+        for value in f.values.values() {
+            match ts[value.ty] {
+                TypeData::Array(..) => crowd = crowd.saturating_add(size(ts, value.ty)),
+                TypeData::Cell(t) => crowd = crowd.saturating_add(size(ts, t)),
+                _ => {}
+            }
+        }
+        let big = if crowd > CROWDED { CROWDED_BIG } else { BIG };
+        Emitter {
+            cx,
+            b,
+            f,
+            ts,
+            ctx,
+            map: SecondaryMap::new(),
+            pool: Vec::new(),
+            defs,
+            counters: FxHashMap::default(),
+            refs: FxHashMap::default(),
+            big,
+            sub_cells: FxHashMap::default(),
+            inst_region,
+            holder,
+            allocates: FxHashMap::default(),
+        }
+    }
+
+    // ---- values
+
+    /// The values that hold `v`.
+    pub(crate) fn get(&self, v: ir::Value) -> Vals {
+        let (at, n) = self.map[v];
+        SmallVec::from_slice(&self.pool[at as usize..(at + n) as usize])
+    }
+
+    /// The one value that holds `v`.
+    pub(crate) fn one(&self, v: ir::Value) -> Value {
+        let (at, n) = self.map[v];
+        debug_assert!(n >= 1, "{v} has no value in {}", self.f.name);
+        self.pool[at as usize]
+    }
+
+    /// Says what holds `v`.
+    pub(crate) fn set(&mut self, v: ir::Value, vals: &[Value]) {
+        self.map[v] = (self.pool.len() as u32, vals.len() as u32);
+        self.pool.extend_from_slice(vals);
+    }
+
+    /// The type of `v`.
+    pub(crate) fn ty(&self, v: ir::Value) -> Type {
+        self.f.ty(v)
+    }
+
+    /// The kind of number of `v`.
+    pub(crate) fn scalar_of(&self, v: ir::Value) -> Scalar {
+        self.ts.scalar_of(self.f.ty(v)).unwrap_or(Scalar::U64)
+    }
+
+    /// The instruction that defines `v`, if it is no parameter.
+    pub(crate) fn def(&self, v: ir::Value) -> Option<&'m InstData> {
+        self.defs[v].expand().map(|inst| &self.f.insts[inst])
+    }
+
+    /// The bits of `v` if it is a constant scalar.
+    pub(crate) fn const_of(&self, v: ir::Value) -> Option<u64> {
+        match self.def(v)?.op {
+            Op::Const(bits) => Some(bits),
+            Op::Zero if matches!(self.ts[self.f.ty(v)], TypeData::Scalar(_)) => Some(0),
+            _ => None,
+        }
+    }
+
+    /// The largest integer that `v` can be, where that is easy to see.
+    pub(crate) fn upper_bound(&self, v: ir::Value, depth: u32) -> Option<u64> {
+        if let Some(&max) = self.counters.get(&v) {
+            return Some(max);
+        }
+        let s = self.scalar_of(v);
+        if !s.is_int() || depth == 0 {
+            return None;
+        }
+        let data = self.def(v)?;
+        // Small enough that neither signs nor wrapping come in.
+        let small = |x: Option<u64>| x.filter(|&x| x < (1u64 << (s.bits() - 1)));
+        let arg = |k: usize| self.upper_bound(data.args[k], depth - 1);
+        match &data.op {
+            Op::Const(bits) => small(Some(*bits)),
+            Op::Zero => Some(0),
+            Op::Add => small(Some(arg(0)?.checked_add(arg(1)?)?)),
+            Op::Mul => small(Some(arg(0)?.checked_mul(arg(1)?)?)),
+            Op::Sub => {
+                // `c - i` with `i` at most `c`, as in `n - 1 - i`.
+                let c = self.const_of(data.args[0])?;
+                small(Some(c)).filter(|&c| arg(1).is_some_and(|i| i <= c))
+            }
+            Op::And => match (arg(0), arg(1)) {
+                (Some(a), Some(b)) => Some(a.min(b)),
+                (a, b) => a.or(b),
+            },
+            Op::Rem if !s.is_signed_int() => {
+                let n = self.const_of(data.args[1])?;
+                n.checked_sub(1)
+            }
+            Op::Convert if self.scalar_of(data.args[0]).is_int() => small(arg(0)),
+            _ => None,
+        }
+    }
+
+    // ---- instructions in short
+
+    /// An address or 64-bit integer.
+    pub(crate) fn i64(&mut self, n: i64) -> Value {
+        self.b.ins().iconst(I64, n)
+    }
+
+    /// The scalar of these bits.
+    pub(crate) fn constant(&mut self, s: Scalar, bits: u64) -> Value {
+        match s {
+            Scalar::F32 => self.b.ins().f32const(Ieee32::with_bits(bits as u32)),
+            Scalar::F64 => self.b.ins().f64const(Ieee64::with_bits(bits)),
+            _ => {
+                let ty = crate::types::clif(s);
+                // An immediate is sign-extended from its width or zero-extended; either is fine.
+                self.b.ins().iconst(ty, (bits & (u64::MAX >> (64 - s.bits()))) as i64)
+            }
+        }
+    }
+
+    /// `a + n`.
+    pub(crate) fn add_imm(&mut self, a: Value, n: i64) -> Value {
+        if n == 0 {
+            return a;
+        }
+        let n = self.i64(n);
+        self.b.ins().iadd(a, n)
+    }
+
+    /// `a * n`.
+    pub(crate) fn mul_imm(&mut self, a: Value, n: u64) -> Value {
+        if n == 1 {
+            return a;
+        }
+        let n = self.i64(n as i64);
+        self.b.ins().imul(a, n)
+    }
+
+    /// A branch that goes nowhere else.
+    pub(crate) fn jump(&mut self, block: Block, args: &[Value]) {
+        let args = block_args(args);
+        self.b.ins().jump(block, &args);
+    }
+
+    /// Two ways.
+    pub(crate) fn branch(&mut self, c: Value, yes: (Block, &[Value]), no: (Block, &[Value])) {
+        let (a, b) = (block_args(yes.1), block_args(no.1));
+        self.b.ins().brif(c, yes.0, &a, no.0, &b);
+    }
+
+    /// Goes on in a block that nothing else jumps to any more.
+    pub(crate) fn enter(&mut self, block: Block) {
+        self.b.switch_to_block(block);
+        self.b.seal_block(block);
+    }
+
+    /// Calls a helper.
+    pub(crate) fn helper(&mut self, helper: Helper, args: &[Value]) -> Option<Value> {
+        let (params, result) = helper.signature();
+        self.call_symbol(helper.name(), params, result, args)
+    }
+
+    /// Calls a helper that gives a value.
+    pub(crate) fn helper_value(&mut self, helper: Helper, args: &[Value]) -> Value {
+        self.helper(helper, args).expect("the helper has a result")
+    }
+
+    /// Calls a function of the runtime.
+    pub(crate) fn call_symbol(
+        &mut self,
+        name: &str,
+        params: &[ClifType],
+        result: Option<ClifType>,
+        args: &[Value],
+    ) -> Option<Value> {
+        let id = self.cx.symbol(name, params, result);
+        let func = self.func_ref(id);
+        let call = self.b.ins().call(func, args);
+        self.b.inst_results(call).first().copied()
+    }
+
+    /// The reference to a declared function.
+    pub(crate) fn func_ref(&mut self, id: FuncId) -> FuncRef {
+        if let Some(&func) = self.refs.get(&id) {
+            return func;
+        }
+        let func = self.cx.jit.declare_func_in_func(id, self.b.func);
+        self.refs.insert(id, func);
+        func
+    }
+
+    /// Stops the program with the message of a site if `c` is nonzero.
+    pub(crate) fn fail_if(&mut self, c: Value, site: Site) {
+        let (bad, good) = (self.b.create_block(), self.b.create_block());
+        self.b.set_cold_block(bad);
+        self.branch(c, (bad, &[]), (good, &[]));
+        self.enter(bad);
+        let site = self.cx.site(site);
+        let site = self.b.ins().iconst(I32, site);
+        self.helper(Helper::Fail, &[self.ctx, site]);
+        self.jump(good, &[]);
+        self.enter(good);
+    }
+
+    // ---- memory
+
+    /// Memory for a value, of this instruction.
+    pub(crate) fn memory(&mut self, bytes: u64) -> Value {
+        if bytes > self.big {
+            let bytes = self.i64(bytes as i64);
+            return self.helper_value(Helper::Alloc, &[self.ctx, bytes]);
+        }
+        let slot =
+            StackSlotData::new(StackSlotKind::ExplicitSlot, (bytes as u32).max(1).next_multiple_of(8), 4);
+        let slot = self.b.create_sized_stack_slot(slot);
+        self.b.ins().stack_addr(I64, slot, 0)
+    }
+
+    /// A field of the context that stays the same while the function runs.
+    pub(crate) fn field(&mut self, ty: ClifType, offset: i32) -> Value {
+        self.b.ins().load(ty, constant_memory(), self.ctx, offset)
+    }
+
+    /// Memory for writes that are dropped.
+    pub(crate) fn sink(&mut self) -> Value {
+        self.field(I64, offsets::SINK)
+    }
+
+    /// The value of a type at `addr + offset`; an array is not copied.
+    pub(crate) fn load(&mut self, ty: Type, addr: Value, offset: u64) -> Vals {
+        let mut out = Vals::new();
+        if is_array(self.ts, ty) {
+            out.push(self.add_imm(addr, offset as i64));
+            return out;
+        }
+        let mut at = offset;
+        for part in parts(self.ts, ty) {
+            out.push(self.b.ins().load(part, plain(), addr, at as i32));
+            at += part.bytes() as u64;
+        }
+        out
+    }
+
+    /// Writes a value of a type to `addr + offset`.
+    pub(crate) fn store(&mut self, ty: Type, vals: &[Value], addr: Value, offset: u64) {
+        if is_array(self.ts, ty) {
+            let to = self.add_imm(addr, offset as i64);
+            return self.copy(to, vals[0], size(self.ts, ty));
+        }
+        let mut at = offset;
+        for &val in vals {
+            let bytes = self.b.func.dfg.value_type(val).bytes() as u64;
+            self.b.ins().store(plain(), val, addr, at as i32);
+            at += bytes;
+        }
+    }
+
+    /// Copies bytes between two places that are equal or do not overlap.
+    pub(crate) fn copy(&mut self, to: Value, from: Value, bytes: u64) {
+        if bytes > 128 {
+            let n = self.i64(bytes as i64);
+            self.helper(Helper::Copy, &[to, from, n]);
+            return;
+        }
+        for (at, ty) in chunks(bytes) {
+            let x = self.b.ins().load(ty, plain(), from, at);
+            self.b.ins().store(plain(), x, to, at);
+        }
+    }
+
+    /// Writes zeros.
+    pub(crate) fn clear(&mut self, to: Value, bytes: u64) {
+        if bytes > 128 {
+            let n = self.i64(bytes as i64);
+            self.helper(Helper::Clear, &[to, n]);
+            return;
+        }
+        for (at, ty) in chunks(bytes) {
+            let x = if ty == I8X16 {
+                let zero = self.b.ins().iconst(I8, 0);
+                self.b.ins().splat(I8X16, zero)
+            } else {
+                self.b.ins().iconst(ty, 0)
+            };
+            self.b.ins().store(plain(), x, to, at);
+        }
+    }
+
+    /// Runs `body` with each byte offset `0, step, …` below `n * step`, in a loop if they are many.
+    pub(crate) fn each(&mut self, n: u64, step: u64, body: &mut dyn FnMut(&mut Self, Value) -> Res) -> Res {
+        if n <= UNROLL {
+            for k in 0..n {
+                let at = self.i64((k * step) as i64);
+                body(self, at)?;
+            }
+            return Ok(());
+        }
+        let (head, exit) = (self.b.create_block(), self.b.create_block());
+        let at = self.b.append_block_param(head, I64);
+        let zero = self.i64(0);
+        self.jump(head, &[zero]);
+        self.b.switch_to_block(head);
+        body(self, at)?;
+        let next = self.add_imm(at, step as i64);
+        let end = self.i64((n * step) as i64);
+        let more = self.b.ins().icmp(cranelift_codegen::ir::condcodes::IntCC::UnsignedLessThan, next, end);
+        self.branch(more, (head, &[next]), (exit, &[]));
+        self.b.seal_block(head);
+        self.enter(exit);
+        Ok(())
+    }
+
+    // ---- ops
+
+    /// Emits the instructions of a region.
+    pub(crate) fn region(&mut self, region: ir::Region) -> Res {
+        for &inst in &self.f.regions[region].insts {
+            self.inst(inst)?;
+        }
+        Ok(())
+    }
+
+    /// Emits one instruction.
+    pub(crate) fn inst(&mut self, inst: Inst) -> Res {
+        let data = &self.f.insts[inst];
+        match &data.op {
+            Op::Const(_)
+            | Op::Zero
+            | Op::Add
+            | Op::Sub
+            | Op::Mul
+            | Op::Div
+            | Op::Rem
+            | Op::Neg
+            | Op::And
+            | Op::Or
+            | Op::Xor
+            | Op::Not
+            | Op::Shl
+            | Op::Shr
+            | Op::Math(_)
+            | Op::Eq
+            | Op::Ne
+            | Op::Lt
+            | Op::Le
+            | Op::Gt
+            | Op::Ge
+            | Op::Convert
+            | Op::Bitcast
+            | Op::Select
+            | Op::Sum => self.arithmetic(data),
+            Op::Detach => {
+                let vals = self.get(data.args[0]);
+                self.set(data.results[0], &vals);
+                Ok(())
+            }
+            Op::Construct | Op::Splat | Op::Extract(_) | Op::Insert(_) | Op::Index => self.aggregate(data),
+            Op::Local | Op::Load | Op::Store | Op::AddTo | Op::SubCell => self.cell(inst),
+            Op::GlobalRef(_)
+            | Op::BufferLoad(_)
+            | Op::BufferStore(_)
+            | Op::Atomic(..)
+            | Op::BufferLen
+            | Op::BufferOffset
+            | Op::Barrier
+            | Op::Builtin(_)
+            | Op::Printf(_)
+            | Op::Assert(_) => self.world(data),
+            Op::Call(_)
+            | Op::CallFwd(_)
+            | Op::CallBwd(_)
+            | Op::CallTransposeOf(_)
+            | Op::If
+            | Op::Switch(_)
+            | Op::For(_)
+            | Op::Loop(_) => self.control(data),
+        }
+    }
+
+    /// The error for an op that this backend cannot express.
+    pub(crate) fn unsupported<T>(&self, op: &Op, why: &str, span: Span) -> Res<T> {
+        Err(Unsupported { op: format!("{op:?}: {why}"), span })
+    }
+}
+
+/// The slots' types.
+pub(crate) fn slot_types(slots: &[Slot]) -> impl Iterator<Item = Type> + '_ {
+    slots.iter().map(|s| s.ty)
+}
+
+/// Ordinary memory: valid, of any alignment.
+pub(crate) fn plain() -> MemFlagsData {
+    MemFlagsData::new().with_notrap()
+}
+
+/// Memory that nobody writes while code that can read it runs.
+pub(crate) fn constant_memory() -> MemFlagsData {
+    MemFlagsData::new().with_notrap().with_readonly().with_can_move()
+}
+
+fn block_args(vals: &[Value]) -> SmallVec<[BlockArg; 8]> {
+    vals.iter().map(|&v| BlockArg::Value(v)).collect()
+}
+
+/// Offsets and types of the loads that cover so many bytes.
+fn chunks(bytes: u64) -> impl Iterator<Item = (i32, ClifType)> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let ty = match bytes - at {
+            0 => return None,
+            16.. => I8X16,
+            8.. => I64,
+            4.. => I32,
+            2.. => I16,
+            _ => I8,
+        };
+        let here = at as i32;
+        at += ty.bytes() as u64;
+        Some((here, ty))
+    })
+}

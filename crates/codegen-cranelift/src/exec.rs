@@ -1,0 +1,337 @@
+//! Runs compiled code on one core.
+//!
+//! Compiled code runs in a coroutine with a stack of its own. So a thread can wait at a barrier, a
+//! program can be stopped anywhere by leaving its coroutine, and deep recursion meets a limit that
+//! we know rather than the end of Rust's stack.
+
+use std::cell::RefCell;
+
+use corosensei::stack::{DefaultStack, Stack};
+use corosensei::{Coroutine, CoroutineResult, Yielder};
+use ir::interp::{RunError, Value};
+use ir::{Func, Space, Span};
+
+use crate::runtime::{Context, Desc, Signal};
+use crate::values::{Place, Scratch};
+use crate::{Compiled, EntryCode};
+
+/// Stack for code that runs alone on its core; mapped, but touched only as used.
+const ALONE: usize = 64 << 20;
+/// Stack for each thread of a group with barriers.
+const IN_GROUP: usize = 1 << 20;
+/// What must be free where a function that may recurse starts: for its frame, those of functions
+/// that it calls and that do not recurse, and the helpers'.
+const RESERVE: usize = 384 << 10;
+
+thread_local! {
+    /// Stacks to use again, of `ALONE` bytes.
+    static STACKS: RefCell<Vec<DefaultStack>> = const { RefCell::new(Vec::new()) };
+}
+
+/// One thread's state and memory.
+struct Thread {
+    ctx: Box<Context>,
+    globals: Vec<Desc>,
+    /// Memory of private globals, kept for its descriptors.
+    private: Vec<Vec<u128>>,
+    stack: Option<DefaultStack>,
+}
+
+/// What runs a module's code on one core.
+pub struct Worker<'c> {
+    compiled: &'c Compiled,
+    /// As many as have been needed at a time.
+    threads: Vec<Option<Thread>>,
+    /// Descriptors of what the host bound and of the group's memory.
+    globals: Vec<Desc>,
+    /// Memory of the group.
+    shared: Vec<Vec<u128>>,
+    stdout: String,
+}
+
+impl<'c> Worker<'c> {
+    /// A worker on these buffers, numbered as the module's globals; one that is missing has no
+    /// elements. Entries for group-shared and private globals are ignored.
+    ///
+    /// The buffers must stay valid while the worker is used, be aligned to 16, and be readable for
+    /// one element even if they have none.
+    pub fn new(compiled: &'c Compiled, buffers: &[Desc]) -> Worker<'c> {
+        let nothing = Desc { ptr: compiled.fixed.zero.as_ptr().cast_mut().cast(), count: 0 };
+        let mut shared = Vec::new();
+        let globals = compiled
+            .globals
+            .iter()
+            .enumerate()
+            .map(|(k, shape)| match shape.space {
+                Space::GroupShared => {
+                    let mut memory = vec![0u128; shape.bytes as usize / 16 + 1];
+                    let ptr = memory.as_mut_ptr().cast();
+                    shared.push(memory);
+                    Desc { ptr, count: 1 }
+                }
+                Space::Private => Desc { ptr: nothing.ptr, count: 1 },
+                Space::ReadWrite | Space::ReadOnly | Space::Uniform => {
+                    buffers.get(k).copied().filter(|d| d.count > 0).unwrap_or(nothing)
+                }
+            })
+            .collect();
+        Worker { compiled, threads: Vec::new(), globals, shared, stdout: String::new() }
+    }
+
+    /// What `printf` wrote since the last call.
+    pub fn take_stdout(&mut self) -> String {
+        std::mem::take(&mut self.stdout)
+    }
+
+    /// Runs groups of the entry point with that number (see [`Compiled::entry`]), one after the
+    /// other; stops at the first error.
+    pub fn run_groups(
+        &mut self,
+        entry: usize,
+        groups: impl Iterator<Item = [u32; 3]>,
+    ) -> Result<(), RunError> {
+        let code = self.compiled.entries[entry].1;
+        if code.facts.barrier {
+            let mut groups = groups;
+            return groups.try_for_each(|group| self.run_together(code, group));
+        }
+        let mut thread = self.take_thread(0, ALONE);
+        let shared = if code.facts.shared { &mut self.shared[..] } else { &mut [] };
+        let result = thread.enter(|ctx| {
+            for group in groups {
+                clear(shared);
+                // SAFETY: the context is this thread's, and alive.
+                unsafe { (*ctx).group = group };
+                (code.code)(ctx);
+            }
+        });
+        self.stdout.push_str(&std::mem::take(&mut thread.ctx.stdout));
+        self.put_thread(0, thread);
+        result
+    }
+
+    /// Runs the threads of one group side by side, each to its next barrier in turn. A barrier that
+    /// some threads do not reach because they are done holds for the others.
+    fn run_together(&mut self, code: EntryCode, group: [u32; 3]) -> Result<(), RunError> {
+        clear(&mut self.shared);
+        let [x, y, z] = code.size;
+        let n = (x * y * z) as usize;
+        let mut running: Vec<(Thread, Running)> = Vec::with_capacity(n);
+        for k in 0..n {
+            let mut thread = self.take_thread(k, IN_GROUP);
+            let index = k as u32;
+            let local = [index % x, index / x % y, index / (x * y)];
+            let ctx = &mut *thread.ctx;
+            ctx.group = group;
+            ctx.local = local;
+            ctx.index = index;
+            let size = code.size;
+            ctx.thread = std::array::from_fn(|k| group[k].wrapping_mul(size[k]).wrapping_add(local[k]));
+            let coroutine = thread.start(move |ctx| (code.code)(ctx));
+            running.push((thread, Running(Some(coroutine))));
+        }
+        let mut failed = false;
+        let mut left = n;
+        while left > 0 && !failed {
+            for (_, running) in &mut running {
+                let Some(coroutine) = &mut running.0 else { continue };
+                if coroutine.done() {
+                    continue;
+                }
+                match coroutine.resume(()) {
+                    CoroutineResult::Return(()) => left -= 1,
+                    CoroutineResult::Yield(Signal::Barrier) => {}
+                    CoroutineResult::Yield(Signal::Failed) => {
+                        failed = true;
+                        break;
+                    }
+                }
+            }
+        }
+        let mut result = Ok(());
+        for (k, (mut thread, mut running)) in running.into_iter().enumerate() {
+            thread.stack = running.finish();
+            self.stdout.push_str(&std::mem::take(&mut thread.ctx.stdout));
+            if let Some(error) = thread.end()
+                && result.is_ok()
+            {
+                result = Err(error);
+            }
+            self.put_thread(k, thread);
+        }
+        result
+    }
+
+    /// Calls a function of [`crate::Options::functions`]. A buffer among the values is one of this
+    /// worker's by number.
+    pub fn call(&mut self, func: Func, args: &[Value]) -> Result<Vec<Value>, RunError> {
+        let error =
+            |message: &str| RunError { message: message.to_string(), span: Span::NONE, thread: [0; 3] };
+        let Some(raw) = self.compiled.raw.iter().find(|raw| raw.func == func) else {
+            return Err(error("the function was not compiled"));
+        };
+        let types = &self.compiled.types;
+        let fits =
+            args.len() == raw.params.len() && args.iter().zip(&raw.params).all(|(a, p)| a.fits(types, p.ty));
+        if !fits {
+            return Err(error("the arguments do not fit the parameters"));
+        }
+        let globals = self.globals.clone();
+        let empty = &raw const *self.compiled.fixed.empty;
+        let place = Place { types, globals: &globals, empty };
+        let mut scratch = Scratch::default();
+        let mut words = Vec::new();
+        for (arg, slot) in args.iter().zip(&raw.params) {
+            place.words(slot.ty, arg, &mut scratch, &mut words);
+        }
+        let mut results = Vec::new();
+        for slot in &raw.results {
+            let n = crate::types::parts(types, slot.ty).len();
+            results.extend(std::iter::repeat_n(0u64, n));
+            if crate::types::is_array(types, slot.ty) {
+                let at = scratch.alloc(crate::types::size(types, slot.ty));
+                *results.last_mut().expect("an array is a word") = at as u64;
+            }
+        }
+        clear(&mut self.shared);
+        let mut thread = self.take_thread(0, ALONE);
+        let (from, to, code) = (words.as_ptr(), results.as_mut_ptr(), raw.code);
+        let ran = thread.enter(|ctx| code(ctx, from, to));
+        self.stdout.push_str(&std::mem::take(&mut thread.ctx.stdout));
+        let mut values = Vec::new();
+        if ran.is_ok() {
+            let mut at = 0;
+            for slot in &raw.results {
+                let n = crate::types::parts(types, slot.ty).len();
+                // SAFETY: the code wrote the results of its signature; `thread` still has its arena.
+                values.push(unsafe { place.value(slot.ty, &results[at..at + n]) });
+                at += n;
+            }
+        }
+        self.put_thread(0, thread);
+        ran.map(|()| values)
+    }
+
+    /// Thread number `k`, made if there is none yet.
+    fn take_thread(&mut self, k: usize, stack: usize) -> Thread {
+        if let Some(mut thread) = self.threads.get_mut(k).and_then(Option::take) {
+            if thread.stack.is_none() {
+                thread.stack = new_stack(stack);
+            }
+            return thread;
+        }
+        let compiled = self.compiled;
+        let mut globals = self.globals.clone();
+        let mut private = Vec::new();
+        for (desc, shape) in globals.iter_mut().zip(&compiled.globals) {
+            if shape.space == Space::Private {
+                let mut memory = vec![0u128; shape.bytes as usize / 16 + 1];
+                desc.ptr = memory.as_mut_ptr().cast();
+                private.push(memory);
+            }
+        }
+        let mut ctx = Context::new(compiled.tables.clone(), compiled.largest);
+        ctx.globals = globals.as_ptr();
+        ctx.handles = globals.as_ptr();
+        ctx.handle_count = globals.len() as u64;
+        Thread { ctx, globals, private, stack: new_stack(stack) }
+    }
+
+    fn put_thread(&mut self, k: usize, thread: Thread) {
+        if self.threads.len() <= k {
+            self.threads.resize_with(k + 1, || None);
+        }
+        self.threads[k] = Some(thread);
+    }
+}
+
+fn clear(shared: &mut [Vec<u128>]) {
+    for memory in shared {
+        memory.fill(0);
+    }
+}
+
+/// A stack; `None` if the system has no memory for one.
+fn new_stack(bytes: usize) -> Option<DefaultStack> {
+    if bytes == ALONE
+        && let Some(stack) = STACKS.with(|stacks| stacks.borrow_mut().pop())
+    {
+        return Some(stack);
+    }
+    DefaultStack::new(bytes).ok()
+}
+
+impl Drop for Thread {
+    fn drop(&mut self) {
+        if let Some(stack) = self.stack.take()
+            && stack.base().get() - stack.limit().get() >= ALONE
+        {
+            STACKS.with(|stacks| stacks.borrow_mut().push(stack));
+        }
+    }
+}
+
+type Code = Coroutine<(), Signal, (), DefaultStack>;
+
+/// A coroutine of compiled code, which may be left where it is.
+struct Running(Option<Code>);
+
+impl Running {
+    /// The stack, whether or not the code has ended.
+    fn finish(&mut self) -> Option<DefaultStack> {
+        let mut coroutine = self.0.take()?;
+        if !coroutine.done() {
+            // SAFETY: frames of compiled code own nothing, helpers hold nothing where they suspend,
+            // and the closure at the bottom captures only copies and references.
+            unsafe { coroutine.force_reset() };
+        }
+        Some(coroutine.into_stack())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.finish();
+    }
+}
+
+impl Thread {
+    /// A coroutine about to run `code` with the context. The caller keeps the thread, and what `code`
+    /// borrows, alive and in place until the coroutine is finished.
+    fn start(&mut self, code: impl FnOnce(*mut Context)) -> Code {
+        debug_assert_eq!(self.ctx.globals, self.globals.as_ptr());
+        debug_assert!(self.private.len() <= self.globals.len());
+        let stack = self.stack.take().expect("memory for a stack");
+        self.ctx.stack_limit = stack.limit().get() + RESERVE;
+        self.ctx.failure = None;
+        self.ctx.arena.reset();
+        let ctx = &raw mut *self.ctx;
+        let body = move |yielder: &Yielder<(), Signal>, ()| {
+            // SAFETY: the context outlives the coroutine, and so does what `code` borrows: see above.
+            unsafe { (*ctx).yielder = yielder };
+            code(ctx);
+        };
+        // SAFETY: as above.
+        unsafe { Coroutine::with_stack_unchecked(stack, body) }
+    }
+
+    /// Runs `code` with the context to its end or to an error. It must not wait at a barrier: alone,
+    /// a barrier is passed at once.
+    fn enter(&mut self, code: impl FnOnce(*mut Context)) -> Result<(), RunError> {
+        let mut running = Running(Some(self.start(code)));
+        if let Some(coroutine) = &mut running.0 {
+            while let CoroutineResult::Yield(Signal::Barrier) = coroutine.resume(()) {}
+        }
+        self.stack = running.finish();
+        match self.end() {
+            Some(error) => Err(error),
+            None => Ok(()),
+        }
+    }
+
+    /// The error of the run that has ended.
+    fn end(&mut self) -> Option<RunError> {
+        self.ctx.yielder = std::ptr::null();
+        self.ctx.failure.take()
+    }
+}

@@ -1,0 +1,133 @@
+//! What is known of a module before code is emitted: which functions are needed, which may call
+//! themselves, what they do to the world, and how large values get.
+
+use cranelift_entity::{EntitySet, SecondaryMap};
+use ir::{Func, Module, Op, Space, TypeData};
+
+use crate::types::size;
+
+/// Facts of one function and all that it calls.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Facts {
+    /// It may be active twice at a time.
+    pub(crate) recursive: bool,
+    /// A barrier is reached.
+    pub(crate) barrier: bool,
+    /// Memory of the group is used.
+    pub(crate) shared: bool,
+    /// Memory of the thread is used.
+    pub(crate) private: bool,
+}
+
+/// The plan of a module.
+#[derive(Debug, Default)]
+pub(crate) struct Plan {
+    /// Functions in an order where a callee precedes its callers but for recursion.
+    pub(crate) order: Vec<Func>,
+    /// Facts of each function in `order`.
+    pub(crate) facts: SecondaryMap<Func, Facts>,
+    /// Bytes of the largest value.
+    pub(crate) largest: u64,
+}
+
+impl Plan {
+    /// The plan for `roots`.
+    pub(crate) fn new(module: &Module, roots: impl Iterator<Item = Func>) -> Plan {
+        let mut plan = Plan { largest: 64, ..Plan::default() };
+        let mut callees: SecondaryMap<Func, Vec<Func>> = SecondaryMap::new();
+        let inits: Vec<Func> = module.globals.values().filter_map(|g| g.init).collect();
+        // Depth first with an explicit stack: the order is the postorder.
+        let mut seen: EntitySet<Func> = EntitySet::new();
+        for root in roots.chain(inits) {
+            if !seen.insert(root) {
+                continue;
+            }
+            plan.scan(module, root, &mut callees[root]);
+            let mut path = vec![(root, 0usize)];
+            while let Some((func, next)) = path.last_mut() {
+                match callees[*func].get(*next).copied() {
+                    Some(callee) => {
+                        *next += 1;
+                        if seen.insert(callee) {
+                            let mut list = Vec::new();
+                            plan.scan(module, callee, &mut list);
+                            callees[callee] = list;
+                            path.push((callee, 0));
+                        }
+                    }
+                    None => {
+                        plan.order.push(*func);
+                        path.pop();
+                    }
+                }
+            }
+        }
+        plan.spread(&callees);
+        plan
+    }
+
+    /// Collects a function's own facts and callees.
+    fn scan(&mut self, module: &Module, func: Func, callees: &mut Vec<Func>) {
+        let f = &module.funcs[func];
+        let facts = &mut self.facts[func];
+        if !f.has_body() {
+            return;
+        }
+        f.walk(f.body(), &mut |inst| match &f.insts[inst].op {
+            Op::Call(callee) => callees.push(*callee),
+            Op::Barrier => facts.barrier = true,
+            Op::GlobalRef(global) => match module.globals[*global].space {
+                Space::GroupShared => facts.shared = true,
+                Space::Private => facts.private = true,
+                Space::ReadWrite | Space::ReadOnly | Space::Uniform => {}
+            },
+            _ => {}
+        });
+        for value in f.values.values() {
+            let bytes = match module.types[value.ty] {
+                TypeData::Stack(elem) => size(&module.types, elem),
+                TypeData::Buffer(elem) => module.mem.size(elem),
+                _ => size(&module.types, value.ty),
+            };
+            self.largest = self.largest.max(bytes);
+        }
+    }
+
+    /// Hands facts from callees to callers, and finds cycles of calls.
+    fn spread(&mut self, callees: &SecondaryMap<Func, Vec<Func>>) {
+        let mut position: SecondaryMap<Func, u32> = SecondaryMap::new();
+        for (at, &func) in self.order.iter().enumerate() {
+            position[func] = at as u32;
+        }
+        // A cycle has at least one call to a function that does not precede its caller. Such
+        // callees, and whatever lies between in the order, are checked; that may be a few too many.
+        for &func in &self.order.clone() {
+            for &callee in &callees[func] {
+                if position[callee] >= position[func] {
+                    self.facts[callee].recursive = true;
+                }
+            }
+        }
+        // Facts flow against calls; cycles need more than one pass, but each fact only rises.
+        loop {
+            let mut changed = false;
+            for &func in &self.order {
+                let mut all = self.facts[func];
+                for &callee in &callees[func] {
+                    let inner = self.facts[callee];
+                    all.barrier |= inner.barrier;
+                    all.shared |= inner.shared;
+                    all.private |= inner.private;
+                }
+                let old = self.facts[func];
+                if (all.barrier, all.shared, all.private) != (old.barrier, old.shared, old.private) {
+                    self.facts[func] = all;
+                    changed = true;
+                }
+            }
+            if !changed {
+                return;
+            }
+        }
+    }
+}

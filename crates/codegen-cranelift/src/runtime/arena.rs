@@ -1,0 +1,99 @@
+//! A bump allocator in chunks: memory is handed out upwards and given back to a mark.
+
+use std::mem::MaybeUninit;
+
+const FIRST: usize = 64 << 10;
+
+/// The arena of a thread. `top` is the first field: compiled code reads it as the mark.
+#[repr(C)]
+pub(crate) struct Arena {
+    top: usize,
+    end: usize,
+    base: usize,
+    current: usize,
+    chunks: Vec<Vec<MaybeUninit<u128>>>,
+}
+
+impl Default for Arena {
+    fn default() -> Arena {
+        let mut arena = Arena { top: 0, end: 0, base: 0, current: 0, chunks: Vec::new() };
+        arena.chunks.push(Vec::with_capacity(FIRST / 16));
+        arena.enter(0);
+        arena
+    }
+}
+
+impl Arena {
+    /// `bytes` of memory, aligned to 16; `None` if there is none.
+    pub(crate) fn alloc(&mut self, bytes: u64) -> Option<*mut u8> {
+        let bytes = usize::try_from(bytes).ok()?.checked_add(15)? & !15;
+        if self.end - self.top < bytes {
+            self.next_chunk(bytes)?;
+        }
+        let at = self.top;
+        self.top += bytes;
+        Some(at as *mut u8)
+    }
+
+    /// Gives back everything handed out since `top` was `mark`.
+    pub(crate) fn release(&mut self, mark: usize) {
+        while !(self.base..=self.end).contains(&mark) && self.current > 0 {
+            self.enter(self.current - 1);
+        }
+        debug_assert!((self.base..=self.end).contains(&mark));
+        self.top = mark;
+    }
+
+    /// Gives everything back.
+    pub(crate) fn reset(&mut self) {
+        self.enter(0);
+    }
+
+    fn next_chunk(&mut self, bytes: usize) -> Option<()> {
+        let next = self.current + 1;
+        let fits = self.chunks.get(next).is_some_and(|c| c.capacity() * 16 >= bytes);
+        if !fits {
+            // Chunks past the current one hold nothing: a mark always lies in an earlier one.
+            self.chunks.truncate(next);
+            let size = bytes.max(FIRST << next.min(14));
+            let mut chunk = Vec::new();
+            chunk.try_reserve_exact(size.div_ceil(16)).ok()?;
+            self.chunks.push(chunk);
+        }
+        self.enter(next);
+        Some(())
+    }
+
+    fn enter(&mut self, chunk: usize) {
+        self.current = chunk;
+        self.base = self.chunks[chunk].as_mut_ptr() as usize;
+        self.end = self.base + self.chunks[chunk].capacity() * 16;
+        self.top = self.base;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_work_across_chunks() {
+        let mut arena = Arena::default();
+        let first = arena.alloc(100).expect("memory");
+        let mark = arena.top;
+        for _ in 0..100 {
+            arena.alloc(10_000).expect("memory");
+        }
+        let used = arena.chunks.len();
+        arena.release(mark);
+        assert_eq!(arena.top, first as usize + 112);
+        for _ in 0..100 {
+            arena.alloc(10_000).expect("memory");
+        }
+        assert_eq!(arena.chunks.len(), used);
+        arena.release(mark);
+        arena.alloc(1 << 24).expect("memory");
+        assert!(arena.alloc(u64::MAX - 3).is_none());
+        assert!(arena.alloc(1 << 62).is_none());
+    }
+}

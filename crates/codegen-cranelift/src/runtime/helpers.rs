@@ -1,0 +1,342 @@
+//! The functions that compiled code calls, and their addresses and signatures.
+//!
+//! Every helper keeps the contract of compiled code: the context is the one it was entered with,
+//! pointers are what the emitter made of the types. A helper that may stop the thread holds nothing
+//! that would have to be dropped at that point.
+
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
+
+use cranelift_codegen::ir::{Type as ClifType, types::*};
+use ir::{AtomicOp, Math, Op, Scalar, interp, scalar};
+
+use super::stacks::read;
+use super::{Address, Context, Header, Signal, Site};
+use crate::types::Shape;
+
+macro_rules! helpers {
+    ($($variant:ident = $function:ident($($param:expr),*) $(-> $result:expr)?;)*) => {
+        /// A helper that does not depend on a type.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub(crate) enum Helper {
+            $($variant,)*
+        }
+
+        impl Helper {
+            /// Every helper, in the order of the discriminants.
+            pub(crate) const ALL: &[Helper] = &[$(Helper::$variant,)*];
+
+            /// Its symbol.
+            pub(crate) fn name(self) -> &'static str {
+                match self { $(Helper::$variant => concat!("rt_", stringify!($function)),)* }
+            }
+
+            /// Its address.
+            fn address(self) -> Address {
+                match self { $(Helper::$variant => $function as *const () as Address,)* }
+            }
+
+            /// Its parameters and result in Cranelift's types.
+            pub(crate) fn signature(self) -> (&'static [ClifType], Option<ClifType>) {
+                match self { $(Helper::$variant => (&[$($param),*], helpers!(@ $($result)?)),)* }
+            }
+        }
+    };
+    (@) => { None };
+    (@ $result:expr) => { Some($result) };
+}
+
+helpers! {
+    Alloc = alloc(I64, I64) -> I64;
+    Release = release(I64, I64);
+    StackNew = stack_new(I64, I64, I64) -> I64;
+    StackHeader = stack_header(I64, I64, I64, I64) -> I64;
+    StackRoom = stack_room(I64, I64, I64, I64, I64) -> I64;
+    CellGrow = cell_grow(I64, I64, I64, I64, I64);
+    StackClone = stack_clone(I64, I64, I64, I64) -> I64;
+    StackAdd = stack_add(I64, I64, I64, I64, I64);
+    Fail = fail(I64, I32);
+    Printf = printf(I64, I32, I64);
+    Barrier = barrier(I64);
+    Atomic = atomic(I64, I32, I64, I64) -> I64;
+    Copy = copy(I64, I64, I64);
+    Clear = clear(I64, I64);
+    HalfToSingle = half_to_single(I32) -> F32;
+    SingleToHalf = single_to_half(F32) -> I32;
+    DoubleToHalf = double_to_half(F64) -> I32;
+    RemSingle = rem_single(F32, F32) -> F32;
+    RemDouble = rem_double(F64, F64) -> F64;
+}
+
+/// The symbol of a math function at `f32` or `f64`.
+pub(crate) fn libm_name(m: Math, double: bool) -> String {
+    format!("rt_{}_{}", m.name(), if double { 64 } else { 32 })
+}
+
+/// Every symbol that compiled code may name, with its address.
+pub(crate) fn symbols() -> Vec<(String, *const u8)> {
+    let mut all: Vec<(String, *const u8)> =
+        Helper::ALL.iter().map(|h| (h.name().to_string(), h.address().cast())).collect();
+    for m in Math::ALL {
+        if let Some((single, double)) = libm(m) {
+            all.push((libm_name(m, false), single.cast()));
+            all.push((libm_name(m, true), double.cast()));
+        }
+    }
+    all
+}
+
+macro_rules! libm {
+    ($($variant:ident($($arg:ident),*);)*) => {
+        /// The functions of `f32` and of `f64` behind a math op; `None` if it is no float function
+        /// of its arity.
+        fn libm(m: Math) -> Option<(Address, Address)> {
+            match m {
+                $(Math::$variant => {
+                    extern "C" fn single($($arg: f32),*) -> f32 {
+                        let [a, b, c] = pad([$($arg),*]);
+                        scalar::math_f32(Math::$variant, a, b, c)
+                    }
+                    extern "C" fn double($($arg: f64),*) -> f64 {
+                        let [a, b, c] = pad([$($arg),*]);
+                        scalar::math_f64(Math::$variant, a, b, c)
+                    }
+                    Some((single as *const () as Address, double as *const () as Address))
+                })*
+                Math::IsNan
+                | Math::IsInf
+                | Math::CountBits
+                | Math::ReverseBits
+                | Math::FirstBitLow
+                | Math::FirstBitHigh => None,
+            }
+        }
+    };
+}
+
+fn pad<F: Default + Copy, const N: usize>(args: [F; N]) -> [F; 3] {
+    std::array::from_fn(|k| args.get(k).copied().unwrap_or_default())
+}
+
+libm! {
+    Sin(a); Cos(a); Tan(a); Asin(a); Acos(a); Atan(a); Atan2(a, b);
+    Sinh(a); Cosh(a); Tanh(a); Asinh(a); Acosh(a); Atanh(a);
+    Exp(a); Exp2(a); Log(a); Log2(a); Log10(a); Pow(a, b); Sqrt(a);
+    Floor(a); Ceil(a); Round(a); Trunc(a); Min(a, b); Max(a, b); Abs(a); Fma(a, b, c);
+}
+
+// ---- memory
+
+unsafe extern "C" fn alloc(ctx: *mut Context, bytes: u64) -> *mut u8 {
+    // SAFETY: see the head of this file.
+    unsafe { (*ctx).alloc(bytes) }
+}
+
+unsafe extern "C" fn release(ctx: *mut Context, mark: usize) {
+    // SAFETY: see the head of this file.
+    unsafe { (*ctx).arena.release(mark) }
+}
+
+/// A stack of `n` elements of `size` bytes, to be filled.
+unsafe extern "C" fn stack_new(ctx: *mut Context, n: u64, size: u64) -> *mut Header {
+    // SAFETY: see the head of this file.
+    unsafe {
+        let ptr = (*ctx).alloc_elements(n, size);
+        (*ctx).new_header(Header { ptr, len: n, cap: n })
+    }
+}
+
+unsafe extern "C" fn stack_header(ctx: *mut Context, ptr: *mut u8, len: u64, cap: u64) -> *mut Header {
+    // SAFETY: see the head of this file.
+    unsafe { (*ctx).new_header(Header { ptr, len, cap }) }
+}
+
+/// Room for `cap` elements of `size` bytes, the first `len` copied from `ptr`.
+unsafe extern "C" fn stack_room(ctx: *mut Context, ptr: *mut u8, len: u64, cap: u64, size: u64) -> *mut u8 {
+    // SAFETY: see the head of this file.
+    unsafe {
+        let to = (*ctx).alloc_elements(cap, size);
+        if len > 0 {
+            std::ptr::copy_nonoverlapping(ptr, to, (len * size) as usize);
+        }
+        to
+    }
+}
+
+/// Grows the stack in a cell so that it has an element `idx`.
+unsafe extern "C" fn cell_grow(
+    ctx: *mut Context,
+    loc: *mut *mut Header,
+    idx: u64,
+    shape: *const Shape,
+    empty: *mut Header,
+) {
+    const LIMIT: u64 = 1 << 28;
+    // SAFETY: see the head of this file.
+    unsafe {
+        if (idx as i64) < 0 {
+            return;
+        }
+        if idx >= LIMIT {
+            (*ctx).record(format!("a stack grows past {LIMIT} elements"), ir::Span::NONE);
+            (*ctx).stop();
+        }
+        (*ctx).grow(loc, idx + 1, &*shape, empty);
+    }
+}
+
+unsafe extern "C" fn stack_clone(
+    ctx: *mut Context,
+    from: *const Header,
+    shape: *const Shape,
+    empty: *mut Header,
+) -> *mut Header {
+    // SAFETY: see the head of this file.
+    unsafe { (*ctx).clone_stack(from, &*shape, empty) }
+}
+
+unsafe extern "C" fn stack_add(
+    ctx: *mut Context,
+    loc: *mut *mut Header,
+    from: *const Header,
+    shape: *const Shape,
+    empty: *mut Header,
+) {
+    // SAFETY: see the head of this file.
+    unsafe { (*ctx).add_stack(loc, from, &*shape, empty) }
+}
+
+unsafe extern "C" fn copy(to: *mut u8, from: *const u8, n: u64) {
+    // SAFETY: see the head of this file; the two may be the same memory.
+    unsafe { std::ptr::copy(from, to, n as usize) }
+}
+
+unsafe extern "C" fn clear(to: *mut u8, n: u64) {
+    // SAFETY: see the head of this file.
+    unsafe { to.write_bytes(0, n as usize) }
+}
+
+// ---- the world
+
+unsafe extern "C" fn fail(ctx: *mut Context, site: u32) {
+    // SAFETY: see the head of this file. The message is moved into the context before the stop.
+    unsafe {
+        let (message, span) = match &(&*std::sync::Arc::as_ptr(&(*ctx).tables)).sites[site as usize] {
+            Site::Assert(message, span) => (message.to_string(), *span),
+            Site::MaxIters(n, span) => (interp::max_iters_message(*n), *span),
+            Site::OutOfRange(span) => ("the index is out of the buffer's range".to_string(), *span),
+            Site::TooDeep(span) => ("calls are nested too deep".to_string(), *span),
+            Site::Printf(..) => (String::new(), ir::Span::NONE),
+        };
+        (*ctx).record(message, span);
+        (*ctx).stop();
+    }
+}
+
+unsafe extern "C" fn printf(ctx: *mut Context, site: u32, args: *const u64) {
+    // SAFETY: see the head of this file; there are as many words as the site has kinds.
+    unsafe {
+        let tables = &*std::sync::Arc::as_ptr(&(*ctx).tables);
+        if let Site::Printf(format, kinds) = &tables.sites[site as usize] {
+            let args: Vec<(Scalar, u64)> = kinds
+                .iter()
+                .enumerate()
+                .map(|(k, &s)| (s, scalar::canonical(s, args.add(k).read())))
+                .collect();
+            let text = interp::format_printf(format, &args);
+            (*ctx).stdout.push_str(&text);
+        }
+    }
+}
+
+unsafe extern "C" fn barrier(ctx: *mut Context) {
+    // SAFETY: `yielder` is set while compiled code runs, and this is its coroutine.
+    unsafe {
+        if !(*ctx).yielder.is_null() {
+            (*(*ctx).yielder).suspend(Signal::Barrier);
+        }
+    }
+}
+
+/// The number that compiled code passes for an atomic op of a kind of number.
+pub(crate) fn atomic_code(op: AtomicOp, s: Scalar) -> u32 {
+    (op as u32) << 8 | s as u32
+}
+
+const ATOMIC_OPS: [AtomicOp; 8] = [
+    AtomicOp::Add,
+    AtomicOp::Min,
+    AtomicOp::Max,
+    AtomicOp::And,
+    AtomicOp::Or,
+    AtomicOp::Xor,
+    AtomicOp::Exchange,
+    AtomicOp::CompareExchange,
+];
+
+/// Any atomic op, by compare-exchange. `addr` is aligned as the number; `compare` is for
+/// compare-exchange alone.
+unsafe extern "C" fn atomic(addr: *mut u8, code: u32, x: u64, compare: u64) -> u64 {
+    let (op, s) = (ATOMIC_OPS[(code >> 8) as usize], Scalar::ALL[(code & 255) as usize]);
+    let (x, compare) = (scalar::canonical(s, x), scalar::canonical(s, compare));
+    let new = |old: u64| {
+        let op = match op {
+            AtomicOp::Add => Op::Add,
+            AtomicOp::Min => Op::Math(Math::Min),
+            AtomicOp::Max => Op::Math(Math::Max),
+            AtomicOp::And => Op::And,
+            AtomicOp::Or => Op::Or,
+            AtomicOp::Xor => Op::Xor,
+            AtomicOp::Exchange => return x,
+            AtomicOp::CompareExchange => return if old == compare { x } else { old },
+        };
+        scalar::elementwise(&op, s, s, &[old, x]).unwrap_or(old)
+    };
+    if !addr.addr().is_multiple_of(s.bytes() as usize) {
+        // A buffer of the host is aligned; this is only memory that nobody else sees.
+        // SAFETY: the emitter checked the range.
+        unsafe {
+            let old = read(s, addr, 0);
+            super::stacks::write(s, addr, 0, new(old));
+            return old;
+        }
+    }
+    macro_rules! exchange {
+        ($atomic:ty, $int:ty) => {{
+            // SAFETY: in range, aligned, and other threads access it atomically or not at all in a
+            // program without races.
+            let cell = unsafe { <$atomic>::from_ptr(addr.cast()) };
+            let update = |old: $int| Some(new(old as u64) as $int);
+            match cell.fetch_update(Ordering::AcqRel, Ordering::Acquire, update) {
+                Ok(old) | Err(old) => old as u64,
+            }
+        }};
+    }
+    match s.bytes() {
+        1 => exchange!(AtomicU8, u8),
+        2 => exchange!(AtomicU16, u16),
+        4 => exchange!(AtomicU32, u32),
+        _ => exchange!(AtomicU64, u64),
+    }
+}
+
+// ---- numbers
+
+extern "C" fn half_to_single(bits: u32) -> f32 {
+    scalar::f16_to_f32(bits as u64)
+}
+
+extern "C" fn single_to_half(x: f32) -> u32 {
+    scalar::f32_to_f16(x) as u32
+}
+
+extern "C" fn double_to_half(x: f64) -> u32 {
+    scalar::from_f64(Scalar::F16, x) as u32
+}
+
+extern "C" fn rem_single(a: f32, b: f32) -> f32 {
+    a % b
+}
+
+extern "C" fn rem_double(a: f64, b: f64) -> f64 {
+    a % b
+}

@@ -1,0 +1,170 @@
+//! What compiled code shares with Rust: the context of a thread, its arena and the helpers it calls.
+//!
+//! Compiled code is entered only inside a coroutine (see [`crate::exec`]). A helper that finds an
+//! error records it in the context and suspends that coroutine for good, so no code runs after an
+//! error and nothing has to be unwound: the frames of compiled code own nothing that must be
+//! dropped, and neither do the helpers at that point.
+//!
+//! # Memory
+//!
+//! Stacks and big arrays live in the context's [`Arena`], a bump allocator. Code marks it where a
+//! region begins whose allocations cannot outlive it, and releases it where the region ends.
+
+mod arena;
+mod helpers;
+mod stacks;
+
+use std::ffi::c_void;
+use std::sync::Arc;
+
+use corosensei::Yielder;
+use ir::interp::RunError;
+use ir::{Scalar, Span};
+
+pub(crate) use arena::Arena;
+pub(crate) use helpers::{Helper, atomic_code, libm_name, symbols};
+pub(crate) use stacks::{Header, read, write};
+
+use crate::types::Shape;
+
+/// A buffer as compiled code sees it.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Desc {
+    /// The first element; readable for one element even if there is none.
+    pub ptr: *mut u8,
+    /// The number of elements.
+    pub count: u64,
+}
+
+/// Why a coroutine of compiled code was suspended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Signal {
+    /// The thread waits for its group.
+    Barrier,
+    /// An error was recorded in the context; never resumed.
+    Failed,
+}
+
+/// A place in the program that the runtime may have to name.
+#[derive(Clone, Debug)]
+pub(crate) enum Site {
+    /// `Assert`.
+    Assert(Box<str>, Span),
+    /// A loop whose bound is exceeded.
+    MaxIters(u32, Span),
+    /// A buffer access, when out-of-range ones are reported.
+    OutOfRange(Span),
+    /// A function that may call itself.
+    TooDeep(Span),
+    /// `Printf` and the kinds of its operands.
+    Printf(Box<str>, Box<[Scalar]>),
+}
+
+/// The tables that compiled code refers to by number or address.
+#[derive(Debug, Default)]
+pub(crate) struct Tables {
+    /// Named places.
+    pub(crate) sites: Vec<Site>,
+    /// Shapes of stack elements, at fixed addresses.
+    pub(crate) shapes: Vec<Box<Shape>>,
+}
+
+/// A thread's state. Compiled code reads and writes the fields up to `handles` at the offsets in
+/// [`offsets`]; the rest is Rust's.
+#[repr(C)]
+pub(crate) struct Context {
+    /// The lowest stack address at which a function that may recurse may still start.
+    pub(crate) stack_limit: usize,
+    /// A descriptor for each global of the module.
+    pub(crate) globals: *const Desc,
+    /// The arena's bump pointer, end and start of the current chunk.
+    pub(crate) arena: Arena,
+    /// Memory where writes that are dropped go.
+    pub(crate) sink: *mut u8,
+    /// `SV_DispatchThreadID`.
+    pub(crate) thread: [u32; 3],
+    /// `SV_GroupID`.
+    pub(crate) group: [u32; 3],
+    /// `SV_GroupThreadID`.
+    pub(crate) local: [u32; 3],
+    /// `SV_GroupIndex`.
+    pub(crate) index: u32,
+    /// The descriptors that handles in memory number, from 1.
+    pub(crate) handles: *const Desc,
+    /// How many there are.
+    pub(crate) handle_count: u64,
+    /// What suspends the thread; set while compiled code runs.
+    pub(crate) yielder: *const Yielder<(), Signal>,
+    /// What `printf` wrote.
+    pub(crate) stdout: String,
+    /// The first error.
+    pub(crate) failure: Option<RunError>,
+    /// The tables of the code that runs.
+    pub(crate) tables: Arc<Tables>,
+    sink_memory: Vec<u128>,
+}
+
+/// Offsets of the fields of [`Context`] that compiled code uses.
+pub(crate) mod offsets {
+    use std::mem::offset_of;
+
+    use super::Context;
+
+    pub(crate) const STACK_LIMIT: i32 = offset_of!(Context, stack_limit) as i32;
+    pub(crate) const GLOBALS: i32 = offset_of!(Context, globals) as i32;
+    pub(crate) const ARENA_TOP: i32 = offset_of!(Context, arena) as i32;
+    pub(crate) const SINK: i32 = offset_of!(Context, sink) as i32;
+    pub(crate) const THREAD: i32 = offset_of!(Context, thread) as i32;
+    pub(crate) const GROUP: i32 = offset_of!(Context, group) as i32;
+    pub(crate) const LOCAL: i32 = offset_of!(Context, local) as i32;
+    pub(crate) const INDEX: i32 = offset_of!(Context, index) as i32;
+    pub(crate) const HANDLES: i32 = offset_of!(Context, handles) as i32;
+    pub(crate) const HANDLE_COUNT: i32 = offset_of!(Context, handle_count) as i32;
+}
+
+impl Context {
+    /// A context without globals. `sink_bytes` is the size of the largest value that is written.
+    pub(crate) fn new(tables: Arc<Tables>, sink_bytes: u64) -> Box<Context> {
+        let mut sink_memory = vec![0u128; sink_bytes as usize / 16 + 2];
+        let sink = sink_memory.as_mut_ptr().cast();
+        Box::new(Context {
+            stack_limit: 0,
+            globals: std::ptr::null(),
+            arena: Arena::default(),
+            sink,
+            thread: [0; 3],
+            group: [0; 3],
+            local: [0; 3],
+            index: 0,
+            handles: std::ptr::null(),
+            handle_count: 0,
+            yielder: std::ptr::null(),
+            stdout: String::new(),
+            failure: None,
+            tables,
+            sink_memory,
+        })
+    }
+
+    /// Records the first error.
+    pub(crate) fn record(&mut self, message: String, span: Span) {
+        let thread = self.thread;
+        self.failure.get_or_insert(RunError { message, span, thread });
+    }
+
+    /// Stops the thread for good.
+    ///
+    /// # Safety
+    /// Must be called on the coroutine that `yielder` belongs to, from a helper that holds nothing
+    /// to be dropped.
+    unsafe fn stop(&mut self) {
+        debug_assert!(!self.yielder.is_null() && !self.sink_memory.is_empty());
+        // SAFETY: `exec` sets the pointer for as long as compiled code runs. The driver never
+        // resumes a coroutine that has failed, so `suspend` does not come back.
+        unsafe { (*self.yielder).suspend(Signal::Failed) };
+    }
+}
+
+/// The address of a helper.
+pub(crate) type Address = *const c_void;

@@ -1,0 +1,219 @@
+//! Stacks in memory: what compiled code leaves to Rust of growing, copying and adding them.
+
+use ir::{Op, Scalar, scalar};
+
+use super::Context;
+use crate::types::Shape;
+
+/// A stack. `ptr` is readable for one element even if the stack is empty.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Header {
+    /// The first element.
+    pub(crate) ptr: *mut u8,
+    /// Elements in use.
+    pub(crate) len: u64,
+    /// Elements that there is room for.
+    pub(crate) cap: u64,
+}
+
+impl Context {
+    /// Memory from the arena, or the end of the thread.
+    ///
+    /// # Safety
+    /// As [`Context::stop`].
+    pub(crate) unsafe fn alloc(&mut self, bytes: u64) -> *mut u8 {
+        match self.arena.alloc(bytes) {
+            Some(at) => at,
+            None => {
+                self.record("out of memory".into(), ir::Span::NONE);
+                // SAFETY: passed on.
+                unsafe { self.stop() };
+                std::process::abort()
+            }
+        }
+    }
+
+    /// Memory for `n` elements and at least one.
+    ///
+    /// # Safety
+    /// As [`Context::stop`].
+    pub(crate) unsafe fn alloc_elements(&mut self, n: u64, size: u64) -> *mut u8 {
+        // SAFETY: passed on. A product that overflows is no amount of memory that there is.
+        unsafe { self.alloc(n.max(1).saturating_mul(size)) }
+    }
+
+    /// A header in the arena.
+    ///
+    /// # Safety
+    /// As [`Context::stop`].
+    pub(crate) unsafe fn new_header(&mut self, header: Header) -> *mut Header {
+        // SAFETY: the arena gives aligned memory of the size asked for.
+        unsafe {
+            let at = self.alloc(size_of::<Header>() as u64).cast::<Header>();
+            at.write(header);
+            at
+        }
+    }
+
+    /// Fills elements `from..to` of a stack with zeros or empty stacks.
+    ///
+    /// # Safety
+    /// There is room for `to` elements of that shape at `ptr`.
+    unsafe fn fill(&self, ptr: *mut u8, from: u64, to: u64, shape: &Shape, empty: *mut Header) {
+        // SAFETY: the elements lie within the room that the caller vouches for.
+        unsafe {
+            match shape {
+                Shape::Stack(_) => {
+                    for idx in from..to {
+                        ptr.cast::<*mut Header>().add(idx as usize).write(empty);
+                    }
+                }
+                Shape::Flat(..) | Shape::Opaque(_) => {
+                    let size = shape.size();
+                    ptr.add((from * size) as usize).write_bytes(0, ((to - from) * size) as usize);
+                }
+            }
+        }
+    }
+
+    /// Makes the stack that the cell at `loc` holds have at least `len` elements.
+    ///
+    /// # Safety
+    /// `loc` holds a stack of elements of that shape which the cell owns, or `empty`, the empty
+    /// stack that is shared; and as [`Context::stop`].
+    pub(crate) unsafe fn grow(&mut self, loc: *mut *mut Header, len: u64, shape: &Shape, empty: *mut Header) {
+        // SAFETY: headers and elements are the arena's; sizes as allocated.
+        unsafe {
+            if *loc == empty {
+                let header = *empty;
+                *loc = self.new_header(header);
+            }
+            let header = *loc;
+            let old = *header;
+            if len <= old.len {
+                return;
+            }
+            if len > old.cap {
+                let cap = len.max(old.cap.saturating_mul(2)).max(4);
+                let ptr = self.alloc_elements(cap, shape.size());
+                std::ptr::copy_nonoverlapping(old.ptr, ptr, (old.len * shape.size()) as usize);
+                (*header).ptr = ptr;
+                (*header).cap = cap;
+            }
+            self.fill((*header).ptr, old.len, len, shape, empty);
+            (*header).len = len;
+        }
+    }
+
+    /// A copy of a stack that shares nothing with it.
+    ///
+    /// # Safety
+    /// `from` is a stack of elements of that shape; and as [`Context::stop`].
+    pub(crate) unsafe fn clone_stack(
+        &mut self,
+        from: *const Header,
+        shape: &Shape,
+        empty: *mut Header,
+    ) -> *mut Header {
+        // SAFETY: as in `grow`.
+        unsafe {
+            let Header { ptr, len, .. } = *from;
+            if len == 0 {
+                return empty;
+            }
+            let to = self.alloc_elements(len, shape.size());
+            match shape {
+                Shape::Stack(inner) => {
+                    for idx in 0..len as usize {
+                        let part = *ptr.cast::<*const Header>().add(idx);
+                        let part = self.clone_stack(part, inner, empty);
+                        to.cast::<*mut Header>().add(idx).write(part);
+                    }
+                }
+                Shape::Flat(..) | Shape::Opaque(_) => {
+                    std::ptr::copy_nonoverlapping(ptr, to, (len * shape.size()) as usize);
+                }
+            }
+            self.new_header(Header { ptr: to, len, cap: len })
+        }
+    }
+
+    /// Adds a stack elementwise to the one in the cell at `loc`, which grows as needed.
+    ///
+    /// # Safety
+    /// As [`Context::grow`]; `from` is a stack of elements of that shape.
+    pub(crate) unsafe fn add_stack(
+        &mut self,
+        loc: *mut *mut Header,
+        from: *const Header,
+        shape: &Shape,
+        empty: *mut Header,
+    ) {
+        // SAFETY: as in `grow`; both stacks have `from`'s length after it.
+        unsafe {
+            let Header { ptr, len, .. } = *from;
+            if len == 0 {
+                return;
+            }
+            self.grow(loc, len, shape, empty);
+            let to = (**loc).ptr;
+            match shape {
+                Shape::Stack(inner) => {
+                    for idx in 0..len as usize {
+                        let part = *ptr.cast::<*const Header>().add(idx);
+                        self.add_stack(to.cast::<*mut Header>().add(idx), part, inner, empty);
+                    }
+                }
+                Shape::Flat(s, n) => add_numbers(*s, len * n, to, ptr),
+                Shape::Opaque(_) => {}
+            }
+        }
+    }
+}
+
+/// `to[k] += from[k]`.
+///
+/// # Safety
+/// Both hold `n` numbers of the kind `s`.
+unsafe fn add_numbers(s: Scalar, n: u64, to: *mut u8, from: *const u8) {
+    for k in 0..n as usize {
+        // SAFETY: `k` is below `n`.
+        unsafe {
+            let (a, b) = (read(s, to, k), read(s, from, k));
+            write(s, to, k, scalar::binary(&Op::Add, s, a, b).unwrap_or(a));
+        }
+    }
+}
+
+/// Number `k` at `ptr`, as canonical bits.
+///
+/// # Safety
+/// Readable there.
+pub(crate) unsafe fn read(s: Scalar, ptr: *const u8, k: usize) -> u64 {
+    // SAFETY: the caller's.
+    unsafe {
+        match s.bytes() {
+            1 => ptr.add(k).read() as u64,
+            2 => ptr.cast::<u16>().add(k).read_unaligned() as u64,
+            4 => ptr.cast::<u32>().add(k).read_unaligned() as u64,
+            _ => ptr.cast::<u64>().add(k).read_unaligned(),
+        }
+    }
+}
+
+/// Writes number `k` at `ptr`.
+///
+/// # Safety
+/// Writable there.
+pub(crate) unsafe fn write(s: Scalar, ptr: *mut u8, k: usize, bits: u64) {
+    // SAFETY: the caller's.
+    unsafe {
+        match s.bytes() {
+            1 => ptr.add(k).write(bits as u8),
+            2 => ptr.cast::<u16>().add(k).write_unaligned(bits as u16),
+            4 => ptr.cast::<u32>().add(k).write_unaligned(bits as u32),
+            _ => ptr.cast::<u64>().add(k).write_unaligned(bits),
+        }
+    }
+}
