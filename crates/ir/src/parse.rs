@@ -38,7 +38,7 @@ impl std::error::Error for ParseError {}
 /// Values are numbered below this.
 const MAX_VALUE: u32 = 1 << 22;
 /// Regions are nested less deep than this.
-const MAX_DEPTH: usize = 500;
+const MAX_DEPTH: usize = 250;
 
 /// Reads a module.
 pub fn parse_module(text: &str) -> Result<Module, ParseError> {
@@ -306,10 +306,13 @@ impl Parser<'_> {
                 "func" => {
                     let func = Func::from_u32(next);
                     next += 1;
+                    self.skip(true);
                     while !self.rest().starts_with('{') {
                         self.skip_token()?;
+                        self.skip(true);
                     }
-                    let mut function = std::mem::take(&mut self.module.funcs[func]);
+                    // A copy: the slots must stay in place for calls of the function itself.
+                    let mut function = self.module.funcs[func].clone();
                     let body = self.body(&mut function);
                     self.module.funcs[func] = function;
                     body?;
@@ -451,9 +454,9 @@ impl Parser<'_> {
     fn ty(&mut self) -> Parsed<Type> {
         self.nested(|p| {
             if p.eat("[") {
-                let element = p.ty()?;
-                p.expect(";")?;
                 let n = p.number()?;
+                p.expect("x")?;
+                let element = p.ty()?;
                 p.expect("]")?;
                 return Ok(p.module.types.array(element, n));
             }
@@ -488,9 +491,9 @@ impl Parser<'_> {
     fn mem_type(&mut self) -> Parsed<MemType> {
         self.nested(|p| {
             let data = if p.eat("[") {
-                let element = p.mem_type()?;
-                p.expect(";")?;
                 let n = p.number()?;
+                p.expect("x")?;
+                let element = p.mem_type()?;
                 p.expect("]")?;
                 MemData::Array(element, n)
             } else {

@@ -184,7 +184,7 @@ impl<'m> Printer<'m> {
         match &self.module.mem[ty] {
             MemData::Scalar(s) => s.name().to_string(),
             MemData::Vector(s, n) => format!("{}x{n}", s.name()),
-            MemData::Array(t, n) => format!("[{}; {n}]", self.mem_type(*t)),
+            MemData::Array(t, n) => format!("[{n} x {}]", self.mem_type(*t)),
             MemData::Matrix(s, r, c) => format!("{}x{r}x{c}", s.name()),
             MemData::Struct { .. } => format!("struct {}", self.structs[&ty]),
             MemData::Handle(t) => format!("handle<{}>", self.mem_type(*t)),
@@ -195,7 +195,7 @@ impl<'m> Printer<'m> {
         match self.types[ty] {
             TypeData::Scalar(s) => s.name().to_string(),
             TypeData::Vector(s, n) => format!("{}x{n}", s.name()),
-            TypeData::Array(t, n) => format!("[{}; {n}]", self.ty(t)),
+            TypeData::Array(t, n) => format!("[{n} x {}]", self.ty(t)),
             TypeData::Stack(t) => format!("stack<{}>", self.ty(t)),
             TypeData::Cell(t) => format!("cell<{}>", self.ty(t)),
             TypeData::Buffer(t) => format!("buffer<{}>", self.mem_type(t)),

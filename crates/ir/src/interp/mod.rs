@@ -202,6 +202,11 @@ impl<'m, L: Lane> Machine<'m, L> {
 
     fn run(&mut self, host: &mut dyn Host) -> Result<Step<L>, String> {
         while let Some(active) = self.regions.last_mut() {
+            // The end of a region is a step too: the body of an endless loop may be empty.
+            self.steps += 1;
+            if self.limits.steps.is_some_and(|limit| self.steps > limit) {
+                return Err("the step limit was reached".to_string());
+            }
             let function = &self.module.funcs[self.frames.last().expect("a region has a frame").func];
             let insts = &function.regions[active.region].insts;
             let Some(&inst) = insts.get(active.pc) else {
@@ -211,10 +216,6 @@ impl<'m, L: Lane> Machine<'m, L> {
                 continue;
             };
             active.pc += 1;
-            self.steps += 1;
-            if self.limits.steps.is_some_and(|limit| self.steps > limit) {
-                return Err("the step limit was reached".to_string());
-            }
             self.span = function.insts[inst].span;
             if matches!(function.insts[inst].op, Op::Barrier) {
                 return Ok(Step::Barrier);
