@@ -30,7 +30,6 @@ impl Ranges {
         Ranges { counter }
     }
 
-
     /// Whether `0 <= v < len` for certain.
     pub(crate) fn below(&self, types: &Types, func: &Function, defs: &Defs, v: Value, len: u64) -> bool {
         self.most(types, func, defs, v, 6).is_some_and(|m| m < len)

@@ -7,8 +7,8 @@ use generate::{Program, Rng, program};
 use ir::interp::Memory;
 use ir::interp::Value;
 use ir::{Func, Module, Scalar, Type, Types};
-use pullback_opt as opt;
 use opt::Options;
+use pullback_opt as opt;
 
 fn count() -> u64 {
     std::env::var("PULLBACK_RANDOM").ok().and_then(|n| n.parse().ok()).unwrap_or(400)
@@ -116,7 +116,10 @@ fn each_pass_alone() {
 
 #[test]
 fn passes_in_turn() {
-    passes(&["simplify", "scalarize", "simplify", "cse", "dce", "licm", "cse", "unroll", "simplify", "dce"], count());
+    passes(
+        &["simplify", "scalarize", "simplify", "cse", "dce", "licm", "cse", "unroll", "simplify", "dce"],
+        count(),
+    );
 }
 
 #[test]
@@ -135,4 +138,17 @@ fn pruning_keeps_the_roots() {
         let left: Vec<Func> = module.funcs.iter().filter(|f| f.1.has_body()).map(|f| f.0).collect();
         assert!(left.contains(&program.main));
     }
+}
+
+#[test]
+#[ignore = "prints a program before and after, for a look"]
+fn show() {
+    use std::io::Write;
+    let seed = std::env::var("PULLBACK_SEED").ok().and_then(|n| n.parse().ok()).unwrap_or(1);
+    let program = program(seed);
+    let mut module = program.module.clone();
+    let mut out = std::io::stderr();
+    let _ = writeln!(out, "{}", ir::print::print_module(&module));
+    opt::after_ad(&mut module, &Options::default());
+    let _ = writeln!(out, "{}", ir::print::print_function(&module, &module.funcs[program.main]));
 }

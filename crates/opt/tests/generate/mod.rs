@@ -11,7 +11,7 @@ pub(crate) struct Rng(u64);
 
 impl Rng {
     pub(crate) fn new(seed: u64) -> Rng {
-        let mut rng = Rng(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ 0xD1B5_4A32_D192_ED03);
+        let mut rng = Rng((seed + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ 0xD1B5_4A32_D192_ED03);
         for _ in 0..4 {
             rng.next();
         }
@@ -63,7 +63,7 @@ pub(crate) fn program(seed: u64) -> Program {
         let mut types = std::mem::take(&mut module.types);
         let name = format!("f{n}");
         let effects = n != 0;
-        let budget = if n == 2 { 60 } else { 12 };
+        let budget = [10, 20, 90][n];
         let generator = Generator {
             kinds: Kinds::of(&mut types),
             rng: &mut rng,
@@ -74,6 +74,7 @@ pub(crate) fn program(seed: u64) -> Program {
             values: Vec::new(),
             cells: Vec::new(),
             effects,
+            watch: effects && seed % 4 != 0,
             budget,
         };
         let func = generator.function();
@@ -117,6 +118,7 @@ struct Generator<'a, 'r> {
     values: Vec<Value>,
     cells: Vec<Value>,
     effects: bool,
+    watch: bool,
     budget: usize,
 }
 
@@ -131,14 +133,26 @@ impl Generator<'_, '_> {
             let v = self.b.param(slot(ty));
             self.values.push(v);
         }
-        self.statements(0);
-        let types = [Type::F32, Type::F32, Type::I32, k.vector, k.array, k.matrix, Type::BOOL];
-        let results: Vec<Value> = types.iter().map(|&ty| self.pick(ty)).collect();
-        self.b.finish(results, types.map(slot).to_vec())
+        while self.budget > 0 {
+            self.statements(0);
+        }
+        let types = [Type::F32, Type::I32, k.vector, k.array, k.matrix, Type::BOOL, Type::U32];
+        let mut results: Vec<Value> = types.iter().map(|&ty| self.pick(ty)).collect();
+        for n in 0..6 {
+            let ty = if n % 3 == 0 { Type::I32 } else { Type::F32 };
+            let v = self.pick(ty);
+            results.push(v);
+        }
+        for cell in self.cells.clone().into_iter().take(4) {
+            let v = self.b.emit(Op::Load, &[cell]);
+            results.push(v);
+        }
+        let slots = results.iter().map(|&v| slot(self.b.func.ty(v))).collect();
+        self.b.finish(results, slots)
     }
 
     fn statements(&mut self, depth: usize) {
-        let n = 2 + self.rng.below(7);
+        let n = 3 + self.rng.below(8);
         for _ in 0..n {
             if self.budget == 0 {
                 return;
@@ -150,14 +164,46 @@ impl Generator<'_, '_> {
 
     fn add(&mut self, v: Value) {
         self.values.push(v);
+        if self.watch && self.rng.below(4) == 0 {
+            self.observe(v);
+        }
+    }
+
+    /// Prints what shows of a value, signs of zeros included.
+    fn observe(&mut self, v: Value) {
+        let ty = self.b.func.ty(v);
+        let x = match self.b.types[ty] {
+            TypeData::Scalar(_) => v,
+            TypeData::Vector(..) | TypeData::Array(..) => {
+                let n = self.rng.below(2) as u32;
+                let x = self.b.emit(Op::Extract(n), &[v]);
+                return self.observe(x);
+            }
+            _ => return,
+        };
+        let mut args = Vec::new();
+        if self.b.func.ty(x) == Type::F32 {
+            let scale = self.b.float(Scalar::F32, 64.0);
+            args.push(self.b.emit(Op::Mul, &[x, scale]));
+            let (one, zero) = (self.b.float(Scalar::F32, 1.0), self.b.float(Scalar::F32, 0.0));
+            let inverse = self.b.emit(Op::Div, &[one, x]);
+            args.push(self.b.emit(Op::Lt, &[inverse, zero]));
+        } else {
+            args.push(x);
+        }
+        for arg in &mut args {
+            *arg = self.b.emit_typed(Op::Convert, &[*arg], Type::I32);
+        }
+        let format = ["", "%d ", "%d,%d "][args.len()];
+        self.b.effect(Op::Printf(format.into()), &args);
     }
 
     fn pick(&mut self, ty: Type) -> Value {
         let fitting: Vec<Value> = self.values.iter().copied().filter(|&v| self.b.func.ty(v) == ty).collect();
-        if !fitting.is_empty() && self.rng.below(6) > 0 {
+        if !fitting.is_empty() && self.rng.below(9) > 0 {
             // mostly recent ones
             let n = fitting.len();
-            return fitting[n - 1 - self.rng.below(n).min(self.rng.below(n))];
+            return fitting[n - 1 - self.rng.below(n).min(self.rng.below(n)).min(self.rng.below(n))];
         }
         match self.b.types[ty] {
             TypeData::Scalar(s) => self.number(s),
@@ -211,7 +257,7 @@ impl Generator<'_, '_> {
     }
 
     fn statement(&mut self, depth: usize) {
-        match self.rng.below(26) {
+        match self.rng.below(30) {
             0..=3 => self.float_op(),
             4..=6 => self.int_op(),
             7 | 8 => self.logic(),
@@ -225,6 +271,7 @@ impl Generator<'_, '_> {
             22 if depth < 4 => self.switch(depth),
             23 | 24 if depth < 3 => self.r#for(depth),
             25 if depth < 3 => self.r#loop(depth),
+            26..=28 => self.access(),
             _ => self.float_op(),
         }
     }
@@ -239,7 +286,8 @@ impl Generator<'_, '_> {
             4 => self.b.emit(Op::Div, &[x, y]),
             5 => self.b.emit(Op::Neg, &[x]),
             6 => {
-                let m = [Math::Min, Math::Max, Math::Abs, Math::Sqrt, Math::Floor, Math::Fma][self.rng.below(6)];
+                let m =
+                    [Math::Min, Math::Max, Math::Abs, Math::Sqrt, Math::Floor, Math::Fma][self.rng.below(6)];
                 self.b.emit(Op::Math(m), &[x, y, z][..m.arity()])
             }
             7 => self.b.emit(Op::Detach, &[x]),
@@ -330,7 +378,13 @@ impl Generator<'_, '_> {
     fn aggregate(&mut self) {
         let k = self.kinds;
         let ty = [k.vector, k.array, k.matrix][self.rng.below(3)];
-        let n = if ty == k.vector { 3 } else if ty == k.array { 4 } else { 2 };
+        let n = if ty == k.vector {
+            3
+        } else if ty == k.array {
+            4
+        } else {
+            2
+        };
         let element = self.b.types.element(ty).expect("an aggregate");
         let whole = self.pick(ty);
         let v = match self.rng.below(6) {
@@ -517,6 +571,13 @@ impl Generator<'_, '_> {
         self.b.emit(Op::Rem, &[x, five])
     }
 
+    /// Writes, so that the next trip can see it.
+    fn end_of_body(&mut self) {
+        for _ in 0..self.rng.below(3) {
+            self.access();
+        }
+    }
+
     fn r#for(&mut self, depth: usize) {
         let n = self.trip_count();
         let carried = self.some_types();
@@ -530,6 +591,7 @@ impl Generator<'_, '_> {
         params.extend(&carried);
         let body = self.nested(&params, |this, _| {
             this.statements(depth + 1);
+            this.end_of_body();
             carried.iter().chain(&stacked).map(|&ty| this.pick(ty)).collect()
         });
         let info = LoopInfo { max_iters: None, unroll: self.rng.below(4) == 0 };
@@ -551,6 +613,7 @@ impl Generator<'_, '_> {
         let stop_early = self.rng.below(2) == 0;
         let body = self.nested(&params, |this, params| {
             this.statements(depth + 1);
+            this.end_of_body();
             let one = this.b.u32(1);
             let next = this.b.emit(Op::Add, &[params[0], one]);
             let end = this.b.u32(end);
