@@ -35,6 +35,23 @@ pub(crate) fn parts(ts: &Types, ty: Type) -> SmallVec<[ClifType; 4]> {
     }
 }
 
+/// The results of a function other than arrays, part by part: which come back in registers, and how
+/// many go through memory, eight bytes each.
+pub(crate) fn returns(ts: &Types, results: impl Iterator<Item = Type>) -> (Vec<(ClifType, bool)>, u64) {
+    let (mut ints, mut floats, mut spilled) = (6, 8, 0);
+    let mut all = Vec::new();
+    for ty in results.filter(|&ty| !is_array(ts, ty)) {
+        for part in parts(ts, ty) {
+            let left = if part.is_float() { &mut floats } else { &mut ints };
+            let in_register = *left > 0;
+            *left -= i32::from(in_register);
+            spilled += u64::from(!in_register);
+            all.push((part, in_register));
+        }
+    }
+    (all, spilled)
+}
+
 /// Bytes in local memory.
 pub(crate) fn size(ts: &Types, ty: Type) -> u64 {
     match ts[ty] {

@@ -2,10 +2,11 @@
 
 use cranelift_codegen::ir::{Block, InstBuilder, Value};
 use cranelift_frontend::Switch;
+use cranelift_module::FuncId;
 use ir::{Func, InstData, Op, Type, scalar};
 
-use super::{Emitter, Res, Vals, slot_types};
-use crate::types::{is_array, parts, size};
+use super::{Emitter, Res, Vals, plain, slot_types};
+use crate::types::{is_array, parts, returns, size};
 
 impl<'m> Emitter<'_, 'm> {
     /// Calls and the ops that hold regions.
@@ -54,9 +55,7 @@ impl<'m> Emitter<'_, 'm> {
                 all.push(to);
             }
         }
-        let callee = self.func_ref(id);
-        let call = self.b.ins().call(callee, &all);
-        let returned = Vals::from_slice(self.b.inst_results(call));
+        let returned = self.call_parts(id, all, results);
         let (mut arrays, mut returned) = (arrays.into_iter(), returned.into_iter());
         Ok(results
             .iter()
@@ -68,6 +67,28 @@ impl<'m> Emitter<'_, 'm> {
                 }
             })
             .collect())
+    }
+
+    /// Calls a declared function; gives the parts of its results other than arrays.
+    pub(super) fn call_parts(&mut self, id: FuncId, mut args: Vals, results: &[Type]) -> Vals {
+        let (all, spilled) = returns(self.ts, results.iter().copied());
+        let rest = (spilled > 0).then(|| self.memory(8 * spilled));
+        args.extend(rest);
+        let callee = self.func_ref(id);
+        let call = self.b.ins().call(callee, &args);
+        let mut registers = Vals::from_slice(self.b.inst_results(call)).into_iter();
+        let mut at = 0;
+        let mut parts = Vals::new();
+        for (ty, in_register) in all {
+            parts.push(match rest {
+                Some(rest) if !in_register => {
+                    at += 8;
+                    self.b.ins().load(ty, plain(), rest, at - 8)
+                }
+                _ => registers.next().expect("as many registers as the signature says"),
+            });
+        }
+        parts
     }
 
     /// A block with parameters for values of the types.

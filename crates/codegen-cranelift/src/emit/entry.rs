@@ -12,7 +12,7 @@ use ir::{Func, Op};
 
 use super::{Emitter, Res, Vals, plain, slot_types};
 use crate::runtime::{Site, offsets};
-use crate::types::{is_array, parts, size};
+use crate::types::{is_array, parts, returns, size};
 
 impl Emitter<'_, '_> {
     /// Emits the body of the function itself.
@@ -25,7 +25,7 @@ impl Emitter<'_, '_> {
             self.fail_if(deep, Site::TooDeep(f.span));
         }
         let body = f.body();
-        let entry = self.b.func.layout.entry_block().expect("the entry block is open");
+        let entry = self.entry;
         let params = &f.regions[body].params;
         let after = self.bind_params(entry, 1, params);
         let destinations = Vals::from_slice(&self.b.block_params(entry)[after..]);
@@ -43,7 +43,19 @@ impl Emitter<'_, '_> {
             }
         }
         self.release(mark);
-        self.b.ins().return_(&returned);
+        let (all, _) = returns(self.ts, slot_types(&f.results));
+        let mut registers = Vals::new();
+        let (mut at, rest) = (0, destinations.next());
+        for (&x, (_, in_register)) in returned.iter().zip(all) {
+            match rest {
+                Some(rest) if !in_register => {
+                    self.b.ins().store(plain(), x, rest, at);
+                    at += 8;
+                }
+                _ => registers.push(x),
+            }
+        }
+        self.b.ins().return_(&registers);
         self.done();
         Ok(())
     }
@@ -135,7 +147,7 @@ impl Emitter<'_, '_> {
         if private {
             self.init_private()?;
         }
-        let entry = self.b.func.layout.entry_block().expect("the entry block is open");
+        let entry = self.entry;
         let (args, results) = (self.b.block_params(entry)[1], self.b.block_params(entry)[2]);
         let mut at = 0;
         let mut vals = Vals::from_slice(&[self.ctx]);
@@ -156,9 +168,8 @@ impl Emitter<'_, '_> {
         let Some(id) = self.cx.funcs[func] else {
             return self.unsupported(&Op::Call(func), "a function without a body", self.f.span);
         };
-        let callee = self.func_ref(id);
-        let call = self.b.ins().call(callee, &vals);
-        let mut returned = Vals::from_slice(self.b.inst_results(call)).into_iter();
+        let types: Vec<ir::Type> = slot_types(&self.f.results).collect();
+        let mut returned = self.call_parts(id, vals, &types).into_iter();
         at = 0;
         for ty in slot_types(&self.f.results) {
             let n = parts(self.ts, ty).len();

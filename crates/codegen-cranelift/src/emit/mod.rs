@@ -32,7 +32,7 @@ use smallvec::SmallVec;
 
 use crate::plan::Plan;
 use crate::runtime::{Helper, Site, Tables, offsets};
-use crate::types::{Shape, is_array, parts, size};
+use crate::types::{Shape, is_array, parts, returns, size};
 use crate::{Options, Unsupported};
 
 /// The Cranelift values that hold an IR value.
@@ -97,7 +97,8 @@ impl ModuleCx<'_> {
         at
     }
 
-    /// The signature of a function: context, parameters, a destination for each array result.
+    /// The signature of a function: context, parameters, a destination for each array result, and
+    /// one for results that do not fit in registers.
     pub(crate) fn signature(&self, func: Func) -> Signature {
         let f = &self.ir.funcs[func];
         let mut sig = Signature::new(CallConv::Tail);
@@ -108,10 +109,13 @@ impl ModuleCx<'_> {
         for slot in &f.results {
             if is_array(&self.ir.types, slot.ty) {
                 sig.params.push(AbiParam::new(I64));
-            } else {
-                sig.returns.extend(parts(&self.ir.types, slot.ty).into_iter().map(AbiParam::new));
             }
         }
+        let (all, spilled) = returns(&self.ir.types, slot_types(&f.results));
+        if spilled > 0 {
+            sig.params.push(AbiParam::new(I64));
+        }
+        sig.returns.extend(all.iter().filter(|p| p.1).map(|p| AbiParam::new(p.0)));
         sig
     }
 
@@ -140,6 +144,8 @@ pub(crate) struct Emitter<'a, 'm> {
     pub(crate) f: &'m ir::Function,
     /// The module's types.
     pub(crate) ts: &'m Types,
+    /// The first block.
+    entry: Block,
     /// The context.
     pub(crate) ctx: Value,
     /// Where the values of each IR value start in `pool`, and how many they are.
@@ -208,6 +214,7 @@ impl<'a, 'm> Emitter<'a, 'm> {
             b,
             f,
             ts,
+            entry: block,
             ctx,
             map: SecondaryMap::new(),
             pool: Vec::new(),
