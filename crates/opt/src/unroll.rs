@@ -126,7 +126,8 @@ impl Unroll<'_> {
         if stacked.iter().any(|&s| self.open[s]) {
             return None;
         }
-        let limits = if info.unroll { FORCED } else { (SMALL, SMALL) };
+        let small = if self.pays(data.regions[0], stacked.is_empty()) { SMALL } else { SMALL / 4 };
+        let limits = if info.unroll { FORCED } else { (small, small) };
         if n > limits.0 {
             return None;
         }
@@ -134,6 +135,14 @@ impl Unroll<'_> {
         let fits = cost <= limits.1 && cost <= self.room || n <= 1;
         self.room = self.room.saturating_sub(if fits { cost } else { 0 });
         fits.then_some(n)
+    }
+
+    /// Whether constant counters would show: the counter is an operand in the body, or a stack goes.
+    fn pays(&self, body: Region, no_stacks: bool) -> bool {
+        let counter = self.func.regions[body].params[0];
+        let mut used = !no_stacks;
+        self.func.walk(body, &mut |inst| used |= self.func.insts[inst].args.contains(&counter));
+        used
     }
 
     fn unroll(&mut self, inst: Inst, n: u64, out: &mut Vec<Inst>) {

@@ -152,3 +152,85 @@ fn show() {
     opt::after_ad(&mut module, &Options::default());
     let _ = writeln!(out, "{}", ir::print::print_function(&module, &module.funcs[program.main]));
 }
+
+#[test]
+#[ignore = "measures: run with --release"]
+fn time_of_a_thousand_functions() {
+    use std::io::Write;
+    let mut text = String::new();
+    for n in 0..1000 {
+        let callee = if n % 10 == 9 { format!("v40 = call f{}(v0, v1)", n - 1) } else { "v40 = mul v0, v1".into() };
+        text += &format!(
+            "func f{n}(v0: f32 diff, v1: f32 diff) -> (f32 diff) {{
+    v2: f32 = const 2.0
+    v3 = mul v0, v2
+    v4 = add v3, v1
+    v5: [3 x f32] = splat v4
+    v6 = local v5
+    v7: u32 = const 8
+    v20 = for v7, v0 (v8, v9) {{
+        v10 = mul v9, v1
+        v11: u32 = const 1
+        v12 = load v6, v11
+        v13 = add v10, v12
+        store v6, v11, v13
+        v14 = lt v13, v2
+        v18 = if v14 {{
+            v15 = sub v13, v9
+            yield v15
+        }} else {{
+            v16 = sin v13
+            v17 = mul v16, v1
+            yield v17
+        }}
+        yield v18
+    }}
+    {callee}
+    v41: u32 = const 1
+    v42 = load v6, v41
+    v43 = add v42, v40
+    v44 = add v20, v43
+    v45 = mul v44, v44
+    v46 = sub v45, v4
+    yield v46
+}}
+"
+        );
+    }
+    let module = ir::parse::parse_module(&text).unwrap();
+    assert!(ir::verify::verify_module(&module).is_empty(), "{:?}", &ir::verify::verify_module(&module)[..3]);
+    for level in [1, 2, 2] {
+        let mut module = module.clone();
+        let options = Options { level, ..Options::default() };
+        let start = std::time::Instant::now();
+        opt::before_ad(&mut module, &options);
+        let middle = start.elapsed();
+        opt::after_ad(&mut module, &options);
+        let end = start.elapsed();
+        let _ = writeln!(std::io::stderr(), "level {level}: before_ad {middle:?}, all {end:?}");
+        let f = module.find("f9").unwrap();
+        if level == 1 {
+            let _ = writeln!(std::io::stderr(), "{}", ir::print::print_function(&module, &module.funcs[f]));
+        }
+    }
+}
+
+/// A second run of the pipeline finds nothing to do: the fixpoint is one.
+#[test]
+fn the_pipeline_is_at_rest() {
+    let options = Options::default();
+    let mut restless = 0;
+    for seed in 0..count() / 4 {
+        let mut module = program(seed).module;
+        opt::after_ad(&mut module, &options);
+        let before = ir::print::print_module(&module);
+        opt::after_ad(&mut module, &options);
+        if ir::print::print_module(&module) != before {
+            restless += 1;
+            if std::env::var("PULLBACK_SEED").is_ok() {
+                panic!("{before}\n-----\n{}", ir::print::print_module(&module));
+            }
+        }
+    }
+    assert!(restless * 10 <= count() / 4, "{restless} of {}", count() / 4);
+}
