@@ -154,15 +154,15 @@ impl Program<'_> {
         let v = self.b.param(Slot { ty: Type::I32, diff: false, linear: false, name: Some("count".into()) });
         self.see(v);
         self.statements();
-        let n = 1 + self.rng.below(3);
-        let mut results = Vec::new();
-        let mut slots = Vec::new();
-        for idx in 0..n {
+        let n = self.rng.below(3);
+        let mut results = vec![self.blend(100)];
+        let mut slots = vec![slot(Type::F64, true, "r0")];
+        for idx in 1..=n {
             let choices = [Type::F64, Type::F64, k.vec3, k.array, k.vec2, k.vectors, k.nested];
-            let ty = choices[self.rng.below(if idx == 0 { 1 } else { choices.len() })];
+            let ty = choices[self.rng.below(choices.len())];
             let v = self.any(ty);
             results.push(v);
-            slots.push(slot(ty, idx == 0 || self.rng.chance(90), &format!("r{idx}")));
+            slots.push(slot(ty, self.rng.chance(90), &format!("r{idx}")));
         }
         self.b.finish(results, slots)
     }
@@ -170,7 +170,7 @@ impl Program<'_> {
     /// A visible value of the type, recent ones preferred; or a constant.
     fn any(&mut self, ty: Type) -> Value {
         let found: Vec<Value> = self.scope.iter().copied().filter(|&v| self.ty(v) == ty).collect();
-        if !found.is_empty() && self.rng.chance(92) {
+        if !found.is_empty() && self.rng.chance(95) {
             let recent = if self.rng.chance(70) { 3 } else { 100 };
             let back = self.rng.below(found.len().min(recent));
             return found[found.len() - 1 - back];
@@ -194,7 +194,36 @@ impl Program<'_> {
     }
 
     fn float(&mut self) -> Value {
-        self.any(Type::F64)
+        if self.rng.chance(25) { self.blend(40) } else { self.any(Type::F64) }
+    }
+
+    /// A number of that share of what is visible: sums of numbers, lanes, elements and contents of cells.
+    fn blend(&mut self, percent: usize) -> Value {
+        let visible: Vec<Value> = self.scope.iter().copied().rev().take(40).collect();
+        let mut sum = self.b.float(Scalar::F64, 0.0);
+        for v in visible {
+            if !self.rng.chance(percent) {
+                continue;
+            }
+            let mut v = v;
+            if self.b.types.content(self.ty(v)).is_some() {
+                v = self.b.emit(Op::Load, &[v]);
+            }
+            while let TypeData::Array(_, n) = self.b.types[self.ty(v)] {
+                let idx = self.rng.below(n as usize) as u32;
+                v = self.b.emit(Op::Extract(idx), &[v]);
+            }
+            if self.b.types.lanes(self.ty(v)).is_some() && self.b.types.is_differentiable(self.ty(v)) {
+                v = self.b.emit(Op::Sum, &[v]);
+            }
+            if self.ty(v) == Type::F64 {
+                let weight = self.rng.number();
+                let weight = self.b.float(Scalar::F64, weight * 0.5);
+                let term = self.b.emit(Op::Mul, &[v, weight]);
+                sum = self.b.emit(Op::Add, &[sum, term]);
+            }
+        }
+        self.squash(sum)
     }
 
     fn index(&mut self) -> Value {
