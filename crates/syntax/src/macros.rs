@@ -175,7 +175,12 @@ impl Preprocessor<'_> {
             }
             match self.arguments(reader, name, params.len(), definition.variadic) {
                 Some(found) => args = found,
-                None => return true,
+                None => {
+                    // Something must stand here, or the parser reports it too.
+                    let symbol = self.symbols.intern("0");
+                    out.push(Token { kind: TokenKind::Int, symbol, ..name });
+                    return true;
+                }
             }
         }
         if reader.frames.len() >= MAX_DEPTH || self.active.len() >= MAX_DEPTH {

@@ -62,18 +62,21 @@ fn tokens_of(
         has_bad = true;
     }
     if has_bad {
-        tokens.retain(|token| report_bad(&ast.symbols, token, diagnostics));
+        tokens.retain_mut(|token| report_bad(&mut ast.symbols, token, diagnostics));
     }
     tokens
 }
 
-/// Reports a token that is none; false for those.
-fn report_bad(symbols: &Symbols, token: &Token, diagnostics: &mut Vec<Diagnostic>) -> bool {
+/// Reports a token that is none; false if the parser must not see it. A literal without end gets one, so
+/// that nothing else is reported for it.
+fn report_bad(symbols: &mut Symbols, token: &mut Token, diagnostics: &mut Vec<Diagnostic>) -> bool {
     let error = match token.kind {
         TokenKind::BadString => {
             let character = symbols.name(token.symbol).starts_with('\'');
             let what = if character { "character" } else { "string" };
             let quote = if character { '\'' } else { '"' };
+            token.kind = TokenKind::String;
+            token.symbol = symbols.intern("\"\"");
             Diagnostic::error("E0003", token.span, format!("{what} without end"))
                 .help(format!("add the closing `{quote}` on the same line"))
         }
@@ -89,7 +92,7 @@ fn report_bad(symbols: &Symbols, token: &Token, diagnostics: &mut Vec<Diagnostic
     if diagnostics.len() < MAX_ERRORS {
         diagnostics.push(error);
     }
-    false
+    token.kind == TokenKind::String
 }
 
 /// No partner.
@@ -236,6 +239,17 @@ impl<'a> Parser<'a> {
         found
     }
 
+    /// Like [`Parser::expect_close`] after the elements of a list.
+    pub(crate) fn expect_list_end(&mut self, kind: TokenKind, open: Span) -> bool {
+        if self.eat(kind) {
+            return true;
+        }
+        let message = format!("expected `,` or `{}`, found {}", kind.text(), self.found());
+        let error = Diagnostic::error("E0001", self.span(), message).note(open, "to close this");
+        self.report(error);
+        false
+    }
+
     /// Reads a closing bracket, or says where the one that is open came from.
     pub(crate) fn expect_close(&mut self, kind: TokenKind, open: Span) -> bool {
         if self.eat(kind) {
@@ -272,12 +286,19 @@ impl<'a> Parser<'a> {
         let rest = match self.kind() {
             TokenKind::Ge => TokenKind::Eq,
             TokenKind::ShrEq => TokenKind::Ge,
-            _ => return self.expect_close(TokenKind::Gt, open),
+            _ => return self.expect_list_end(TokenKind::Gt, open),
         };
         let token = &mut self.tokens[self.pos];
         token.kind = rest;
         token.span.start = (token.span.start + 1).min(token.span.end);
         true
+    }
+
+    /// Reads the first half of `<<`.
+    pub(crate) fn use_half_shift(&mut self) {
+        let token = &mut self.tokens[self.pos];
+        token.kind = TokenKind::Lt;
+        token.span.start = (token.span.start + 1).min(token.span.end);
     }
 
     // Reporting.

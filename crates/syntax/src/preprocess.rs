@@ -35,7 +35,7 @@ impl IncludeLoader for NoIncludes {
 /// Include files may nest so deep.
 const MAX_INCLUDE_DEPTH: usize = 64;
 /// A file may become so many tokens; more is a macro that grows without end.
-pub(crate) const MAX_TOKENS: usize = 1 << 23;
+pub(crate) const MAX_TOKENS: usize = 1 << 22;
 
 /// What the preprocessor knows.
 pub(crate) struct Preprocessor<'a> {

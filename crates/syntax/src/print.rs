@@ -401,11 +401,20 @@ impl Printer<'_> {
                 self.line();
                 self.text("}");
             }
-            StmtKind::Unsupported(name) => {
-                self.text("/* ");
-                self.name(*name);
-                self.text(" */;");
-            }
+            StmtKind::Unsupported(name) => match *name {
+                kw::CATCH => self.text("do {} catch {}"),
+                kw::SPIRV_ASM => self.text("spirv_asm {}"),
+                kw::DEFER => self.text("defer {}"),
+                kw::THROW => self.text("throw 0;"),
+                kw::BREAK | kw::CONTINUE => {
+                    self.name(*name);
+                    self.text(" label;");
+                }
+                _ => {
+                    self.name(*name);
+                    self.text(";");
+                }
+            },
             StmtKind::Error => self.text("/* error */;"),
         }
     }
@@ -611,9 +620,8 @@ impl Printer<'_> {
                 self.body(*body);
             }
             DeclKind::Unsupported(name) => {
-                self.text("/* ");
                 self.name(*name);
-                self.text(" */;");
+                self.text(" ();");
             }
             DeclKind::Empty => self.text(";"),
         }

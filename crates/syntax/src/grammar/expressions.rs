@@ -341,7 +341,7 @@ impl Parser<'_> {
     pub(crate) fn call_args(&mut self) -> Vec<ExprId> {
         let open = self.bump().span;
         let args = self.angled(false, |p| p.arg_list(T::RParen));
-        self.expect_close(T::RParen, open);
+        self.expect_list_end(T::RParen, open);
         args
     }
 
@@ -465,6 +465,11 @@ impl Parser<'_> {
 
     /// The operator after `operator`; gives `operator+`.
     pub(crate) fn operator_name(&mut self) -> Symbol {
+        if self.is(T::Shl) && self.nth(1) == T::Ident {
+            // `operator <<T>(…)` is `operator<` with generic parameters.
+            self.use_half_shift();
+            return self.ast.symbols.intern("operator<");
+        }
         let pair = match self.kind() {
             T::LParen => Some(("()", T::RParen)),
             T::LBracket => Some(("[]", T::RBracket)),
@@ -497,7 +502,7 @@ impl Parser<'_> {
     fn init_list(&mut self) -> ExprId {
         let start = self.bump().span;
         let items = self.angled(false, |p| p.arg_list(T::RBrace));
-        if !self.expect_close(T::RBrace, start) && self.is(T::Semi) && self.nth(1) == T::RBrace {
+        if !self.expect_list_end(T::RBrace, start) && self.is(T::Semi) && self.nth(1) == T::RBrace {
             self.bump();
             self.bump();
         }

@@ -83,7 +83,7 @@ impl Parser<'_> {
                 }
             });
         });
-        if !self.expect_close(T::RParen, open) {
+        if !self.expect_list_end(T::RParen, open) {
             while !matches!(self.kind(), T::RParen | T::LBrace | T::RBrace | T::Semi | T::Eof) {
                 self.bump();
             }

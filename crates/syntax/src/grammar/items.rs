@@ -126,7 +126,7 @@ impl Parser<'_> {
                 break;
             }
         }
-        if !self.expect_close(T::RBrace, open) {
+        if !self.expect_list_end(T::RBrace, open) {
             while !matches!(self.kind(), T::RBrace | T::Eof) {
                 self.bump();
             }
