@@ -50,15 +50,23 @@ pub struct Worker<'c> {
 }
 
 impl<'c> Worker<'c> {
-    /// A worker on these buffers, numbered as the module's globals; one that is missing has no
-    /// elements. Entries for group-shared and private globals are ignored.
+    /// A worker without buffers: every global has no elements.
+    pub fn new(compiled: &'c Compiled) -> Worker<'c> {
+        // SAFETY: there are no buffers.
+        unsafe { Worker::with_buffers(compiled, &[]) }
+    }
+
+    /// A worker on these buffers: first one for each of the module's globals, where entries for
+    /// group-shared and private globals are ignored, then buffers that only handles in memory refer
+    /// to. A buffer that is missing has no elements.
     ///
-    /// The buffers must stay valid while the worker is used, be aligned to 16, and be readable for
-    /// one element even if they have none.
-    pub fn new(compiled: &'c Compiled, buffers: &[Desc]) -> Worker<'c> {
+    /// # Safety
+    /// While the worker is used, each buffer is memory of so many elements of the global's type,
+    /// aligned to 16, that others touch only as threads of the same dispatch do.
+    pub unsafe fn with_buffers(compiled: &'c Compiled, buffers: &[Desc]) -> Worker<'c> {
         let nothing = Desc { ptr: compiled.fixed.zero.as_ptr().cast_mut().cast(), count: 0 };
         let mut shared = Vec::new();
-        let globals = compiled
+        let mut globals: Vec<Desc> = compiled
             .globals
             .iter()
             .enumerate()
@@ -75,6 +83,7 @@ impl<'c> Worker<'c> {
                 }
             })
             .collect();
+        globals.extend(buffers.iter().skip(globals.len()).map(|d| if d.count > 0 { *d } else { nothing }));
         Worker { compiled, threads: Vec::new(), globals, shared, stdout: String::new() }
     }
 

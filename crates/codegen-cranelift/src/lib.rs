@@ -139,36 +139,7 @@ impl Compiled {
     /// Compiles the entry points of a verified module, the functions in `options`, and all that they
     /// call.
     pub fn compile(module: &Module, options: &Options) -> Result<Compiled, Unsupported> {
-        let roots = module.entries.iter().map(|e| e.func).chain(options.functions.iter().copied());
-        let plan = Plan::new(module, roots);
-        let mut fixed = Fixed {
-            zero: vec![0; plan.largest as usize / 16 + 2],
-            empty: Box::new(Header { ptr: std::ptr::null_mut(), len: 0, cap: 0 }),
-            empty_at: Box::new(std::ptr::null_mut()),
-        };
-        fixed.empty.ptr = fixed.zero.as_mut_ptr().cast();
-        *fixed.empty_at = &raw mut *fixed.empty;
-
-        let jit = new_module(options).map_err(|op| Unsupported { op, span: Span::NONE })?;
-        let has = |name: &str| {
-            jit.isa().isa_flags().iter().any(|flag| flag.name == name && flag.as_bool() == Some(true))
-        };
-        let x86 = cfg!(target_arch = "x86_64");
-        let mut cx = ModuleCx {
-            has_fma: !x86 || has("has_fma"),
-            has_round: !x86 || has("has_sse41"),
-            ir: module,
-            options: options.clone(),
-            jit,
-            funcs: SecondaryMap::new(),
-            symbols: Default::default(),
-            tables: Tables::default(),
-            shapes: Default::default(),
-            zero: fixed.zero.as_ptr() as i64,
-            empty: &raw const *fixed.empty as i64,
-            empty_at: &raw const *fixed.empty_at as i64,
-            plan,
-        };
+        let (mut cx, fixed) = prepare(module, options)?;
         let made = emit_all(&mut cx);
         let ModuleCx { mut jit, plan, tables, .. } = cx;
         let (entries, raw) = match made {
@@ -234,8 +205,54 @@ impl Compiled {
 
     /// Calls a function of [`Options::functions`] with no global bound.
     pub fn call(&self, func: Func, args: &[Value]) -> Result<Vec<Value>, RunError> {
-        Worker::new(self, &[]).call(func, args)
+        Worker::new(self).call(func, args)
     }
+}
+
+/// The text of Cranelift's IR for what [`Compiled::compile`] compiles, before its optimiser.
+pub fn clif_text(module: &Module, options: &Options) -> Result<String, Unsupported> {
+    let (mut cx, _fixed) = prepare(module, options)?;
+    cx.text = Some(String::new());
+    let made = emit_all(&mut cx);
+    // SAFETY: nothing was compiled.
+    unsafe { cx.jit.free_memory() };
+    made.map(|_| cx.text.unwrap_or_default())
+}
+
+/// What functions are emitted into, and the memory they refer to.
+fn prepare<'m>(module: &'m Module, options: &Options) -> Result<(ModuleCx<'m>, Fixed), Unsupported> {
+    let roots = module.entries.iter().map(|e| e.func).chain(options.functions.iter().copied());
+    let plan = Plan::new(module, roots);
+    let mut fixed = Fixed {
+        zero: vec![0; plan.largest as usize / 16 + 2],
+        empty: Box::new(Header { ptr: std::ptr::null_mut(), len: 0, cap: 0 }),
+        empty_at: Box::new(std::ptr::null_mut()),
+    };
+    fixed.empty.ptr = fixed.zero.as_mut_ptr().cast();
+    *fixed.empty_at = &raw mut *fixed.empty;
+
+    let jit = new_module(options).map_err(|op| Unsupported { op, span: Span::NONE })?;
+    let has = |name: &str| {
+        jit.isa().isa_flags().iter().any(|flag| flag.name == name && flag.as_bool() == Some(true))
+    };
+    let x86 = cfg!(target_arch = "x86_64");
+    let cx = ModuleCx {
+        has_fma: !x86 || has("has_fma"),
+        has_round: !x86 || has("has_sse41"),
+        ir: module,
+        options: options.clone(),
+        jit,
+        funcs: SecondaryMap::new(),
+        symbols: Default::default(),
+        tables: Tables::default(),
+        shapes: Default::default(),
+        zero: fixed.zero.as_ptr() as i64,
+        empty: &raw const *fixed.empty as i64,
+        empty_at: &raw const *fixed.empty_at as i64,
+        plan,
+        text: None,
+    };
+    Ok((cx, fixed))
 }
 
 /// A module that emits for this machine.
@@ -347,9 +364,10 @@ fn emit_entry(
 
 /// Compiles what was emitted.
 fn define(cx: &mut ModuleCx<'_>, id: FuncId, clif: &mut ClifContext, func: Func) -> Result<(), Unsupported> {
-    if std::env::var_os("PULLBACK_CLIF").is_some() {
-        use std::io::Write as _;
-        let _ = writeln!(std::io::stderr(), "; {}\n{}", cx.ir.funcs[func].name, clif.func.display());
+    if let Some(text) = &mut cx.text {
+        text.push_str(&format!("; {}\n{}\n", cx.ir.funcs[func].name, clif.func.display()));
+        cx.jit.clear_context(clif);
+        return Ok(());
     }
     let defined = cx.jit.define_function_with_control_plane(id, clif, &mut ControlPlane::default());
     defined.map_err(|e| too_big(e, func, cx.ir))?;

@@ -53,7 +53,8 @@ fn one(seed: u64) {
             .unwrap_or_else(|e| panic!("{}\n{}", e.message, text()));
         let descs: Vec<Desc> =
             buffers.iter_mut().map(|b| Desc { ptr: b.as_mut_ptr(), count: b.len() as u64 / 4 }).collect();
-        let mut worker = Worker::new(&compiled, &descs);
+        // SAFETY: the buffers outlive the worker, and nobody else uses them.
+        let mut worker = unsafe { Worker::with_buffers(&compiled, &descs) };
         let got = worker.call(program.main, &args).unwrap_or_else(|e| panic!("{}\n{}", e.message, text()));
         let printed = worker.take_stdout();
         for (idx, (slot, (a, b))) in func.results.iter().zip(expected.iter().zip(&got)).enumerate() {

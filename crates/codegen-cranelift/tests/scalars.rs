@@ -92,7 +92,7 @@ fn every_op_of_every_type() {
     }
     let options = Options { functions: functions.clone(), ..Options::default() };
     let compiled = Compiled::compile(&module, &options).expect("compiles");
-    let mut worker = pullback_codegen_cranelift::Worker::new(&compiled, &[]);
+    let mut worker = pullback_codegen_cranelift::Worker::new(&compiled);
     let mut rng = Rng(7);
     for (func, (op, from, to)) in functions.iter().zip(&cases) {
         for _ in 0..120 {

@@ -1,1 +1,75 @@
-//! Under construction.
+//! Runs entry points: buffers, dispatch over thread groups, and the two ways to execute.
+//!
+//! A dispatch runs every thread of `groups` thread groups on [`Buffers`], in parallel over cores if
+//! asked for. Both backends give the same buffers, and output in the order of threads: first by
+//! group (x fastest), then within the group. (Where threads race for the same memory, order shows;
+//! one worker thread makes it that of the interpreter.)
+//!
+//! [`Backend::Interp`] is the reference and runs on one core; [`Backend::Cranelift`] runs compiled
+//! code.
+
+mod buffers;
+mod compiled;
+mod interpreted;
+
+use std::time::Instant;
+
+use codegen_cranelift::Compiled;
+use ir::Module;
+
+pub use buffers::Buffers;
+pub use ir::interp::RunError;
+
+/// How code is executed.
+#[derive(Clone, Copy, Debug)]
+pub enum Backend<'c> {
+    /// The reference interpreter.
+    Interp,
+    /// Machine code of the same module.
+    Cranelift(&'c Compiled),
+}
+
+/// How a dispatch is spread.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// Worker threads; 0 for one for each core.
+    pub threads: usize,
+}
+
+/// What a dispatch gives besides its buffers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Output {
+    /// What `printf` wrote.
+    pub stdout: String,
+    /// The time it took.
+    pub seconds: f64,
+}
+
+/// Runs `groups` thread groups of the module's entry point number `entry`.
+pub fn dispatch(
+    backend: Backend<'_>,
+    module: &Module,
+    entry: usize,
+    groups: [u32; 3],
+    buffers: &mut Buffers,
+    options: Options,
+) -> Result<Output, RunError> {
+    let start = Instant::now();
+    let stdout = match backend {
+        Backend::Interp => interpreted::dispatch(module, entry, groups, buffers)?,
+        Backend::Cranelift(code) => {
+            let threads = match options.threads {
+                0 => std::thread::available_parallelism().map_or(1, |n| n.get()),
+                n => n,
+            };
+            compiled::dispatch(code, entry, groups, buffers, threads)?
+        }
+    };
+    Ok(Output { stdout, seconds: start.elapsed().as_secs_f64() })
+}
+
+/// The place of group number `k` of a dispatch: x fastest.
+fn group_at(groups: [u32; 3], k: u64) -> [u32; 3] {
+    let [x, y, _] = groups.map(u64::from);
+    [(k % x) as u32, (k / x % y) as u32, (k / (x * y)) as u32]
+}

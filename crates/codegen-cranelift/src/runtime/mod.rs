@@ -37,6 +37,11 @@ pub struct Desc {
     pub count: u64,
 }
 
+// SAFETY: a descriptor is an address; using it is up to `Worker::with_buffers`, which is unsafe.
+unsafe impl Send for Desc {}
+// SAFETY: as above.
+unsafe impl Sync for Desc {}
+
 /// Why a coroutine of compiled code was suspended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Signal {

@@ -1,0 +1,191 @@
+//! A dispatch on the reference interpreter: one group after the other, and within a group each
+//! thread to its next barrier in turn.
+
+use cranelift_entity::EntityRef;
+use ir::interp::{self, Host, Limits, Machine, RunError, Step};
+use ir::{Builtin, Func, Global, Module, Space};
+
+use crate::buffers::Buffers;
+use crate::group_at;
+
+/// What one thread sees.
+struct Thread<'a> {
+    module: &'a Module,
+    buffers: &'a mut Buffers,
+    /// Memory of the group and of the thread, by global.
+    shared: &'a mut [Vec<u8>],
+    private: &'a mut [Vec<u8>],
+    printed: &'a mut String,
+    place: Place,
+}
+
+/// Where a thread stands.
+#[derive(Clone, Copy)]
+struct Place {
+    size: [u32; 3],
+    group: [u32; 3],
+    local: [u32; 3],
+}
+
+/// Memory that only some threads see is numbered from here, by global.
+const SHARED: u32 = 1 << 30;
+const PRIVATE: u32 = 1 << 31;
+
+impl Thread<'_> {
+    fn memory(&mut self, buffer: u32) -> &mut [u8] {
+        if buffer >= PRIVATE {
+            &mut self.private[(buffer - PRIVATE) as usize]
+        } else if buffer >= SHARED {
+            &mut self.shared[(buffer - SHARED) as usize]
+        } else {
+            self.buffers.all[buffer as usize].bytes_mut()
+        }
+    }
+}
+
+impl Host for Thread<'_> {
+    fn global(&mut self, global: Global) -> Option<u32> {
+        let n = global.index() as u32;
+        Some(match self.module.globals[global].space {
+            Space::GroupShared => SHARED + n,
+            Space::Private => PRIVATE + n,
+            Space::ReadWrite | Space::ReadOnly | Space::Uniform => n,
+        })
+    }
+    fn byte_len(&mut self, buffer: u32) -> u64 {
+        self.memory(buffer).len() as u64
+    }
+    fn read(&mut self, buffer: u32, at: u64, out: &mut [u8]) {
+        let at = at as usize;
+        out.copy_from_slice(&self.memory(buffer)[at..at + out.len()]);
+    }
+    fn write(&mut self, buffer: u32, at: u64, bytes: &[u8]) {
+        let at = at as usize;
+        self.memory(buffer)[at..at + bytes.len()].copy_from_slice(bytes);
+    }
+    fn pointee(&mut self, bits: u64) -> Option<u32> {
+        bits.checked_sub(1).filter(|&n| n < self.buffers.all.len() as u64).map(|n| n as u32)
+    }
+    fn builtin(&mut self, builtin: Builtin) -> [u32; 3] {
+        let Place { size, group, local } = self.place;
+        match builtin {
+            Builtin::DispatchThreadId => {
+                std::array::from_fn(|k| group[k].wrapping_mul(size[k]).wrapping_add(local[k]))
+            }
+            Builtin::GroupId => group,
+            Builtin::GroupThreadId => local,
+            Builtin::GroupIndex => [local[0] + size[0] * (local[1] + size[1] * local[2]), 0, 0],
+        }
+    }
+    fn print(&mut self, text: &str) {
+        self.printed.push_str(text);
+    }
+}
+
+/// A thread of the group that runs.
+struct Running<'m> {
+    machine: Machine<'m>,
+    place: Place,
+    private: Vec<Vec<u8>>,
+    printed: String,
+    done: bool,
+}
+
+pub(crate) fn dispatch(
+    module: &Module,
+    entry: usize,
+    groups: [u32; 3],
+    buffers: &mut Buffers,
+) -> Result<String, RunError> {
+    let entry = &module.entries[entry];
+    let n: u64 = groups.iter().map(|&n| n as u64).product();
+    let mut stdout = String::new();
+    for k in 0..n {
+        run_group(module, entry.func, entry.group_size, group_at(groups, k), buffers, &mut stdout)?;
+    }
+    Ok(stdout)
+}
+
+fn run_group(
+    module: &Module,
+    func: Func,
+    size: [u32; 3],
+    group: [u32; 3],
+    buffers: &mut Buffers,
+    stdout: &mut String,
+) -> Result<(), RunError> {
+    let zeroed = |space: Space| -> Vec<Vec<u8>> {
+        let bytes = |g: &ir::GlobalData| if g.space == space { module.mem.size(g.ty) } else { 0 };
+        module.globals.values().map(|g| vec![0; bytes(g) as usize]).collect()
+    };
+    let mut shared = zeroed(Space::GroupShared);
+    let mut threads = Vec::new();
+    for k in 0..size.iter().map(|&n| n as u64).product() {
+        let place = Place { size, group, local: group_at(size, k) };
+        let machine = Machine::new(module, func, &[], Limits::default())?;
+        let private = zeroed(Space::Private);
+        threads.push(Running { machine, place, private, printed: String::new(), done: false });
+    }
+    // Without barriers a thread runs to its end in the first round, and the order is theirs.
+    let mut first = true;
+    let mut left = threads.len();
+    let mut result = Ok(());
+    while left > 0 && result.is_ok() {
+        for t in threads.iter_mut().filter(|t| !t.done) {
+            if first {
+                result = init(module, buffers, &mut shared, t);
+            }
+            let mut host = Thread {
+                module,
+                buffers,
+                shared: &mut shared,
+                private: &mut t.private,
+                printed: &mut t.printed,
+                place: t.place,
+            };
+            if result.is_ok() {
+                match t.machine.resume(&mut host) {
+                    Ok(Step::Barrier) => {}
+                    Ok(Step::Done(_)) => {
+                        t.done = true;
+                        left -= 1;
+                    }
+                    Err(error) => result = Err(error),
+                }
+            }
+            if result.is_err() {
+                break;
+            }
+        }
+        first = false;
+    }
+    for t in &threads {
+        stdout.push_str(&t.printed);
+    }
+    result
+}
+
+/// Gives the thread's private globals their initial values.
+fn init(
+    module: &Module,
+    buffers: &mut Buffers,
+    shared: &mut [Vec<u8>],
+    t: &mut Running<'_>,
+) -> Result<(), RunError> {
+    for (global, data) in module.globals.iter().filter(|(_, g)| g.space == Space::Private) {
+        if data.init.is_none() {
+            continue;
+        }
+        let mut host = Thread {
+            module,
+            buffers,
+            shared,
+            private: &mut t.private,
+            printed: &mut t.printed,
+            place: t.place,
+        };
+        let bytes = interp::initial_bytes(module, global, &mut host)?;
+        t.private[global.index()] = bytes;
+    }
+    Ok(())
+}
