@@ -1,2 +1,75 @@
-//! Under construction.
-fn main() {}
+//! `pullback`, the command line: arguments, exit status, and what is printed where.
+//!
+//! Exit status: 0 done, 1 a diagnostic about the program or its inputs, 2 wrong usage. A panic of
+//! the compiler is caught and reported as what it is, an internal error, with status 1.
+#![forbid(unsafe_code)]
+
+mod args;
+mod derive;
+mod fit;
+mod inspect;
+mod report;
+mod run;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::ExitCode;
+use std::sync::Mutex;
+
+use clap::Parser;
+
+use args::{Cli, Command};
+
+/// Where the last panic happened, for the report.
+static PANIC: Mutex<String> = Mutex::new(String::new());
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            let status = if error.use_stderr() { 2 } else { 0 };
+            // Printing help can only fail if nobody reads it.
+            let _ = error.print();
+            return ExitCode::from(status);
+        }
+    };
+    std::panic::set_hook(Box::new(|info| {
+        if let Ok(mut place) = PANIC.lock() {
+            *place = info.to_string();
+        }
+    }));
+    let (json, file) = json_and_file(&cli.command);
+    let work = || driver::on_large_stack(|| dispatch(cli.command));
+    let status = match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(status) => status,
+        Err(_) => {
+            let place = PANIC.lock().map(|p| p.clone()).unwrap_or_default();
+            report::internal(&place, json, &file)
+        }
+    };
+    ExitCode::from(status)
+}
+
+fn dispatch(command: Command) -> u8 {
+    match command {
+        Command::Run(args) => run::run(&args),
+        Command::Check(args) => inspect::check(&args),
+        Command::Emit(args) => inspect::emit(&args),
+        Command::Explain(args) => inspect::explain(&args),
+        Command::Grad(args) => derive::grad(&args),
+        Command::Gradcheck(args) => derive::gradcheck(&args),
+        Command::Fit(args) => fit::fit(&args),
+    }
+}
+
+fn json_and_file(command: &Command) -> (bool, String) {
+    let (json, source) = match command {
+        Command::Run(a) => (a.json, &a.source),
+        Command::Check(a) => (a.json, &a.source),
+        Command::Emit(a) => (false, &a.source),
+        Command::Explain(a) => (false, &a.source),
+        Command::Grad(a) => (a.json, &a.source),
+        Command::Gradcheck(a) => (a.json, &a.source),
+        Command::Fit(a) => (false, &a.source),
+    };
+    (json, source.file.display().to_string())
+}

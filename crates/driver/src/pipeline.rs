@@ -38,6 +38,8 @@ pub struct Options {
     pub widen: bool,
     /// Stop before differentiation: derivative operators stay.
     pub no_autodiff: bool,
+    /// Make a second derivative of each function, too: [`Compiled::hessians`].
+    pub hessian: bool,
 }
 
 /// A program with one file of the user's at its root.
@@ -56,6 +58,8 @@ pub struct Compiled {
     pub module: Module,
     /// One for each function that was asked for.
     pub functions: Vec<FunctionInfo>,
+    /// The forward derivative of each function's reverse derivative, if that was asked for.
+    pub hessians: Vec<Option<Func>>,
     /// What the user should know nevertheless.
     pub warnings: Vec<Diagnostic>,
 }
@@ -171,6 +175,10 @@ impl Loaded {
             crate::widen::widen(&mut module);
             verify(&module, "widen")?;
         }
+        let hessians = functions
+            .iter()
+            .map(|f| f.vjp.filter(|_| options.hessian).map(|vjp| crate::call::hessian(&mut module, vjp)))
+            .collect();
         opt::before_ad(&mut module, &options.optimise);
         verify(&module, "opt::before_ad")?;
         if !options.no_autodiff {
@@ -182,7 +190,7 @@ impl Loaded {
             verify(&module, "opt::after_ad")?;
         }
         let warnings = in_order(std::mem::take(&mut self.program.diagnostics));
-        Ok(Compiled { module, functions, warnings })
+        Ok(Compiled { module, functions, hessians, warnings })
     }
 
     /// A diagnostic about the whole file.
@@ -261,9 +269,4 @@ pub(crate) fn problem(problem: autodiff::Problem) -> Diagnostic {
 /// The source's span of an IR span.
 pub fn source_span(span: ir::Span) -> Span {
     Span { file: FileId(span.file), start: span.start, end: span.end }
-}
-
-/// The function of that name in a module.
-pub fn find(module: &Module, name: &str) -> Option<Func> {
-    module.find(name)
 }

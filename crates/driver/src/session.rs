@@ -58,6 +58,11 @@ impl Session {
         Session { options, disk, ..Session::default() }
     }
 
+    /// A session without files, with the same options.
+    pub fn fresh(&self) -> Session {
+        Session::new(self.options.clone())
+    }
+
     /// A program that consists of the library.
     pub fn program(&mut self) -> Program {
         let mut ast = Ast::default();

@@ -1,0 +1,314 @@
+//! The command line as data. What each command does is in the file of its name.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Compiler for differentiable kernels: reads Slang, differentiates it, runs it on the CPU.
+#[derive(Debug, Parser)]
+#[command(name = "pullback", version, about, max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run a compute kernel (or `main`) and print its buffers
+    #[command(after_help = "Example:\n  pullback run kernel.slang --bind 'x=[1,2,3]' --bind out=zeros:3 --groups 3")]
+    Run(RunArgs),
+    /// Check every declaration of a file, and that every differentiable function can be differentiated
+    #[command(after_help = "Example:\n  pullback check kernel.slang")]
+    Check(CheckArgs),
+    /// Print what a stage of the compiler makes of a file
+    #[command(after_help = "Example:\n  pullback emit kernel.slang --stage transpose")]
+    Emit(EmitArgs),
+    /// Show a function after each pass of differentiation
+    #[command(after_help = "Example:\n  pullback explain kernel.slang loss")]
+    Explain(ExplainArgs),
+    /// Print the value and the gradient of a function at a point
+    #[command(after_help = "Example:\n  pullback grad kernel.slang f --at x=1.5,y=[1,2,3]\n  pullback grad kernel.slang f --at x=1.5 --mode hessian --json")]
+    Grad(GradArgs),
+    /// Compare derivatives with finite differences, and forward with reverse mode
+    #[command(after_help = "Example:\n  pullback gradcheck kernel.slang f --points 5\n  pullback gradcheck kernel.slang f --at x=1.5\n\nExit status 1 if they do not agree.")]
+    Gradcheck(GradcheckArgs),
+    /// Minimise a differentiable function of a file
+    #[command(after_help = FIT_HELP)]
+    Fit(FitArgs),
+}
+
+const FIT_HELP: &str = "\
+The loss is a [Differentiable] function of the file, by default `loss`. Its differentiable parameters are fitted; \
+its `no_diff` parameters are filled from the columns of the items, by name: `index` always, `uv`, `pixel`, `size` and \
+`color` for an image, the header's names and `row` for a .csv file, `row` or `value` for an .npy file. The mean of the \
+loss over the items is minimised.
+
+Options may stand in the file, in comments that begin with `// fit:`; paths there are relative to the file. The \
+command line comes last and wins.
+
+Examples:
+  pullback fit examples/gaussians.slang
+  pullback fit line.slang --items @points.csv --optimizer lbfgs
+  pullback fit field.slang --items image:photo.png --param weights=random:-0.1,0.1 --rate weights=0.01 --seconds 30
+  pullback fit examples/gaussians.slang --checkpoint run.json --resume";
+
+/// What is common to all commands that read a program.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct SourceArgs {
+    /// The program
+    #[arg(value_name = "FILE.slang")]
+    pub(crate) file: PathBuf,
+    /// Define a macro of the preprocessor
+    #[arg(long = "define", short = 'D', value_name = "NAME[=V]")]
+    pub(crate) defines: Vec<String>,
+    /// Look for imported and included files here, too
+    #[arg(short = 'I', value_name = "DIR")]
+    pub(crate) include: Vec<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Backend {
+    /// The reference interpreter
+    Interp,
+    /// Machine code, by Cranelift
+    #[default]
+    Cranelift,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Layout {
+    #[default]
+    Row,
+    Column,
+}
+
+/// How to compile.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct CompileArgs {
+    /// Rules that hold for real numbers but may drop a NaN, an infinity or the sign of a zero
+    #[arg(long)]
+    pub(crate) fast_math: bool,
+    /// Optimisation level: 0, 1 or 2
+    #[arg(short = 'O', value_name = "LEVEL", default_value_t = 2, value_parser = clap::value_parser!(u8).range(0..=2))]
+    pub(crate) level: u8,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    #[command(flatten)]
+    pub(crate) source: SourceArgs,
+    #[command(flatten)]
+    pub(crate) compile: CompileArgs,
+    /// The entry point [default: the only one, else computeMain]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) entry: Option<String>,
+    /// Thread groups to dispatch
+    #[arg(long, value_name = "X[,Y[,Z]]", default_value = "1,1,1")]
+    pub(crate) groups: String,
+    /// What runs it
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) backend: Backend,
+    /// Content of a buffer or uniform: JSON, zeros:N, words:W,W,… or @file.npy
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub(crate) bind: Vec<String>,
+    /// A type that conforms to an interface, by the number that dynamic dispatch uses
+    #[arg(long, value_name = "TYPE:INTERFACE=ID")]
+    pub(crate) conform: Vec<String>,
+    /// Print only these buffers; `none` prints none; NAME=@FILE.npy writes one
+    #[arg(long, value_name = "NAME[=@FILE.npy]")]
+    pub(crate) out: Vec<String>,
+    /// Dispatch so many times on the same buffers, and report the seconds of each
+    #[arg(long, value_name = "N")]
+    pub(crate) repeat: Option<u32>,
+    /// Worker threads [default: all cores]
+    #[arg(long, value_name = "N")]
+    pub(crate) threads: Option<usize>,
+    /// How matrices lie in memory
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) matrix_layout: Layout,
+    /// Stop at the first buffer access out of range, and say where
+    #[arg(long)]
+    pub(crate) trap: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CheckArgs {
+    #[command(flatten)]
+    pub(crate) source: SourceArgs,
+    /// Accepted for symmetry with `run`; everything is checked
+    #[arg(long, value_name = "NAME")]
+    pub(crate) entry: Option<String>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Stage {
+    /// The syntax tree, as source
+    Ast,
+    /// The IR before differentiation
+    Ir,
+    /// Derivatives by linearize
+    Linearize,
+    /// Primal and linear halves
+    Unzip,
+    /// Transposed linear halves
+    Transpose,
+    /// The IR after everything
+    Opt,
+    /// Cranelift's input
+    Clif,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct EmitArgs {
+    #[command(flatten)]
+    pub(crate) source: SourceArgs,
+    #[command(flatten)]
+    pub(crate) compile: CompileArgs,
+    /// Which stage
+    #[arg(long, value_enum, default_value = "ir")]
+    pub(crate) stage: Stage,
+    /// Only what this entry point reaches [default: all entry points and differentiable functions]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) entry: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ExplainArgs {
+    #[command(flatten)]
+    pub(crate) source: SourceArgs,
+    #[command(flatten)]
+    pub(crate) compile: CompileArgs,
+    /// The function
+    #[arg(value_name = "FUNCTION")]
+    pub(crate) function: String,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Mode {
+    /// One pass for each input number
+    Forward,
+    /// One pass for each output number
+    #[default]
+    Reverse,
+    /// Second derivatives of a scalar result: forward over reverse
+    Hessian,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct GradArgs {
+    #[command(flatten)]
+    pub(crate) source: SourceArgs,
+    #[command(flatten)]
+    pub(crate) compile: CompileArgs,
+    /// The function
+    #[arg(value_name = "FUNCTION")]
+    pub(crate) function: String,
+    /// Arguments as JSON values: x=1.5,y=[1,2,3]
+    #[arg(long, value_name = "NAME=VALUE,…")]
+    pub(crate) at: Vec<String>,
+    /// How derivatives are computed
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) mode: Mode,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct GradcheckArgs {
+    #[command(flatten)]
+    pub(crate) source: SourceArgs,
+    /// The function
+    #[arg(value_name = "FUNCTION")]
+    pub(crate) function: String,
+    /// Arguments as JSON values; those left out are random
+    #[arg(long, value_name = "NAME=VALUE,…")]
+    pub(crate) at: Vec<String>,
+    /// Random points
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    pub(crate) points: u32,
+    /// Random numbers are drawn from here
+    #[arg(long, value_name = "LO,HI", default_value = "-2,2", allow_hyphen_values = true)]
+    pub(crate) range: String,
+    /// Start of the random numbers
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Largest relative error that is accepted
+    #[arg(long, value_name = "X", default_value_t = 1e-5)]
+    pub(crate) tolerance: f64,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Optimizer {
+    /// Stochastic: batches of items, a rate for each field
+    #[default]
+    Adam,
+    /// All items at once, with a line search
+    Lbfgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct FitArgs {
+    #[command(flatten)]
+    pub(crate) source: SourceArgs,
+    #[command(flatten)]
+    pub(crate) compile: CompileArgs,
+    /// The function to minimise
+    #[arg(long, value_name = "NAME", default_value = "loss")]
+    pub(crate) loss: String,
+    /// What the loss is summed over: image:FILE.png, image:W,H, @file.npy, @file.csv or a number
+    #[arg(long, value_name = "ITEMS")]
+    pub(crate) items: Option<String>,
+    /// How a parameter starts: a function of the file, zeros, random:LO,HI, JSON or @file.npy [default: the
+    /// function `initial` if there is one, else random:-0.1,0.1]
+    #[arg(long, value_name = "NAME=INIT", allow_hyphen_values = true)]
+    pub(crate) param: Vec<String>,
+    /// The method
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) optimizer: Optimizer,
+    /// Learning rate of Adam: for all (0.01), for a parameter (x=0.1) or a field (x.center=0.1)
+    #[arg(long, value_name = "[NAME=]RATE")]
+    pub(crate) rate: Vec<String>,
+    /// Items in each step of Adam [default: 8192, or all]
+    #[arg(long, value_name = "N")]
+    pub(crate) batch: Option<usize>,
+    /// Steps
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    pub(crate) steps: u64,
+    /// Stop after so much time, even if there are steps left
+    #[arg(long, value_name = "S")]
+    pub(crate) seconds: Option<f64>,
+    /// The function that makes the picture [default: `render` if there is one]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) render: Option<String>,
+    /// Folder for results [default: target/fit or the file's name in the current folder]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Save the state here at the end and every few seconds
+    #[arg(long, value_name = "FILE")]
+    pub(crate) checkpoint: Option<PathBuf>,
+    /// Go on from the checkpoint
+    #[arg(long, requires = "checkpoint")]
+    pub(crate) resume: bool,
+    /// Worker threads [default: all cores]
+    #[arg(long, value_name = "N")]
+    pub(crate) threads: Option<usize>,
+    /// Start of the random numbers
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Print the kernel that is generated around the loss, and stop
+    #[arg(long)]
+    pub(crate) show_kernel: bool,
+    /// No progress bar
+    #[arg(long)]
+    pub(crate) quiet: bool,
+}

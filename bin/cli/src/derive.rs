@@ -1,0 +1,230 @@
+//! `grad` and `gradcheck`: derivatives of one function at points.
+
+use std::fmt::Write as _;
+
+use driver::call::{self, Callee, parse_arguments};
+use driver::gradcheck::{self, Entry, Random, Verdict};
+use driver::pipeline::{self, Options};
+use driver::session::Session;
+use driver::{Error, Request};
+
+use crate::args::{GradArgs, GradcheckArgs, Mode, SourceArgs};
+use crate::report::{self, Stop};
+
+/// Rows of a table that are printed.
+const MAX_ROWS: usize = 40;
+
+pub(crate) fn grad(args: &GradArgs) -> u8 {
+    report::finish(&args.source, args.json, |session| {
+        let named = parse_arguments(&args.at).map_err(|e| Stop::Usage(e.to_string()))?;
+        let options = Options { hessian: args.mode == Mode::Hessian, ..report::options(&args.compile) };
+        let compiled = compile(session, &args.source, &args.function, &options)?;
+        let info = compiled.functions.first().ok_or_else(|| Error::Internal("no function".into()))?;
+        let callee = Callee::new(&compiled.module, info);
+        let point = callee.point(&named, &mut |_| None)?;
+        let value = callee.value(&point)?;
+        let outputs: Vec<_> = callee.outputs.iter().filter(|n| n.diff).cloned().collect();
+        let mut text = String::new();
+        let mut json = format!("{{\"value\":{}", object(&callee.output_texts(&value, true)));
+        let _ = writeln!(text, "value");
+        list(&mut text, &callee.output_texts(&value, false));
+        match args.mode {
+            Mode::Forward | Mode::Reverse => {
+                let rows = match args.mode {
+                    Mode::Forward => callee.forward(&point)?,
+                    Mode::Reverse | Mode::Hessian => callee.reverse(&point)?,
+                };
+                if let [row] = &rows[..] {
+                    let _ = writeln!(text, "gradient");
+                    list(&mut text, &callee.gradient_texts(row, false));
+                    let _ = write!(json, ",\"gradient\":{}", object(&callee.gradient_texts(row, true)));
+                } else {
+                    json += ",\"jacobian\":{";
+                    for (k, (row, output)) in rows.iter().zip(&outputs).enumerate() {
+                        let _ = writeln!(text, "gradient of {}", output.name);
+                        list(&mut text, &callee.gradient_texts(row, false));
+                        let comma = if k > 0 { "," } else { "" };
+                        let gradient = object(&callee.gradient_texts(row, true));
+                        let _ = write!(json, "{comma}\"{}\":{gradient}", output.name);
+                    }
+                    json.push('}');
+                }
+            }
+            Mode::Hessian => {
+                let func = compiled.hessians.first().copied().flatten();
+                let func = func.ok_or_else(|| Error::input("the function has no second derivative"))?;
+                let inputs: Vec<_> = callee.inputs.iter().filter(|n| n.diff).collect();
+                json += ",\"hessian\":{";
+                for (k, output) in outputs.iter().enumerate() {
+                    let rows = callee.hessian(func, &point, output)?;
+                    let gradient = &callee.reverse(&point)?[k];
+                    let _ = writeln!(text, "gradient of {}", output.name);
+                    list(&mut text, &callee.gradient_texts(gradient, false));
+                    let _ = writeln!(text, "hessian of {}", output.name);
+                    let comma = if k > 0 { "," } else { "" };
+                    let _ = write!(json, "{comma}\"{}\":{{", output.name);
+                    for (r, (row, input)) in rows.iter().zip(&inputs).enumerate() {
+                        let _ = writeln!(text, "  d/d {}", input.name);
+                        let texts = callee.gradient_texts(row, false);
+                        let indented: Vec<_> = texts.into_iter().map(|(n, v)| (format!("  {n}"), v)).collect();
+                        list(&mut text, &indented);
+                        let comma = if r > 0 { "," } else { "" };
+                        let _ = write!(json, "{comma}\"{}\":{}", input.name, object(&callee.gradient_texts(row, true)));
+                    }
+                    json.push('}');
+                }
+                json.push('}');
+            }
+        }
+        report::out(&if args.json { json + "}\n" } else { text });
+        Ok(0)
+    })
+}
+
+pub(crate) fn gradcheck(args: &GradcheckArgs) -> u8 {
+    report::finish(&args.source, args.json, |session| {
+        let named = parse_arguments(&args.at).map_err(|e| Stop::Usage(e.to_string()))?;
+        let (low, high) = range(&args.range)?;
+        let options = Options { widen: true, ..Options::default() };
+        let compiled = compile(session, &args.source, &args.function, &options)?;
+        let info = compiled.functions.first().ok_or_else(|| Error::Internal("no function".into()))?;
+        let callee = Callee::new(&compiled.module, info);
+        let mut random = Random::new(args.seed);
+        let mut entries: Vec<(u32, Entry)> = Vec::new();
+        let inputs = info.params.iter().filter(|p| p.is_input);
+        let all_named = inputs.clone().all(|p| named.iter().any(|n| n.0 == p.name));
+        let points = if all_named { 1 } else { args.points.max(1) };
+        for k in 0..points {
+            let point = callee.point(&named, &mut |n| Some(random.scalar(n.scalar, low, high)))?;
+            let found = gradcheck::check(&callee, &point, args.tolerance)?;
+            entries.extend(found.into_iter().map(|e| (k, e)));
+        }
+        if entries.is_empty() {
+            return Err(Error::input(format!("`{}` has no differentiable input and output", args.function)).into());
+        }
+        let count = |v| entries.iter().filter(|e| e.1.verdict == v).count();
+        let (agree, unclear, differ) =
+            (count(Verdict::Agrees), count(Verdict::Unclear), count(Verdict::Differs));
+        let worst = entries.iter().map(|e| e.1.error).filter(|e| e.is_finite()).fold(0.0, f64::max);
+        if args.json {
+            let list: Vec<_> = entries.iter().map(|(point, e)| to_json(*point, e)).collect();
+            let all = serde_json::json!({ "agrees": differ == 0, "entries": list });
+            report::out(&format!("{all}\n"));
+        } else {
+            let mut text = table(&entries);
+            let _ = writeln!(
+                text,
+                "\n{} derivatives at {points} point{}: {agree} agree, {unclear} unclear, {differ} differ; \
+                 largest relative error {worst:.1e}",
+                entries.len(),
+                if points == 1 { "" } else { "s" },
+            );
+            report::out(&text);
+        }
+        Ok(u8::from(differ > 0))
+    })
+}
+
+fn compile(
+    session: &mut Session,
+    source: &SourceArgs,
+    function: &str,
+    options: &Options,
+) -> Result<pipeline::Compiled, Stop> {
+    let mut loaded = pipeline::load(session, &source.file)?;
+    loaded.errors()?;
+    let function = loaded.function(function)?;
+    let request = Request { entries: Vec::new(), functions: vec![function], derivatives: true };
+    let compiled = loaded.compile(&request, options)?;
+    report::warn(session, &compiled.warnings);
+    Ok(compiled)
+}
+
+fn range(text: &str) -> Result<(f64, f64), Stop> {
+    let parsed = text.split_once(',').and_then(|(a, b)| Some((a.trim().parse().ok()?, b.trim().parse().ok()?)));
+    match parsed {
+        Some((low, high)) if low <= high => Ok((low, high)),
+        _ => Err(Stop::Usage(format!("`--range {text}`: expected LO,HI"))),
+    }
+}
+
+fn list(text: &mut String, values: &[(String, String)]) {
+    for (name, value) in values {
+        let _ = writeln!(text, "  {name} = {value}");
+    }
+    if values.is_empty() {
+        let _ = writeln!(text, "  (none)");
+    }
+}
+
+fn object(values: &[(String, String)]) -> String {
+    let fields: Vec<String> = values.iter().map(|(name, value)| format!("\"{name}\":{value}")).collect();
+    format!("{{{}}}", fields.join(","))
+}
+
+/// The worst rows, aligned.
+fn table(entries: &[(u32, Entry)]) -> String {
+    let mut rows: Vec<&(u32, Entry)> = entries.iter().collect();
+    if rows.len() > MAX_ROWS {
+        let rank = |e: &Entry| (e.verdict == Verdict::Differs, if e.error.is_nan() { f64::INFINITY } else { e.error });
+        rows.sort_by(|a, b| {
+            let (a, b) = (rank(&a.1), rank(&b.1));
+            b.0.cmp(&a.0).then(b.1.total_cmp(&a.1))
+        });
+        rows.truncate(MAX_ROWS);
+    }
+    let mut cells = vec![
+        ["point", "output", "input", "forward", "reverse", "differences", "error", ""].map(String::from),
+    ];
+    for (point, e) in &rows {
+        let number = |x: f64| format!("{x:.9}");
+        cells.push([
+            point.to_string(),
+            e.output.clone(),
+            e.input.clone(),
+            number(e.forward),
+            number(e.reverse),
+            number(e.differences),
+            format!("{:.1e}", e.error),
+            verdict(e.verdict).to_string(),
+        ]);
+    }
+    let width = |column: usize| cells.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..8).map(width).collect();
+    let mut text = String::new();
+    for row in &cells {
+        let mut line = String::new();
+        for (k, cell) in row.iter().enumerate() {
+            let pad = " ".repeat(widths[k] - cell.chars().count());
+            let right = (3..7).contains(&k);
+            let _ = if right { write!(line, "{pad}{cell}  ") } else { write!(line, "{cell}{pad}  ") };
+        }
+        let _ = writeln!(text, "{}", line.trim_end());
+    }
+    if rows.len() < entries.len() {
+        let _ = writeln!(text, "… and {} more that agree better", entries.len() - rows.len());
+    }
+    text
+}
+
+fn verdict(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Agrees => "agrees",
+        Verdict::Unclear => "unclear",
+        Verdict::Differs => "DIFFERS",
+    }
+}
+
+fn to_json(point: u32, e: &Entry) -> serde_json::Value {
+    let number = |x: f64| if x.is_finite() { serde_json::json!(x) } else { serde_json::json!(x.to_string()) };
+    serde_json::json!({
+        "point": point,
+        "output": e.output,
+        "input": e.input,
+        "forward": number(e.forward),
+        "reverse": number(e.reverse),
+        "differences": number(e.differences),
+        "error": number(e.error),
+        "verdict": verdict(e.verdict).to_lowercase(),
+    })
+}

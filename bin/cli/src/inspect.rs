@@ -1,0 +1,47 @@
+//! `check`, `emit` and `explain`: what the compiler thinks of a program.
+
+use driver::{dump, pipeline, render};
+
+use crate::args::{CheckArgs, EmitArgs, ExplainArgs, Stage};
+use crate::report::{self, Stop};
+
+pub(crate) fn check(args: &CheckArgs) -> u8 {
+    report::finish(&args.source, args.json, |session| {
+        let diagnostics = pipeline::check(session, &args.source.file)?;
+        if args.json {
+            report::out(&(render::to_json(&session.sources, &diagnostics) + "\n"));
+        }
+        report::warn(session, &diagnostics);
+        Ok(u8::from(pipeline::has_errors(&diagnostics)))
+    })
+}
+
+pub(crate) fn emit(args: &EmitArgs) -> u8 {
+    report::finish(&args.source, false, |session| {
+        let mut loaded = pipeline::load(session, &args.source.file)?;
+        let stage = match args.stage {
+            Stage::Ast => dump::Stage::Ast,
+            Stage::Ir => dump::Stage::Ir,
+            Stage::Linearize => dump::Stage::Linearize,
+            Stage::Unzip => dump::Stage::Unzip,
+            Stage::Transpose => dump::Stage::Transpose,
+            Stage::Opt => dump::Stage::Opt,
+            Stage::Clif => dump::Stage::Clif,
+        };
+        let options = report::options(&args.compile);
+        let text = dump::emit(&mut loaded, args.entry.as_deref(), stage, &options).map_err(Stop::from)?;
+        report::out(&text);
+        Ok(0)
+    })
+}
+
+pub(crate) fn explain(args: &ExplainArgs) -> u8 {
+    report::finish(&args.source, false, |session| {
+        let mut loaded = pipeline::load(session, &args.source.file)?;
+        loaded.errors()?;
+        let function = loaded.function(&args.function)?;
+        let text = dump::explain(&mut loaded, function, &report::options(&args.compile))?;
+        report::out(&text);
+        Ok(0)
+    })
+}

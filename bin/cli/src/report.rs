@@ -1,0 +1,132 @@
+//! What the user is told, and the exit status that goes with it.
+
+use std::io::{IsTerminal, Write, stderr, stdout};
+
+use driver::pipeline::Failure;
+use driver::session::{FileOptions, Session};
+use driver::{Error, render};
+
+use crate::args::{CompileArgs, SourceArgs};
+
+/// Why a command stops.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    /// Status 1: a diagnostic.
+    Failure(Failure),
+    /// Status 2: wrong usage.
+    Usage(String),
+}
+
+impl From<Failure> for Stop {
+    fn from(failure: Failure) -> Stop {
+        Stop::Failure(failure)
+    }
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Stop {
+        Stop::Failure(Failure::Other(error))
+    }
+}
+
+/// Writes to standard output; a reader that has gone away is no error.
+pub(crate) fn out(text: &str) {
+    let mut stdout = stdout().lock();
+    let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+}
+
+/// Writes to standard error.
+pub(crate) fn err(text: &str) {
+    let _ = stderr().lock().write_all(text.as_bytes());
+}
+
+/// Runs a command's body on a session, tells the user what went wrong, and gives the exit status.
+pub(crate) fn finish(
+    source: &SourceArgs,
+    json: bool,
+    body: impl FnOnce(&mut Session) -> Result<u8, Stop>,
+) -> u8 {
+    let mut session = session(source);
+    match body(&mut session) {
+        Ok(status) => status,
+        Err(stop) => tell(&session, source, json, stop),
+    }
+}
+
+fn tell(session: &Session, source: &SourceArgs, json: bool, stop: Stop) -> u8 {
+    match stop {
+        Stop::Usage(message) => {
+            err(&format!("error: {message}\n\nFor more information, try '--help'.\n"));
+            2
+        }
+        Stop::Failure(Failure::Program(diagnostics)) => {
+            if json {
+                out(&(render::to_json(&session.sources, &diagnostics) + "\n"));
+            }
+            err(&render::all_to_text(&session.sources, &diagnostics, colour()));
+            1
+        }
+        Stop::Failure(Failure::Other(error)) => {
+            let code = match &error {
+                Error::Read { .. } | Error::Write { .. } => "E0001",
+                Error::Input(_) => "E0800",
+                Error::Stopped(_) => "E0801",
+                Error::Internal(_) => "E0999",
+            };
+            if json {
+                let file = source.file.display().to_string();
+                out(&(render::error_to_json(code, &error.to_string(), &file) + "\n"));
+            }
+            err(&format!("error[{code}]: {error}\n"));
+            if let Error::Internal(_) = error {
+                err(BUG);
+            }
+            1
+        }
+    }
+}
+
+/// A panic, as a diagnostic.
+pub(crate) fn internal(place: &str, json: bool, file: &str) -> u8 {
+    let message = format!("internal compiler error: {}", place.replace('\n', ": "));
+    if json {
+        out(&(render::error_to_json("E0999", &message, file) + "\n"));
+    }
+    err(&format!("error[E0999]: {message}\n{BUG}"));
+    1
+}
+
+const BUG: &str = "  = help: this is a bug of the compiler, not of the program; please report it with the program\n";
+
+/// Warnings of a program that is otherwise fine.
+pub(crate) fn warn(session: &Session, warnings: &[syntax::Diagnostic]) {
+    if !warnings.is_empty() {
+        err(&render::all_to_text(&session.sources, warnings, colour()));
+    }
+}
+
+/// Whether standard error shows colours.
+pub(crate) fn colour() -> bool {
+    stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none()
+}
+
+/// A session as the command line describes it.
+pub(crate) fn session(source: &SourceArgs) -> Session {
+    let defines = source
+        .defines
+        .iter()
+        .map(|d| match d.split_once('=') {
+            Some((name, value)) => (name.to_string(), value.to_string()),
+            None => (d.clone(), "1".to_string()),
+        })
+        .collect();
+    Session::new(FileOptions { defines, include_dirs: source.include.clone() })
+}
+
+/// The compiler's options.
+pub(crate) fn options(compile: &CompileArgs) -> driver::pipeline::Options {
+    driver::pipeline::Options {
+        optimise: opt::Options { fast_math: compile.fast_math, level: compile.level },
+        ..Default::default()
+    }
+}

@@ -1,0 +1,404 @@
+//! The kernels around a user's loss, written in the language itself.
+//!
+//! `fit_gradient`: each worker adds up `bwd_diff(loss)` over its share of the items in arrays of its
+//! own, so that nothing is atomic and the sum does not depend on the scheduler. `fit_initial_…`
+//! fills the parameters, `fit_render` evaluates a function for every item. Shown by `--show-kernel`.
+
+use std::fmt::Write as _;
+
+use check::Program;
+use check::tables::FuncRef;
+use check::types::{Ty, TyKind};
+use check::{Direction, Subst};
+
+use crate::error::Error;
+use crate::fit::items::Items;
+
+/// A parameter that is fitted: an array, or a single value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fitted {
+    /// Its name.
+    pub name: String,
+    /// The type of an element as the language writes it.
+    pub element: String,
+    /// The type of an element's gradient.
+    pub gradient: String,
+    /// Whether `+` adds gradients and `0` is none.
+    pub builtin: bool,
+    /// Elements; `None` for a value that is no array.
+    pub length: Option<u64>,
+    /// The function that makes the first value of an element, if one does.
+    pub initial: Option<Function>,
+}
+
+impl Fitted {
+    /// Elements in its buffer.
+    pub fn n(&self) -> usize {
+        self.length.unwrap_or(1) as usize
+    }
+}
+
+/// A function that is called for each item: what to pass.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Function {
+    /// As the file calls it.
+    pub name: String,
+    /// Arguments in order.
+    pub arguments: Vec<Argument>,
+    /// The type of what it returns.
+    pub result: String,
+}
+
+/// An argument of a [`Function`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Argument {
+    /// The fitted parameter of that number.
+    Fitted(usize),
+    /// A column of the items, by name; and the parameter's type.
+    Item(String, String),
+    /// The number of the element (initial values only).
+    Index(String),
+    /// The number of elements (initial values only).
+    Count(String),
+}
+
+/// Everything that the text depends on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kernel {
+    /// The user's file, as `#include` finds it.
+    pub include: String,
+    /// Fitted parameters.
+    pub fitted: Vec<Fitted>,
+    /// What is minimised.
+    pub loss: Function,
+    /// What is shown.
+    pub render: Option<Function>,
+}
+
+/// Reads the loss: differentiable parameters are fitted, the others come from the items.
+pub fn loss(program: &mut Program, func: &FuncRef, items: &Items) -> Result<(Vec<Fitted>, Function), Error> {
+    let signature = program.func_signature(func);
+    let name = program.ast.name(program.ast.decls[func.decl].name).to_string();
+    let mut fitted = Vec::new();
+    let mut arguments = Vec::new();
+    for param in &signature.params {
+        let param_name = param.decl.map_or(String::new(), |d| program.ast.name(program.ast.decls[d].name).to_string());
+        if !matches!(param.dir, Direction::In | Direction::ConstRef) {
+            return Err(Error::input(format!("`{name}`: parameter `{param_name}` is written; a loss only reads")));
+        }
+        if param.differentiable && !param.no_diff {
+            arguments.push(Argument::Fitted(fitted.len()));
+            fitted.push(fitted_param(program, &name, param_name, param.ty)?);
+        } else {
+            let ty = program.type_name(param.ty);
+            check_column(program, items, &name, &param_name, param.ty)?;
+            arguments.push(Argument::Item(param_name, ty));
+        }
+    }
+    if fitted.is_empty() {
+        return Err(Error::input(format!("`{name}` has no differentiable parameter to fit")));
+    }
+    let result = program.type_name(signature.ret);
+    if !matches!(result.as_str(), "float" | "double" | "half") || !signature.ret_differentiable {
+        return Err(Error::input(format!(
+            "`{name}` returns `{result}`; a loss returns a differentiable `float`, `double` or `half`"
+        )));
+    }
+    Ok((fitted, Function { name, arguments, result }))
+}
+
+/// Reads a function that is evaluated for each item with the fitted parameters.
+pub fn render(
+    program: &mut Program,
+    func: &FuncRef,
+    items: &Items,
+    fitted: &[Fitted],
+) -> Result<Function, Error> {
+    let signature = program.func_signature(func);
+    let name = program.ast.name(program.ast.decls[func.decl].name).to_string();
+    let mut arguments = Vec::new();
+    for param in &signature.params {
+        let param_name = param.decl.map_or(String::new(), |d| program.ast.name(program.ast.decls[d].name).to_string());
+        if let Some(k) = fitted.iter().position(|f| f.name == param_name) {
+            arguments.push(Argument::Fitted(k));
+        } else {
+            check_column(program, items, &name, &param_name, param.ty)?;
+            arguments.push(Argument::Item(param_name, program.type_name(param.ty)));
+        }
+    }
+    Ok(Function { name, arguments, result: program.type_name(signature.ret) })
+}
+
+/// Reads a function that makes the first value of an element from its `index`, the `count` of all, and an item.
+pub fn initial(program: &mut Program, func: &FuncRef, items: &Items) -> Result<Function, Error> {
+    let signature = program.func_signature(func);
+    let name = program.ast.name(program.ast.decls[func.decl].name).to_string();
+    let mut arguments = Vec::new();
+    for param in &signature.params {
+        let param_name = param.decl.map_or(String::new(), |d| program.ast.name(program.ast.decls[d].name).to_string());
+        let ty = program.type_name(param.ty);
+        arguments.push(match param_name.as_str() {
+            "index" => Argument::Index(ty),
+            "count" => Argument::Count(ty),
+            _ => {
+                check_column(program, items, &name, &param_name, param.ty)?;
+                Argument::Item(param_name, ty)
+            }
+        });
+    }
+    Ok(Function { name, arguments, result: program.type_name(signature.ret) })
+}
+
+fn fitted_param(program: &mut Program, loss: &str, name: String, ty: Ty) -> Result<Fitted, Error> {
+    let (element_ty, length) = match program.types[ty].clone() {
+        TyKind::Array(element, Some(n)) => {
+            let n = program.val_int(&n, &Subst::default()).filter(|&n| n > 0).ok_or_else(|| {
+                Error::input(format!("`{loss}`: the length of `{name}` is not known"))
+            })?;
+            (element, Some(n as u64))
+        }
+        TyKind::Array(_, None) => {
+            return Err(Error::input(format!("`{loss}`: the array `{name}` needs a length")));
+        }
+        _ => (ty, None),
+    };
+    let gradient = program
+        .differential(element_ty)
+        .ok_or_else(|| Error::input(format!("`{loss}`: `{name}` is not differentiable")))?;
+    let builtin = matches!(
+        program.types[element_ty],
+        TyKind::Scalar(_) | TyKind::Vector(..) | TyKind::Matrix(..)
+    );
+    let element = program.type_name(element_ty);
+    let gradient = if gradient == element_ty { element.clone() } else { format!("{element}.Differential") };
+    Ok(Fitted { name, element, gradient, builtin, length, initial: None })
+}
+
+/// A parameter gets the column of its name; a struct may get one for each field.
+fn check_column(program: &mut Program, items: &Items, func: &str, name: &str, ty: Ty) -> Result<(), Error> {
+    if items.column(name).is_some() {
+        return Ok(());
+    }
+    if matches!(program.types[ty], TyKind::Struct(..)) {
+        for (decl, field_ty, _) in program.fields(ty) {
+            let field = program.ast.name(program.ast.decls[decl].name).to_string();
+            check_column(program, items, func, &field, field_ty)?;
+        }
+        return Ok(());
+    }
+    let known: Vec<&str> = items.columns.iter().map(|c| c.name.as_str()).collect();
+    Err(Error::input(format!(
+        "`{func}`: the items have no column `{name}`, but {}; a parameter to be fitted must be differentiable",
+        known.join(", ")
+    )))
+}
+
+impl Kernel {
+    /// The program.
+    pub fn text(&self) -> String {
+        let mut t = String::new();
+        self.write(&mut t).expect("text can be written");
+        t
+    }
+
+    /// Every column that some function reads: name and type.
+    pub fn columns(&self) -> Vec<(String, String)> {
+        let initial = self.fitted.iter().filter_map(|f| f.initial.as_ref());
+        let mut columns: Vec<(String, String)> = Vec::new();
+        for function in std::iter::once(&self.loss).chain(&self.render).chain(initial) {
+            for argument in &function.arguments {
+                if let Argument::Item(name, ty) = argument {
+                    let column = (name.clone(), ty.clone());
+                    if !columns.contains(&column) {
+                        columns.push(column);
+                    }
+                }
+            }
+        }
+        columns
+    }
+
+    /// The buffer of a column.
+    pub fn column_buffer(&self, name: &str, ty: &str) -> String {
+        let first = self.columns().into_iter().find(|c| c.0 == name).is_none_or(|c| c.1 == ty);
+        // Two functions may want one column as different types.
+        if first { format!("fit_item_{name}") } else { format!("fit_item_{name}_{}", word(ty)) }
+    }
+
+    fn write(&self, t: &mut String) -> std::fmt::Result {
+        writeln!(t, "#include \"{}\"\n", self.include.replace('\\', "/"))?;
+        for f in &self.fitted {
+            writeln!(t, "StructuredBuffer<{}> fit_value_{};", f.element, f.name)?;
+            writeln!(t, "RWStructuredBuffer<{}> fit_gradient_{};", f.gradient, f.name)?;
+        }
+        for (name, ty) in self.columns() {
+            writeln!(t, "StructuredBuffer<{ty}> {};", self.column_buffer(&name, &ty))?;
+        }
+        let real = &self.loss.result;
+        writeln!(t, "RWStructuredBuffer<{real}> fit_loss;")?;
+        writeln!(t, "StructuredBuffer<uint> fit_order;")?;
+        writeln!(t, "uniform uint fit_count;")?;
+        writeln!(t, "uniform uint fit_workers;")?;
+        writeln!(t, "uniform uint fit_wants_loss;")?;
+        writeln!(t, "uniform {real} fit_weight;\n")?;
+        self.gradient(t)?;
+        for f in &self.fitted {
+            if let Some(initial) = &f.initial {
+                self.initial(t, f, initial)?;
+            }
+        }
+        match &self.render {
+            Some(render) => self.render(t, render),
+            None => Ok(()),
+        }
+    }
+
+    fn gradient(&self, t: &mut String) -> std::fmt::Result {
+        let real = &self.loss.result;
+        entry(t, "fit_gradient")?;
+        self.load(t)?;
+        for f in &self.fitted {
+            let zero = if f.builtin { format!("{}(0)", f.gradient) } else { format!("{}.dzero()", f.gradient) };
+            match f.length {
+                Some(n) => {
+                    writeln!(t, "    {} sum_{}[{n}];", f.gradient, f.name)?;
+                    writeln!(t, "    for (int i = 0; i < {n}; i++) sum_{}[i] = {zero};", f.name)?;
+                }
+                None => writeln!(t, "    {} sum_{} = {zero};", f.gradient, f.name)?,
+            }
+        }
+        writeln!(t, "    {real} total = 0;")?;
+        writeln!(t, "    for (uint k = thread.x; k < fit_count; k += fit_workers)")?;
+        writeln!(t, "    {{\n        uint item = fit_order[k];")?;
+        let call = self.arguments(&self.loss, "item", "", "");
+        writeln!(t, "        if (fit_wants_loss != 0) total += fit_weight * {}({call});", self.loss.name)?;
+        for f in &self.fitted {
+            writeln!(t, "        var pair_{0} = diffPair({0});", f.name)?;
+        }
+        let call = self.arguments(&self.loss, "item", "pair_", "");
+        let comma = if call.is_empty() { "" } else { ", " };
+        writeln!(t, "        bwd_diff({})({call}{comma}fit_weight);", self.loss.name)?;
+        for f in &self.fitted {
+            let add = |place: String, d: String| {
+                if f.builtin {
+                    format!("{place} = {place} + {d};")
+                } else {
+                    format!("{place} = {}.dadd({place}, {d});", f.gradient)
+                }
+            };
+            match f.length {
+                Some(n) => {
+                    writeln!(t, "        let gradient_{0} = pair_{0}.d;", f.name)?;
+                    let line = add(format!("sum_{}[i]", f.name), format!("gradient_{}[i]", f.name));
+                    writeln!(t, "        for (int i = 0; i < {n}; i++) {line}")?;
+                }
+                None => writeln!(t, "        {}", add(format!("sum_{}", f.name), format!("pair_{}.d", f.name)))?,
+            }
+        }
+        writeln!(t, "    }}")?;
+        for f in &self.fitted {
+            match f.length {
+                Some(n) => writeln!(
+                    t,
+                    "    for (int i = 0; i < {n}; i++) fit_gradient_{0}[thread.x * {n} + i] = sum_{0}[i];",
+                    f.name
+                )?,
+                None => writeln!(t, "    fit_gradient_{0}[thread.x] = sum_{0};", f.name)?,
+            }
+        }
+        writeln!(t, "    fit_loss[thread.x] = total;\n}}\n")
+    }
+
+    fn initial(&self, t: &mut String, f: &Fitted, initial: &Function) -> std::fmt::Result {
+        writeln!(t, "RWStructuredBuffer<{}> fit_start_{};\n", f.element, f.name)?;
+        entry(t, &format!("fit_initial_{}", f.name))?;
+        writeln!(t, "    uint item = fit_order[thread.x];")?;
+        let call = self.arguments(initial, "item", "", &f.n().to_string());
+        writeln!(t, "    fit_start_{}[thread.x] = {}({call});\n}}\n", f.name, initial.name)
+    }
+
+    fn render(&self, t: &mut String, render: &Function) -> std::fmt::Result {
+        writeln!(t, "RWStructuredBuffer<{}> fit_image;\n", render.result)?;
+        entry(t, "fit_render")?;
+        self.load(t)?;
+        writeln!(t, "    for (uint item = thread.x; item < fit_count; item += fit_workers)")?;
+        let call = self.arguments(render, "item", "", "");
+        writeln!(t, "        fit_image[item] = {}({call});\n}}", render.name)
+    }
+
+    /// The parameters from their buffers into locals of their own names.
+    fn load(&self, t: &mut String) -> std::fmt::Result {
+        for f in &self.fitted {
+            match f.length {
+                Some(n) => {
+                    writeln!(t, "    {} {}[{n}];", f.element, f.name)?;
+                    writeln!(t, "    for (int i = 0; i < {n}; i++) {0}[i] = fit_value_{0}[i];", f.name)?;
+                }
+                None => writeln!(t, "    {} {1} = fit_value_{1}[0];", f.element, f.name)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn arguments(&self, function: &Function, item: &str, prefix: &str, count: &str) -> String {
+        let texts = function.arguments.iter().map(|argument| match argument {
+            Argument::Fitted(k) => format!("{prefix}{}", self.fitted[*k].name),
+            Argument::Item(name, ty) => format!("{}[{item}]", self.column_buffer(name, ty)),
+            Argument::Index(ty) => format!("{ty}(thread.x)"),
+            Argument::Count(ty) => format!("{ty}({count})"),
+        });
+        texts.collect::<Vec<_>>().join(", ")
+    }
+}
+
+fn entry(t: &mut String, name: &str) -> std::fmt::Result {
+    writeln!(t, "[shader(\"compute\")]\n[numthreads(1, 1, 1)]")?;
+    writeln!(t, "void {name}(uint3 thread : SV_DispatchThreadID)\n{{")
+}
+
+/// A type's text as part of a name.
+fn word(ty: &str) -> String {
+    ty.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_text_names_every_part() {
+        let item = |name: &str, ty: &str| Argument::Item(name.into(), ty.into());
+        let kernel = Kernel {
+            include: "a.slang".into(),
+            fitted: vec![Fitted {
+                name: "w".into(),
+                element: "Blob".into(),
+                gradient: "Blob.Differential".into(),
+                builtin: false,
+                length: Some(4),
+                initial: Some(Function {
+                    name: "initial".into(),
+                    arguments: vec![Argument::Index("uint".into()), item("uv", "float2")],
+                    result: "Blob".into(),
+                }),
+            }],
+            loss: Function {
+                name: "loss".into(),
+                arguments: vec![Argument::Fitted(0), item("uv", "float2"), item("color", "float3")],
+                result: "float".into(),
+            },
+            render: None,
+        };
+        let text = kernel.text();
+        for part in [
+            "#include \"a.slang\"",
+            "StructuredBuffer<float2> fit_item_uv;",
+            "bwd_diff(loss)(pair_w, fit_item_uv[item], fit_item_color[item], fit_weight);",
+            "sum_w[i] = Blob.Differential.dadd(sum_w[i], gradient_w[i]);",
+            "fit_start_w[thread.x] = initial(uint(thread.x), fit_item_uv[item]);",
+        ] {
+            assert!(text.contains(part), "{part} in\n{text}");
+        }
+        assert_eq!(kernel.columns().len(), 2);
+    }
+}

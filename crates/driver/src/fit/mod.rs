@@ -1,0 +1,487 @@
+//! `pullback fit`: minimises the mean of a user's loss over items.
+//!
+//! [`Fit`] is the function `x ↦ (mean loss, gradient)` over the flat vector of all numbers that are
+//! fitted; the optimisers know no more than that. The kernels around the loss are Slang text
+//! ([`kernel`]), compiled like any other program.
+
+pub mod items;
+pub mod kernel;
+pub mod optimise;
+pub mod state;
+
+use std::path::PathBuf;
+
+use ir::{MemData, MemType, MemTypes, Scalar, scalar};
+use lower::Request;
+
+use crate::bind::{self, BindValue, MatrixLayout};
+use crate::error::Error;
+use crate::gradcheck::Random;
+use crate::launch::{Backend, Runner};
+use crate::npy;
+use crate::pipeline::{self, Failure, Options};
+use crate::session::Session;
+use items::Items;
+use kernel::{Argument, Fitted, Function, Kernel};
+
+/// How a parameter starts.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Init {
+    /// Whatever the file offers: see [`Setup::inits`].
+    Default,
+    /// A function of the file, called for each element.
+    Function(String),
+    /// Uniform numbers of that range.
+    Random(f64, f64),
+    /// Given.
+    Value(BindValue),
+}
+
+/// What is to be fitted.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// The user's file.
+    pub path: PathBuf,
+    /// The function to minimise.
+    pub loss: String,
+    /// The function to show; `None`: `render` if there is one.
+    pub render: Option<String>,
+    /// By parameter. One that is not named starts by the function `initial` if its result fits, else at random.
+    pub inits: Vec<(String, Init)>,
+    /// Worker threads.
+    pub threads: usize,
+    /// Of the compiler.
+    pub options: Options,
+    /// Of everything random.
+    pub seed: u64,
+}
+
+/// One number that is fitted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Place {
+    /// Which parameter.
+    param: usize,
+    /// Where its value lies in the parameter's buffer.
+    at: usize,
+    scalar: Scalar,
+    /// Where its gradient lies in a worker's share of the gradient buffer.
+    gradient_at: usize,
+    gradient_scalar: Scalar,
+}
+
+/// A function to minimise, compiled.
+pub struct Fit {
+    runner: Runner,
+    /// The generated program.
+    pub kernel: Kernel,
+    /// What is summed over.
+    pub items: Items,
+    places: Vec<Place>,
+    /// `gaussians.center` for each number.
+    pub names: Vec<String>,
+    /// The buffers of the parameters, with what is not fitted in them.
+    values: Vec<Vec<u8>>,
+    /// Bytes of one worker's share of each gradient buffer.
+    shares: Vec<usize>,
+    workers: usize,
+    threads: usize,
+    /// The starting point.
+    pub start: Vec<f64>,
+}
+
+impl Fit {
+    /// Reads the file, writes the kernels, compiles them, binds the items and finds the starting point.
+    pub fn new(session: &mut Session, setup: &Setup, items: Items) -> Result<Fit, Failure> {
+        if items.n == 0 {
+            return Err(Error::input("there are no items to sum over").into());
+        }
+        let kernel = plan(session, setup, &items)?;
+        // The kernels are a program of their own, which includes the user's file.
+        *session = session.fresh();
+        let mut program = session.program();
+        let folder = setup.path.parent().map_or_else(PathBuf::new, PathBuf::from);
+        let file = session.load_text(&mut program, "fit-kernel.slang", kernel.text(), &folder);
+        let mut loaded = pipeline::Loaded { program, file };
+        let mut entries = vec![loaded.entry(Some("fit_gradient"))?];
+        if kernel.render.is_some() {
+            entries.push(loaded.entry(Some("fit_render"))?);
+        }
+        for f in kernel.fitted.iter().filter(|f| f.initial.is_some()) {
+            entries.push(loaded.entry(Some(&format!("fit_initial_{}", f.name)))?);
+        }
+        let request = Request { entries, ..Request::default() };
+        let compiled = loaded.compile(&request, &setup.options)?;
+        let mut runner = Runner::new(compiled.module, Backend::Cranelift, false)?;
+
+        for (name, ty) in kernel.columns() {
+            let buffer = kernel.column_buffer(&name, &ty);
+            let Some(element) = runner.element(&buffer) else { continue };
+            let bytes = column_bytes(runner.mem(), element, &name, &items)?;
+            runner.bind(&buffer, bytes)?;
+        }
+        let workers = (setup.threads * 4).clamp(1, items.n);
+        let mut fit = Fit {
+            runner,
+            kernel,
+            items,
+            places: Vec::new(),
+            names: Vec::new(),
+            values: Vec::new(),
+            shares: Vec::new(),
+            workers,
+            threads: setup.threads,
+            start: Vec::new(),
+        };
+        fit.find_places()?;
+        fit.bind_rest()?;
+        let mut random = Random::new(setup.seed);
+        fit.initialise(setup, &mut random)?;
+        Ok(fit)
+    }
+
+    /// The value and gradient over the items that `order` names; the value is 0 unless it is wanted.
+    pub fn evaluate(
+        &mut self,
+        x: &[f64],
+        order: &[u32],
+        wants_loss: bool,
+        gradient: &mut [f64],
+    ) -> Result<f64, Error> {
+        self.put(x)?;
+        self.runner.bind("fit_order", order.iter().flat_map(|i| i.to_le_bytes()).collect())?;
+        self.runner.bind("fit_count", (order.len() as u32).to_le_bytes().to_vec())?;
+        self.runner.bind("fit_wants_loss", u32::from(wants_loss).to_le_bytes().to_vec())?;
+        let weight = 1.0 / order.len().max(1) as f64;
+        let real = self.uniform_scalar("fit_weight");
+        self.runner.bind("fit_weight", number_bytes(real, weight))?;
+        self.runner.dispatch("fit_gradient", [self.workers as u32, 1, 1], self.threads)?;
+        gradient.fill(0.0);
+        for (param, share) in self.shares.iter().enumerate() {
+            let name = format!("fit_gradient_{}", self.kernel.fitted[param].name);
+            let bytes = self.runner.bytes(&name)?;
+            for worker in 0..self.workers {
+                let bytes = &bytes[worker * share..(worker + 1) * share];
+                for (place, g) in self.places.iter().zip(gradient.iter_mut()).filter(|p| p.0.param == param) {
+                    *g += read_number(place.gradient_scalar, bytes, place.gradient_at);
+                }
+            }
+        }
+        if !wants_loss {
+            return Ok(0.0);
+        }
+        let bytes = self.runner.bytes("fit_loss")?;
+        let size = real.bytes() as usize;
+        Ok((0..self.workers).map(|w| read_number(real, bytes, w * size)).sum())
+    }
+
+    /// The render function's result for every item, and how many numbers each has.
+    pub fn render(&mut self, x: &[f64]) -> Result<Option<(Vec<f64>, usize)>, Error> {
+        if self.kernel.render.is_none() {
+            return Ok(None);
+        }
+        self.put(x)?;
+        self.runner.bind("fit_count", (self.items.n as u32).to_le_bytes().to_vec())?;
+        self.runner.dispatch("fit_render", [self.workers as u32, 1, 1], self.threads)?;
+        let Some(element) = self.runner.element("fit_image") else { return Ok(None) };
+        let leaves = bind::scalars(self.runner.mem(), element);
+        let stride = self.runner.mem().size(element) as usize;
+        let bytes = self.runner.bytes("fit_image")?;
+        let numbers = bytes
+            .chunks_exact(stride.max(1))
+            .flat_map(|item| leaves.iter().map(|&(at, s)| read_number(s, item, at)))
+            .collect();
+        Ok(Some((numbers, leaves.len())))
+    }
+
+    /// Each fitted parameter as an array, for a file.
+    pub fn arrays(&mut self, x: &[f64]) -> Result<Vec<(String, npy::Array)>, Error> {
+        self.put(x)?;
+        let mut out = Vec::new();
+        for (k, f) in self.kernel.fitted.iter().enumerate() {
+            let Some(element) = self.runner.element(&format!("fit_value_{}", f.name)) else { continue };
+            out.push((f.name.clone(), crate::output::buffer_array(self.runner.mem(), element, &self.values[k])?));
+        }
+        Ok(out)
+    }
+
+    /// Writes the point into the parameters' buffers.
+    fn put(&mut self, x: &[f64]) -> Result<(), Error> {
+        for (place, &x) in self.places.iter().zip(x) {
+            put_number(&mut self.values[place.param], place.at, place.scalar, x);
+        }
+        for (k, f) in self.kernel.fitted.iter().enumerate() {
+            self.runner.bind(&format!("fit_value_{}", f.name), self.values[k].clone())?;
+        }
+        Ok(())
+    }
+
+    fn uniform_scalar(&self, name: &str) -> Scalar {
+        let element = self.runner.element(name);
+        element.and_then(|e| bind::scalars(self.runner.mem(), e).first().map(|l| l.1)).unwrap_or(Scalar::F32)
+    }
+
+    /// Which numbers are fitted: those of floating type that have a gradient of the same name.
+    fn find_places(&mut self) -> Result<(), Error> {
+        for (param, f) in self.kernel.fitted.iter().enumerate() {
+            let missing = || Error::Internal(format!("the buffer of `{}` is gone", f.name));
+            let value = self.runner.element(&format!("fit_value_{}", f.name)).ok_or_else(missing)?;
+            let gradient = self.runner.element(&format!("fit_gradient_{}", f.name)).ok_or_else(missing)?;
+            let mem = self.runner.mem();
+            let (mut values, mut gradients) = (Vec::new(), Vec::new());
+            named_scalars(mem, value, 0, f.name.clone(), &mut values);
+            named_scalars(mem, gradient, 0, f.name.clone(), &mut gradients);
+            let (stride, gradient_stride) = (mem.size(value) as usize, mem.size(gradient) as usize);
+            for element in 0..f.n() {
+                for (name, at, s) in values.iter().filter(|v| v.2.is_float()) {
+                    let Some(found) = gradients.iter().find(|g| g.0 == *name) else { continue };
+                    self.places.push(Place {
+                        param,
+                        at: element * stride + at,
+                        scalar: *s,
+                        gradient_at: element * gradient_stride + found.1,
+                        gradient_scalar: found.2,
+                    });
+                    let end = name.find('[').unwrap_or(name.len());
+                    self.names.push(name[..end].to_string());
+                }
+            }
+            self.values.push(vec![0; f.n() * stride]);
+            self.shares.push(f.n() * gradient_stride);
+        }
+        if self.places.is_empty() {
+            return Err(Error::input("there is no number to fit"));
+        }
+        Ok(())
+    }
+
+    fn bind_rest(&mut self) -> Result<(), Error> {
+        let n = self.workers;
+        for k in 0..self.kernel.fitted.len() {
+            let name = self.kernel.fitted[k].name.clone();
+            self.runner.bind(&format!("fit_value_{name}"), self.values[k].clone())?;
+            self.runner.bind(&format!("fit_gradient_{name}"), vec![0; self.shares[k] * n])?;
+            if self.kernel.fitted[k].initial.is_some() {
+                self.runner.bind(&format!("fit_start_{name}"), self.values[k].clone())?;
+            }
+        }
+        let real = self.uniform_scalar("fit_weight");
+        self.runner.bind("fit_loss", vec![0; n * real.bytes() as usize])?;
+        self.runner.bind("fit_order", Vec::new())?;
+        self.runner.bind("fit_count", 0u32.to_le_bytes().to_vec())?;
+        self.runner.bind("fit_workers", (n as u32).to_le_bytes().to_vec())?;
+        self.runner.bind("fit_wants_loss", 0u32.to_le_bytes().to_vec())?;
+        self.runner.bind("fit_weight", number_bytes(real, 0.0))?;
+        if let Some(element) = self.runner.element("fit_image") {
+            let size = self.runner.mem().size(element) as usize * self.items.n;
+            self.runner.bind("fit_image", vec![0; size])?;
+        }
+        Ok(())
+    }
+
+    fn initialise(&mut self, setup: &Setup, random: &mut Random) -> Result<(), Error> {
+        for k in 0..self.kernel.fitted.len() {
+            let f = self.kernel.fitted[k].clone();
+            let init = setup.inits.iter().rev().find(|i| i.0 == f.name).map_or(&Init::Default, |i| &i.1);
+            if f.initial.is_some() {
+                let order: Vec<u32> = (0..f.n()).map(|i| spread(&self.items, i, f.n(), random)).collect();
+                self.runner.bind("fit_order", order.iter().flat_map(|i| i.to_le_bytes()).collect())?;
+                self.runner.dispatch(&format!("fit_initial_{}", f.name), [f.n() as u32, 1, 1], 1)?;
+                self.values[k] = self.runner.bytes(&format!("fit_start_{}", f.name))?.to_vec();
+                continue;
+            }
+            match init {
+                Init::Value(value) => {
+                    let element = self.runner.element(&format!("fit_value_{}", f.name));
+                    let element = element.ok_or_else(|| Error::Internal("a buffer is gone".into()))?;
+                    let layout = MatrixLayout::Row;
+                    let bytes = match (f.length, value) {
+                        (_, BindValue::Zeros(_)) => Ok(vec![0; self.values[k].len()]),
+                        (None, value) => bind::value_bytes(self.runner.mem(), element, value, layout),
+                        (Some(_), value) => bind::buffer_bytes(self.runner.mem(), element, value, layout),
+                    };
+                    let bytes = bytes.map_err(|why| Error::input(format!("`--param {}`: {why}", f.name)))?;
+                    if bytes.len() != self.values[k].len() {
+                        return Err(Error::input(format!("`--param {}`: {} elements wanted", f.name, f.n())));
+                    }
+                    self.values[k] = bytes;
+                }
+                Init::Random(..) | Init::Default | Init::Function(_) => {
+                    let (low, high) = if let Init::Random(low, high) = init { (*low, *high) } else { (-0.1, 0.1) };
+                    for place in self.places.iter().filter(|p| p.param == k) {
+                        let x = low + (high - low) * random.unit();
+                        put_number(&mut self.values[k], place.at, place.scalar, x);
+                    }
+                }
+            }
+        }
+        self.start =
+            self.places.iter().map(|p| read_number(p.scalar, &self.values[p.param], p.at)).collect();
+        Ok(())
+    }
+}
+
+/// Reads the user's file for the functions that are named, and decides what calls what.
+fn plan(session: &mut Session, setup: &Setup, items: &Items) -> Result<Kernel, Failure> {
+    let mut loaded = pipeline::load(session, &setup.path)?;
+    loaded.errors()?;
+    let loss = loaded.function(&setup.loss)?;
+    let (mut fitted, loss) = kernel::loss(&mut loaded.program, &loss, items)?;
+    for (name, _) in &setup.inits {
+        if !fitted.iter().any(|f| f.name == *name) {
+            return Err(Error::input(format!("`--param {name}`: the loss has no such parameter to fit")).into());
+        }
+    }
+    for f in &mut fitted {
+        let init = setup.inits.iter().rev().find(|i| i.0 == f.name).map_or(&Init::Default, |i| &i.1);
+        f.initial = initial(&mut loaded, f, init, items)?;
+    }
+    let render = match &setup.render {
+        Some(name) => Some(loaded.function(name)?),
+        None => loaded.function("render").ok(),
+    };
+    let render = match render {
+        Some(func) => Some(kernel::render(&mut loaded.program, &func, items, &fitted)?),
+        None => None,
+    };
+    loaded.errors()?;
+    let include = setup.path.file_name().map_or_else(String::new, |n| n.to_string_lossy().into_owned());
+    Ok(Kernel { include, fitted, loss, render })
+}
+
+fn initial(
+    loaded: &mut pipeline::Loaded,
+    f: &Fitted,
+    init: &Init,
+    items: &Items,
+) -> Result<Option<Function>, Failure> {
+    let (name, required) = match init {
+        Init::Function(name) => (name.as_str(), true),
+        Init::Default => ("initial", false),
+        Init::Random(..) | Init::Value(_) => return Ok(None),
+    };
+    let func = match loaded.function(name) {
+        Ok(func) => func,
+        Err(failure) if required => return Err(failure),
+        Err(_) => return Ok(None),
+    };
+    let function = kernel::initial(&mut loaded.program, &func, items)?;
+    if function.result == f.element {
+        return Ok(Some(function));
+    }
+    if required {
+        let (found, wanted) = (&function.result, &f.element);
+        return Err(Error::input(format!("`{name}` returns `{found}`, `{}` needs `{wanted}`", f.name)).into());
+    }
+    Ok(None)
+}
+
+/// The item that an element starts from: all elements together cover the items evenly.
+fn spread(items: &Items, element: usize, n: usize, random: &mut Random) -> u32 {
+    if let Some((width, height)) = items.image {
+        // Two irrational steps: a sequence of points without clumps (R2).
+        let (x, y) = (0.5 + element as f64 * 0.754_877_666_246_693, 0.5 + element as f64 * 0.569_840_290_998_053);
+        let (x, y) = ((x.fract() * width as f64) as usize, (y.fract() * height as f64) as usize);
+        return (y * width + x) as u32;
+    }
+    let at = (element as f64 + random.unit()) / n as f64 * items.n as f64;
+    (at as usize).min(items.n - 1) as u32
+}
+
+/// A column in the layout of a type.
+fn column_bytes(mem: &MemTypes, ty: MemType, name: &str, items: &Items) -> Result<Vec<u8>, Error> {
+    let stride = mem.size(ty) as usize;
+    let mut bytes = vec![0; stride * items.n];
+    fill_column(mem, ty, 0, stride, name, items, &mut bytes)?;
+    Ok(bytes)
+}
+
+fn fill_column(
+    mem: &MemTypes,
+    ty: MemType,
+    offset: usize,
+    stride: usize,
+    name: &str,
+    items: &Items,
+    bytes: &mut [u8],
+) -> Result<(), Error> {
+    if let Some(column) = items.column(name) {
+        let leaves = bind::scalars(mem, ty);
+        if leaves.len() != column.width {
+            return Err(Error::input(format!(
+                "column `{name}` has {} numbers for each item, the parameter {}",
+                column.width,
+                leaves.len()
+            )));
+        }
+        for (item, row) in column.values.chunks_exact(column.width).enumerate() {
+            for (&x, &(at, s)) in row.iter().zip(&leaves) {
+                put_number(bytes, item * stride + offset + at, s, x);
+            }
+        }
+        return Ok(());
+    }
+    let MemData::Struct { fields, .. } = &mem[ty] else {
+        return Err(Error::input(format!("the items have no column `{name}`")));
+    };
+    for (k, (field, field_ty)) in fields.iter().enumerate() {
+        let at = offset + mem.field_offset(ty, k) as usize;
+        fill_column(mem, *field_ty, at, stride, field, items, bytes)?;
+    }
+    Ok(())
+}
+
+/// Every scalar with its path: `g.center[0]`.
+fn named_scalars(mem: &MemTypes, ty: MemType, at: usize, name: String, out: &mut Vec<(String, usize, Scalar)>) {
+    match &mem[ty] {
+        MemData::Struct { fields, .. } => {
+            for (k, (field, field_ty)) in fields.iter().enumerate() {
+                let at = at + mem.field_offset(ty, k) as usize;
+                named_scalars(mem, *field_ty, at, format!("{name}.{field}"), out);
+            }
+        }
+        MemData::Array(t, n) => {
+            for k in 0..*n as usize {
+                named_scalars(mem, *t, at + k * mem.size(*t) as usize, format!("{name}[{k}]"), out);
+            }
+        }
+        MemData::Scalar(_) | MemData::Vector(..) | MemData::Matrix(..) | MemData::Handle(_) => {
+            let leaves = bind::scalars(mem, ty);
+            let single = leaves.len() == 1;
+            out.extend(leaves.into_iter().enumerate().map(|(k, (offset, s))| {
+                (if single { name.clone() } else { format!("{name}[{k}]") }, at + offset, s)
+            }));
+        }
+    }
+}
+
+fn number_bytes(s: Scalar, x: f64) -> Vec<u8> {
+    let mut bytes = vec![0; s.bytes() as usize];
+    put_number(&mut bytes, 0, s, x);
+    bytes
+}
+
+fn put_number(bytes: &mut [u8], at: usize, s: Scalar, x: f64) {
+    let bits = match s {
+        Scalar::F16 | Scalar::F32 | Scalar::F64 => scalar::from_f64(s, x),
+        Scalar::Bool => u64::from(x != 0.0),
+        _ => scalar::from_i64(s, x as i64),
+    };
+    let n = s.bytes() as usize;
+    bytes[at..at + n].copy_from_slice(&bits.to_le_bytes()[..n]);
+}
+
+fn read_number(s: Scalar, bytes: &[u8], at: usize) -> f64 {
+    let bits = npy::from_le(&bytes[at..at + s.bytes() as usize]);
+    match s {
+        Scalar::F32 => f32::from_bits(bits as u32) as f64,
+        Scalar::F64 => f64::from_bits(bits),
+        _ => npy::number(s, bits),
+    }
+}
+
+impl Function {
+    /// Whether it reads a column of that name.
+    pub fn reads(&self, column: &str) -> bool {
+        self.arguments.iter().any(|a| matches!(a, Argument::Item(name, _) if name == column))
+    }
+}
