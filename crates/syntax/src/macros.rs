@@ -56,9 +56,7 @@ impl Preprocessor<'_> {
     pub(crate) fn text(&mut self, tokens: &[Token], pos: usize) -> usize {
         let token = tokens[pos];
         if token.kind != TokenKind::Ident || !self.may_expand(&token) {
-            if !self.is_full(token.span) {
-                self.out.push(token);
-            }
+            self.out.push(token);
             return pos + 1;
         }
         let mut out = std::mem::take(&mut self.out);
@@ -89,14 +87,6 @@ impl Preprocessor<'_> {
             && (token.symbol == kw::FILE
                 || token.symbol == kw::LINE
                 || self.macros.contains_key(&token.symbol))
-    }
-
-    fn is_full(&mut self, span: Span) -> bool {
-        if !self.full && self.out.len() >= MAX_TOKENS {
-            self.full = true;
-            self.error("E0031", span, "macros expand to too much text");
-        }
-        self.full
     }
 
     /// Reads tokens into `out`: all of them, or (`one`) until the expansion of the first is used up.

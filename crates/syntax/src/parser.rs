@@ -577,15 +577,33 @@ impl<'a> Parser<'a> {
 
 /// Tokens that no generic argument has outside brackets.
 fn ends_angles(kind: TokenKind) -> bool {
-    match kind {
-        TokenKind::AndAnd | TokenKind::OrOr | TokenKind::Question | TokenKind::Colon => true,
-        TokenKind::Eq | TokenKind::Le | TokenKind::Ge => true,
-        TokenKind::PlusEq | TokenKind::MinusEq | TokenKind::StarEq | TokenKind::SlashEq => true,
-        TokenKind::PercentEq | TokenKind::AmpEq | TokenKind::PipeEq | TokenKind::CaretEq => true,
-        TokenKind::ShlEq | TokenKind::ShrEq | TokenKind::PlusPlus | TokenKind::MinusMinus => true,
-        TokenKind::Hash | TokenKind::At | TokenKind::Dollar | TokenKind::Backslash => true,
-        _ => false,
-    }
+    use TokenKind as T;
+    matches!(
+        kind,
+        T::AndAnd
+            | T::OrOr
+            | T::Question
+            | T::Colon
+            | T::Eq
+            | T::Le
+            | T::Ge
+            | T::PlusEq
+            | T::MinusEq
+            | T::StarEq
+            | T::SlashEq
+            | T::PercentEq
+            | T::AmpEq
+            | T::PipeEq
+            | T::CaretEq
+            | T::ShlEq
+            | T::ShrEq
+            | T::PlusPlus
+            | T::MinusMinus
+            | T::Hash
+            | T::At
+            | T::Dollar
+            | T::Backslash
+    )
 }
 
 /// One look at all tokens: which brackets belong together, and which names are declared as types.

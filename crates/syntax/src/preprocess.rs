@@ -34,14 +34,16 @@ impl IncludeLoader for NoIncludes {
 
 /// Include files may nest so deep.
 const MAX_INCLUDE_DEPTH: usize = 64;
-/// A file may become so many tokens; more is a macro that grows without end.
-pub(crate) const MAX_TOKENS: usize = 1 << 22;
+/// Macros may add tokens up to this number; more is a macro that grows without end.
+pub(crate) const MAX_TOKENS: usize = 1 << 21;
+/// So many errors of the preprocessor in one file are reported.
+const MAX_ERRORS: usize = 200;
 
 /// What the preprocessor knows.
 pub(crate) struct Preprocessor<'a> {
     pub(crate) symbols: &'a mut Symbols,
     pub(crate) sources: &'a mut Sources,
-    pub(crate) diagnostics: &'a mut Vec<Diagnostic>,
+    diagnostics: &'a mut Vec<Diagnostic>,
     loader: &'a mut dyn IncludeLoader,
     pub(crate) macros: FxHashMap<Symbol, Rc<Macro>>,
     /// Macros whose expansion is being read, innermost last.
@@ -53,6 +55,7 @@ pub(crate) struct Preprocessor<'a> {
     pub(crate) nesting: usize,
     once: FxHashSet<FileId>,
     depth: usize,
+    reported: usize,
 }
 
 /// An open `#if`.
@@ -84,6 +87,7 @@ impl<'a> Preprocessor<'a> {
             nesting: 0,
             once: FxHashSet::default(),
             depth: 0,
+            reported: 0,
         }
     }
 
@@ -118,7 +122,7 @@ impl<'a> Preprocessor<'a> {
             }
         }
         for conditional in conditionals {
-            self.diagnostics.push(
+            self.report(
                 Diagnostic::error("E0021", conditional.span, "this `#if` has no `#endif`")
                     .help("add `#endif` before the end of the file"),
             );
@@ -152,7 +156,7 @@ impl<'a> Preprocessor<'a> {
                     Some(c) if c.seen_else => {
                         let note = c.span;
                         let error = Diagnostic::error("E0022", span, "`#elif` after `#else`");
-                        self.diagnostics.push(error.note(note, "the `#if` that it belongs to"));
+                        self.report(error.note(note, "the `#if` that it belongs to"));
                         return;
                     }
                     Some(c) => {
@@ -171,7 +175,7 @@ impl<'a> Preprocessor<'a> {
                 Some(c) if c.seen_else => {
                     let note = c.span;
                     let error = Diagnostic::error("E0022", span, "second `#else` of one `#if`");
-                    self.diagnostics.push(error.note(note, "the `#if` that it belongs to"));
+                    self.report(error.note(note, "the `#if` that it belongs to"));
                 }
                 Some(c) => {
                     c.active = !c.taken;
@@ -199,7 +203,7 @@ impl<'a> Preprocessor<'a> {
             }
             kw::WARNING => {
                 let message = self.line_text(word.span, rest);
-                self.diagnostics.push(Diagnostic::warning("W0026", span, format!("#warning: {message}")));
+                self.report(Diagnostic::warning("W0026", span, format!("#warning: {message}")));
             }
             kw::PRAGMA => {
                 if rest.first().is_some_and(|t| t.kind == TokenKind::Ident && t.symbol == kw::ONCE) {
@@ -220,7 +224,14 @@ impl<'a> Preprocessor<'a> {
     }
 
     pub(crate) fn error(&mut self, code: &'static str, span: Span, message: impl Into<String>) {
-        self.diagnostics.push(Diagnostic::error(code, span, message));
+        self.report(Diagnostic::error(code, span, message));
+    }
+
+    fn report(&mut self, diagnostic: Diagnostic) {
+        if self.reported < MAX_ERRORS {
+            self.reported += 1;
+            self.diagnostics.push(diagnostic);
+        }
     }
 
     /// The source text of a line's rest, for `#error`.
@@ -273,7 +284,7 @@ impl<'a> Preprocessor<'a> {
             let text = self.symbols.name(name.symbol);
             let message = format!("macro `{text}` gets another meaning");
             let warning = Diagnostic::warning("W0033", name.span, message);
-            self.diagnostics.push(warning.help("`#undef` it first"));
+            self.report(warning.help("`#undef` it first"));
         }
         self.macros.insert(name.symbol, Rc::new(new));
     }
@@ -301,7 +312,7 @@ impl<'a> Preprocessor<'a> {
             Ok(file) => file,
             Err(why) => {
                 let error = Diagnostic::error("E0024", span, format!("cannot include `{path}`"));
-                self.diagnostics.push(error.label(why));
+                self.report(error.label(why));
                 return;
             }
         };

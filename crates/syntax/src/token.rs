@@ -153,13 +153,8 @@ impl TokenKind {
 
     /// Whether the token's text is in its symbol.
     pub fn has_symbol(self) -> bool {
-        match self {
-            TokenKind::Ident | TokenKind::Int | TokenKind::Float | TokenKind::String | TokenKind::Char => {
-                true
-            }
-            TokenKind::BadChar | TokenKind::BadString => true,
-            _ => false,
-        }
+        use TokenKind as T;
+        matches!(self, T::Ident | T::Int | T::Float | T::String | T::Char | T::BadChar | T::BadString)
     }
 }
 
