@@ -18,12 +18,14 @@
 
 mod activity;
 mod checkpoint;
+mod clean;
 mod copy;
 mod engine;
 mod linearize;
 mod propagate;
 mod request;
 mod rules;
+mod snapshot;
 mod transpose;
 mod unzip;
 mod witness;

@@ -109,7 +109,12 @@ pub(crate) fn defs(func: &Function) -> SecondaryMap<Value, PackedOption<Inst>> {
 }
 
 /// Whether a value is zero, seen from the instructions that make it.
-pub(crate) fn is_zero(func: &Function, defs: &SecondaryMap<Value, PackedOption<Inst>>, v: Value) -> bool {
+pub(crate) fn is_zero(
+    func: &Function,
+    defs: &SecondaryMap<Value, PackedOption<Inst>>,
+    shapes: &FxHashMap<Func, Shape>,
+    v: Value,
+) -> bool {
     let Some(inst) = defs[v].expand() else { return false };
     let data = &func.insts[inst];
     match data.op {
@@ -124,12 +129,17 @@ pub(crate) fn is_zero(func: &Function, defs: &SecondaryMap<Value, PackedOption<I
             bits & !sign == 0
         }
         Op::Convert | Op::Splat | Op::Neg | Op::Detach | Op::Sum | Op::Construct | Op::Insert(_) => {
-            data.args.iter().all(|&a| is_zero(func, defs, a))
+            data.args.iter().all(|&a| is_zero(func, defs, shapes, a))
         }
-        Op::Extract(_) | Op::Index => is_zero(func, defs, data.args[0]),
+        Op::Extract(_) | Op::Index => is_zero(func, defs, shapes, data.args[0]),
+        // The tangents of a derivative whose operands have zero tangents.
+        Op::Call(callee) => shapes.get(&callee).is_some_and(|shape| {
+            data.results[shape.results..].contains(&v)
+                && data.args[shape.params..].iter().all(|&a| is_zero(func, defs, shapes, a))
+        }),
         Op::If => {
             let position = data.results.iter().position(|&r| r == v).expect("a result of its instruction");
-            data.regions.iter().all(|&arm| is_zero(func, defs, func.regions[arm].results[position]))
+            data.regions.iter().all(|&arm| is_zero(func, defs, shapes, func.regions[arm].results[position]))
         }
         _ => false,
     }
@@ -317,7 +327,7 @@ impl Flow<'_> {
             }
             Op::Call(callee) => {
                 let linear = &self.linear;
-                let zero = |v| is_zero(src, &self.defs, v);
+                let zero = |v| is_zero(src, &self.defs, self.ctx.shapes, v);
                 let (mask, needed) =
                     self.marks.call(self.ctx, self.func, inst, data, &|v| linear.contains(v), &zero);
                 if needed {
@@ -366,7 +376,7 @@ impl Check<'_, '_> {
         if self.dst.is_linear(v) {
             return v;
         }
-        if !is_zero(&self.dst, &self.defs, v) {
+        if !is_zero(&self.dst, &self.defs, &self.engine.shapes, v) {
             let message = "a derivative adds a number to a differential, so it is not linear in it";
             self.engine.problem(span, NONLINEAR, message);
             return v;
@@ -459,7 +469,7 @@ impl Check<'_, '_> {
                 };
                 let data = InstData { args: args.into(), ..self.dst.insts[inst].clone() };
                 let linear = |v| self.dst.is_linear(v);
-                let zero = |v| is_zero(&self.dst, &self.defs, v);
+                let zero = |v| is_zero(&self.dst, &self.defs, &self.engine.shapes, v);
                 let (mask, needed) = self.engine.marks.call(&ctx, self.src, inst, &data, &linear, &zero);
                 if needed {
                     due.copy_from_slice(&mask);

@@ -17,8 +17,10 @@ use ir::{
 use smallvec::SmallVec;
 
 use crate::checkpoint::{Kept, Sides, plan};
+use crate::clean::clean;
 use crate::copy::{Renaming, copy_inst, like, region_param_like};
 use crate::engine::{Engine, plain_slot};
+use crate::snapshot::snapshot;
 
 /// A residual, as the caller of the primal half has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,8 +70,12 @@ impl Engine<'_> {
         let body = src.body();
         self.split_calls(&mut src, body, &mut linear_calls)?;
         count_trips(&mut src, &linear_calls);
+        clean(&mut src);
         let sides = Sides::new(&src, &linear_calls);
-        let kept = plan(self.module, &src, &sides);
+        let mut kept = plan(self.module, &src, &sides);
+        if snapshot(&self.module.types, &mut src, &kept.stored) {
+            kept = plan(self.module, &src, &sides);
+        }
 
         let base = src.name.strip_suffix("_marked").unwrap_or(&src.name).to_string();
         let types = &mut self.module.types;
