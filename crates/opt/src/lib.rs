@@ -25,6 +25,8 @@ mod util;
 pub use effects::{Effects, Facts, Stage};
 pub use prune::prune;
 
+use simplify::Zeros;
+
 use ir::build::{put_back, take};
 use ir::{Func, Function, Module, Op, Types};
 
@@ -59,9 +61,9 @@ pub fn before_ad(module: &mut Module, options: &Options) {
         }
         plan.caller(module, f);
         edit(module, f, |types, func| {
-            circle(types, func, &facts, options);
+            circle(types, func, &facts, options, Zeros::Numbers);
             if unroll::run(types, func, true) {
-                circle(types, func, &facts, options);
+                circle(types, func, &facts, options, Zeros::Numbers);
             }
             if licm::run(types, func, &facts) {
                 cse::run(types, func, &facts);
@@ -91,13 +93,14 @@ pub fn after_ad(module: &mut Module, options: &Options) {
         plan.caller(module, f);
         edit(module, f, |types, func| {
             for round in 0..rounds {
-                let mut changed = circle(types, func, &facts, options);
+                let mut changed = circle(types, func, &facts, options, Zeros::Symbolic);
                 changed |= unroll::run(types, func, options.level < 2);
                 changed |= licm::run(types, func, &facts) && round + 1 < rounds;
                 if !changed {
                     break;
                 }
             }
+            simplify::plain_zeros(func);
             cse::run(types, func, &facts);
             dce::run(func, &facts);
         });
@@ -108,22 +111,22 @@ pub fn after_ad(module: &mut Module, options: &Options) {
 /// callees, so calls stay.
 pub fn clean(types: &mut Types, func: &mut Function) {
     let facts = Facts::default();
-    simplify::run(types, func, &Options::default());
+    simplify::run(types, func, &Options::default(), Zeros::Keep);
     cse::run(types, func, &facts);
     dce::run(func, &facts);
 }
 
 /// The full treatment of one function; true if anything changed.
 pub fn run_function(types: &mut Types, func: &mut Function, facts: &Facts, options: &Options) -> bool {
-    let changed = circle(types, func, facts, options);
+    let changed = circle(types, func, facts, options, Zeros::Keep);
     changed | licm::run(types, func, facts)
 }
 
 /// One turn of what feeds itself.
-fn circle(types: &mut Types, func: &mut Function, facts: &Facts, options: &Options) -> bool {
-    let mut changed = simplify::run(types, func, options);
+fn circle(types: &mut Types, func: &mut Function, facts: &Facts, options: &Options, zeros: Zeros) -> bool {
+    let mut changed = simplify::run(types, func, options, zeros);
     if scalarize::run(types, func) {
-        simplify::run(types, func, options);
+        simplify::run(types, func, options, zeros);
         changed = true;
     }
     changed |= cse::run(types, func, facts);
@@ -163,7 +166,7 @@ pub fn run_pass(module: &mut Module, name: &str, options: &Options) -> Option<()
             for f in all {
                 edit(module, f, |types, func| {
                     let _changed = match name {
-                        "simplify" => simplify::run(types, func, options),
+                        "simplify" => simplify::run(types, func, options, Zeros::Keep),
                         "scalarize" => scalarize::run(types, func),
                         "cse" => cse::run(types, func, &facts),
                         "dce" => dce::run(func, &facts),

@@ -307,7 +307,11 @@ impl Scalarize<'_> {
                 let Plan::Leaves(first) = self.plans[cell] else { return false };
                 let (ty, linear) = (self.func.ty(r), self.func.is_linear(r));
                 let v = match self.place(inst, first, self.func.insts[inst].args.len()) {
-                    Place::Nowhere => self.emit(Op::Zero, &[], ty, linear),
+                    Place::Nowhere => {
+                        let scalar = matches!(self.types[ty], TypeData::Scalar(_)) && !linear;
+                        let op = if scalar { Op::Const(0) } else { Op::Zero };
+                        self.emit(op, &[], ty, linear)
+                    }
                     Place::Part(leaf, ty) => self.read(leaf, ty, linear),
                     Place::Lane(leaf, lane) => {
                         let v = self.leaf(leaf);

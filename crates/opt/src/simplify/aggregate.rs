@@ -15,7 +15,7 @@ impl Simplify<'_> {
             Op::Index => self.index(inst, args[0], args[1]),
             Op::Insert(n) => self.insert(inst, args[0], args[1], n),
             Op::Construct => self.construct(inst, &args),
-            Op::Splat if self.is_zero(args[0]) => self.to_zero(inst),
+            Op::Splat if self.is_zero_op(args[0]) || self.int_zero(args[0]) => self.to_zero(inst),
             Op::Sum => self.sum(inst, args[0]),
             _ => Step::Keep,
         }
@@ -48,13 +48,13 @@ impl Simplify<'_> {
     }
 
     fn index(&mut self, inst: Inst, a: Value, i: Value) -> Step {
-        if self.op(a) == Some(&Op::Zero) {
+        if self.is_zero_op(a) {
             return self.to_zero(inst);
         }
         let Some(len) = length(self.types, self.ty(a)) else { return Step::Keep };
         match self.defs.index(self.types, self.func, i, len) {
             Some(Some(n)) => self.rewrite(inst, Op::Extract(n), &[a]),
-            Some(None) => self.to_zero(inst),
+            Some(None) => self.to_number_zero(inst),
             None => Step::Keep,
         }
     }
@@ -120,7 +120,7 @@ impl Simplify<'_> {
             }
         }
         if args.iter().all(|&x| self.same(first, x)) {
-            if self.is_zero(first) {
+            if self.is_zero_op(first) || self.int_zero(first) {
                 return self.to_zero(inst);
             }
             if args.len() > 1 {
@@ -130,9 +130,13 @@ impl Simplify<'_> {
         Step::Keep
     }
 
+    fn int_zero(&self, v: Value) -> bool {
+        matches!(self.scalar(v), Some((s, 0)) if !s.is_float())
+    }
+
     fn sum(&mut self, inst: Inst, a: Value) -> Step {
         let r = self.func.result(inst);
-        if self.is_zero(a) {
+        if self.is_zero_op(a) {
             return self.to_zero(inst);
         }
         if let Some((s, lanes)) = self.lanes(a)
@@ -150,10 +154,11 @@ impl Simplify<'_> {
         }
         // A linear sum of parts most of which are zero.
         let Some(parts) = self.operands(a, |op| *op == Op::Construct) else { return Step::Keep };
-        if !self.func.is_linear(r) {
+        let all = parts.len();
+        let parts: SmallVec<[Value; 4]> = parts.into_iter().filter(|&p| !self.symbolic(p)).collect();
+        if parts.len() == all {
             return Step::Keep;
         }
-        let parts: SmallVec<[Value; 4]> = parts.into_iter().filter(|&p| !self.is_zero(p)).collect();
         match parts[..] {
             [] => self.to_zero(inst),
             [x] => self.replace(inst, x),

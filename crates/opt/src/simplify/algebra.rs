@@ -12,6 +12,9 @@ use crate::util::Lanes;
 
 impl Simplify<'_> {
     pub(super) fn algebra(&mut self, inst: Inst) -> Step {
+        if let Some(step) = self.symbolic_zeros(inst) {
+            return step;
+        }
         if let Some(step) = self.fold(inst) {
             return step;
         }
@@ -41,8 +44,6 @@ impl Simplify<'_> {
                     (loose || s.is_int(), self.operands(args[0], |op| *op == Op::Sub))
                 {
                     self.rewrite(inst, Op::Sub, &[ab[1], ab[0]])
-                } else if self.func.is_linear(r) && self.is_zero(args[0]) {
-                    self.to_zero(inst)
                 } else {
                     Step::Keep
                 }
@@ -60,6 +61,23 @@ impl Simplify<'_> {
                     _ => self.int(inst, &op, s, a, b),
                 }
             }
+        }
+    }
+
+    /// Rules of tangents that are not there.
+    fn symbolic_zeros(&mut self, inst: Inst) -> Option<Step> {
+        let data = &self.func.insts[inst];
+        let (a, b) = (data.args[0], data.args.get(1).copied().unwrap_or(data.args[0]));
+        let to_float = self.types.is_differentiable(self.ty(data.results[0]));
+        match data.op {
+            Op::Add if self.symbolic(b) => Some(self.replace(inst, a)),
+            Op::Add if self.symbolic(a) => Some(self.replace(inst, b)),
+            Op::Sub if self.symbolic(b) => Some(self.replace(inst, a)),
+            Op::Sub if self.symbolic(a) => Some(self.rewrite(inst, Op::Neg, &[b])),
+            Op::Mul if self.symbolic(a) || self.symbolic(b) => Some(self.to_zero(inst)),
+            Op::Div | Op::Neg if self.symbolic(a) => Some(self.to_zero(inst)),
+            Op::Convert if to_float && self.symbolic(a) => Some(self.to_zero(inst)),
+            _ => None,
         }
     }
 
@@ -108,8 +126,7 @@ impl Simplify<'_> {
     }
 
     fn float(&mut self, inst: Inst, op: &Op, s: Scalar, a: Value, b: Value, loose: bool) -> Step {
-        let linear = self.func.is_linear(self.func.result(inst));
-        let plus_zero = |this: &Self, v| this.is_zero(v) || this.uniform(v).is_some_and(|c| c.1 == 0);
+        let plus_zero = |this: &Self, v| this.uniform(v).is_some_and(|c| c.1 == 0);
         let minus_zero =
             |this: &Self, v| this.uniform(v).is_some_and(|c| Some(c.1) == ir::scalar::unary(&Op::Neg, s, 0));
         let any_zero = |this: &Self, v| plus_zero(this, v) || minus_zero(this, v);
@@ -132,20 +149,18 @@ impl Simplify<'_> {
                 let x = self.under(b, &Op::Neg).expect("just found");
                 self.rewrite(inst, Op::Add, &[a, x])
             }
-            Op::Sub if a == b && loose => self.to_zero(inst),
+            Op::Sub if a == b && loose => self.to_number_zero(inst),
             Op::Mul if self.is_one(b) => self.replace(inst, a),
             Op::Mul if self.is_one(a) => self.replace(inst, b),
             Op::Mul if self.is_minus_one(b) => self.rewrite(inst, Op::Neg, &[a]),
             Op::Mul if self.is_minus_one(a) => self.rewrite(inst, Op::Neg, &[b]),
-            Op::Mul if linear && (self.zero_tangent(a) || self.zero_tangent(b)) => self.to_zero(inst),
-            Op::Mul if self.fast && (any_zero(self, a) || any_zero(self, b)) => self.to_zero(inst),
+            Op::Mul if self.fast && (any_zero(self, a) || any_zero(self, b)) => self.to_number_zero(inst),
             Op::Mul => match (self.under(a, &Op::Neg), self.under(b, &Op::Neg)) {
                 (Some(x), Some(y)) => self.rewrite(inst, Op::Mul, &[x, y]),
                 _ => Step::Keep,
             },
             Op::Div if self.is_one(b) => self.replace(inst, a),
             Op::Div if self.is_minus_one(b) => self.rewrite(inst, Op::Neg, &[a]),
-            Op::Div if linear && self.zero_tangent(a) => self.to_zero(inst),
             Op::Div if self.fast && a == b => {
                 let ty = self.ty(self.func.result(inst));
                 let n = self.types.lanes(ty).unwrap_or(1);
@@ -153,10 +168,6 @@ impl Simplify<'_> {
             }
             _ => Step::Keep,
         }
-    }
-
-    fn zero_tangent(&self, v: Value) -> bool {
-        self.func.is_linear(v) && self.is_zero(v)
     }
 
     fn int(&mut self, inst: Inst, op: &Op, s: Scalar, a: Value, b: Value) -> Step {
@@ -361,10 +372,7 @@ impl Simplify<'_> {
             return self.replace(inst, a);
         }
         if self.func.is_linear(r) {
-            return match self.is_zero(a) {
-                true => self.to_zero(inst),
-                false => Step::Keep,
-            };
+            return Step::Keep;
         }
         let Some(to) = self.types.scalar_of(self.ty(r)) else { return Step::Keep };
         if let Some(x) = self.under(a, &Op::Convert)

@@ -10,6 +10,9 @@
 //!   very functions of the interpreter. No rule removes a NaN or changes the sign of a zero, unless
 //!   the user asked for fast mathematics or the value is *linear*: a tangent's zero is symbolic
 //!   ("no dependence"), which is why `0 + t = t` and `p * 0 = 0` hold there.
+//!   AD leaves finished derivatives without marks. So that their zeros stay symbolic, `before_ad`
+//!   writes every float zero of the user's as a constant ([`Zeros::Numbers`]); a float `zero` that
+//!   is met after AD is then one of AD's own ([`Zeros::Symbolic`]).
 //! - [`aggregate`]: vectors and arrays: what `extract` finds is what `construct` or `insert` put.
 //! - [`control`]: constant conditions, arms that agree, loops that run no times, carried values
 //!   that never change. Within the arms of `if(c)` the value of `c` is known.
@@ -26,8 +29,19 @@ use ir::{Function, Inst, Op, Region, Scalar, Span, Type, TypeData, Types, Value}
 use crate::Options;
 use crate::util::{Defs, Lanes, Subst, make};
 
+/// What the op `zero` of a float type means where it is not marked linear.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Zeros {
+    /// A number; left as it is.
+    Keep,
+    /// A number; becomes a constant.
+    Numbers,
+    /// The absence of a tangent.
+    Symbolic,
+}
+
 /// Simplifies a function; true if anything changed.
-pub fn run(types: &mut Types, func: &mut Function, options: &Options) -> bool {
+pub fn run(types: &mut Types, func: &mut Function, options: &Options, zeros: Zeros) -> bool {
     if !func.has_body() {
         return false;
     }
@@ -36,6 +50,7 @@ pub fn run(types: &mut Types, func: &mut Function, options: &Options) -> bool {
         types,
         defs,
         fast: options.fast_math,
+        zeros,
         subst: Subst::default(),
         known: SecondaryMap::new(),
         again: None,
@@ -47,6 +62,24 @@ pub fn run(types: &mut Types, func: &mut Function, options: &Options) -> bool {
     let body = s.func.body();
     s.region(body);
     s.changed
+}
+
+/// The last step: vectors and arrays of zeros are the op `zero` again, whatever they stand for.
+pub fn plain_zeros(func: &mut Function) {
+    if !func.has_body() {
+        return;
+    }
+    let defs = Defs::of(func);
+    let mut order = Vec::new();
+    func.walk(func.body(), &mut |inst| order.push(inst));
+    for inst in order {
+        let data = &func.insts[inst];
+        if data.op == Op::Splat && matches!(defs.op(func, data.args[0]), Some(Op::Zero | Op::Const(0))) {
+            let data = &mut func.insts[inst];
+            data.op = Op::Zero;
+            data.args.clear();
+        }
+    }
 }
 
 /// What a rule did to an instruction.
@@ -64,6 +97,7 @@ struct Simplify<'a> {
     func: &'a mut Function,
     defs: Defs,
     fast: bool,
+    zeros: Zeros,
     subst: Subst,
     /// Conditions whose value is known in the arm being walked.
     known: SecondaryMap<Value, Option<bool>>,
@@ -108,13 +142,7 @@ impl Simplify<'_> {
     fn step(&mut self, inst: Inst) -> Step {
         match &self.func.insts[inst].op {
             Op::If | Op::Switch(_) | Op::For(_) | Op::Loop(_) => self.control(inst),
-            Op::Zero => {
-                let r = self.func.result(inst);
-                if !self.func.is_linear(r) && matches!(self.types[self.func.ty(r)], TypeData::Scalar(_)) {
-                    self.func.insts[inst].op = Op::Const(0);
-                }
-                Step::Keep
-            }
+            Op::Zero => self.zero(inst),
             Op::Construct | Op::Splat | Op::Extract(_) | Op::Insert(_) | Op::Index | Op::Sum => {
                 self.aggregate(inst)
             }
@@ -157,7 +185,7 @@ impl Simplify<'_> {
                 // Adding a symbolic zero is nothing; a stack that does not grow reads zero there.
                 let args = &self.func.insts[inst].args;
                 let x = *args.last().expect("add_to has a value");
-                if self.func.is_linear(x) && self.is_zero(x) { Step::Gone } else { Step::Keep }
+                if self.symbolic(x) { Step::Gone } else { Step::Keep }
             }
             Op::Const(_)
             | Op::Local
@@ -230,17 +258,15 @@ impl Simplify<'_> {
         }
     }
 
-    /// Whether `v` is `zero`, or a constant of zero bits.
-    fn is_zero(&self, v: Value) -> bool {
-        match self.op(v) {
-            Some(Op::Zero | Op::Const(0)) => true,
-            Some(Op::Splat) => self.under(v, &Op::Splat).is_some_and(|x| self.is_zero_leaf(x)),
-            _ => false,
-        }
+    /// Whether `v` is a zero that stands for "no tangent".
+    fn symbolic(&self, v: Value) -> bool {
+        (self.zeros == Zeros::Symbolic || self.func.is_linear(v))
+            && self.op(v) == Some(&Op::Zero)
+            && self.types.is_differentiable(self.ty(v))
     }
 
-    fn is_zero_leaf(&self, v: Value) -> bool {
-        matches!(self.op(v), Some(Op::Zero | Op::Const(0)))
+    fn is_zero_op(&self, v: Value) -> bool {
+        self.op(v) == Some(&Op::Zero)
     }
 
     /// Whether two values are the same value, or equal constants.
@@ -297,7 +323,7 @@ impl Simplify<'_> {
         if self.types.lanes(ty).is_none() {
             return self.rewrite(inst, Op::Const(lanes[0]), &[]);
         }
-        if lanes.iter().all(|&b| b == 0) {
+        if !s.is_float() && lanes.iter().all(|&b| b == 0) {
             return self.rewrite(inst, Op::Zero, &[]);
         }
         if lanes.iter().all(|&b| b == lanes[0]) {
@@ -311,16 +337,50 @@ impl Simplify<'_> {
         Step::Keep
     }
 
-    /// Makes the instruction zero of its type.
+    /// Makes the instruction the op `zero`.
     fn to_zero(&mut self, inst: Inst) -> Step {
-        let op = if self.func.is_linear(self.func.result(inst)) {
-            Op::Zero
-        } else {
-            match self.types[self.ty(self.func.result(inst))] {
-                TypeData::Scalar(_) => Op::Const(0),
-                _ => Op::Zero,
-            }
-        };
-        self.rewrite(inst, op, &[])
+        self.rewrite(inst, Op::Zero, &[])
+    }
+
+    /// Makes the instruction the number zero.
+    fn to_number_zero(&mut self, inst: Inst) -> Step {
+        let r = self.func.result(inst);
+        if !self.func.is_linear(r) && self.types.is_differentiable(self.ty(r)) {
+            return self.zero_constant(inst);
+        }
+        self.to_zero(inst)
+    }
+
+    /// Puts an op `zero` into the form that the stage wants.
+    fn zero(&mut self, inst: Inst) -> Step {
+        let r = self.func.result(inst);
+        if self.func.is_linear(r) {
+            return Step::Keep;
+        }
+        let ty = self.ty(r);
+        match self.types[ty] {
+            TypeData::Scalar(s) if !s.is_float() => self.rewrite(inst, Op::Const(0), &[]),
+            TypeData::Stack(_) => Step::Keep,
+            _ if self.zeros == Zeros::Numbers && self.types.is_differentiable(ty) => self.zero_constant(inst),
+            _ => Step::Keep,
+        }
+    }
+
+    /// Zero of a float type as constants.
+    fn zero_constant(&mut self, inst: Inst) -> Step {
+        let ty = self.ty(self.func.result(inst));
+        match self.zero_part(ty) {
+            Some(part) => self.rewrite(inst, Op::Splat, &[part]),
+            None => self.rewrite(inst, Op::Const(0), &[]),
+        }
+    }
+
+    /// What a vector or array of zeros is a splat of.
+    fn zero_part(&mut self, ty: Type) -> Option<Value> {
+        let element = self.types.element(ty)?;
+        Some(match self.zero_part(element) {
+            Some(part) => self.emit(Op::Splat, &[part], element, false),
+            None => self.emit(Op::Const(0), &[], element, false),
+        })
     }
 }
