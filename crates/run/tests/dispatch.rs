@@ -1,0 +1,309 @@
+//! Dispatches on both backends: same buffers, same output, same errors.
+
+use codegen_cranelift::Compiled;
+use ir::{Module, Space};
+use pullback_run::{Backend, Buffers, Options, Output, RunError, dispatch};
+
+fn module(text: &str) -> Module {
+    let module = ir::parse::parse_module(text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    let errors = ir::verify::verify_module(&module);
+    assert!(errors.is_empty(), "{errors:#?}");
+    module
+}
+
+fn compile(module: &Module, trap: bool) -> Compiled {
+    let options = codegen_cranelift::Options { trap, ..Default::default() };
+    Compiled::compile(module, &options).expect("compiles")
+}
+
+fn run(
+    backend: Backend<'_>,
+    module: &Module,
+    groups: [u32; 3],
+    bindings: &[(&str, Vec<u8>)],
+    threads: usize,
+) -> (Result<Output, RunError>, Vec<Vec<u8>>) {
+    let mut buffers = Buffers::new(module);
+    for (name, bytes) in bindings {
+        let (global, _) = module.globals.iter().find(|(_, g)| g.name == *name).expect("a global");
+        buffers.bind(module, global, bytes);
+    }
+    let result = dispatch(backend, module, 0, groups, &mut buffers, Options { threads });
+    let host = module.globals.iter().filter(|(_, g)| !matches!(g.space, Space::GroupShared | Space::Private));
+    (result, host.map(|(g, _)| buffers.bytes(g).to_vec()).collect())
+}
+
+/// Runs the module's only entry point both ways, on one worker and on three.
+fn agree(text: &str, groups: [u32; 3], bindings: &[(&str, Vec<u8>)]) -> (String, Vec<Vec<u8>>) {
+    let module = module(text);
+    let (expected, expected_buffers) = run(Backend::Interp, &module, groups, bindings, 1);
+    let expected = expected.expect("runs").stdout;
+    let code = compile(&module, false);
+    for threads in [1, 3] {
+        let (got, buffers) = run(Backend::Cranelift(&code), &module, groups, bindings, threads);
+        assert_eq!(expected, got.expect("runs").stdout);
+        assert_eq!(expected_buffers, buffers);
+    }
+    (expected, expected_buffers)
+}
+
+fn floats(xs: impl IntoIterator<Item = f32>) -> Vec<u8> {
+    xs.into_iter().flat_map(f32::to_le_bytes).collect()
+}
+
+fn ints(xs: impl IntoIterator<Item = u32>) -> Vec<u8> {
+    xs.into_iter().flat_map(u32::to_le_bytes).collect()
+}
+
+#[test]
+fn every_thread_knows_its_place() {
+    let text = r#"
+        global out: read_write u32x4
+        func main() {
+            v0: u32x3 = dispatch_thread_id
+            v1: u32x3 = group_id
+            v2: u32x3 = group_thread_id
+            v3: u32 = group_index
+            v4 = extract.0 v0
+            v5 = extract.1 v0
+            v6 = extract.2 v0
+            v7: u32 = const 6
+            v8: u32 = const 12
+            v9 = mul v5, v7
+            v10 = mul v6, v8
+            v11 = mul v10, v8
+            v12 = add v4, v9
+            v13 = add v12, v11
+            v14 = sum v1
+            v15 = sum v2
+            v16: u32x4 = construct v13, v14, v15, v3
+            v17 = global_ref out
+            buffer_store v17, v13, v16
+            printf "%u/%u ", v13, v3
+            yield
+        }
+        entry main: main [3, 2, 2]"#;
+    let (stdout, buffers) = agree(text, [2, 6, 3], &[("out", vec![0; 16 * 6 * 12 * 6])]);
+    assert!(stdout.starts_with("0/0 1/1 2/2 6/3 "));
+    assert_eq!(buffers[0][..4], [0; 4]);
+}
+
+#[test]
+fn groups_reduce_with_barriers() {
+    let text = "
+        global input: read_only f32
+        global sums: read_write f32
+        global part: group_shared [64 x f32]
+        func main() {
+            v0: u32x3 = dispatch_thread_id
+            v1 = extract.0 v0
+            v2: u32 = group_index
+            v3 = global_ref input
+            v4: f32 = buffer_load v3, v1
+            v5 = global_ref part
+            v6: u32 = const 0
+            buffer_store<*> v5, v6, v2, v4
+            v7: u32 = const 6
+            v8: u32 = const 32
+            v9 = for v7, v8 (v10, v11) {
+                barrier
+                v12 = lt v2, v11
+                if v12 {
+                    v13 = add v2, v11
+                    v14: f32 = buffer_load<*> v5, v6, v2
+                    v15: f32 = buffer_load<*> v5, v6, v13
+                    v16 = add v14, v15
+                    buffer_store<*> v5, v6, v2, v16
+                    yield
+                }
+                v17: u32 = const 1
+                v18 = shr v11, v17
+                yield v18
+            }
+            v20 = eq v2, v6
+            if v20 {
+                v21: u32x3 = group_id
+                v22 = extract.0 v21
+                v23: f32 = buffer_load<0> v5, v6
+                v24 = global_ref sums
+                buffer_store v24, v22, v23
+                yield
+            } else {
+                barrier
+                yield
+            }
+            yield
+        }
+        entry main: main [64, 1, 1]";
+    let input = floats((0..64 * 9).map(|k| k as f32 * 0.25));
+    let (_, buffers) = agree(text, [9, 1, 1], &[("input", input), ("sums", vec![0; 36])]);
+    let first: f32 = (0..64).map(|k| k as f32 * 0.25).sum();
+    assert_eq!(buffers[1][..4], first.to_le_bytes());
+}
+
+#[test]
+fn atomics_of_every_kind() {
+    for (ty, one) in
+        [("f32", 1.0f32.to_bits() as u64), ("u32", 1), ("i64", 1), ("u8", 1), ("f64", 1f64.to_bits())]
+    {
+        let text = format!(
+            "
+            global cells: read_write {ty}
+            func main() {{
+                v0 = global_ref cells
+                v1: {ty} = const 0x{one:x}
+                v2: u32 = const 0
+                v3: u32 = const 1
+                v4: u32 = const 2
+                v5: u32x3 = dispatch_thread_id
+                v6 = extract.0 v5
+                v7: {ty} = convert v6
+                v8: {ty} = atomic.add v0, v2, v1
+                v9: {ty} = atomic.max v0, v3, v7
+                v10: {ty} = atomic.min v0, v4, v7
+                v11: u32 = const 99
+                v12: {ty} = atomic.add v0, v11, v1
+                v13: u32 = const 3
+                v14: {ty} = atomic.compare_exchange v0, v13, v12, v1
+                yield
+            }}
+            entry main: main [8, 1, 1]"
+        );
+        agree(&text, [15, 1, 1], &[("cells", vec![0; 64])]);
+    }
+}
+
+#[test]
+fn private_globals_start_anew() {
+    let text = r#"
+        struct S { a: f32, b: [2 x f32x2], n: i32 }
+        global state: private [2 x struct S] = init
+        global count: private i32
+        global out: read_write f32
+        func init() -> ([2 x f32], [2 x [2 x f32x2]], [2 x i32]) {
+            v0: f32 = const 1.5
+            v1: [2 x f32] = splat v0
+            v2: f32 = const 2.5
+            v3: f32x2 = construct v0, v2
+            v4: [2 x f32x2] = splat v3
+            v5: [2 x [2 x f32x2]] = splat v4
+            v6: i32 = const 7
+            v7: i32 = const 8
+            v8: [2 x i32] = construct v6, v7
+            yield v1, v5, v8
+        }
+        func bump() {
+            v0 = global_ref count
+            v1: i32 = const 0
+            v2: i32 = buffer_load v0, v1
+            v3: i32 = const 1
+            v4 = add v2, v3
+            buffer_store v0, v1, v4
+            v5 = global_ref state
+            v6: i32 = buffer_load<1.2> v5, v1
+            v7: f32 = buffer_load<*.1.*.1> v5, v1, v3, v3
+            buffer_store<*.1.*.1> v5, v1, v3, v3, v7
+            v8 = add v6, v4
+            buffer_store<1.2> v5, v1, v8
+            v9: f32x2 = buffer_load<0.1.1> v5, v1
+            v10 = sum v9
+            v11: u32x3 = dispatch_thread_id
+            v12 = extract.0 v11
+            v13 = global_ref out
+            v14: f32 = convert v8
+            v15 = add v10, v14
+            v16 = add v15, v7
+            buffer_store v13, v12, v16
+            yield
+        }
+        func main() {
+            call bump()
+            call bump()
+            yield
+        }
+        entry main: main [4, 1, 1]"#;
+    let (_, buffers) = agree(text, [5, 1, 1], &[("out", vec![0; 80])]);
+    assert_eq!(buffers[0], floats([17.5; 20]));
+}
+
+#[test]
+fn pointers_handles_and_bounds() {
+    let text = r#"
+        global data: uniform handle<f32>
+        global scale: uniform f32
+        global out: read_write f32x3
+        func main() {
+            v0 = global_ref data
+            v1: u32 = const 0
+            v2: buffer<f32> = buffer_load v0, v1
+            v3: i64 = const 2
+            v4 = buffer_offset v2, v3
+            v5: i32 = const -1
+            v6: f32 = buffer_load v4, v5
+            v7 = buffer_len v4
+            v8: i32 = const -3
+            v9: f32 = buffer_load v4, v8
+            v10 = global_ref scale
+            v11: f32 = buffer_load v10, v1
+            v12 = mul v6, v11
+            v13: f32 = convert v7
+            v14: f32x3 = construct v12, v13, v9
+            v15 = global_ref out
+            buffer_store v15, v1, v14
+            v16: u32 = const 5
+            buffer_store v15, v16, v14
+            v17: i64 = const -1
+            buffer_store v15, v17, v14
+            buffer_store v4, v5, v11
+            printf "%d %f\n", v7, v9
+            yield
+        }
+        entry main: main [1, 1, 1]"#;
+    let bindings =
+        [("data", floats([1.0, 2.0, 3.0, 4.0, 5.0])), ("scale", floats([0.5])), ("out", vec![0; 12])];
+    let (stdout, buffers) = agree(text, [1, 1, 1], &bindings);
+    assert_eq!(stdout, "3 0.000000\n");
+    assert_eq!(buffers[2], floats([1.0, 3.0, 0.0]));
+    assert_eq!(buffers[0], floats([1.0, 0.5, 3.0, 4.0, 5.0]));
+    // With the option, the first access out of range is an error.
+    let module = module(text);
+    let code = compile(&module, true);
+    let (result, _) = run(Backend::Cranelift(&code), &module, [1, 1, 1], &bindings, 1);
+    assert!(result.expect_err("out of range").message.contains("range"));
+    // Unbound buffers are empty.
+    agree(text, [1, 1, 1], &[]);
+}
+
+#[test]
+fn an_error_names_its_thread() {
+    let text = r#"
+        global limit: uniform u32
+        func main() {
+            v0: u32x3 = dispatch_thread_id
+            v1 = extract.0 v0
+            v2 = global_ref limit
+            v3: u32 = const 0
+            v4: u32 = buffer_load v2, v3
+            v5 = lt v1, v4
+            assert "past the limit", v5
+            yield
+        }
+        entry main: main [8, 1, 1]"#;
+    let module = module(text);
+    let code = compile(&module, false);
+    for threads in [1, 4] {
+        let bindings = [("limit", ints([100]))];
+        let (expected, _) = run(Backend::Interp, &module, [64, 1, 1], &bindings, 1);
+        let (got, _) = run(Backend::Cranelift(&code), &module, [64, 1, 1], &bindings, threads);
+        let (expected, got) = (expected.expect_err("fails"), got.expect_err("fails"));
+        assert_eq!(expected.message, got.message);
+        if threads == 1 {
+            assert_eq!(expected.thread, got.thread);
+        }
+    }
+    let with_barrier = text.replace("assert", "barrier\nassert");
+    let module = self::module(&with_barrier);
+    let code = compile(&module, false);
+    let (got, _) = run(Backend::Cranelift(&code), &module, [64, 1, 1], &[("limit", ints([100]))], 2);
+    assert_eq!(got.expect_err("fails").thread, [100, 0, 0]);
+}
