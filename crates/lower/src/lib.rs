@@ -1,1 +1,216 @@
-//! Under construction.
+//! Checked program to IR: what is reachable from the roots, made concrete.
+//!
+//! Each function that is reached with concrete generic arguments becomes one IR function, so that no
+//! generic, interface or overloaded name enters the IR. Structs become their leaves ([`leaves`]),
+//! locals become SSA values ([`body`]), early exits become results and flags ([`exits`]), and
+//! derivative operators become ops over flat signatures ([`derivatives`]). A worklist keeps the
+//! compiler's recursion as deep as one function's nesting, not as the call graph.
+#![forbid(unsafe_code)]
+
+mod accessors;
+mod aggregates;
+mod body;
+mod calls;
+mod convert;
+mod derivatives;
+mod entries;
+mod exits;
+mod expressions;
+mod functions;
+mod globals;
+mod intrinsics;
+mod leaves;
+mod locals;
+mod loops;
+mod memory;
+mod operators;
+mod places;
+mod statements;
+mod witness;
+
+use std::rc::Rc;
+
+use check::Program;
+use check::tables::FuncRef;
+use check::types::Ty;
+use indexmap::IndexMap;
+use ir::{Func, Global, MemTypes, Module, Types};
+use rustc_hash::{FxBuildHasher, FxHashMap};
+use syntax::{DeclId, Diagnostic, ExprId, Span};
+
+use crate::functions::{Declared, Key};
+use crate::leaves::{DiffMap, Layout};
+use crate::locals::Written;
+
+pub(crate) type FxIndexMap<K, V> = IndexMap<K, V, FxBuildHasher>;
+
+/// What is wanted of a program.
+#[derive(Clone, Debug, Default)]
+pub struct Request {
+    /// Entry points, each with its thread group.
+    pub entries: Vec<DeclId>,
+    /// Functions to be called by the host.
+    pub functions: Vec<FuncRef>,
+    /// Whether the flat derivatives of `functions` are wanted: [`FunctionInfo::jvp`] and `vjp`.
+    pub derivatives: bool,
+}
+
+/// A parameter or result of a function that the host calls.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParamInfo {
+    /// The source's name; empty for the result.
+    pub name: String,
+    /// The type as the language writes it.
+    pub ty: String,
+    /// Passed in.
+    pub is_input: bool,
+    /// Handed back.
+    pub is_output: bool,
+    /// Each leaf: its path from the parameter (`.origin`; empty for the parameter itself), its type, and whether it
+    /// has a tangent.
+    pub leaves: Vec<(String, ir::Type, bool)>,
+}
+
+/// A function that the host calls.
+#[derive(Clone, Debug)]
+pub struct FunctionInfo {
+    /// The source's name with its arguments.
+    pub name: String,
+    /// The function: parameters' leaves in order, then results' leaves (the returned value, then what is written).
+    pub func: Func,
+    /// Parameters in order, the receiver first.
+    pub params: Vec<ParamInfo>,
+    /// The returned value.
+    pub result: ParamInfo,
+    /// `(params…, tangents of diff params…) -> (results…, tangents of diff results…)`.
+    pub jvp: Option<Func>,
+    /// `(params…, cotangents of diff results…) -> (cotangents of diff params…)`.
+    pub vjp: Option<Func>,
+}
+
+/// The result of [`lower`].
+#[derive(Clone, Debug, Default)]
+pub struct Lowered {
+    /// The module; complete only if there is no error among the diagnostics.
+    pub module: Module,
+    /// What could not be lowered.
+    pub diagnostics: Vec<Diagnostic>,
+    /// One for each of [`Request::functions`].
+    pub functions: Vec<FunctionInfo>,
+}
+
+/// Lowers what the request reaches. The checker's own diagnostics for bodies that are reached are
+/// added to `program.diagnostics`; functions with errors are left without a useful body.
+pub fn lower(program: &mut Program, request: &Request) -> Lowered {
+    let mut module = Module::default();
+    let mut types = std::mem::take(&mut module.types);
+    let mut lowerer = Lowerer {
+        program,
+        mem: MemTypes::default(),
+        module,
+        declared: FxIndexMap::default(),
+        next: 0,
+        layouts: FxHashMap::default(),
+        diff_maps: FxHashMap::default(),
+        globals: FxIndexMap::default(),
+        written: FxHashMap::default(),
+        names: FxHashMap::default(),
+        diagnostics: Vec::new(),
+        levels: Vec::new(),
+        witnessed: Vec::new(),
+    };
+    for &entry in &request.entries {
+        lowerer.entry(&mut types, entry);
+    }
+    let mut functions = Vec::new();
+    for func in &request.functions {
+        functions.extend(lowerer.host_function(&mut types, func, request.derivatives));
+    }
+    lowerer.run(&mut types);
+    let Lowerer { mut module, mem, mut diagnostics, .. } = lowerer;
+    module.types = types;
+    module.mem = mem;
+    let mut seen: Vec<(Span, String)> = Vec::new();
+    diagnostics.retain(|d| {
+        let key = (d.primary.span, d.message.clone());
+        let fresh = !seen.contains(&key);
+        if fresh {
+            seen.push(key);
+        }
+        fresh
+    });
+    Lowered { module, diagnostics, functions }
+}
+
+/// The state of lowering. The types are passed beside it, since the builder of the current function borrows them.
+pub(crate) struct Lowerer<'p> {
+    pub(crate) program: &'p mut Program,
+    pub(crate) mem: MemTypes,
+    pub(crate) module: Module,
+    /// Every function that has been asked for, in order; also the worklist.
+    pub(crate) declared: FxIndexMap<Key, Rc<Declared>>,
+    /// The first of `declared` without a body.
+    pub(crate) next: usize,
+    layouts: FxHashMap<Ty, Rc<Layout>>,
+    diff_maps: FxHashMap<Ty, Option<Rc<DiffMap>>>,
+    pub(crate) globals: FxIndexMap<DeclId, Option<Global>>,
+    /// Which arguments of a call are written, by the call.
+    pub(crate) written: FxHashMap<ExprId, Rc<Written>>,
+    /// How often a function's name has been used.
+    names: FxHashMap<String, u32>,
+    pub(crate) diagnostics: Vec<Diagnostic>,
+    /// How many derivatives of a function are wanted, by number of the function.
+    pub(crate) levels: Vec<u8>,
+    /// For which level the witness of a function has been asked for.
+    pub(crate) witnessed: Vec<u8>,
+}
+
+impl Lowerer<'_> {
+    /// Reports something that the language has and this compiler does not.
+    pub(crate) fn unsupported(&mut self, span: Span, what: impl std::fmt::Display) {
+        self.diagnostics.push(Diagnostic::error("E0900", span, format!("{what} not supported yet")));
+    }
+
+    /// Reports that an invariant of the compiler does not hold, instead of giving wrong code.
+    pub(crate) fn internal(&mut self, span: Span, what: impl std::fmt::Display) {
+        let message = format!("internal compiler error: {what}");
+        self.diagnostics.push(
+            Diagnostic::error("E0999", span, message).help("this is a bug of the compiler; please report it"),
+        );
+    }
+
+    /// A name that no function has yet.
+    pub(crate) fn unique_name(&mut self, name: String) -> String {
+        let count = self.names.entry(name.clone()).or_insert(0);
+        *count += 1;
+        if *count == 1 { name } else { format!("{name}#{count}") }
+    }
+
+    /// Builds bodies until none is missing, then asks for witnesses until none is missing.
+    fn run(&mut self, types: &mut Types) {
+        loop {
+            while self.next < self.declared.len() {
+                let next = self.next;
+                self.next += 1;
+                self.build(types, next);
+                if self.declared.len() > 20_000 {
+                    let span = self.declared[next].span;
+                    self.diagnostics.push(Diagnostic::error(
+                        "E0901",
+                        span,
+                        "more than 20,000 functions are needed; do generic functions call each other without end?",
+                    ));
+                    return;
+                }
+            }
+            if !self.request_witnesses(types) {
+                return;
+            }
+        }
+    }
+}
+
+/// The IR's span of a source's.
+pub(crate) fn ir_span(span: Span) -> ir::Span {
+    ir::Span { file: span.file.0, start: span.start, end: span.end }
+}

@@ -1,0 +1,291 @@
+//! Construction of values: built-in types from components, structs from parts, defaults.
+
+use check::signature::Subst;
+use check::tables::{Arg, Callable, FuncRef, Initializer};
+use check::types::{Ty, TyKind};
+use ir::{Op, Type, TypeData, Value};
+use smallvec::SmallVec;
+use syntax::ast::DeclKind;
+use syntax::{ExprId, Span};
+
+use crate::body::Body;
+use crate::leaves::scalar_in;
+
+impl Body<'_, '_, '_> {
+    /// Built-in construction of a scalar, vector, matrix or array from parts.
+    pub(crate) fn construct(&mut self, ty: Ty, parts: &[ExprId], span: Span) -> Vec<Value> {
+        if let [only] = parts {
+            return self.expr_as(*only, ty, span);
+        }
+        if let Some((element, n)) = self.lw.array_of(ty) {
+            if parts.len() <= n as usize {
+                let elements: Vec<Vec<Value>> =
+                    parts.iter().map(|&p| self.expr_as(p, element, span)).collect();
+                return self.array_of_elements(ty, element, elements);
+            }
+            return self.unsupported(span, "this construction of an array is", ty);
+        }
+        let mut scalars = Vec::new();
+        for &part in parts {
+            for value in self.expr(part) {
+                self.components(value, &mut scalars);
+            }
+        }
+        self.from_components(ty, &scalars)
+    }
+
+    /// The scalars of a scalar, vector or matrix, in order.
+    fn components(&mut self, value: Value, out: &mut Vec<Value>) {
+        match self.b.types[self.b.func.ty(value)] {
+            TypeData::Vector(_, n) | TypeData::Array(_, n) => {
+                for k in 0..n {
+                    let inner = self.b.emit(Op::Extract(k), &[value]);
+                    self.components(inner, out);
+                }
+            }
+            TypeData::Scalar(_) | TypeData::Stack(_) | TypeData::Cell(_) | TypeData::Buffer(_) => {
+                out.push(value);
+            }
+        }
+    }
+
+    /// A scalar, vector or matrix of these scalars, in order; missing ones are zero.
+    fn from_components(&mut self, ty: Ty, scalars: &[Value]) -> Vec<Value> {
+        let layout = self.layout(ty);
+        let mut scalars = scalars.iter().copied();
+        layout.leaves.iter().map(|leaf| self.build(leaf.ty, &mut scalars)).collect()
+    }
+
+    fn build(&mut self, ty: Type, scalars: &mut dyn Iterator<Item = Value>) -> Value {
+        match self.b.types[ty] {
+            TypeData::Vector(s, n) => {
+                let mut lanes: SmallVec<[Value; 4]> = SmallVec::new();
+                for _ in 0..n {
+                    lanes.push(self.build(s.into(), scalars));
+                }
+                self.b.emit_typed(Op::Construct, &lanes, ty)
+            }
+            TypeData::Array(element, n) => {
+                let mut elements: SmallVec<[Value; 4]> = SmallVec::new();
+                for _ in 0..n {
+                    elements.push(self.build(element, scalars));
+                }
+                self.b.emit_typed(Op::Construct, &elements, ty)
+            }
+            TypeData::Scalar(_) | TypeData::Stack(_) | TypeData::Cell(_) | TypeData::Buffer(_) => {
+                match scalars.next() {
+                    Some(value) => self.convert_leaf(value, ty),
+                    None => self.b.zero(ty, false),
+                }
+            }
+        }
+    }
+
+    /// An array value from its elements' leaves; missing elements are defaults.
+    fn array_of_elements(&mut self, ty: Ty, element: Ty, mut elements: Vec<Vec<Value>>) -> Vec<Value> {
+        let n = self.lw.array_of(ty).map_or(0, |a| a.1) as usize;
+        let layout = self.layout(ty);
+        let inner = self.layout(element);
+        if elements.len() < n {
+            let zeros = self.zeros(element);
+            elements.resize(n, zeros);
+        }
+        let mut values = Vec::new();
+        for (k, leaf) in layout.leaves.iter().enumerate().take(inner.leaves.len()) {
+            let column: SmallVec<[Value; 4]> =
+                elements.iter().take(n).filter_map(|e| e.get(k).copied()).collect();
+            values.push(self.b.emit_typed(Op::Construct, &column, leaf.ty));
+        }
+        values
+    }
+
+    /// The type that an initialiser gives.
+    pub(crate) fn initializer_ty(&mut self, init: &Initializer) -> Ty {
+        match init {
+            Initializer::Expr(e) => self.expr_ty(*e),
+            Initializer::Default(ty) | Initializer::Parts(ty, _) | Initializer::Init(ty, ..) => self.ty(*ty),
+        }
+    }
+
+    pub(crate) fn initializer(&mut self, init: &Initializer, span: Span) -> Vec<Value> {
+        if !self.enter(span) {
+            self.leave();
+            let ty = self.initializer_ty(init);
+            return self.zeros(ty);
+        }
+        let values = match init {
+            Initializer::Expr(e) => self.expr(*e),
+            Initializer::Default(ty) => {
+                let ty = self.ty(*ty);
+                self.default_value(ty, span)
+            }
+            Initializer::Parts(ty, parts) => {
+                let ty = self.ty(*ty);
+                self.parts(ty, parts, span)
+            }
+            Initializer::Init(ty, func, args) => {
+                let ty = self.ty(*ty);
+                let subst = self.subst.clone();
+                let func = self.lw.program.substitute_func(func, &subst);
+                self.construct_by_init(ty, &func, args, span)
+            }
+        };
+        self.leave();
+        values
+    }
+
+    fn part_as(&mut self, init: &Initializer, ty: Ty, span: Span) -> Vec<Value> {
+        let values = self.initializer(init, span);
+        let from = self.initializer_ty(init);
+        self.convert(values, from, ty, span)
+    }
+
+    fn parts(&mut self, ty: Ty, parts: &[Initializer], span: Span) -> Vec<Value> {
+        if let Some((element, _)) = self.lw.array_of(ty) {
+            let elements: Vec<Vec<Value>> = parts.iter().map(|p| self.part_as(p, element, span)).collect();
+            return self.array_of_elements(ty, element, elements);
+        }
+        if matches!(
+            self.lw.program.types[ty],
+            TyKind::Scalar(_) | TyKind::Vector(..) | TyKind::Matrix(..) | TyKind::Enum(_)
+        ) {
+            let mut scalars = Vec::new();
+            for part in parts {
+                for value in self.initializer(part, span) {
+                    self.components(value, &mut scalars);
+                }
+            }
+            return self.from_components(ty, &scalars);
+        }
+        let layout = self.layout(ty);
+        let mut values = Vec::new();
+        for (k, field) in layout.parts.iter().enumerate() {
+            match parts.get(k) {
+                Some(part) => values.extend(self.part_as(part, field.ty, span)),
+                None => values.extend(self.default_value(field.ty, span)),
+            }
+        }
+        if matches!(self.lw.program.types[ty], TyKind::Struct(..)) {
+            values = self.cut_plain_leaves(ty, values);
+        }
+        values
+    }
+
+    /// Leaves of a struct that have no differential keep none of what went into them.
+    fn cut_plain_leaves(&mut self, ty: Ty, values: Vec<Value>) -> Vec<Value> {
+        let map = self.lw.diff_map(self.b.types, ty);
+        let mut out = Vec::with_capacity(values.len());
+        for (k, v) in values.into_iter().enumerate() {
+            let kept = map.as_ref().is_some_and(|m| m.map.get(k).is_some_and(Option::is_some));
+            let float = self.b.types.is_differentiable(self.b.func.ty(v));
+            let constant = self.constant_of(v).is_some();
+            out.push(if kept || !float || constant { v } else { self.b.emit(Op::Detach, &[v]) });
+        }
+        out
+    }
+
+    /// The generic arguments of a struct, for expressions within its declaration.
+    pub(crate) fn struct_subst(&mut self, ty: Ty) -> Subst {
+        match self.lw.program.types[ty].clone() {
+            TyKind::Struct(decl, args) => {
+                self.lw.program.subst_of(&FuncRef { decl, args, self_ty: Some(ty) })
+            }
+            _ => Subst::default(),
+        }
+    }
+
+    /// How a variable without initialiser starts.
+    pub(crate) fn default_value(&mut self, ty: Ty, span: Span) -> Vec<Value> {
+        if !matches!(self.lw.program.types[ty], TyKind::Struct(..) | TyKind::Array(..)) {
+            return self.zeros(ty);
+        }
+        if let Some((element, n)) = self.lw.array_of(ty) {
+            if !self.has_default(element) {
+                return self.zeros(ty);
+            }
+            let one = self.default_value(element, span);
+            return self.array_of_elements(ty, element, vec![one; n as usize]);
+        }
+        match self.lw.program.default_of(ty) {
+            Initializer::Init(_, func, args) => self.construct_by_init(ty, &func, &args, span),
+            Initializer::Default(_) | Initializer::Expr(_) | Initializer::Parts(..) => {
+                self.field_defaults(ty, span)
+            }
+        }
+    }
+
+    /// Whether a type's default is something else than zeros.
+    fn has_default(&mut self, ty: Ty) -> bool {
+        match self.lw.program.types[ty] {
+            TyKind::Struct(..) => !matches!(self.lw.program.default_of(ty), Initializer::Default(_)),
+            TyKind::Array(element, _) => self.has_default(element),
+            _ => false,
+        }
+    }
+
+    /// A struct as it is before its constructor runs: initialisers of fields, else their defaults.
+    pub(crate) fn field_defaults(&mut self, ty: Ty, span: Span) -> Vec<Value> {
+        if !self.enter(span) {
+            self.leave();
+            return self.zeros(ty);
+        }
+        let layout = self.layout(ty);
+        let subst = self.struct_subst(ty);
+        let mut values = Vec::new();
+        for part in &layout.parts {
+            let init = part.decl.and_then(|d| match self.lw.program.ast.decls[d].kind {
+                DeclKind::Var { init, .. } => init.map(|e| (d, e)),
+                _ => None,
+            });
+            match init {
+                Some((decl, e)) => {
+                    self.lw.program.body(decl);
+                    let to = part.ty;
+                    values.extend(self.with_subst(subst.clone(), |body| body.expr_as(e, to, span)));
+                }
+                None => values.extend(self.default_value(part.ty, span)),
+            }
+        }
+        self.leave();
+        values
+    }
+
+    /// A new value by the user's `__init`.
+    pub(crate) fn construct_by_init(
+        &mut self,
+        ty: Ty,
+        init: &FuncRef,
+        args: &[Arg],
+        span: Span,
+    ) -> Vec<Value> {
+        let callable = match self.lw.canonical(Callable::Func(init.clone())) {
+            Ok(callable) => callable,
+            Err(name) => {
+                return self.internal(span, format_args!("the constructor `{name}` is not resolved"), ty);
+            }
+        };
+        if let Some(values) = self.builtin_init(ty, init, args, span) {
+            return values;
+        }
+        let start = self.field_defaults(ty, span);
+        self.call_init(&callable, ty, start, args, span)
+    }
+
+    /// A constructor that a built-in type has natively (`T(1.0)` with `T = float`).
+    fn builtin_init(&mut self, ty: Ty, init: &FuncRef, args: &[Arg], span: Span) -> Option<Vec<Value>> {
+        if !matches!(self.lw.program.resolve_requirement(init), check::Resolved::Builtin(_)) {
+            return None;
+        }
+        let values = match args.first() {
+            Some(Arg::Expr(e)) => self.expr_as(*e, ty, span),
+            _ => self.zeros(ty),
+        };
+        let layout = self.layout(ty);
+        let fits = values.len() == layout.leaves.len()
+            && values
+                .iter()
+                .zip(&layout.leaves)
+                .all(|(&v, l)| scalar_in(self.b.types, self.b.func.ty(v)) == scalar_in(self.b.types, l.ty));
+        Some(if fits { values } else { self.zeros(ty) })
+    }
+}

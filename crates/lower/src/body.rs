@@ -1,0 +1,398 @@
+//! The body of one function: its variables as SSA values, and how control joins them.
+//!
+//! A local is a list of *slots*, one for each leaf of its type, in the environment. A slot is a
+//! value, replaced by each assignment, or a cell, made for arrays that are written by element. Arms
+//! of an `if` start from copies of the environment; the slots that differ afterwards are the
+//! results of the `if`. A cell is the same in every copy, so it never crosses a region.
+
+use std::rc::Rc;
+
+use check::signature::Subst;
+use check::tables::FuncRef;
+use check::types::Ty;
+use ir::{Builder, Function, Op, Region, Types, Value};
+use rustc_hash::{FxHashMap, FxHashSet};
+use syntax::ast::DeclKind;
+use syntax::{DeclId, ExprId, Span, StmtId};
+
+use crate::Lowerer;
+use crate::exits::{Flow, Target};
+use crate::functions::Declared;
+use crate::leaves::Layout;
+
+/// Statements and expressions may nest so deep; the driver's thread has a stack for it.
+pub(crate) const MAX_DEPTH: u32 = 3000;
+
+/// The state of a leaf of a variable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Slot {
+    Value(Value),
+    Cell(Value),
+}
+
+/// A variable: slots in the environment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Var {
+    pub(crate) start: usize,
+    pub(crate) len: usize,
+    pub(crate) ty: Ty,
+}
+
+/// The name of a variable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Name {
+    Decl(DeclId),
+    This,
+}
+
+/// A function's body being built.
+pub(crate) struct Body<'l, 'p, 't> {
+    pub(crate) lw: &'l mut Lowerer<'p>,
+    pub(crate) b: Builder<'t>,
+    pub(crate) subst: Subst,
+    substituted: FxHashMap<Ty, Ty>,
+    pub(crate) env: Vec<Slot>,
+    pub(crate) vars: FxHashMap<Name, Var>,
+    /// Variables of which an element is written.
+    pub(crate) celled: FxHashSet<Name>,
+    /// Where `return` puts its value and its flag.
+    pub(crate) ret: Option<Var>,
+    pub(crate) returned: usize,
+    pub(crate) ret_ty: Ty,
+    /// The innermost loop or switch for `break`, and loop for `continue`.
+    pub(crate) targets: Vec<Target>,
+    /// How many constructs around look at the flag of a `return`.
+    pub(crate) observe_return: u32,
+    pub(crate) flows: FxHashMap<StmtId, Flow>,
+    pub(crate) depth: u32,
+    /// Constants that are being evaluated, against endless recursion.
+    pub(crate) constants: Vec<DeclId>,
+    /// Within `no_diff`.
+    pub(crate) detached: bool,
+    failed: bool,
+}
+
+impl<'l, 'p, 't> Body<'l, 'p, 't> {
+    pub(crate) fn new(lw: &'l mut Lowerer<'p>, types: &'t mut Types, subst: Subst, ret_ty: Ty) -> Self {
+        Body {
+            lw,
+            b: Builder::new(types, ""),
+            subst,
+            substituted: FxHashMap::default(),
+            env: Vec::new(),
+            vars: FxHashMap::default(),
+            celled: FxHashSet::default(),
+            ret: None,
+            returned: 0,
+            ret_ty,
+            targets: Vec::new(),
+            observe_return: 0,
+            flows: FxHashMap::default(),
+            depth: 0,
+            constants: Vec::new(),
+            detached: false,
+            failed: false,
+        }
+    }
+
+    /// The body of a function of the source.
+    pub(crate) fn build_source(
+        lw: &'l mut Lowerer<'p>,
+        types: &'t mut Types,
+        f: &FuncRef,
+        declared: &Declared,
+    ) -> Option<Function> {
+        let decl = lw.program.ast.decls[f.decl].clone();
+        let body = match decl.kind {
+            DeclKind::Func { body, .. } | DeclKind::Init { body, .. } | DeclKind::Accessor { body, .. } => {
+                body
+            }
+            _ => None,
+        };
+        let Some(stmt) = body else {
+            let name = lw.func_name(f);
+            let message = format!("`{name}` has no body");
+            lw.diagnostics.push(
+                syntax::Diagnostic::error("E0902", declared.span, message)
+                    .help("give it a body, or call only its derivatives if these are what it has"),
+            );
+            return None;
+        };
+        let subst = lw.program.subst_of(f);
+        let mut body = Body::new(lw, types, subst, declared.sig.ret);
+        body.b.span = crate::ir_span(declared.span);
+        body.celled = body.find_celled(stmt);
+        // parameters
+        for param in &declared.sig.params {
+            let name = param.decl.map_or(Name::This, Name::Decl);
+            let layout = body.layout(param.ty);
+            let values: Vec<Value> = if param.is_input() {
+                let slots = body.lw.slots(body.b.types, &param.name, param.ty, param.diff.as_deref());
+                slots.into_iter().map(|slot| body.b.param(slot)).collect()
+            } else {
+                Vec::new()
+            };
+            if param.is_input() {
+                body.declare_var(name, param.ty, values);
+            } else {
+                let zeros = layout.leaves.iter().map(|leaf| body.b.zero(leaf.ty, false)).collect();
+                body.declare_var(name, param.ty, zeros);
+            }
+        }
+        body.returned = body.env.len();
+        let f = body.b.bool(false);
+        body.env.push(Slot::Value(f));
+        let zeros = body.zeros(declared.sig.ret);
+        let (start, len) = (body.env.len(), zeros.len());
+        body.env.extend(zeros.into_iter().map(Slot::Value));
+        body.ret = Some(Var { start, len, ty: declared.sig.ret });
+        body.list(&[stmt]);
+        // results
+        let ret = body.ret.expect("set above");
+        let mut results = body.read_var(ret);
+        for param in declared.sig.params.iter().filter(|p| p.is_output()) {
+            let name = param.decl.map_or(Name::This, Name::Decl);
+            let var = body.vars[&name];
+            results.extend(body.read_var(var));
+        }
+        Some(body.b.finish(results, declared.results.clone()))
+    }
+
+    /// The function that gives the initial value of a thread's own global.
+    pub(crate) fn build_global_init(
+        lw: &'l mut Lowerer<'p>,
+        types: &'t mut Types,
+        decl: DeclId,
+        declared: &Declared,
+    ) -> Option<Function> {
+        let DeclKind::Var { init: Some(init), .. } = lw.program.ast.decls[decl].kind else { return None };
+        let mut body = Body::new(lw, types, Subst::default(), declared.sig.ret);
+        let values = body.expr(init);
+        Some(body.b.finish(values, declared.results.clone()))
+    }
+
+    // ---- types
+
+    /// A type with this function's generic arguments put in.
+    pub(crate) fn ty(&mut self, ty: Ty) -> Ty {
+        if let Some(&done) = self.substituted.get(&ty) {
+            return done;
+        }
+        let done = self.lw.program.substitute(ty, &self.subst);
+        self.substituted.insert(ty, done);
+        done
+    }
+
+    /// The type of an expression before the conversion that its context asks for.
+    pub(crate) fn raw_ty(&mut self, e: ExprId) -> Ty {
+        let ty = self.lw.program.tables.exprs[e].ty;
+        self.ty(ty)
+    }
+
+    /// The type of an expression as its context sees it.
+    pub(crate) fn expr_ty(&mut self, e: ExprId) -> Ty {
+        let info = &self.lw.program.tables.exprs[e];
+        let ty = info.coerce.unwrap_or(info.ty);
+        self.ty(ty)
+    }
+
+    pub(crate) fn layout(&mut self, ty: Ty) -> Rc<Layout> {
+        self.lw.layout(self.b.types, ty)
+    }
+
+    /// Runs with other generic arguments: for expressions that belong to another declaration.
+    pub(crate) fn with_subst<R>(&mut self, subst: Subst, run: impl FnOnce(&mut Self) -> R) -> R {
+        if subst == self.subst {
+            return run(self);
+        }
+        let subst = std::mem::replace(&mut self.subst, subst);
+        let substituted = std::mem::take(&mut self.substituted);
+        let result = run(self);
+        self.subst = subst;
+        self.substituted = substituted;
+        result
+    }
+
+    // ---- problems
+
+    pub(crate) fn span_of(&self, e: ExprId) -> Span {
+        self.lw.program.ast.exprs[e].span
+    }
+
+    /// Reports, and gives zeros so that lowering can go on.
+    pub(crate) fn unsupported(&mut self, span: Span, what: impl std::fmt::Display, ty: Ty) -> Vec<Value> {
+        self.lw.unsupported(span, what);
+        self.failed = true;
+        self.zeros(ty)
+    }
+
+    pub(crate) fn internal(&mut self, span: Span, what: impl std::fmt::Display, ty: Ty) -> Vec<Value> {
+        if self.lw.program.diagnostics.iter().all(|d| d.severity != syntax::Severity::Error) {
+            self.lw.internal(span, what);
+        }
+        self.zeros(ty)
+    }
+
+    /// Counts nesting; false if it is too deep (which is reported).
+    pub(crate) fn enter(&mut self, span: Span) -> bool {
+        self.depth += 1;
+        if self.depth == MAX_DEPTH {
+            self.lw.diagnostics.push(
+                syntax::Diagnostic::error("E0903", span, "the program is nested too deeply here")
+                    .help("move a part of it into a function of its own"),
+            );
+        }
+        self.depth < MAX_DEPTH
+    }
+
+    pub(crate) fn leave(&mut self) {
+        self.depth -= 1;
+    }
+
+    // ---- values
+
+    /// Zero for each leaf of a type.
+    pub(crate) fn zeros(&mut self, ty: Ty) -> Vec<Value> {
+        let layout = self.layout(ty);
+        layout.leaves.iter().map(|leaf| self.b.zero(leaf.ty, false)).collect()
+    }
+
+    // ---- variables
+
+    /// Makes a variable; its arrays are cells if elements of it are written.
+    pub(crate) fn declare_var(&mut self, name: Name, ty: Ty, values: Vec<Value>) -> Var {
+        let layout = self.layout(ty);
+        let var = Var { start: self.env.len(), len: values.len(), ty };
+        let celled = self.celled.contains(&name);
+        let text: String = match name {
+            Name::Decl(d) => self.lw.program.ast.name(self.lw.program.ast.decls[d].name).to_owned(),
+            Name::This => "this".to_owned(),
+        };
+        for (k, value) in values.into_iter().enumerate() {
+            let leaf = layout.leaves.get(k);
+            let slot = if celled && leaf.is_some_and(|l| l.is_array) && self.is_data(value) {
+                Slot::Cell(self.b.emit(Op::Local, &[value]))
+            } else {
+                Slot::Value(value)
+            };
+            if let Some(leaf) = leaf {
+                let (Slot::Value(v) | Slot::Cell(v)) = slot;
+                self.b.name(v, &format!("{text}{}", leaf.name));
+            }
+            self.env.push(slot);
+        }
+        self.vars.insert(name, var);
+        var
+    }
+
+    /// Whether a value is made of numbers (handles of buffers are never in cells).
+    pub(crate) fn is_data(&self, value: Value) -> bool {
+        self.b.types.scalar_of(self.b.func.ty(value)).is_some()
+    }
+
+    pub(crate) fn read_slot(&mut self, slot: usize) -> Value {
+        match self.env[slot] {
+            Slot::Value(v) => v,
+            Slot::Cell(cell) => self.b.emit(Op::Load, &[cell]),
+        }
+    }
+
+    pub(crate) fn read_var(&mut self, var: Var) -> Vec<Value> {
+        (var.start..var.start + var.len).map(|slot| self.read_slot(slot)).collect()
+    }
+
+    /// A flag in the environment.
+    pub(crate) fn new_flag(&mut self, value: bool) -> usize {
+        let value = self.b.bool(value);
+        self.env.push(Slot::Value(value));
+        self.env.len() - 1
+    }
+
+    pub(crate) fn set_flag(&mut self, slot: usize, value: bool) {
+        let value = self.b.bool(value);
+        self.env[slot] = Slot::Value(value);
+    }
+
+    // ---- joining
+
+    /// Opens a region, runs, closes it without results yet; gives what the environment became. The environment is
+    /// as before afterwards.
+    pub(crate) fn arm(&mut self, run: impl FnOnce(&mut Self)) -> (Region, Vec<Slot>) {
+        let before = self.env.clone();
+        let region = self.b.open();
+        run(self);
+        self.b.close(Vec::new());
+        let mut after = std::mem::replace(&mut self.env, before);
+        after.truncate(self.env.len());
+        (region, after)
+    }
+
+    /// Makes the slots that differ between arms results of the op, and the new state.
+    pub(crate) fn join(&mut self, op: Op, args: &[Value], arms: &[(Region, Vec<Slot>)]) {
+        let mut changed = Vec::new();
+        for slot in 0..self.env.len() {
+            let first = arms[0].1[slot];
+            let differ = arms.iter().any(|arm| arm.1[slot] != first);
+            // a value of an arm's own region must leave it as a result even if all arms agree
+            if differ || first != self.env[slot] {
+                changed.push(slot);
+            }
+        }
+        for (region, after) in arms {
+            let results = changed.iter().map(|&slot| match after[slot] {
+                Slot::Value(v) | Slot::Cell(v) => v,
+            });
+            self.b.func.regions[*region].results = results.collect();
+        }
+        let regions: Vec<Region> = arms.iter().map(|arm| arm.0).collect();
+        let results = self.b.nest(op, args, &regions);
+        for (&slot, value) in changed.iter().zip(results) {
+            self.env[slot] = Slot::Value(value);
+        }
+    }
+
+    /// `if (cond) then else otherwise`.
+    pub(crate) fn branch(
+        &mut self,
+        cond: Value,
+        then: impl FnOnce(&mut Self),
+        otherwise: impl FnOnce(&mut Self),
+    ) {
+        let span = self.b.span;
+        let arms = [self.arm(then), self.arm(otherwise)];
+        self.b.span = span;
+        self.join(Op::If, &[cond], &arms);
+    }
+
+    /// An `if` that gives values.
+    pub(crate) fn choose(
+        &mut self,
+        cond: Value,
+        ty: Ty,
+        then: impl FnOnce(&mut Self) -> Vec<Value>,
+        otherwise: impl FnOnce(&mut Self) -> Vec<Value>,
+    ) -> Vec<Value> {
+        let zeros = self.zeros(ty);
+        let (start, len) = (self.env.len(), zeros.len());
+        self.env.extend(zeros.into_iter().map(Slot::Value));
+        let put = |body: &mut Self, values: Vec<Value>| {
+            for (k, value) in values.into_iter().take(len).enumerate() {
+                body.env[start + k] = Slot::Value(value);
+            }
+        };
+        self.branch(
+            cond,
+            |body| {
+                let values = then(body);
+                put(body, values);
+            },
+            |body| {
+                let values = otherwise(body);
+                put(body, values);
+            },
+        );
+        let values = (start..start + len).map(|slot| self.read_slot(slot)).collect();
+        self.env.truncate(start);
+        values
+    }
+}

@@ -1,0 +1,427 @@
+//! Calls: arguments in, results out, written parameters back to their places.
+//!
+//! Arguments are evaluated left to right. `inout` is copy-in copy-out: the place is evaluated once,
+//! read before the call, and written after it, in the order of the parameters.
+
+use check::Resolved;
+use check::tables::{Arg, Callable, FuncRef, SynthesizedMember};
+use check::types::Ty;
+use ir::{Op, Type, Value};
+use syntax::ast::DeclKind;
+use syntax::{DeclId, ExprId, Span};
+
+use crate::body::Body;
+use crate::functions::Declared;
+use crate::places::Place;
+
+impl Body<'_, '_, '_> {
+    pub(crate) fn call_expr(
+        &mut self,
+        e: ExprId,
+        func: &Callable,
+        base: Option<ExprId>,
+        args: &[Arg],
+    ) -> Vec<Value> {
+        let ty = self.raw_ty(e);
+        let span = self.span_of(e);
+        let subst = self.subst.clone();
+        let callable = self.lw.program.substitute_callable(func, &subst);
+        if let Callable::Func(f) = &callable
+            && let Resolved::Builtin(name) = self.lw.program.resolve_requirement(f)
+        {
+            return self.builtin_member(&name, base, args, ty, span);
+        }
+        let is_plain = matches!(callable, Callable::Func(_));
+        let callable = match self.lw.canonical(callable) {
+            Ok(callable) => callable,
+            Err(name) => {
+                return self.unsupported(
+                    span,
+                    format_args!("a call of `{name}` whose implementation is only known at run time is"),
+                    ty,
+                );
+            }
+        };
+        match &callable {
+            Callable::Synthesized(member, of) => return self.synthesized(*member, *of, args, span),
+            Callable::Apply(_) => return self.unsupported(span, "`__apply` is", ty),
+            Callable::Func(f) if self.lw.intrinsic_name(f.decl).is_some() => {
+                if let Some(values) = self.intrinsic_call(f, args, ty, span) {
+                    return values;
+                }
+            }
+            Callable::Func(_) | Callable::Fwd(_) | Callable::Bwd(_) => {}
+        }
+        let declared = self.lw.function(self.b.types, &callable);
+        let mut inputs = Vec::new();
+        let mut places = Vec::new();
+        let mut params = declared.sig.params.iter();
+        if is_plain && declared.sig.has_this {
+            let param = params.next();
+            let place = match base {
+                Some(base) => self.place_as_context(base),
+                None => self.this_place(e),
+            };
+            if param.is_some_and(|p| p.is_output()) {
+                inputs.push((self.read(&place), place.ty));
+                places.push(Some(place));
+            } else {
+                inputs.push((self.read(&place), place.ty));
+                places.push(None);
+            }
+        }
+        let default_owner = match func {
+            Callable::Func(f) => Some(f.clone()),
+            _ => None,
+        };
+        for (arg, param) in args.iter().zip(params.by_ref()) {
+            match arg {
+                Arg::Expr(a) if param.is_output() => {
+                    let place = self.place(*a);
+                    let values = if param.is_input() { self.read(&place) } else { Vec::new() };
+                    inputs.push((values, place.ty));
+                    places.push(Some(place));
+                }
+                Arg::Expr(a) => {
+                    let values = self.expr(*a);
+                    let from = self.expr_ty(*a);
+                    inputs.push((values, from));
+                    places.push(None);
+                }
+                Arg::Default(param) => {
+                    let owner = default_owner.clone().or_else(|| crate::Lowerer::origin(&callable).cloned());
+                    let value = match owner {
+                        Some(owner) => self.default_argument(*param, &owner),
+                        None => (Vec::new(), Ty::ERROR),
+                    };
+                    inputs.push(value);
+                    places.push(None);
+                }
+            }
+        }
+        if params.next().is_some() || inputs.len() != declared.sig.params.len() {
+            return self.internal(span, "a call has too few arguments", ty);
+        }
+        self.b.span = crate::ir_span(span);
+        let values = self.invoke(&declared, inputs, &places, span);
+        let ret = declared.sig.ret;
+        self.convert(values, ret, ty, span)
+    }
+
+    /// A default argument: an expression of the callee's declaration.
+    pub(crate) fn default_argument(&mut self, param: DeclId, owner: &FuncRef) -> (Vec<Value>, Ty) {
+        self.lw.program.body(owner.decl);
+        let default = match self.lw.program.ast.decls[param].kind {
+            DeclKind::Param { default, .. } => default,
+            _ => None,
+        };
+        let Some(default) = default else { return (Vec::new(), Ty::ERROR) };
+        let caller = self.subst.clone();
+        let owner = self.lw.program.substitute_func(owner, &caller);
+        let subst = self.lw.program.subst_of(&owner);
+        self.with_subst(subst, |body| {
+            let values = body.expr(default);
+            let ty = body.expr_ty(default);
+            (values, ty)
+        })
+    }
+
+    /// Calls with values only.
+    pub(crate) fn call_values(
+        &mut self,
+        callable: &Callable,
+        inputs: Vec<(Vec<Value>, Ty)>,
+        span: Span,
+    ) -> Vec<Value> {
+        if let Callable::Func(f) = callable
+            && self.lw.intrinsic_name(f.decl).is_some()
+            && let Some(values) = self.intrinsic_values(f, &inputs, span)
+        {
+            return values;
+        }
+        let declared = self.lw.function(self.b.types, callable);
+        let places = vec![None; inputs.len()];
+        self.invoke(&declared, inputs, &places, span)
+    }
+
+    /// Emits the call. `inputs` are one for each parameter, in their own types; `places` get what is written.
+    pub(crate) fn invoke(
+        &mut self,
+        declared: &Declared,
+        inputs: Vec<(Vec<Value>, Ty)>,
+        places: &[Option<Place>],
+        span: Span,
+    ) -> Vec<Value> {
+        let mut args = Vec::new();
+        for (param, (values, from)) in declared.sig.params.iter().zip(inputs) {
+            if !param.is_input() {
+                continue;
+            }
+            let values = self.convert(values, from, param.ty, span);
+            let values = if self.detached { self.detach(values) } else { values };
+            args.extend(values);
+        }
+        let fits = args.len() == declared.params.len()
+            && args.iter().zip(&declared.params).all(|(&v, slot)| self.b.func.ty(v) == slot.ty);
+        if !fits {
+            return self.internal(span, "arguments do not fit the parameters of a call", declared.sig.ret);
+        }
+        let results = self.b.call_func(declared.func, &declared.results, &args);
+        let mut at = 0;
+        let mut returned = Vec::new();
+        for output in declared.sig.outputs() {
+            let n = self.layout(output.ty).leaves.len();
+            let values = results[at..at + n].to_vec();
+            at += n;
+            match output.param {
+                None => returned = values,
+                Some(k) => {
+                    if let Some(Some(place)) = places.get(k) {
+                        let values = if self.detached { self.detach(values) } else { values };
+                        let values = self.convert(values, output.ty, place.ty, span);
+                        self.write(place, values);
+                    }
+                }
+            }
+        }
+        returned
+    }
+
+    /// Calls an `__init` on the value that construction starts from.
+    pub(crate) fn call_init(
+        &mut self,
+        callable: &Callable,
+        ty: Ty,
+        start: Vec<Value>,
+        args: &[Arg],
+        span: Span,
+    ) -> Vec<Value> {
+        let declared = self.lw.function(self.b.types, callable);
+        let mut inputs = vec![(start.clone(), ty)];
+        let start_slot = self.env.len();
+        let len = start.len();
+        self.env.extend(start.into_iter().map(crate::body::Slot::Value));
+        let kind = crate::places::PlaceKind::Slots { start: start_slot, len, indices: Vec::new() };
+        let this = Place { ty, kind };
+        let mut places = vec![Some(this.clone())];
+        if !declared.sig.has_this {
+            // an `__init` that is a function which returns the value
+            inputs.clear();
+            places.clear();
+        }
+        let skip = inputs.len();
+        for (k, arg) in args.iter().enumerate() {
+            let param = declared.sig.params.get(skip + k);
+            match arg {
+                Arg::Expr(a) if param.is_some_and(|p| p.is_output()) => {
+                    let place = self.place(*a);
+                    let input = param.is_some_and(|p| p.is_input());
+                    let values = if input { self.read(&place) } else { Vec::new() };
+                    inputs.push((values, place.ty));
+                    places.push(Some(place));
+                }
+                Arg::Expr(a) => {
+                    let values = self.expr(*a);
+                    let from = self.expr_ty(*a);
+                    inputs.push((values, from));
+                    places.push(None);
+                }
+                Arg::Default(param) => {
+                    let value = match callable {
+                        Callable::Func(f) => self.default_argument(*param, f),
+                        _ => (Vec::new(), Ty::ERROR),
+                    };
+                    inputs.push(value);
+                    places.push(None);
+                }
+            }
+        }
+        self.b.span = crate::ir_span(span);
+        let returned = self.invoke(&declared, inputs, &places, span);
+        let values = if declared.sig.has_this {
+            self.read(&this)
+        } else {
+            self.convert(returned, declared.sig.ret, ty, span)
+        };
+        // the temporary is at the end unless an argument declared something after it
+        if self.env.len() == start_slot + len {
+            self.env.truncate(start_slot);
+        }
+        values
+    }
+
+    /// `a op= b` by a user's function.
+    pub(crate) fn assign_call(
+        &mut self,
+        e: ExprId,
+        func: &FuncRef,
+        target: ExprId,
+        value: ExprId,
+    ) -> Vec<Value> {
+        let span = self.span_of(e);
+        let subst = self.subst.clone();
+        let func = self.lw.program.substitute_func(func, &subst);
+        let place = self.place(target);
+        let right = self.expr(value);
+        let right_ty = self.expr_ty(value);
+        let callable = match self.lw.canonical(Callable::Func(func)) {
+            Ok(callable) => callable,
+            Err(name) => return self.internal(span, format_args!("`{name}` is not resolved"), place.ty),
+        };
+        let left = self.read(&place);
+        self.b.span = crate::ir_span(span);
+        let declared = self.lw.function(self.b.types, &callable);
+        let writes = declared.sig.params.first().is_some_and(|p| p.is_output());
+        let inputs = vec![(left, place.ty), (right, right_ty)];
+        if writes {
+            // `operator+=` writes its first parameter
+            let places = [Some(place.clone()), None];
+            self.invoke(&declared, inputs, &places, span);
+        } else {
+            let values = self.invoke(&declared, inputs, &[None, None], span);
+            let values = self.convert(values, declared.sig.ret, place.ty, span);
+            self.write(&place, values);
+        }
+        self.read(&place)
+    }
+
+    /// `dzero` and `dadd` of a type that does not define them.
+    fn synthesized(&mut self, member: SynthesizedMember, of: Ty, args: &[Arg], span: Span) -> Vec<Value> {
+        let Some(ty) = self.lw.program.differential(of) else { return Vec::new() };
+        match member {
+            SynthesizedMember::DZero => self.zeros(ty),
+            SynthesizedMember::DAdd => {
+                let mut operands = Vec::new();
+                for arg in args {
+                    if let Arg::Expr(e) = arg {
+                        operands.push(self.expr_as(*e, ty, span));
+                    }
+                }
+                let [a, b] = operands.as_slice() else { return self.zeros(ty) };
+                let (a, b) = (a.clone(), b.clone());
+                a.into_iter().zip(b).map(|(a, b)| self.add_leaf(a, b)).collect()
+            }
+        }
+    }
+
+    /// The sum of two differentials' leaves; what is no number of a derivative stays.
+    pub(crate) fn add_leaf(&mut self, a: Value, b: Value) -> Value {
+        let ty = self.b.func.ty(a);
+        if self.b.types.is_differentiable(ty) {
+            self.binary_leaf(syntax::ast::BinaryOp::Add, a, b)
+        } else {
+            a
+        }
+    }
+
+    /// A requirement that a built-in type fulfils natively, by its name.
+    fn builtin_member(
+        &mut self,
+        name: &str,
+        base: Option<ExprId>,
+        args: &[Arg],
+        ty: Ty,
+        span: Span,
+    ) -> Vec<Value> {
+        let mut operands: Vec<(Vec<Value>, Ty)> = Vec::new();
+        if let Some(base) = base
+            && !matches!(
+                self.lw.program.tables.exprs[base].meaning,
+                check::tables::Meaning::Type(_) | check::tables::Meaning::Namespace(_)
+            )
+        {
+            let values = self.expr(base);
+            let from = self.expr_ty(base);
+            operands.push((values, from));
+        }
+        for arg in args {
+            if let Arg::Expr(e) = arg {
+                let values = self.expr(*e);
+                let from = self.expr_ty(*e);
+                operands.push((values, from));
+            }
+        }
+        self.builtin_values(name, operands, ty, span)
+    }
+
+    fn builtin_values(
+        &mut self,
+        name: &str,
+        operands: Vec<(Vec<Value>, Ty)>,
+        ty: Ty,
+        span: Span,
+    ) -> Vec<Value> {
+        use syntax::ast::BinaryOp;
+        let op = match name {
+            "add" | "dadd" => Some(BinaryOp::Add),
+            "sub" => Some(BinaryOp::Sub),
+            "mul" | "scale" => Some(BinaryOp::Mul),
+            "div" => Some(BinaryOp::Div),
+            "mod" => Some(BinaryOp::Rem),
+            "shl" => Some(BinaryOp::Shl),
+            "shr" => Some(BinaryOp::Shr),
+            "bitAnd" | "and" => Some(BinaryOp::BitAnd),
+            "bitOr" | "or" => Some(BinaryOp::BitOr),
+            "bitXor" => Some(BinaryOp::BitXor),
+            "equals" => Some(BinaryOp::Eq),
+            "lessThan" => Some(BinaryOp::Lt),
+            "lessThanOrEquals" => Some(BinaryOp::Le),
+            _ => None,
+        };
+        let leaf = |k: usize| operands.get(k).and_then(|o| o.0.first().copied());
+        match (name, op) {
+            (_, Some(op)) => {
+                let (Some(a), Some(b)) = (leaf(0), leaf(1)) else { return self.zeros(ty) };
+                let value = self.binary_leaf(op, a, b);
+                let layout = self.layout(ty);
+                match layout.leaves.first() {
+                    // a comparison of vectors is true if it is for each lane
+                    Some(l) if l.ty == Type::BOOL && self.b.func.ty(value) != Type::BOOL => {
+                        vec![self.all_lanes(value)]
+                    }
+                    Some(l) => vec![self.convert_leaf(value, l.ty)],
+                    None => Vec::new(),
+                }
+            }
+            ("neg", _) => match leaf(0) {
+                Some(v) => vec![self.map_leaf(v, |body, v| body.b.emit(Op::Neg, &[v]))],
+                None => self.zeros(ty),
+            },
+            ("not" | "bitNot", _) => match leaf(0) {
+                Some(v) => vec![self.map_leaf(v, |body, v| body.b.emit(Op::Not, &[v]))],
+                None => self.zeros(ty),
+            },
+            ("dzero", _) => self.zeros(ty),
+            ("toInt" | "toInt64" | "toUInt" | "toUInt64" | "toFloat" | "__init" | "$init" | "init", _) => {
+                match operands.into_iter().next() {
+                    Some((values, from)) => self.convert(values, from, ty, span),
+                    None => self.zeros(ty),
+                }
+            }
+            _ => self.unsupported(span, format_args!("the built-in member `{name}` is"), ty),
+        }
+    }
+
+    /// Whether all lanes of a `bool` vector or matrix are true.
+    pub(crate) fn all_lanes(&mut self, value: Value) -> Value {
+        self.fold_lanes(value, &Op::And)
+    }
+
+    /// A scalar from the lanes of a vector or matrix, by an operation on two.
+    pub(crate) fn fold_lanes(&mut self, value: Value, op: &Op) -> Value {
+        let n = match self.b.types[self.b.func.ty(value)] {
+            ir::TypeData::Vector(_, n) | ir::TypeData::Array(_, n) => n,
+            _ => return value,
+        };
+        let mut result = None;
+        for k in 0..n {
+            let lane = self.b.emit(Op::Extract(k), &[value]);
+            let lane = self.fold_lanes(lane, op);
+            result = Some(match result {
+                None => lane,
+                Some(other) => self.b.emit(op.clone(), &[other, lane]),
+            });
+        }
+        result.unwrap_or(value)
+    }
+}

@@ -1,0 +1,156 @@
+//! Conversions between types, leaf by leaf.
+
+use check::types::{BufferKind, Ty, TyKind};
+use ir::{Op, Scalar, Type, TypeData, Value};
+use smallvec::SmallVec;
+use syntax::Span;
+
+use crate::body::Body;
+use crate::leaves::rows;
+
+impl Body<'_, '_, '_> {
+    /// A value of one type as a value of another.
+    pub(crate) fn convert(&mut self, values: Vec<Value>, from: Ty, to: Ty, span: Span) -> Vec<Value> {
+        if from == to || to == Ty::VOID {
+            return if to == Ty::VOID { Vec::new() } else { values };
+        }
+        if from == Ty::ERROR || to == Ty::ERROR {
+            return self.zeros(to);
+        }
+        let (source, target) = (self.lw.program.types[from].clone(), self.lw.program.types[to].clone());
+        match (&source, &target) {
+            (TyKind::NoneLiteral, TyKind::Optional(_)) | (TyKind::NullPtr, _) => return self.zeros(to),
+            (TyKind::Optional(a), TyKind::Optional(b)) => {
+                let mut values = values;
+                let has = values.pop();
+                let mut converted = self.convert(values, *a, *b, span);
+                converted.extend(has);
+                return converted;
+            }
+            (_, TyKind::Optional(inner)) => {
+                let mut values = self.convert(values, from, *inner, span);
+                values.push(self.b.bool(true));
+                return values;
+            }
+            (TyKind::Buffer(BufferKind::ConstantBuffer | BufferKind::ParameterBlock, content), _)
+                if *content == to || !matches!(target, TyKind::Buffer(..)) =>
+            {
+                let Some(&handle) = values.first() else { return self.zeros(to) };
+                let zero = self.b.u32(0);
+                let place = crate::places::Place::memory(*content, handle, zero);
+                let values = self.read(&place);
+                return self.convert(values, *content, to, span);
+            }
+            (TyKind::Interface(..), _) | (_, TyKind::Interface(..)) => {
+                return self.unsupported(span, "values of interface type are", to);
+            }
+            (TyKind::DiffPair(primal), _) if !matches!(target, TyKind::DiffPair(_)) => {
+                // a derivative of a member that does not want the receiver's tangent
+                let layout = self.layout(from);
+                let primal_len = layout.parts.first().map_or(0, |p| p.len);
+                let values = values[..primal_len.min(values.len())].to_vec();
+                return self.convert(values, *primal, to, span);
+            }
+            _ => {}
+        }
+        let target_layout = self.layout(to);
+        if self.is_numeric_shape(&source) && self.is_numeric_shape(&target) {
+            let (Some(&value), Some(leaf)) = (values.first(), target_layout.leaves.first()) else {
+                return self.zeros(to);
+            };
+            return vec![self.convert_leaf(value, leaf.ty)];
+        }
+        // structs and arrays: by leaves
+        let source_layout = self.layout(from);
+        if source_layout.leaves.len() >= target_layout.leaves.len()
+            && values.len() >= target_layout.leaves.len()
+        {
+            let fits = source_layout.leaves.iter().zip(&target_layout.leaves);
+            let convertible = fits.clone().all(|(a, b)| {
+                a.ty == b.ty
+                    || (self.b.types.scalar_of(a.ty).is_some() && self.b.types.scalar_of(b.ty).is_some())
+            });
+            if convertible {
+                let targets: Vec<Type> = target_layout.leaves.iter().map(|l| l.ty).collect();
+                return values.iter().zip(targets).map(|(&v, ty)| self.convert_leaf(v, ty)).collect();
+            }
+        }
+        let (from, into) = (self.lw.program.type_name(from), self.lw.program.type_name(to));
+        self.unsupported(span, format_args!("conversion from `{from}` to `{into}` is"), to)
+    }
+
+    fn is_numeric_shape(&self, kind: &TyKind) -> bool {
+        matches!(kind, TyKind::Scalar(_) | TyKind::Enum(_) | TyKind::Vector(..) | TyKind::Matrix(..))
+    }
+
+    /// A scalar, vector, matrix or array of those as another: numbers convert, a scalar fills, longer vectors and
+    /// matrices are cut.
+    pub(crate) fn convert_leaf(&mut self, value: Value, to: Type) -> Value {
+        let from = self.b.func.ty(value);
+        if from == to {
+            return value;
+        }
+        match (self.b.types[from], self.b.types[to]) {
+            (TypeData::Scalar(_), TypeData::Scalar(s)) => self.convert_scalar(value, s),
+            (TypeData::Scalar(_), TypeData::Vector(s, _)) => {
+                let value = self.convert_scalar(value, s);
+                self.b.emit_typed(Op::Splat, &[value], to)
+            }
+            (TypeData::Scalar(_) | TypeData::Vector(..), TypeData::Array(row, _)) => {
+                let value = self.convert_leaf(value, row);
+                self.b.emit_typed(Op::Splat, &[value], to)
+            }
+            (TypeData::Vector(_, n), TypeData::Vector(_, m)) if n == m => {
+                self.b.emit_typed(Op::Convert, &[value], to)
+            }
+            (TypeData::Vector(s, n), TypeData::Vector(_, m)) => {
+                let mut parts: SmallVec<[Value; 4]> = SmallVec::new();
+                for k in 0..m {
+                    parts.push(if k < n {
+                        self.b.emit(Op::Extract(k), &[value])
+                    } else {
+                        self.b.zero(s.into(), false)
+                    });
+                }
+                let cut = self.b.types.vector(s, m);
+                let cut = self.b.emit_typed(Op::Construct, &parts, cut);
+                self.convert_leaf(cut, to)
+            }
+            (TypeData::Vector(..), TypeData::Scalar(s)) => {
+                let first = self.b.emit(Op::Extract(0), &[value]);
+                self.convert_scalar(first, s)
+            }
+            (TypeData::Array(..), TypeData::Array(row, m)) => {
+                let n = rows(self.b.types, from).map_or(0, |r| r.1);
+                let mut parts: SmallVec<[Value; 4]> = SmallVec::new();
+                for k in 0..m {
+                    parts.push(if k < n {
+                        let element = self.b.emit(Op::Extract(k), &[value]);
+                        self.convert_leaf(element, row)
+                    } else {
+                        self.b.zero(row, false)
+                    });
+                }
+                self.b.emit_typed(Op::Construct, &parts, to)
+            }
+            (TypeData::Array(..), TypeData::Scalar(_) | TypeData::Vector(..)) => {
+                let first = self.b.emit(Op::Extract(0), &[value]);
+                self.convert_leaf(first, to)
+            }
+            _ => self.b.zero(to, false),
+        }
+    }
+
+    fn convert_scalar(&mut self, value: Value, to: Scalar) -> Value {
+        let from = self.b.func.ty(value);
+        if from == Type::from(to) {
+            return value;
+        }
+        let own = crate::leaves::scalar_in(self.b.types, from);
+        if let Some(bits) = self.constant_of(value) {
+            let bits = ir::scalar::convert(own, to, bits);
+            return self.b.constant(to, bits);
+        }
+        self.b.emit_typed(Op::Convert, &[value], to.into())
+    }
+}

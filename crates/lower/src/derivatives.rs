@@ -1,0 +1,270 @@
+//! Derivative operators: `fwd_diff(f)` and `bwd_diff(f)` as functions with the operators' signatures.
+//!
+//! Their bodies take pairs apart, apply [`Op::CallFwd`] or [`Op::CallBwd`] to the flat leaves, and
+//! make pairs again; being functions, they can be operands of further operators. The order of a
+//! function's leaves is the only convention: see [`FlatSig`](crate::functions::FlatSig).
+
+use check::Direction;
+use check::tables::Callable;
+use check::types::Ty;
+use ir::{Function, Op, Slot, Type, Types, Value};
+
+use crate::Lowerer;
+use crate::body::Body;
+use crate::functions::{Declared, FlatSig, Key};
+use crate::leaves::DiffMap;
+use check::signature::Subst;
+
+impl Body<'_, '_, '_> {
+    /// The function's parameters; an empty list for `out` parameters.
+    pub(crate) fn bind_params(&mut self, declared: &Declared) -> Vec<Vec<Value>> {
+        let slots = declared.params.clone();
+        let mut slots = slots.into_iter();
+        let mut bound = Vec::new();
+        for param in &declared.sig.params {
+            let n = if param.is_input() { self.layout(param.ty).leaves.len() } else { 0 };
+            bound.push(slots.by_ref().take(n).map(|slot| self.b.param(slot)).collect());
+        }
+        bound
+    }
+
+    /// The differential's leaves of these tangents (one for each leaf that has one); others are zero.
+    pub(crate) fn spread(&mut self, map: &DiffMap, tangents: &[Value]) -> Vec<Value> {
+        let layout = self.layout(map.ty);
+        let mut leaves: Vec<Option<Value>> = vec![None; layout.leaves.len()];
+        let mut tangents = tangents.iter();
+        for &to in map.map.iter().flatten() {
+            leaves[to] = tangents.next().copied();
+        }
+        let leaves = leaves.into_iter().zip(&layout.leaves);
+        leaves.map(|(v, leaf)| v.unwrap_or_else(|| self.b.zero(leaf.ty, false))).collect()
+    }
+
+    /// The tangents in a differential's leaves, one for each leaf that has one.
+    pub(crate) fn gather(&mut self, map: &DiffMap, differential: &[Value]) -> Vec<Value> {
+        let layout = self.layout(map.ty);
+        let mut tangents = Vec::new();
+        for &from in map.map.iter().flatten() {
+            tangents.push(match differential.get(from) {
+                Some(&v) => v,
+                None => self.b.zero(layout.leaves[from].ty, false),
+            });
+        }
+        tangents
+    }
+
+    /// Primal and differential of a pair's leaves.
+    pub(crate) fn split_pair<'v>(&mut self, primal: Ty, pair: &'v [Value]) -> (&'v [Value], &'v [Value]) {
+        let n = self.layout(primal).leaves.len().min(pair.len());
+        pair.split_at(n)
+    }
+}
+
+/// How many leaves have tangents.
+pub(crate) fn n_tangents(diff: Option<&DiffMap>) -> usize {
+    diff.map_or(0, |d| d.map.iter().flatten().count())
+}
+
+/// The types of results, for a call.
+pub(crate) fn result_types(slots: &[Slot]) -> Vec<(Type, bool)> {
+    slots.iter().map(|s| (s.ty, false)).collect()
+}
+
+/// The slots that have tangents, as slots of these.
+fn tangent_slots(slots: &[Slot]) -> Vec<Slot> {
+    let diff = slots.iter().filter(|s| s.diff);
+    diff.map(|s| Slot { name: s.name.as_ref().map(|n| format!("{n}.d").into()), ..s.clone() }).collect()
+}
+
+/// `fwd_diff(inner)` as a function.
+pub(crate) fn build_fwd(
+    lw: &mut Lowerer<'_>,
+    types: &mut Types,
+    inner: &Callable,
+    declared: &Declared,
+) -> Option<Function> {
+    let f = lw.function(types, inner);
+    let mut body = Body::new(lw, types, Subst::default(), declared.sig.ret);
+    body.b.span = crate::ir_span(declared.span);
+    let bound = body.bind_params(declared);
+    if bound.len() != f.sig.params.len() {
+        body.internal(declared.span, "`fwd_diff` has not the parameters of its operand", Ty::VOID);
+        return None;
+    }
+    let (mut args, mut tangents) = (Vec::new(), Vec::new());
+    for (param, values) in f.sig.params.iter().zip(&bound) {
+        if !param.is_input() {
+            continue;
+        }
+        let (primal, differential) = body.split_pair(param.ty, values);
+        args.extend_from_slice(primal);
+        if let Some(map) = &param.diff {
+            let t = body.gather(map, differential);
+            tangents.extend(t);
+        }
+    }
+    args.extend(tangents);
+    let mut results = result_types(&f.results);
+    results.extend(result_types(&tangent_slots(&f.results)));
+    let results = body.b.call(Op::CallFwd(f.func), &args, &results);
+    let (primals, tangents) = results.split_at(f.results.len());
+    let packed = pack_outputs(&mut body, &f.sig, &declared.sig, primals, tangents);
+    Some(body.b.finish(packed, declared.results.clone()))
+}
+
+/// Pairs of results and their tangents, for each output that the derived signature has as a pair.
+fn pack_outputs(
+    body: &mut Body<'_, '_, '_>,
+    sig: &FlatSig,
+    derived: &FlatSig,
+    primals: &[Value],
+    tangents: &[Value],
+) -> Vec<Value> {
+    let (mut at, mut at_tangent) = (0, 0);
+    let mut packed = Vec::new();
+    for (output, pair) in sig.outputs().iter().zip(derived.outputs()) {
+        let n = body.layout(output.ty).leaves.len();
+        packed.extend_from_slice(&primals[at..at + n]);
+        at += n;
+        let n_tangents = n_tangents(output.diff.as_deref());
+        if let Some(map) = &output.diff {
+            let own = &tangents[at_tangent..at_tangent + n_tangents];
+            if body.lw.pair_of(pair.ty).is_some() {
+                let d = body.spread(map, own);
+                packed.extend(d);
+            }
+        }
+        at_tangent += n_tangents;
+    }
+    packed
+}
+
+/// `bwd_diff(inner)` as a function.
+pub(crate) fn build_bwd(
+    lw: &mut Lowerer<'_>,
+    types: &mut Types,
+    inner: &Callable,
+    declared: &Declared,
+) -> Option<Function> {
+    let f = lw.function(types, inner);
+    let mut body = Body::new(lw, types, Subst::default(), declared.sig.ret);
+    body.b.span = crate::ir_span(declared.span);
+    let bound = body.bind_params(declared);
+    let mut args = Vec::new();
+    // what is known of each of the operand's outputs: its differential's leaves
+    let mut given: Vec<Vec<Value>> = vec![Vec::new(); f.sig.params.len()];
+    let mut next = 0;
+    let mut take = |skip: bool| {
+        let own = next;
+        if !skip {
+            next += 1;
+        }
+        own
+    };
+    let mut positions = Vec::new();
+    for (k, param) in f.sig.params.iter().enumerate() {
+        let dropped = param.dir == Direction::Out && param.diff.is_none();
+        let at = take(dropped);
+        positions.push(at);
+        if dropped {
+            continue;
+        }
+        let Some(values) = bound.get(at) else {
+            body.internal(declared.span, "`bwd_diff` has not the parameters of its operand", Ty::VOID);
+            return None;
+        };
+        if param.dir == Direction::Out {
+            given[k].clone_from(values);
+            continue;
+        }
+        let (primal, differential) = body.split_pair(param.ty, values);
+        args.extend_from_slice(primal);
+        if param.dir == Direction::InOut {
+            given[k] = differential.to_vec();
+        }
+    }
+    let result = if f.sig.ret_diff.is_some() { bound.get(take(false)).cloned() } else { None };
+    let result = result.unwrap_or_default();
+    for output in f.sig.outputs() {
+        if let Some(map) = &output.diff {
+            let d = match output.param {
+                None => &result,
+                Some(k) => &given[k],
+            };
+            let cotangents = body.gather(map, d);
+            args.extend(cotangents);
+        }
+    }
+    let diff: Vec<Slot> = f.params.iter().filter(|s| s.diff).cloned().collect();
+    let cotangents = body.b.call(Op::CallBwd(f.func), &args, &result_types(&diff));
+    // primals are handed back as they came
+    let mut results = Vec::new();
+    let mut at = 0;
+    for (k, param) in f.sig.params.iter().enumerate() {
+        if !param.is_input() {
+            continue;
+        }
+        let n = n_tangents(param.diff.as_deref());
+        let own = cotangents[at..at + n].to_vec();
+        at += n;
+        let derived = declared.sig.params.get(positions[k]);
+        if !derived.is_some_and(|d| d.is_output()) {
+            continue;
+        }
+        let values = bound[positions[k]].clone();
+        let (primal, _) = body.split_pair(param.ty, &values);
+        results.extend_from_slice(primal);
+        if let Some(map) = &param.diff {
+            let d = body.spread(map, &own);
+            results.extend(d);
+        }
+    }
+    Some(body.b.finish(results, declared.results.clone()))
+}
+
+impl Lowerer<'_> {
+    /// The flat derivative of a function, for the host.
+    pub(crate) fn flat_derivative(
+        &mut self,
+        types: &mut Types,
+        callable: &Callable,
+        forward: bool,
+    ) -> ir::Func {
+        let f = self.function(types, callable);
+        let (params, results) = if forward { jvp_slots(&f) } else { vjp_slots(&f) };
+        let key = if forward { Key::FlatJvp(callable.clone()) } else { Key::FlatVjp(callable.clone()) };
+        if let Some(declared) = self.declared.get(&key) {
+            return declared.func;
+        }
+        self.declare_flat(key, f.sig.clone(), params, results).func
+    }
+}
+
+/// `(params…, tangents…) -> (results…, tangents…)`.
+pub(crate) fn jvp_slots(f: &Declared) -> (Vec<Slot>, Vec<Slot>) {
+    let with = |slots: &[Slot]| slots.iter().cloned().chain(tangent_slots(slots)).collect();
+    (with(&f.params), with(&f.results))
+}
+
+/// `(params…, cotangents…) -> (cotangents…)`.
+pub(crate) fn vjp_slots(f: &Declared) -> (Vec<Slot>, Vec<Slot>) {
+    let params = f.params.iter().cloned().chain(tangent_slots(&f.results)).collect();
+    (params, tangent_slots(&f.params))
+}
+
+/// The flat derivative, as it is.
+pub(crate) fn build_flat(
+    lw: &mut Lowerer<'_>,
+    types: &mut Types,
+    callable: &Callable,
+    declared: &Declared,
+    forward: bool,
+) -> Option<Function> {
+    let f = lw.function(types, callable);
+    let mut body = Body::new(lw, types, Subst::default(), Ty::VOID);
+    body.b.span = crate::ir_span(declared.span);
+    let args: Vec<Value> = declared.params.iter().map(|slot| body.b.param(slot.clone())).collect();
+    let op = if forward { Op::CallFwd(f.func) } else { Op::CallBwd(f.func) };
+    let results = body.b.call(op, &args, &result_types(&declared.results));
+    Some(body.b.finish(results, declared.results.clone()))
+}

@@ -1,0 +1,206 @@
+//! Entry points and functions that the host calls.
+
+use check::signature::Subst;
+use check::tables::{Callable, FuncRef};
+use check::types::{Ty, TyKind};
+use ir::{Builtin, Entry, Function, Op, Scalar, Type, Types, Value};
+use syntax::ast::{DeclKind, ExprKind};
+use syntax::{DeclId, Span, Symbol};
+
+use crate::body::Body;
+use crate::functions::{Declared, FlatSig, Key};
+use crate::{FunctionInfo, Lowerer, ParamInfo};
+
+impl Lowerer<'_> {
+    /// Declares an entry point.
+    pub(crate) fn entry(&mut self, types: &mut Types, decl: DeclId) {
+        let _ = types;
+        let name = self.program.ast.name(self.program.ast.decls[decl].name).to_owned();
+        let group_size = self.group_size(decl);
+        let sig = FlatSig { params: Vec::new(), has_this: false, ret: Ty::VOID, ret_diff: None };
+        let func = self.declare_flat(Key::Entry(decl), sig, Vec::new(), Vec::new()).func;
+        self.module.entries.push(Entry { name, func, group_size });
+    }
+
+    /// `[numthreads(x, y, z)]`; what is not said is 1.
+    fn group_size(&mut self, decl: DeclId) -> [u32; 3] {
+        let mut size = [1; 3];
+        let Some(attribute) = self.program.attribute(decl, "numthreads").cloned() else { return size };
+        for (k, &arg) in attribute.args.iter().take(3).enumerate() {
+            let literal = match self.program.ast.exprs[arg].kind {
+                ExprKind::Int { value, .. } => i64::try_from(value).ok(),
+                _ => None,
+            };
+            let value = literal.or_else(|| self.program.const_int(arg, &Subst::default()));
+            match value.and_then(|v| u32::try_from(v).ok()).filter(|&v| v > 0) {
+                Some(v) => size[k] = v,
+                None => {
+                    let span = self.program.ast.exprs[arg].span;
+                    self.diagnostics.push(syntax::Diagnostic::error(
+                        "E0907",
+                        span,
+                        "the size of a thread group must be a positive constant",
+                    ));
+                }
+            }
+        }
+        let threads = size.iter().fold(1u64, |n, &s| n.saturating_mul(s as u64));
+        if threads > 1024 {
+            self.diagnostics.push(
+                syntax::Diagnostic::error(
+                    "E0907",
+                    attribute.span,
+                    format!("a thread group of {threads} threads is larger than 1024"),
+                )
+                .help("make the group smaller and dispatch more groups"),
+            );
+            return [1; 3];
+        }
+        size
+    }
+
+    /// Declares a function that the host calls, and describes it.
+    pub(crate) fn host_function(
+        &mut self,
+        types: &mut Types,
+        f: &FuncRef,
+        derivatives: bool,
+    ) -> Option<FunctionInfo> {
+        let callable = self.canonical(Callable::Func(f.clone())).ok()?;
+        let declared = self.function(types, &callable);
+        let (jvp, vjp) = if derivatives {
+            let jvp = self.flat_derivative(types, &callable, true);
+            (Some(jvp), Some(self.flat_derivative(types, &callable, false)))
+        } else {
+            (None, None)
+        };
+        let mut params = Vec::new();
+        for p in &declared.sig.params {
+            let diff = p.diff.clone();
+            params.push(ParamInfo {
+                name: p.name.clone(),
+                ty: self.program.type_name(p.ty),
+                is_input: p.is_input(),
+                is_output: p.is_output(),
+                leaves: self.leaf_infos(types, p.ty, diff.as_deref()),
+            });
+        }
+        let ret = declared.sig.ret;
+        let ret_diff = declared.sig.ret_diff.clone();
+        let result = ParamInfo {
+            name: String::new(),
+            ty: self.program.type_name(ret),
+            is_input: false,
+            is_output: true,
+            leaves: self.leaf_infos(types, ret, ret_diff.as_deref()),
+        };
+        let name = self.module.funcs[declared.func].name.clone();
+        Some(FunctionInfo { name, func: declared.func, params, result, jvp, vjp })
+    }
+
+    fn leaf_infos(
+        &mut self,
+        types: &mut Types,
+        ty: Ty,
+        diff: Option<&crate::leaves::DiffMap>,
+    ) -> Vec<(String, Type, bool)> {
+        let layout = self.layout(types, ty);
+        let leaves = layout.leaves.iter().enumerate().map(|(k, leaf)| {
+            let has = diff.is_some_and(|d| d.map.get(k).is_some_and(Option::is_some));
+            (leaf.name.clone(), leaf.ty, has)
+        });
+        leaves.collect()
+    }
+}
+
+/// The function of an entry point: reads the thread's ids and the uniforms, and calls.
+pub(crate) fn build(
+    lw: &mut Lowerer<'_>,
+    types: &mut Types,
+    decl: DeclId,
+    declared: &Declared,
+) -> Option<Function> {
+    let f = FuncRef { decl, args: Vec::new(), self_ty: None };
+    let target = lw.function(types, &Callable::Func(f));
+    let mut body = Body::new(lw, types, Subst::default(), Ty::VOID);
+    body.b.span = crate::ir_span(declared.span);
+    let mut args = Vec::new();
+    for param in target.sig.params.clone() {
+        let Some(d) = param.decl else { continue };
+        let semantic = match body.lw.program.ast.decls[d].kind {
+            DeclKind::Param { semantic, .. } => semantic,
+            _ => None,
+        };
+        if !param.is_input() {
+            continue;
+        }
+        let span = body.lw.program.ast.decls[d].name_span;
+        args.extend(body.entry_input(d, param.ty, semantic, span));
+    }
+    let fits = args.len() == target.params.len()
+        && args.iter().zip(&target.params).all(|(&v, slot)| body.b.func.ty(v) == slot.ty);
+    if fits {
+        body.b.call_func(target.func, &target.results, &args);
+    } else {
+        body.internal(declared.span, "an entry point's inputs do not fit", Ty::VOID);
+    }
+    Some(body.b.finish(Vec::new(), declared.results.clone()))
+}
+
+fn builtin_of(semantic: &str) -> Option<Builtin> {
+    Some(match semantic.to_ascii_uppercase().as_str() {
+        "SV_DISPATCHTHREADID" => Builtin::DispatchThreadId,
+        "SV_GROUPID" => Builtin::GroupId,
+        "SV_GROUPTHREADID" => Builtin::GroupThreadId,
+        "SV_GROUPINDEX" => Builtin::GroupIndex,
+        _ => return None,
+    })
+}
+
+impl Body<'_, '_, '_> {
+    /// The value of an entry point's parameter.
+    fn entry_input(&mut self, decl: DeclId, ty: Ty, semantic: Option<Symbol>, span: Span) -> Vec<Value> {
+        let text = semantic.map(|s| self.lw.program.ast.name(s).to_owned());
+        if let Some(text) = text.filter(|t| t.to_ascii_uppercase().starts_with("SV_")) {
+            return match builtin_of(&text) {
+                Some(builtin) => self.thread_input(builtin, ty),
+                None => self.unsupported(span, format_args!("the semantic `{text}` is"), ty),
+            };
+        }
+        if matches!(self.lw.program.types[ty], TyKind::Struct(..)) && self.has_semantics(ty) {
+            let mut values = Vec::new();
+            for (field, field_ty, _) in self.lw.program.fields(ty) {
+                let semantic = match self.lw.program.ast.decls[field].kind {
+                    DeclKind::Var { semantic, .. } => semantic,
+                    _ => None,
+                };
+                values.extend(self.entry_input(field, field_ty, semantic, span));
+            }
+            return values;
+        }
+        let place = self.memory_place(decl, ty, ty, span);
+        self.read(&place)
+    }
+
+    fn has_semantics(&mut self, ty: Ty) -> bool {
+        let fields = self.lw.program.fields(ty);
+        fields.iter().any(|(field, ..)| {
+            matches!(self.lw.program.ast.decls[*field].kind, DeclKind::Var { semantic: Some(_), .. })
+        })
+    }
+
+    fn thread_input(&mut self, builtin: Builtin, ty: Ty) -> Vec<Value> {
+        let value_ty = match builtin {
+            Builtin::GroupIndex => Type::U32,
+            Builtin::DispatchThreadId | Builtin::GroupId | Builtin::GroupThreadId => {
+                self.b.types.vector(Scalar::U32, 3)
+            }
+        };
+        let value = self.b.emit_typed(Op::Builtin(builtin), &[], value_ty);
+        let layout = self.layout(ty);
+        match layout.leaves.first() {
+            Some(leaf) => vec![self.convert_leaf(value, leaf.ty)],
+            None => Vec::new(),
+        }
+    }
+}

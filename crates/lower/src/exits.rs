@@ -1,0 +1,339 @@
+//! Early exits: `return`, `break` and `continue` become values and flags.
+//!
+//! [`Body::list`] lowers statements in order. A statement that may leave takes the rest of the list
+//! with it: if one arm of an `if` always leaves, the rest goes into the other arm, and no flag is
+//! needed. If both arms may fall through, a flag is set where control leaves, and the rest runs if
+//! it is not set. Flags are slots of the environment, set only where something looks at them.
+
+use ir::{Op, Value};
+use syntax::ast::StmtKind;
+use syntax::{ExprId, StmtId};
+
+use crate::body::{Body, Slot};
+
+/// How control can leave a statement.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Flow {
+    /// To the next statement.
+    pub(crate) falls: bool,
+    pub(crate) breaks: bool,
+    pub(crate) continues: bool,
+    pub(crate) returns: bool,
+}
+
+impl Flow {
+    const FALLS: Flow = Flow { falls: true, breaks: false, continues: false, returns: false };
+
+    pub(crate) fn leaves(self) -> bool {
+        self.breaks || self.continues || self.returns
+    }
+
+    fn or(self, other: Flow) -> Flow {
+        Flow {
+            falls: self.falls || other.falls,
+            breaks: self.breaks || other.breaks,
+            continues: self.continues || other.continues,
+            returns: self.returns || other.returns,
+        }
+    }
+
+    fn then(self, next: Flow) -> Flow {
+        if self.falls { Flow { falls: next.falls, ..self.or(next) } } else { self }
+    }
+}
+
+/// A loop or a switch.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Target {
+    pub(crate) is_loop: bool,
+    /// Flag of `break`.
+    pub(crate) broke: usize,
+    /// Flag of `continue`; for loops.
+    pub(crate) continued: usize,
+    /// How many constructs within look at each.
+    pub(crate) observe_break: u32,
+    pub(crate) observe_continue: u32,
+}
+
+impl Body<'_, '_, '_> {
+    /// How control can leave a statement.
+    pub(crate) fn flow(&mut self, stmt: StmtId) -> Flow {
+        if let Some(&flow) = self.flows.get(&stmt) {
+            return flow;
+        }
+        let kind = self.lw.program.ast.stmts[stmt].kind.clone();
+        let flow = match &kind {
+            StmtKind::Empty
+            | StmtKind::Expr(_)
+            | StmtKind::Decl(_)
+            | StmtKind::Discard
+            | StmtKind::Unsupported(_)
+            | StmtKind::Error => Flow::FALLS,
+            StmtKind::Block(stmts) => self.flow_list(stmts),
+            StmtKind::If { then, otherwise, .. } | StmtKind::IfLet { then, otherwise, .. } => {
+                let otherwise = match otherwise {
+                    Some(s) => self.flow(*s),
+                    None => Flow::FALLS,
+                };
+                self.flow(*then).or(otherwise)
+            }
+            StmtKind::For { cond, body, .. } => {
+                let body = self.flow(*body);
+                let endless = cond.is_none_or(|c| self.is_true(c));
+                Flow { falls: !endless || body.breaks, returns: body.returns, ..Flow::default() }
+            }
+            StmtKind::While { cond, body } => {
+                let body = self.flow(*body);
+                Flow { falls: !self.is_true(*cond) || body.breaks, returns: body.returns, ..Flow::default() }
+            }
+            StmtKind::DoWhile { body, cond } => {
+                let body = self.flow(*body);
+                let falls = body.breaks || ((body.falls || body.continues) && !self.is_true(*cond));
+                Flow { falls, returns: body.returns, ..Flow::default() }
+            }
+            StmtKind::Switch { cases, .. } => {
+                let mut flow = Flow { falls: false, ..Flow::default() };
+                let mut last_falls = true;
+                for case in cases {
+                    let body = self.flow_list(&case.body);
+                    flow.returns |= body.returns;
+                    flow.continues |= body.continues;
+                    flow.falls |= body.breaks;
+                    last_falls = body.falls;
+                }
+                let has_default = cases.iter().any(|c| c.labels.contains(&None));
+                flow.falls |= last_falls || !has_default;
+                flow
+            }
+            StmtKind::Break => Flow { breaks: true, ..Flow::default() },
+            StmtKind::Continue => Flow { continues: true, ..Flow::default() },
+            StmtKind::Return(_) => Flow { returns: true, ..Flow::default() },
+            StmtKind::TargetSwitch(_) => match self.target_case(stmt) {
+                Some(stmts) => self.flow_list(&stmts),
+                None => Flow::FALLS,
+            },
+        };
+        self.flows.insert(stmt, flow);
+        flow
+    }
+
+    fn flow_list(&mut self, stmts: &[StmtId]) -> Flow {
+        let mut flow = Flow::FALLS;
+        for &s in stmts {
+            flow = flow.then(self.flow(s));
+            if !flow.falls {
+                break;
+            }
+        }
+        flow
+    }
+
+    /// The statements of a `__target_switch` that are for this target.
+    pub(crate) fn target_case(&self, stmt: StmtId) -> Option<Vec<StmtId>> {
+        let StmtKind::TargetSwitch(cases) = &self.lw.program.ast.stmts[stmt].kind else { return None };
+        let named = |wanted: &str| {
+            let found = cases.iter().find(|c| c.0.iter().any(|&s| self.lw.program.ast.name(s) == wanted));
+            found.map(|c| c.1.clone())
+        };
+        named("cpu").or_else(|| named("cpp")).or_else(|| named("default"))
+    }
+
+    /// Lowers statements in order, up to the first that always leaves.
+    pub(crate) fn list(&mut self, stmts: &[StmtId]) {
+        for (k, &stmt) in stmts.iter().enumerate() {
+            let flow = self.flow(stmt);
+            if !flow.leaves() {
+                self.stmt(stmt);
+                if !flow.falls {
+                    return;
+                }
+                continue;
+            }
+            let rest = &stmts[k + 1..];
+            let span = self.lw.program.ast.stmts[stmt].span;
+            if !self.enter(span) {
+                self.leave();
+                return;
+            }
+            self.leaving(stmt, flow, rest);
+            self.leave();
+            return;
+        }
+    }
+
+    /// Lowers a statement that may leave, and the rest of its list.
+    fn leaving(&mut self, stmt: StmtId, flow: Flow, rest: &[StmtId]) {
+        let node = &self.lw.program.ast.stmts[stmt];
+        self.b.span = crate::ir_span(node.span);
+        match node.kind.clone() {
+            StmtKind::Return(value) => self.exit_return(value),
+            StmtKind::Break => {
+                if let Some(target) = self.targets.last().copied()
+                    && target.observe_break > 0
+                {
+                    self.set_flag(target.broke, true);
+                }
+            }
+            StmtKind::Continue => self.exit_continue(),
+            StmtKind::Block(stmts) => {
+                if rest.is_empty() {
+                    self.list(&stmts);
+                } else {
+                    let all: Vec<StmtId> = stmts.into_iter().chain(rest.iter().copied()).collect();
+                    self.list(&all);
+                }
+            }
+            StmtKind::TargetSwitch(_) => {
+                let stmts = self.target_case(stmt).unwrap_or_default();
+                let all: Vec<StmtId> = stmts.into_iter().chain(rest.iter().copied()).collect();
+                self.list(&all);
+            }
+            StmtKind::If { cond, then, otherwise } => {
+                let values = self.expr(cond);
+                let Some(&cond) = values.first() else { return };
+                self.leaving_if(cond, None, then, otherwise, rest);
+            }
+            StmtKind::IfLet { var, then, otherwise } => {
+                let Some((cond, value)) = self.optional_init(var) else { return };
+                self.leaving_if(cond, Some((var, value)), then, otherwise, rest);
+            }
+            _ => {
+                if rest.is_empty() || !flow.falls {
+                    self.stmt(stmt);
+                } else {
+                    self.observe(flow, 1);
+                    self.stmt(stmt);
+                    self.observe(flow, -1);
+                    self.guarded(flow, rest);
+                }
+            }
+        }
+    }
+
+    fn leaving_if(
+        &mut self,
+        cond: Value,
+        bound: Option<(syntax::DeclId, Vec<Value>)>,
+        then: StmtId,
+        otherwise: Option<StmtId>,
+        rest: &[StmtId],
+    ) {
+        let then_flow = self.flow(then);
+        let else_flow = match otherwise {
+            Some(s) => self.flow(s),
+            None => Flow::FALLS,
+        };
+        let bind = |body: &mut Self| {
+            if let Some((var, value)) = &bound {
+                body.bind_optional(*var, value.clone());
+            }
+        };
+        let with_rest = |first: Option<StmtId>, take: bool| -> Vec<StmtId> {
+            let rest = if take { rest } else { &[] };
+            first.into_iter().chain(rest.iter().copied()).collect()
+        };
+        let both_fall = then_flow.falls && else_flow.falls && !rest.is_empty();
+        let then_list = with_rest(Some(then), then_flow.falls && !both_fall);
+        let else_list = with_rest(otherwise, else_flow.falls && !both_fall);
+        let flow = then_flow.or(else_flow);
+        if both_fall {
+            self.observe(flow, 1);
+        }
+        self.branch(
+            cond,
+            |body| {
+                bind(body);
+                body.list(&then_list);
+            },
+            |body| body.list(&else_list),
+        );
+        if both_fall {
+            self.observe(flow, -1);
+            self.guarded(flow, rest);
+        }
+    }
+
+    /// Runs the rest of a list if control has not left.
+    fn guarded(&mut self, flow: Flow, rest: &[StmtId]) {
+        if rest.is_empty() {
+            return;
+        }
+        let Some(left) = self.left(flow) else {
+            self.list(rest);
+            return;
+        };
+        let rest = rest.to_vec();
+        self.branch(left, |_| {}, |body| body.list(&rest));
+    }
+
+    /// Whether control has left in one of the ways that a statement can be left.
+    pub(crate) fn left(&mut self, flow: Flow) -> Option<Value> {
+        let mut flags = Vec::new();
+        if flow.returns {
+            flags.push(self.returned);
+        }
+        if flow.breaks
+            && let Some(target) = self.targets.last()
+        {
+            flags.push(target.broke);
+        }
+        if flow.continues
+            && let Some(target) = self.targets.iter().rev().find(|t| t.is_loop)
+        {
+            flags.push(target.continued);
+        }
+        let mut left = None;
+        for flag in flags {
+            let Slot::Value(flag) = self.env[flag] else { continue };
+            left = Some(match left {
+                None => flag,
+                Some(other) => self.b.emit(Op::Or, &[other, flag]),
+            });
+        }
+        left
+    }
+
+    /// Counts those who look at the flags.
+    pub(crate) fn observe(&mut self, flow: Flow, change: i32) {
+        if flow.returns {
+            self.observe_return = self.observe_return.wrapping_add_signed(change);
+        }
+        if flow.breaks
+            && let Some(target) = self.targets.last_mut()
+        {
+            target.observe_break = target.observe_break.wrapping_add_signed(change);
+        }
+        if flow.continues
+            && let Some(target) = self.targets.iter_mut().rev().find(|t| t.is_loop)
+        {
+            target.observe_continue = target.observe_continue.wrapping_add_signed(change);
+        }
+    }
+
+    fn exit_return(&mut self, value: Option<ExprId>) {
+        if let Some(value) = value {
+            let values = self.expr(value);
+            let from = self.expr_ty(value);
+            let span = self.span_of(value);
+            let to = self.ret_ty;
+            let values = self.convert(values, from, to, span);
+            if let Some(ret) = self.ret {
+                for (k, value) in values.into_iter().take(ret.len).enumerate() {
+                    self.env[ret.start + k] = Slot::Value(value);
+                }
+            }
+        }
+        if self.observe_return > 0 {
+            self.set_flag(self.returned, true);
+        }
+    }
+
+    fn exit_continue(&mut self) {
+        let target = self.targets.iter().rev().find(|t| t.is_loop).copied();
+        let Some(target) = target else { return };
+        // a switch between here and the loop must be left too; its guards look at `continued`
+        if target.observe_continue > 0 {
+            self.set_flag(target.continued, true);
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! Expressions, one arm for each meaning.
+
+use check::tables::{Callable, Meaning};
+use check::types::{Ty, TyKind};
+use ir::build::float_bits;
+use ir::{Op, Scalar, Value};
+use syntax::ast::{BinaryOp, ExprKind};
+use syntax::{ExprId, Span};
+
+use crate::body::Body;
+use crate::leaves::scalar_in;
+use crate::statements::truncate;
+
+impl Body<'_, '_, '_> {
+    /// The value of an expression in the type that its context asks for.
+    pub(crate) fn expr(&mut self, e: ExprId) -> Vec<Value> {
+        let values = self.expr_raw(e);
+        let (own, seen) = (self.raw_ty(e), self.expr_ty(e));
+        if own == seen {
+            return values;
+        }
+        let span = self.span_of(e);
+        self.b.span = crate::ir_span(span);
+        self.convert(values, own, seen, span)
+    }
+
+    /// The value of an expression in its own type.
+    pub(crate) fn expr_raw(&mut self, e: ExprId) -> Vec<Value> {
+        let span = self.span_of(e);
+        if !self.enter(span) {
+            self.leave();
+            let ty = self.raw_ty(e);
+            return self.zeros(ty);
+        }
+        let outer = std::mem::replace(&mut self.b.span, crate::ir_span(span));
+        let values = match &self.lw.program.tables.exprs[e].meaning {
+            Meaning::Var(_)
+            | Meaning::This
+            | Meaning::Field { .. }
+            | Meaning::DiffField { .. }
+            | Meaning::PairField { .. }
+            | Meaning::TupleField { .. }
+            | Meaning::Swizzle { .. }
+            | Meaning::MatrixSwizzle { .. }
+            | Meaning::Index { .. }
+            | Meaning::Deref(_)
+            | Meaning::Property { .. }
+            | Meaning::Subscript { .. } => {
+                let place = self.place(e);
+                self.b.span = crate::ir_span(span);
+                self.read(&place)
+            }
+            _ => self.value_raw(e),
+        };
+        self.b.span = outer;
+        self.leave();
+        values
+    }
+
+    /// The value of an expression that is no place.
+    pub(crate) fn value_raw(&mut self, e: ExprId) -> Vec<Value> {
+        let ty = self.raw_ty(e);
+        let span = self.span_of(e);
+        match self.lw.program.tables.exprs[e].meaning.clone() {
+            Meaning::Error => self.internal(span, "an expression without a meaning", ty),
+            Meaning::Type(_) | Meaning::Namespace(_) => self.internal(span, "a type is used as a value", ty),
+            Meaning::Literal => self.literal(e, ty, span),
+            Meaning::Const(x) => self.number(x, ty),
+            Meaning::Value(val) => {
+                let subst = self.subst.clone();
+                match self.lw.program.val_int(&val, &subst) {
+                    Some(n) => self.integer(n, ty),
+                    None => self.internal(span, "a generic value is not known", ty),
+                }
+            }
+            Meaning::EnumCase(case) => {
+                let n = self.lw.program.enum_case_value(case);
+                self.integer(n, ty)
+            }
+            Meaning::Func { func: Callable::Func(_) | Callable::Synthesized(..), .. }
+            | Meaning::Func { .. } => self.unsupported(span, "a function as a value is", ty),
+            Meaning::Call { func, base, args } => self.call_expr(e, &func, base, &args),
+            Meaning::Init { init, args } => {
+                let subst = self.subst.clone();
+                let init = self.lw.program.substitute_func(&init, &subst);
+                self.construct_by_init(ty, &init, &args, span)
+            }
+            Meaning::Construct(parts) => self.construct(ty, &parts, span),
+            Meaning::Aggregate(init) => {
+                let values = self.initializer(&init, span);
+                let from = self.initializer_ty(&init);
+                self.convert(values, from, ty, span)
+            }
+            Meaning::Cast(inner) => {
+                let values = self.expr(inner);
+                let from = self.expr_ty(inner);
+                self.convert(values, from, ty, span)
+            }
+            Meaning::Unary(op, operand) => self.unary_expr(e, op, operand),
+            Meaning::Binary(op @ (BinaryOp::And | BinaryOp::Or), a, b) => self.short_circuit(e, op, a, b),
+            Meaning::Binary(..) => self.binary_expr(e),
+            Meaning::Assign { op, target, value } => self.assign(e, op, target, value),
+            Meaning::AssignCall { func, target, value } => self.assign_call(e, &func, target, value),
+            Meaning::IncDec(target) => self.inc_dec(e, target),
+            Meaning::Ternary(c, a, b) => self.ternary(e, c, a, b),
+            Meaning::NoDiff(inner) => {
+                let outer = std::mem::replace(&mut self.detached, true);
+                let values = self.expr(inner);
+                self.detached = outer;
+                let values = self.detach(values);
+                let from = self.expr_ty(inner);
+                self.convert(values, from, ty, span)
+            }
+            Meaning::Same(inner) => {
+                let values = self.expr(inner);
+                let from = self.expr_ty(inner);
+                self.convert(values, from, ty, span)
+            }
+            Meaning::MakePair { primal, differential } => self.make_pair(ty, primal, differential, span),
+            Meaning::MakeTuple(parts) => {
+                let elements = match self.lw.program.types[ty].clone() {
+                    TyKind::Tuple(elements) => elements,
+                    _ => Vec::new(),
+                };
+                let mut values = Vec::new();
+                for (k, part) in parts.into_iter().enumerate() {
+                    let own = self.expr(part);
+                    let from = self.expr_ty(part);
+                    let to = elements.get(k).copied().unwrap_or(from);
+                    values.extend(self.convert(own, from, to, span));
+                }
+                values
+            }
+            Meaning::TypeTest { .. } => self.unsupported(span, "`is` and `as` on interface values are", ty),
+            Meaning::Var(_)
+            | Meaning::This
+            | Meaning::Field { .. }
+            | Meaning::DiffField { .. }
+            | Meaning::PairField { .. }
+            | Meaning::TupleField { .. }
+            | Meaning::Swizzle { .. }
+            | Meaning::MatrixSwizzle { .. }
+            | Meaning::Index { .. }
+            | Meaning::Deref(_)
+            | Meaning::Property { .. }
+            | Meaning::Subscript { .. } => {
+                let place = self.place(e);
+                self.read(&place)
+            }
+        }
+    }
+
+    fn literal(&mut self, e: ExprId, ty: Ty, span: Span) -> Vec<Value> {
+        match self.lw.program.ast.exprs[e].kind.clone() {
+            ExprKind::Int { value, .. } => match self.lw.scalar_of(ty) {
+                Some(s) if s.is_float() => self.number(value as f64, ty),
+                _ => self.integer(value as i64, ty),
+            },
+            ExprKind::Float { value, .. } => self.number(value, ty),
+            ExprKind::Bool(b) => self.integer(i64::from(b), ty),
+            ExprKind::None | ExprKind::NullPtr => self.zeros(ty),
+            ExprKind::String(_) => self.unsupported(span, "strings as values are", ty),
+            _ => self.internal(span, "a literal is none", ty),
+        }
+    }
+
+    /// A known integer in a scalar type (or each lane of a vector).
+    pub(crate) fn integer(&mut self, n: i64, ty: Ty) -> Vec<Value> {
+        let layout = self.layout(ty);
+        let Some(leaf) = layout.leaves.first() else { return Vec::new() };
+        let scalar = scalar_in(self.b.types, leaf.ty);
+        let bits = match scalar {
+            Scalar::F16 | Scalar::F32 | Scalar::F64 => float_bits(scalar, n as f64),
+            Scalar::Bool => u64::from(n != 0),
+            _ => truncate(scalar, n),
+        };
+        let value = self.b.constant(scalar, bits);
+        vec![self.convert_leaf(value, leaf.ty)]
+    }
+
+    /// A known number in a scalar type (or each lane of a vector).
+    pub(crate) fn number(&mut self, x: f64, ty: Ty) -> Vec<Value> {
+        let layout = self.layout(ty);
+        let Some(leaf) = layout.leaves.first() else { return Vec::new() };
+        let scalar = scalar_in(self.b.types, leaf.ty);
+        if !scalar.is_float() {
+            return self.integer(x as i64, ty);
+        }
+        let value = self.b.constant(scalar, float_bits(scalar, x));
+        vec![self.convert_leaf(value, leaf.ty)]
+    }
+
+    /// Cuts derivatives.
+    pub(crate) fn detach(&mut self, values: Vec<Value>) -> Vec<Value> {
+        values
+            .into_iter()
+            .map(|v| {
+                let ty = self.b.func.ty(v);
+                if self.b.types.is_differentiable(ty) { self.b.emit(Op::Detach, &[v]) } else { v }
+            })
+            .collect()
+    }
+
+    /// `diffPair(p, d)`; without `d` its differential is zero.
+    fn make_pair(&mut self, ty: Ty, primal: ExprId, differential: Option<ExprId>, span: Span) -> Vec<Value> {
+        let layout = self.layout(ty);
+        let part = |k: usize| layout.parts.get(k).map(|p| p.ty);
+        let (Some(primal_ty), Some(diff_ty)) = (part(0), part(1)) else {
+            let name = self.lw.program.type_name(ty);
+            return self.unsupported(span, format_args!("`{name}` is"), ty);
+        };
+        let mut values = self.expr_as(primal, primal_ty, span);
+        match differential {
+            Some(d) => values.extend(self.expr_as(d, diff_ty, span)),
+            None => values.extend(self.zeros(diff_ty)),
+        }
+        values
+    }
+}

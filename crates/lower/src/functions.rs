@@ -1,0 +1,405 @@
+//! Functions of the module: what each is made from, its flat signature, and its declaration.
+//!
+//! A function is declared (with parameters and results) when it is first named and built later, by
+//! the worklist in [`crate::lower`]; so recursion of the program is no recursion of the compiler.
+
+use std::rc::Rc;
+
+use check::signature::Signature;
+use check::tables::{Callable, FuncRef};
+use check::types::{Ty, TyKind};
+use check::{Direction, Resolved};
+use ir::{Func, Function, Inline, Slot, Types};
+use syntax::ast::DeclKind;
+use syntax::{DeclId, Span};
+
+use crate::Lowerer;
+use crate::body::Body;
+use crate::leaves::DiffMap;
+
+/// What a function is made from.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Key {
+    /// A function of the source, or a derivative operator as a function with the operator's signature.
+    Callable(Callable),
+    /// `(params…, tangents…) -> (results…, tangents…)` over the user's forward derivative.
+    WitnessJvp(FuncRef),
+    /// `(params…, cotangents…) -> (cotangents…)` over the user's backward derivative.
+    WitnessVjp(FuncRef),
+    /// The flat forward derivative, for the host.
+    FlatJvp(Callable),
+    /// The flat backward derivative, for the host.
+    FlatVjp(Callable),
+    /// The initial value of a thread's own global.
+    GlobalInit(DeclId),
+    /// An entry point.
+    Entry(DeclId),
+}
+
+/// A parameter of a function, the receiver included.
+#[derive(Clone, Debug)]
+pub(crate) struct FlatParam {
+    pub(crate) name: String,
+    pub(crate) decl: Option<DeclId>,
+    pub(crate) ty: Ty,
+    pub(crate) dir: Direction,
+    /// Where its leaves have tangents, if it is differentiable as declared.
+    pub(crate) diff: Option<Rc<DiffMap>>,
+}
+
+impl FlatParam {
+    /// Whether its leaves are parameters of the IR function.
+    pub(crate) fn is_input(&self) -> bool {
+        self.dir != Direction::Out
+    }
+
+    /// Whether its leaves are results of the IR function.
+    pub(crate) fn is_output(&self) -> bool {
+        self.dir.is_written()
+    }
+}
+
+/// A function from outside, the receiver being the first parameter.
+#[derive(Clone, Debug)]
+pub(crate) struct FlatSig {
+    pub(crate) params: Vec<FlatParam>,
+    pub(crate) has_this: bool,
+    pub(crate) ret: Ty,
+    pub(crate) ret_diff: Option<Rc<DiffMap>>,
+}
+
+/// A result of the IR function: the returned value, or a parameter that is written.
+pub(crate) struct Output {
+    /// Number of the parameter; none for the returned value.
+    pub(crate) param: Option<usize>,
+    pub(crate) ty: Ty,
+    pub(crate) diff: Option<Rc<DiffMap>>,
+}
+
+impl FlatSig {
+    /// The groups of results, in order.
+    pub(crate) fn outputs(&self) -> Vec<Output> {
+        let ret = Output { param: None, ty: self.ret, diff: self.ret_diff.clone() };
+        let written = self.params.iter().enumerate().filter(|p| p.1.is_output());
+        std::iter::once(ret)
+            .chain(written.map(|(k, p)| Output { param: Some(k), ty: p.ty, diff: p.diff.clone() }))
+            .collect()
+    }
+}
+
+/// A function that has been declared.
+#[derive(Debug)]
+pub(crate) struct Declared {
+    pub(crate) func: Func,
+    pub(crate) sig: FlatSig,
+    pub(crate) params: Vec<Slot>,
+    pub(crate) results: Vec<Slot>,
+    pub(crate) span: Span,
+}
+
+impl Lowerer<'_> {
+    /// Requirements resolved, user-written derivatives in place of operators.
+    pub(crate) fn canonical(&mut self, callable: Callable) -> Result<Callable, String> {
+        Ok(match callable {
+            Callable::Func(f) => match self.program.resolve_requirement(&f) {
+                Resolved::Func(f) => Callable::Func(f),
+                Resolved::Synthesized(member, ty) => Callable::Synthesized(member, ty),
+                Resolved::Builtin(_) => Callable::Func(f),
+                Resolved::Unresolved => {
+                    let name = self.program.ast.name(self.program.ast.decls[f.decl].name).to_owned();
+                    return Err(name);
+                }
+            },
+            Callable::Fwd(inner) => {
+                let inner = self.canonical(*inner)?;
+                if let Callable::Func(f) = &inner
+                    && let Some(user) = self.program.derivatives_of(f).fwd
+                {
+                    return self.canonical(Callable::Func(user));
+                }
+                Callable::Fwd(Box::new(inner))
+            }
+            Callable::Bwd(inner) => {
+                let inner = self.canonical(*inner)?;
+                if let Callable::Func(f) = &inner
+                    && let Some(user) = self.program.derivatives_of(f).bwd
+                {
+                    return self.canonical(Callable::Func(user));
+                }
+                Callable::Bwd(Box::new(inner))
+            }
+            Callable::Apply(inner) => Callable::Apply(inner),
+            Callable::Synthesized(member, ty) => Callable::Synthesized(member, ty),
+        })
+    }
+
+    /// The flat form of a signature whose types are concrete.
+    pub(crate) fn flatten(&mut self, types: &mut Types, sig: &Signature) -> FlatSig {
+        let mut params = Vec::new();
+        if let Some(this) = &sig.this {
+            let diff = if this.differentiable { self.diff_map(types, this.ty) } else { None };
+            let dir = if this.mutating { Direction::InOut } else { Direction::In };
+            params.push(FlatParam { name: "this".to_owned(), decl: None, ty: this.ty, dir, diff });
+        }
+        for (k, param) in sig.params.iter().enumerate() {
+            let diff = if param.differentiable { self.diff_map(types, param.ty) } else { None };
+            let name = match param.decl {
+                Some(d) => self.program.ast.name(self.program.ast.decls[d].name).to_owned(),
+                None if k + 1 == sig.params.len() => "result_d".to_owned(),
+                None => format!("arg{k}"),
+            };
+            let dir = match param.dir {
+                // user functions get a copy of the place; buffers are handles anyway
+                Direction::Ref => Direction::InOut,
+                Direction::ConstRef => Direction::In,
+                Direction::In | Direction::Out | Direction::InOut => param.dir,
+            };
+            params.push(FlatParam { name, decl: param.decl, ty: param.ty, dir, diff });
+        }
+        let ret_diff = if sig.ret_differentiable { self.diff_map(types, sig.ret) } else { None };
+        FlatSig { params, has_this: sig.this.is_some(), ret: sig.ret, ret_diff }
+    }
+
+    /// The slots of a value's leaves.
+    pub(crate) fn slots(
+        &mut self,
+        types: &mut Types,
+        name: &str,
+        ty: Ty,
+        diff: Option<&DiffMap>,
+    ) -> Vec<Slot> {
+        let layout = self.layout(types, ty);
+        let leaves = layout.leaves.iter().enumerate().map(|(k, leaf)| {
+            let name = format!("{name}{}", leaf.name);
+            Slot {
+                ty: leaf.ty,
+                diff: diff.is_some_and(|d| d.map.get(k).is_some_and(Option::is_some)),
+                linear: false,
+                name: (!name.is_empty()).then(|| name.into()),
+            }
+        });
+        leaves.collect()
+    }
+
+    /// The IR function of a callee, declared if it is new. The callee must be canonical.
+    pub(crate) fn function(&mut self, types: &mut Types, callable: &Callable) -> Rc<Declared> {
+        let key = Key::Callable(callable.clone());
+        if let Some(declared) = self.declared.get(&key) {
+            return declared.clone();
+        }
+        let sig = self.program.callable_signature(callable);
+        let sig = self.flatten(types, &sig);
+        self.declare(types, key, sig)
+    }
+
+    /// Declares a function with the slots of its signature.
+    pub(crate) fn declare(&mut self, types: &mut Types, key: Key, sig: FlatSig) -> Rc<Declared> {
+        let mut params = Vec::new();
+        for p in sig.params.iter().filter(|p| p.is_input()) {
+            params.extend(self.slots(types, &p.name, p.ty, p.diff.as_deref()));
+        }
+        let mut results = Vec::new();
+        for output in sig.outputs() {
+            let name = output.param.map_or("", |k| sig.params[k].name.as_str());
+            results.extend(self.slots(types, name, output.ty, output.diff.as_deref()));
+        }
+        self.declare_flat(key, sig, params, results)
+    }
+
+    /// Declares a function whose slots are given.
+    pub(crate) fn declare_flat(
+        &mut self,
+        key: Key,
+        sig: FlatSig,
+        params: Vec<Slot>,
+        results: Vec<Slot>,
+    ) -> Rc<Declared> {
+        let name = self.key_name(&key);
+        let name = self.unique_name(name);
+        let span = self.key_span(&key);
+        let function = Function {
+            name,
+            params: params.clone(),
+            results: results.clone(),
+            span: crate::ir_span(span),
+            ..Function::default()
+        };
+        let func = self.module.funcs.push(function);
+        self.levels.push(0);
+        self.witnessed.push(0);
+        let declared = Rc::new(Declared { func, sig, params, results, span });
+        self.declared.insert(key, declared.clone());
+        declared
+    }
+
+    /// The declaration that a callee comes from.
+    pub(crate) fn origin(callable: &Callable) -> Option<&FuncRef> {
+        match callable {
+            Callable::Func(f) => Some(f),
+            Callable::Fwd(c) | Callable::Bwd(c) | Callable::Apply(c) => Self::origin(c),
+            Callable::Synthesized(..) => None,
+        }
+    }
+
+    fn key_span(&self, key: &Key) -> Span {
+        let decl = match key {
+            Key::Callable(c) | Key::FlatJvp(c) | Key::FlatVjp(c) => Self::origin(c).map(|f| f.decl),
+            Key::WitnessJvp(f) | Key::WitnessVjp(f) => Some(f.decl),
+            Key::GlobalInit(d) | Key::Entry(d) => Some(*d),
+        };
+        match decl {
+            Some(d) => self.program.ast.decls[d].name_span,
+            None => Span { file: syntax::FileId(u32::MAX), start: 0, end: 0 },
+        }
+    }
+
+    /// A readable name: `S.eval<float>`, `fwd_diff(f)`.
+    pub(crate) fn func_name(&mut self, f: &FuncRef) -> String {
+        let decl = self.program.ast.decls[f.decl].clone();
+        let own = self.program.ast.name(decl.name).to_owned();
+        let own = match &decl.kind {
+            DeclKind::Init { .. } => "__init".to_owned(),
+            DeclKind::Accessor { kind, .. } => {
+                let member = decl.parent.map(|p| self.program.ast.decls[p].name);
+                let member = member.map_or("", |n| self.program.ast.name(n));
+                let kind = match kind {
+                    syntax::ast::AccessorKind::Get => "get",
+                    syntax::ast::AccessorKind::Set => "set",
+                    syntax::ast::AccessorKind::Ref => "ref",
+                };
+                if member.is_empty() { format!("__subscript.{kind}") } else { format!("{member}.{kind}") }
+            }
+            _ => own,
+        };
+        let mut name = match f.self_ty {
+            Some(ty) => format!("{}.{own}", self.program.type_name(ty)),
+            None => own,
+        };
+        let own_params = decl.generics.as_ref().map_or(0, |g| g.params.len());
+        if own_params > 0 && own_params <= f.args.len() {
+            let args = &f.args[f.args.len() - own_params..];
+            let args: Vec<String> = args
+                .iter()
+                .map(|arg| match arg {
+                    check::types::GenericArg::Type(ty) => self.program.type_name(*ty),
+                    check::types::GenericArg::Val(v) => self
+                        .program
+                        .val_int(v, &check::Subst::default())
+                        .map_or("?".to_owned(), |v| v.to_string()),
+                })
+                .collect();
+            name = format!("{name}<{}>", args.join(", "));
+        }
+        name
+    }
+
+    fn callable_name(&mut self, callable: &Callable) -> String {
+        match callable {
+            Callable::Func(f) => self.func_name(f),
+            Callable::Fwd(c) => format!("fwd_diff({})", self.callable_name(c)),
+            Callable::Bwd(c) => format!("bwd_diff({})", self.callable_name(c)),
+            Callable::Apply(c) => format!("__apply({})", self.callable_name(c)),
+            Callable::Synthesized(member, ty) => {
+                let member = match member {
+                    check::tables::SynthesizedMember::DZero => "dzero",
+                    check::tables::SynthesizedMember::DAdd => "dadd",
+                };
+                format!("{}.{member}", self.program.type_name(*ty))
+            }
+        }
+    }
+
+    fn key_name(&mut self, key: &Key) -> String {
+        match key {
+            Key::Callable(c) => self.callable_name(c),
+            Key::WitnessJvp(f) => format!("{}:jvp", self.func_name(f)),
+            Key::WitnessVjp(f) => format!("{}:vjp", self.func_name(f)),
+            Key::FlatJvp(c) => format!("{}:fwd", self.callable_name(c)),
+            Key::FlatVjp(c) => format!("{}:bwd", self.callable_name(c)),
+            Key::GlobalInit(d) => format!("{}:init", self.program.ast.name(self.program.ast.decls[*d].name)),
+            Key::Entry(d) => format!("{}:entry", self.program.ast.name(self.program.ast.decls[*d].name)),
+        }
+    }
+
+    /// Builds the body of the function with this number in the worklist.
+    pub(crate) fn build(&mut self, types: &mut Types, idx: usize) {
+        let (key, declared) = self.declared.get_index(idx).expect("idx is in range");
+        let (key, declared) = (key.clone(), declared.clone());
+        let errors = self.diagnostics.len();
+        let mut function = match &key {
+            Key::Callable(Callable::Func(f)) => {
+                self.program.body(f.decl);
+                if self.intrinsic_name(f.decl).is_some() {
+                    crate::intrinsics::build(self, types, f, &declared)
+                } else {
+                    Body::build_source(self, types, f, &declared)
+                }
+            }
+            Key::Callable(Callable::Fwd(inner)) => {
+                crate::derivatives::build_fwd(self, types, inner, &declared)
+            }
+            Key::Callable(Callable::Bwd(inner)) => {
+                crate::derivatives::build_bwd(self, types, inner, &declared)
+            }
+            Key::Callable(Callable::Apply(_)) => {
+                self.unsupported(declared.span, "`__apply` is");
+                None
+            }
+            Key::Callable(Callable::Synthesized(..)) => {
+                self.unsupported(declared.span, "a derivative of `dzero` or `dadd` is");
+                None
+            }
+            Key::WitnessJvp(f) => crate::witness::build_jvp(self, types, f, &declared),
+            Key::WitnessVjp(f) => crate::witness::build_vjp(self, types, f, &declared),
+            Key::FlatJvp(c) => crate::derivatives::build_flat(self, types, c, &declared, true),
+            Key::FlatVjp(c) => crate::derivatives::build_flat(self, types, c, &declared, false),
+            Key::GlobalInit(d) => Body::build_global_init(self, types, *d, &declared),
+            Key::Entry(d) => crate::entries::build(self, types, *d, &declared),
+        };
+        if let Some(function) = &mut function {
+            let slot = &mut self.module.funcs[declared.func];
+            function.name = std::mem::take(&mut slot.name);
+            function.span = slot.span;
+            function.results.clone_from(&slot.results);
+            match &key {
+                Key::Callable(Callable::Func(f)) => self.set_attributes(f.decl, function),
+                Key::Callable(_) | Key::WitnessJvp(_) | Key::WitnessVjp(_) | Key::Entry(_) => {
+                    function.inline = Inline::Always;
+                }
+                Key::FlatJvp(_) | Key::FlatVjp(_) | Key::GlobalInit(_) => {}
+            }
+            self.check_results(&declared, function);
+            self.module.funcs[declared.func] = std::mem::take(function);
+        } else if self.diagnostics.len() == errors && self.program.diagnostics.is_empty() {
+            self.internal(declared.span, "a function got no body");
+        }
+    }
+
+    /// The results that the body gives must have the types of the signature.
+    fn check_results(&mut self, declared: &Declared, function: &Function) {
+        let results = &function.regions[function.body()].results;
+        let fit = results.len() == declared.results.len()
+            && results.iter().zip(&declared.results).all(|(&v, slot)| function.ty(v) == slot.ty);
+        if !fit && self.diagnostics.is_empty() && self.program.diagnostics.is_empty() {
+            self.internal(declared.span, "a body's results do not fit its signature");
+        }
+    }
+
+    fn set_attributes(&mut self, decl: DeclId, function: &mut Function) {
+        let has = |name: &str| self.program.attribute(decl, name).is_some();
+        if has("ForceInline") || has("__unsafeForceInlineEarly") || has("__intrinsic_op") {
+            function.inline = Inline::Always;
+        } else if has("noinline") {
+            function.inline = Inline::Never;
+        }
+        function.prefer_recompute = has("PreferRecompute");
+    }
+
+    /// Whether a type is a pair of a primal and a differential.
+    pub(crate) fn pair_of(&self, ty: Ty) -> Option<Ty> {
+        match self.program.types[ty] {
+            TyKind::DiffPair(t) | TyKind::DiffPtrPair(t) => Some(t),
+            _ => None,
+        }
+    }
+}

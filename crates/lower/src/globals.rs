@@ -1,0 +1,143 @@
+//! Globals: constants are evaluated where they are used, all else is memory.
+
+use check::types::{BufferKind, Ty, TyKind};
+use ir::{Global, GlobalData, Op, Space, Types, Value};
+use syntax::ast::{DeclKind, Modifiers};
+use syntax::{DeclId, ExprId, Span};
+
+use crate::Lowerer;
+use crate::body::Body;
+use crate::functions::{FlatSig, Key};
+use crate::places::Place;
+
+impl Lowerer<'_> {
+    /// The global of a declaration. The types of globals have no generic parameters.
+    pub(crate) fn global(&mut self, types: &mut Types, decl: DeclId, ty: Ty) -> Option<Global> {
+        if let Some(&global) = self.globals.get(&decl) {
+            return global;
+        }
+        let global = self.new_global(types, decl, ty);
+        self.globals.insert(decl, global);
+        global
+    }
+
+    fn new_global(&mut self, types: &mut Types, decl: DeclId, ty: Ty) -> Option<Global> {
+        let node = self.program.ast.decls[decl].clone();
+        let span = node.name_span;
+        let (space, element) = match self.program.types[ty].clone() {
+            _ if node.modifiers.has(Modifiers::GROUPSHARED) => (Space::GroupShared, ty),
+            _ if node.modifiers.has(Modifiers::STATIC) => (Space::Private, ty),
+            TyKind::Buffer(BufferKind::RWStructuredBuffer, element) => (Space::ReadWrite, element),
+            TyKind::Buffer(BufferKind::StructuredBuffer, element) => (Space::ReadOnly, element),
+            TyKind::Buffer(BufferKind::ConstantBuffer | BufferKind::ParameterBlock, element) => {
+                (Space::Uniform, element)
+            }
+            _ => (Space::Uniform, ty),
+        };
+        let is_memory = matches!(space, Space::Private | Space::GroupShared);
+        if is_memory && matches!(self.program.types[ty], TyKind::Buffer(..) | TyKind::Pointer(_)) {
+            self.unsupported(span, "a `static` or `groupshared` variable that holds a buffer is");
+            return None;
+        }
+        if let Some(bad) = self.opaque_in(ty, 0) {
+            let name = self.program.type_name(bad);
+            self.unsupported(span, format_args!("the type `{name}` is"));
+            return None;
+        }
+        let mem = self.mem_type(types, element);
+        let has_init = matches!(node.kind, DeclKind::Var { init: Some(_), .. });
+        let init = if space == Space::Private && has_init {
+            self.program.body(decl);
+            let sig = FlatSig { params: Vec::new(), has_this: false, ret: ty, ret_diff: None };
+            let results = self.slots(types, "", ty, None);
+            Some(self.declare_flat(Key::GlobalInit(decl), sig, Vec::new(), results).func)
+        } else {
+            None
+        };
+        let name = self.program.ast.name(node.name).to_owned();
+        let span = crate::ir_span(span);
+        Some(self.module.globals.push(GlobalData { name, space, ty: mem, init, span }))
+    }
+
+    /// A type within a type that has no place in memory.
+    fn opaque_in(&mut self, ty: Ty, depth: u32) -> Option<Ty> {
+        if depth > 16 {
+            return None;
+        }
+        match self.program.types[ty].clone() {
+            TyKind::Opaque(..) | TyKind::Interface(..) => Some(ty),
+            TyKind::Array(element, _) | TyKind::Buffer(_, element) => self.opaque_in(element, depth + 1),
+            TyKind::Struct(..) => {
+                let fields = self.program.fields(ty);
+                fields.into_iter().find_map(|(_, ty, _)| self.opaque_in(ty, depth + 1))
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Body<'_, '_, '_> {
+    /// The place of a variable that is no local.
+    pub(crate) fn global_place(&mut self, e: ExprId, decl: DeclId, ty: Ty) -> Place {
+        let span = self.span_of(e);
+        let node = self.lw.program.ast.decls[decl].clone();
+        let DeclKind::Var { init, .. } = node.kind else {
+            let name = self.lw.program.ast.name(node.name).to_owned();
+            let values = self.internal(span, format_args!("`{name}` is no variable"), ty);
+            return Place::value(ty, values);
+        };
+        let is_const = node.modifiers.has(Modifiers::CONST) || node.modifiers.has(Modifiers::LET);
+        let is_shared = node.modifiers.has(Modifiers::GROUPSHARED);
+        if let (Some(init), true, false) = (init, is_const, is_shared) {
+            let values = self.constant(decl, init, ty, span);
+            return Place::value(ty, values);
+        }
+        self.lw.program.body(decl);
+        let declared = self.lw.program.decl_type(decl);
+        let declared = self.ty(declared);
+        self.memory_place(decl, declared, ty, span)
+    }
+
+    /// The place of a global in memory.
+    pub(crate) fn memory_place(&mut self, decl: DeclId, declared: Ty, ty: Ty, span: Span) -> Place {
+        let Some(global) = self.lw.global(self.b.types, decl, declared) else {
+            let values = self.zeros(ty);
+            return Place::value(ty, values);
+        };
+        let data = &self.lw.module.globals[global];
+        let (space, mem) = (data.space, data.ty);
+        let handle_ty = self.b.types.buffer(mem);
+        self.b.span = crate::ir_span(span);
+        let handle = self.b.emit_typed(Op::GlobalRef(global), &[], handle_ty);
+        let is_handle = matches!(space, Space::ReadWrite | Space::ReadOnly)
+            || matches!(
+                self.lw.program.types[declared],
+                TyKind::Buffer(BufferKind::ConstantBuffer | BufferKind::ParameterBlock, _)
+            );
+        if is_handle {
+            return Place::value(ty, vec![handle]);
+        }
+        let zero = self.b.u32(0);
+        Place::memory(declared, handle, zero)
+    }
+
+    /// The value of a `static const`.
+    fn constant(&mut self, decl: DeclId, init: ExprId, ty: Ty, span: Span) -> Vec<Value> {
+        if self.constants.contains(&decl) || self.constants.len() > 64 {
+            let name = self.lw.program.ast.name(self.lw.program.ast.decls[decl].name).to_owned();
+            self.lw.diagnostics.push(syntax::Diagnostic::error(
+                "E0906",
+                span,
+                format!("the constant `{name}` is defined by itself"),
+            ));
+            return self.zeros(ty);
+        }
+        self.lw.program.body(decl);
+        self.constants.push(decl);
+        let declared = self.lw.program.decl_type(decl);
+        let declared = self.ty(declared);
+        let values = self.expr_as(init, declared, span);
+        self.constants.pop();
+        self.convert(values, declared, ty, span)
+    }
+}

@@ -1,0 +1,339 @@
+//! Functions of the library that are operations of the IR: `__intrinsic_op(name)`.
+//!
+//! A function of numbers that has (or may have) a derivative rule stays a call of a tiny function,
+//! so that the rule can be attached to it. All others are emitted where they are called.
+
+use check::tables::{Arg, FuncRef, Meaning};
+use check::types::Ty;
+use ir::{AtomicOp, Function, Math, Op, Scalar, Step, Type, TypeData, Types, Value};
+use smallvec::SmallVec;
+use syntax::ast::{BinaryOp, ExprKind};
+use syntax::{DeclId, ExprId, Span};
+
+use crate::Lowerer;
+use crate::body::Body;
+use crate::functions::Declared;
+use crate::leaves::{rows, scalar_in};
+use crate::places::{Memory, Place, PlaceKind};
+
+impl Lowerer<'_> {
+    /// The operation that a library function is.
+    pub(crate) fn intrinsic_name(&self, decl: DeclId) -> Option<String> {
+        let attribute = self.program.attribute(decl, "__intrinsic_op")?;
+        match &self.program.ast.exprs[*attribute.args.first()?].kind {
+            ExprKind::Name(name) => Some(self.program.ast.name(*name).to_owned()),
+            ExprKind::String(name) => Some(name.clone()),
+            _ => None,
+        }
+    }
+}
+
+fn math_of(name: &str) -> Option<Math> {
+    Math::ALL.into_iter().find(|m| m.name() == name)
+}
+
+fn atomic_of(name: &str) -> Option<AtomicOp> {
+    Some(match name {
+        "atomic_add" => AtomicOp::Add,
+        "atomic_min" => AtomicOp::Min,
+        "atomic_max" => AtomicOp::Max,
+        "atomic_and" => AtomicOp::And,
+        "atomic_or" => AtomicOp::Or,
+        "atomic_xor" => AtomicOp::Xor,
+        "atomic_exchange" => AtomicOp::Exchange,
+        "atomic_compare_exchange" => AtomicOp::CompareExchange,
+        _ => return None,
+    })
+}
+
+/// The function of an operation, for calls of it and derivatives of it.
+pub(crate) fn build(
+    lw: &mut Lowerer<'_>,
+    types: &mut Types,
+    f: &FuncRef,
+    declared: &Declared,
+) -> Option<Function> {
+    let name = lw.intrinsic_name(f.decl)?;
+    let mut body = Body::new(lw, types, check::Subst::default(), declared.sig.ret);
+    body.b.span = crate::ir_span(declared.span);
+    let params = body.bind_params(declared);
+    let ret = declared.sig.ret;
+    match body.operation(&name, &params, ret) {
+        Some(values) => Some(body.b.finish(values, declared.results.clone())),
+        None => {
+            body.lw.unsupported(declared.span, format_args!("a derivative of `{name}` is"));
+            None
+        }
+    }
+}
+
+impl Body<'_, '_, '_> {
+    /// A call of an operation; `None` if it stays a call.
+    pub(crate) fn intrinsic_call(
+        &mut self,
+        f: &FuncRef,
+        args: &[Arg],
+        ty: Ty,
+        span: Span,
+    ) -> Option<Vec<Value>> {
+        let name = self.lw.intrinsic_name(f.decl)?;
+        if let Some(op) = atomic_of(&name) {
+            return Some(self.atomic(op, args, span));
+        }
+        if name == "printf" {
+            return Some(self.printf(args, span));
+        }
+        if self.stays_call(f, &name) {
+            return None;
+        }
+        let sig = self.lw.program.func_signature(f);
+        let mut values = Vec::new();
+        for (arg, param) in args.iter().zip(&sig.params) {
+            match arg {
+                Arg::Expr(e) => values.push(self.expr_as(*e, param.ty, span)),
+                Arg::Default(d) => {
+                    let (v, from) = self.default_argument(*d, f);
+                    values.push(self.convert(v, from, param.ty, span));
+                }
+            }
+        }
+        self.b.span = crate::ir_span(span);
+        match self.operation(&name, &values, sig.ret) {
+            Some(values) => Some(self.convert(values, sig.ret, ty, span)),
+            None => Some(self.unsupported(span, format_args!("the operation `{name}` is"), ty)),
+        }
+    }
+
+    /// The same with values; `None` if it stays a call.
+    pub(crate) fn intrinsic_values(
+        &mut self,
+        f: &FuncRef,
+        inputs: &[(Vec<Value>, Ty)],
+        span: Span,
+    ) -> Option<Vec<Value>> {
+        let name = self.lw.intrinsic_name(f.decl)?;
+        if self.stays_call(f, &name) {
+            return None;
+        }
+        let sig = self.lw.program.func_signature(f);
+        let mut values = Vec::new();
+        for ((v, from), param) in inputs.iter().zip(&sig.params) {
+            values.push(self.convert(v.clone(), *from, param.ty, span));
+        }
+        self.operation(&name, &values, sig.ret)
+    }
+
+    /// Whether a derivative rule may belong to the operation: functions of floating-point numbers.
+    fn stays_call(&mut self, f: &FuncRef, name: &str) -> bool {
+        if math_of(name).is_none() && name != "rem" {
+            return false;
+        }
+        let sig = self.lw.program.func_signature(f);
+        let Some(param) = sig.params.first() else { return false };
+        let layout = self.layout(param.ty);
+        layout.leaves.first().is_some_and(|l| self.b.types.is_differentiable(l.ty))
+    }
+
+    /// Emits an operation on values; `None` if there is none of that name.
+    fn operation(&mut self, name: &str, args: &[Vec<Value>], ty: Ty) -> Option<Vec<Value>> {
+        let leaf = |k: usize| args.get(k).and_then(|a| a.first().copied());
+        if let Some(math) = math_of(name) {
+            let operands: SmallVec<[Value; 4]> = (0..math.arity()).filter_map(leaf).collect();
+            return Some(vec![self.each_row(&operands, &mut |body, v| body.b.emit(Op::Math(math), v))]);
+        }
+        let value = match name {
+            "rem" => self.each_row(&[leaf(0)?, leaf(1)?], &mut |body, v| body.b.emit(Op::Rem, v)),
+            "detach" => return Some(self.detach(args.first()?.clone())),
+            "select" => {
+                let cond = leaf(0)?;
+                let (x, y) = (args.get(1)?.clone(), args.get(2)?.clone());
+                return Some(
+                    x.iter().zip(&y).map(|(&x, &y)| self.b.emit(Op::Select, &[cond, x, y])).collect(),
+                );
+            }
+            "select_lt" | "select_le" | "select_eq" => {
+                let op = match name {
+                    "select_lt" => Op::Lt,
+                    "select_le" => Op::Le,
+                    _ => Op::Eq,
+                };
+                let operands = [leaf(0)?, leaf(1)?, leaf(2)?, leaf(3)?];
+                self.each_row(&operands, &mut |body, v| {
+                    let cond = body.b.emit(op.clone(), &v[..2]);
+                    body.b.emit(Op::Select, &[cond, v[2], v[3]])
+                })
+            }
+            "sum" => {
+                let value = leaf(0)?;
+                if self.b.types.lanes(self.b.func.ty(value)).is_none() {
+                    value
+                } else {
+                    self.b.emit(Op::Sum, &[value])
+                }
+            }
+            "all" => self.all_lanes(leaf(0)?),
+            "any" => self.fold_lanes(leaf(0)?, &Op::Or),
+            "and" => self.binary_leaf(BinaryOp::BitAnd, leaf(0)?, leaf(1)?),
+            "or" => self.binary_leaf(BinaryOp::BitOr, leaf(0)?, leaf(1)?),
+            "xor" => self.binary_leaf(BinaryOp::BitXor, leaf(0)?, leaf(1)?),
+            "not" => self.map_leaf(leaf(0)?, |body, v| body.b.emit(Op::Not, &[v])),
+            "bitcast" | "asint" | "asuint" | "asfloat" => {
+                let layout = self.layout(ty);
+                let to = layout.leaves.first()?.ty;
+                let value = leaf(0)?;
+                let scalar = scalar_in(self.b.types, to);
+                self.map_leaf(value, |body, v| {
+                    let own = body.b.func.ty(v);
+                    let to = body.b.types.with_scalar(own, scalar);
+                    if to == own { v } else { body.b.emit_typed(Op::Bitcast, &[v], to) }
+                })
+            }
+            "convert" | "splat" => {
+                let layout = self.layout(ty);
+                let to = layout.leaves.first()?.ty;
+                self.convert_leaf(leaf(0)?, to)
+            }
+            "buffer_len" => self.b.emit(Op::BufferLen, &[leaf(0)?]),
+            "buffer_load" => {
+                let place = Place::memory(ty, leaf(0)?, leaf(1)?);
+                return Some(self.read(&place));
+            }
+            "barrier" => {
+                self.b.effect(Op::Barrier, &[]);
+                return Some(Vec::new());
+            }
+            "assert" => {
+                self.b.effect(Op::Assert("assertion failed".into()), &[leaf(0)?]);
+                return Some(Vec::new());
+            }
+            "unreachable" => {
+                let no = self.b.bool(false);
+                self.b.effect(Op::Assert("unreachable code was reached".into()), &[no]);
+                return Some(self.zeros(ty));
+            }
+            _ => return None,
+        };
+        Some(vec![value])
+    }
+
+    /// Applies to scalars or vectors, or to the rows of matrices.
+    fn each_row(&mut self, operands: &[Value], f: &mut dyn FnMut(&mut Self, &[Value]) -> Value) -> Value {
+        let own = self.b.func.ty(operands[0]);
+        let Some((_, n)) = rows(self.b.types, own) else { return f(self, operands) };
+        let mut parts: SmallVec<[Value; 4]> = SmallVec::new();
+        for k in 0..n {
+            let mut inner: SmallVec<[Value; 4]> = SmallVec::new();
+            for &operand in operands {
+                inner.push(self.b.emit(Op::Extract(k), &[operand]));
+            }
+            parts.push(self.each_row(&inner, f));
+        }
+        let row = self.b.func.ty(parts[0]);
+        let ty = self.b.types.array(row, n);
+        self.b.emit_typed(Op::Construct, &parts, ty)
+    }
+
+    // ---- atomics
+
+    /// `f(place, value)`, `f(place, value, out old)`, `f(place, compare, value, out old)`.
+    fn atomic(&mut self, op: AtomicOp, args: &[Arg], span: Span) -> Vec<Value> {
+        let mut exprs = args.iter().filter_map(|a| match a {
+            Arg::Expr(e) => Some(*e),
+            Arg::Default(_) => None,
+        });
+        let Some(target) = exprs.next() else { return Vec::new() };
+        let place = self.place(target);
+        let n_values = if op == AtomicOp::CompareExchange { 2 } else { 1 };
+        let mut operands = Vec::new();
+        for e in exprs.by_ref().take(n_values) {
+            operands.extend(self.expr_as(e, place.ty, span));
+        }
+        let out = exprs.next().map(|e| self.place(e));
+        self.b.span = crate::ir_span(span);
+        let old = match &place.kind {
+            PlaceKind::Memory(memory) => self.atomic_memory(op, memory, &operands, place.ty),
+            PlaceKind::Slots { .. }
+            | PlaceKind::Part { .. }
+            | PlaceKind::Value(_)
+            | PlaceKind::Accessor(_) => {
+                self.lw.unsupported(span, "an atomic operation on what is not memory is");
+                return Vec::new();
+            }
+        };
+        if let (Some(out), Some(old)) = (out, old) {
+            let values = self.convert(vec![old], place.ty, out.ty, span);
+            self.write(&out, values);
+        }
+        Vec::new()
+    }
+
+    fn atomic_memory(&mut self, op: AtomicOp, memory: &Memory, operands: &[Value], ty: Ty) -> Option<Value> {
+        let layout = self.layout(ty);
+        let leaf = layout.leaves.first()?.ty;
+        if let TypeData::Vector(s, n) = self.b.types[leaf] {
+            // each lane is atomic by itself
+            let mut lanes: SmallVec<[Value; 4]> = SmallVec::new();
+            for k in 0..n {
+                let mut inner = memory.clone();
+                inner.path.push(Step::Static(k));
+                let mut args = inner.operands();
+                for &operand in operands {
+                    args.push(self.b.emit(Op::Extract(k), &[operand]));
+                }
+                lanes.push(self.b.emit_typed(Op::Atomic(inner.ir_path(), op), &args, Type::from(s)));
+            }
+            return Some(self.b.emit_typed(Op::Construct, &lanes, leaf));
+        }
+        let mut args = memory.operands();
+        args.extend_from_slice(operands);
+        Some(self.b.emit_typed(Op::Atomic(memory.ir_path(), op), &args, leaf))
+    }
+
+    // ---- printf
+
+    /// `printf(format, args…)`; vectors are their lanes, floats are doubles as in C.
+    fn printf(&mut self, args: &[Arg], span: Span) -> Vec<Value> {
+        let mut exprs = args.iter().filter_map(|a| match a {
+            Arg::Expr(e) => Some(*e),
+            Arg::Default(_) => None,
+        });
+        let format = exprs.next().and_then(|e| self.string(e));
+        let Some(format) = format else {
+            return self.unsupported(span, "a format that is not a string literal is", Ty::VOID);
+        };
+        let mut operands = Vec::new();
+        for e in exprs {
+            for value in self.expr(e) {
+                self.printf_operand(value, &mut operands);
+            }
+        }
+        self.b.span = crate::ir_span(span);
+        self.b.effect(Op::Printf(format.into()), &operands);
+        Vec::new()
+    }
+
+    fn string(&self, e: ExprId) -> Option<String> {
+        match (&self.lw.program.ast.exprs[e].kind, &self.lw.program.tables.exprs[e].meaning) {
+            (ExprKind::String(text), _) => Some(text.clone()),
+            (_, Meaning::Same(inner)) => self.string(*inner),
+            _ => None,
+        }
+    }
+
+    fn printf_operand(&mut self, value: Value, out: &mut Vec<Value>) {
+        let ty = self.b.func.ty(value);
+        match self.b.types[ty] {
+            TypeData::Scalar(Scalar::F16 | Scalar::F32) => {
+                out.push(self.b.emit_typed(Op::Convert, &[value], Type::F64));
+            }
+            TypeData::Vector(_, n) | TypeData::Array(_, n) => {
+                for k in 0..n {
+                    let inner = self.b.emit(Op::Extract(k), &[value]);
+                    self.printf_operand(inner, out);
+                }
+            }
+            TypeData::Scalar(_) => out.push(value),
+            TypeData::Stack(_) | TypeData::Cell(_) | TypeData::Buffer(_) => {}
+        }
+    }
+}

@@ -1,0 +1,368 @@
+//! A type's leaves: how a struct becomes a list of IR values.
+//!
+//! The order is that of declaration; a pair is its primal's leaves and then its differential's; an
+//! array of structs is one array for each leaf. A [`DiffMap`] says which leaf of `T.Differential`
+//! belongs to which leaf of `T`; both sides of every derivative operator agree on it.
+
+use std::rc::Rc;
+
+use check::DiffFieldTarget;
+use check::signature::Subst;
+use check::types::{self as source, Ty, TyKind};
+use ir::{MemData, MemType, Scalar, Type, TypeData, Types};
+use syntax::DeclId;
+
+use crate::Lowerer;
+
+/// Structs nested deeper than this are taken to be recursive.
+const MAX_DEPTH: u32 = 64;
+
+/// A leaf of a type.
+#[derive(Clone, Debug)]
+pub(crate) struct Leaf {
+    /// From the whole, e.g. `.ray.origin`.
+    pub(crate) name: String,
+    pub(crate) ty: Type,
+    /// An array of the source (a matrix is an array only in the IR).
+    pub(crate) is_array: bool,
+}
+
+/// A field, element of a tuple, or half of a pair.
+#[derive(Clone, Debug)]
+pub(crate) struct Part {
+    pub(crate) offset: usize,
+    pub(crate) len: usize,
+    pub(crate) ty: Ty,
+    /// For fields.
+    pub(crate) decl: Option<DeclId>,
+    pub(crate) no_diff: bool,
+    pub(crate) name: String,
+}
+
+/// How a type is taken apart.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Layout {
+    pub(crate) leaves: Vec<Leaf>,
+    /// For structs, tuples, pairs and optionals.
+    pub(crate) parts: Vec<Part>,
+}
+
+/// Where the tangent of each leaf is in the differential's leaves.
+#[derive(Clone, Debug)]
+pub(crate) struct DiffMap {
+    /// `T.Differential`.
+    pub(crate) ty: Ty,
+    /// By leaf of `T`.
+    pub(crate) map: Vec<Option<usize>>,
+}
+
+/// The IR's name of a kind of number.
+pub(crate) fn scalar(scalar: source::Scalar) -> Scalar {
+    match scalar {
+        source::Scalar::Bool => Scalar::Bool,
+        source::Scalar::Int8 => Scalar::I8,
+        source::Scalar::Int16 => Scalar::I16,
+        source::Scalar::Int => Scalar::I32,
+        source::Scalar::Int64 => Scalar::I64,
+        source::Scalar::UInt8 => Scalar::U8,
+        source::Scalar::UInt16 => Scalar::U16,
+        source::Scalar::UInt => Scalar::U32,
+        source::Scalar::UInt64 => Scalar::U64,
+        source::Scalar::Half => Scalar::F16,
+        source::Scalar::Float => Scalar::F32,
+        source::Scalar::Double => Scalar::F64,
+    }
+}
+
+/// A number of lanes or elements that the IR can hold.
+fn count(n: i64) -> Option<u32> {
+    u32::try_from(n).ok()
+}
+
+impl Lowerer<'_> {
+    /// A compile-time integer that has no parameters left.
+    pub(crate) fn val(&mut self, val: &source::Val) -> Option<u32> {
+        self.program.val_int(val, &Subst::default()).and_then(count)
+    }
+
+    /// The kind of number of a scalar or enumeration.
+    pub(crate) fn scalar_of(&mut self, ty: Ty) -> Option<Scalar> {
+        match self.program.types[ty].clone() {
+            TyKind::Scalar(s) => Some(scalar(s)),
+            TyKind::Enum(decl) => {
+                let tag = self.program.enum_tag(decl);
+                match self.program.types[tag] {
+                    TyKind::Scalar(s) => Some(scalar(s)),
+                    _ => Some(Scalar::I32),
+                }
+            }
+            _ => None,
+        }
+    }
+
+    /// Rows and columns of a matrix, with its scalar.
+    pub(crate) fn matrix_of(&mut self, ty: Ty) -> Option<(Scalar, u32, u32)> {
+        let TyKind::Matrix(element, rows, columns) = self.program.types[ty].clone() else { return None };
+        Some((self.scalar_of(element)?, self.val(&rows)?, self.val(&columns)?))
+    }
+
+    /// The length and scalar of a vector.
+    pub(crate) fn vector_of(&mut self, ty: Ty) -> Option<(Scalar, u32)> {
+        let TyKind::Vector(element, n) = self.program.types[ty].clone() else { return None };
+        Some((self.scalar_of(element)?, self.val(&n)?))
+    }
+
+    /// Element and length of an array; 0 for an array without length.
+    pub(crate) fn array_of(&mut self, ty: Ty) -> Option<(Ty, u32)> {
+        let TyKind::Array(element, n) = self.program.types[ty].clone() else { return None };
+        let n = match n {
+            Some(n) => self.val(&n)?,
+            None => 0,
+        };
+        Some((element, n))
+    }
+
+    /// The layout of a concrete type.
+    pub(crate) fn layout(&mut self, types: &mut Types, ty: Ty) -> Rc<Layout> {
+        self.layout_at(types, ty, 0)
+    }
+
+    fn layout_at(&mut self, types: &mut Types, ty: Ty, depth: u32) -> Rc<Layout> {
+        if let Some(layout) = self.layouts.get(&ty) {
+            return layout.clone();
+        }
+        if depth > MAX_DEPTH {
+            return Rc::default();
+        }
+        // a type that contains itself (through a pointer) sees itself as empty
+        self.layouts.insert(ty, Rc::default());
+        let one = |ty: Type| Layout {
+            leaves: vec![Leaf { name: String::new(), ty, is_array: false }],
+            parts: Vec::new(),
+        };
+        let layout = match self.program.types[ty].clone() {
+            TyKind::Scalar(_) | TyKind::Enum(_) => one(self.scalar_of(ty).unwrap_or(Scalar::I32).into()),
+            TyKind::Vector(..) => match self.vector_of(ty) {
+                Some((s, n)) => one(types.vector(s, n.max(1))),
+                None => Layout::default(),
+            },
+            TyKind::Matrix(..) => match self.matrix_of(ty) {
+                Some((s, r, c)) => {
+                    let row = types.vector(s, c.max(1));
+                    one(types.array(row, r.max(1)))
+                }
+                None => Layout::default(),
+            },
+            TyKind::Array(..) => match self.array_of(ty) {
+                Some((element, n)) => {
+                    let element = self.layout_at(types, element, depth + 1);
+                    let leaves = element.leaves.iter().map(|leaf| Leaf {
+                        name: leaf.name.clone(),
+                        ty: types.array(leaf.ty, n),
+                        is_array: true,
+                    });
+                    Layout { leaves: leaves.collect(), parts: Vec::new() }
+                }
+                None => Layout::default(),
+            },
+            TyKind::Buffer(_, element) | TyKind::Pointer(element) => {
+                let element = self.mem_type_at(types, element, depth + 1);
+                one(types.buffer(element))
+            }
+            TyKind::Struct(..) | TyKind::SynthDiff(_) => {
+                let fields = self.program.fields(ty);
+                let parts = fields.into_iter().map(|(decl, ty, no_diff)| {
+                    let name = self.program.ast.name(self.program.ast.decls[decl].name).to_owned();
+                    (name, ty, Some(decl), no_diff)
+                });
+                let parts: Vec<_> = parts.collect();
+                self.product(types, parts, depth)
+            }
+            TyKind::DiffPair(primal) | TyKind::DiffPtrPair(primal) => {
+                let differential = match self.program.types[ty] {
+                    TyKind::DiffPair(_) => self.program.differential(primal),
+                    _ => self.program.pointer_differential(primal),
+                };
+                let mut parts = vec![("p".to_owned(), primal, None, false)];
+                parts.extend(differential.map(|d| ("d".to_owned(), d, None, false)));
+                self.product(types, parts, depth)
+            }
+            TyKind::Tuple(elements) | TyKind::Pack(elements) => {
+                let parts = elements.iter().enumerate().map(|(k, &ty)| (format!("_{k}"), ty, None, false));
+                self.product(types, parts.collect(), depth)
+            }
+            TyKind::Optional(value) => {
+                let parts = vec![
+                    ("value".to_owned(), value, None, false),
+                    ("hasValue".to_owned(), Ty::BOOL, None, false),
+                ];
+                self.product(types, parts, depth)
+            }
+            TyKind::Error
+            | TyKind::Void
+            | TyKind::Interface(..)
+            | TyKind::Param(_)
+            | TyKind::This(_)
+            | TyKind::Assoc(..)
+            | TyKind::Opaque(..)
+            | TyKind::String
+            | TyKind::NullPtr
+            | TyKind::NoneLiteral
+            | TyKind::Function(..) => Layout::default(),
+        };
+        let layout = Rc::new(layout);
+        self.layouts.insert(ty, layout.clone());
+        layout
+    }
+
+    fn product(
+        &mut self,
+        types: &mut Types,
+        fields: Vec<(String, Ty, Option<DeclId>, bool)>,
+        depth: u32,
+    ) -> Layout {
+        let mut layout = Layout::default();
+        for (name, ty, decl, no_diff) in fields {
+            let inner = self.layout_at(types, ty, depth + 1);
+            let offset = layout.leaves.len();
+            layout.leaves.extend(inner.leaves.iter().map(|leaf| Leaf {
+                name: format!(".{name}{}", leaf.name),
+                ty: leaf.ty,
+                is_array: leaf.is_array,
+            }));
+            layout.parts.push(Part { offset, len: inner.leaves.len(), ty, decl, no_diff, name });
+        }
+        layout
+    }
+
+    /// The memory type of a concrete type.
+    pub(crate) fn mem_type(&mut self, types: &mut Types, ty: Ty) -> MemType {
+        self.mem_type_at(types, ty, 0)
+    }
+
+    fn mem_type_at(&mut self, types: &mut Types, ty: Ty, depth: u32) -> MemType {
+        let name = self.program.type_name(ty);
+        if depth > MAX_DEPTH {
+            return self.mem.intern(MemData::Struct { name, fields: Vec::new() });
+        }
+        let data = match self.program.types[ty].clone() {
+            TyKind::Scalar(_) | TyKind::Enum(_) => MemData::Scalar(self.scalar_of(ty).unwrap_or(Scalar::I32)),
+            TyKind::Vector(..) => match self.vector_of(ty) {
+                Some((s, n)) => MemData::Vector(s, n),
+                None => MemData::Struct { name, fields: Vec::new() },
+            },
+            TyKind::Matrix(..) => match self.matrix_of(ty) {
+                Some((s, r, c)) => MemData::Matrix(s, r, c),
+                None => MemData::Struct { name, fields: Vec::new() },
+            },
+            TyKind::Array(..) => match self.array_of(ty) {
+                Some((element, n)) => MemData::Array(self.mem_type_at(types, element, depth + 1), n),
+                None => MemData::Struct { name, fields: Vec::new() },
+            },
+            TyKind::Buffer(_, element) | TyKind::Pointer(element) => {
+                MemData::Handle(self.mem_type_at(types, element, depth + 1))
+            }
+            _ => {
+                let layout = self.layout_at(types, ty, depth + 1);
+                let fields = layout.parts.iter();
+                let fields = fields.map(|p| (p.name.clone(), self.mem_type_at(types, p.ty, depth + 1)));
+                MemData::Struct { name, fields: fields.collect() }
+            }
+        };
+        self.mem.intern(data)
+    }
+
+    /// Which leaves have a tangent, and where; `None` if the type is not differentiable.
+    pub(crate) fn diff_map(&mut self, types: &mut Types, ty: Ty) -> Option<Rc<DiffMap>> {
+        if let Some(map) = self.diff_maps.get(&ty) {
+            return map.clone();
+        }
+        let map = self.diff_map_uncached(types, ty).map(Rc::new);
+        self.diff_maps.insert(ty, map.clone());
+        map
+    }
+
+    fn diff_map_uncached(&mut self, types: &mut Types, ty: Ty) -> Option<DiffMap> {
+        let differential = self.program.differential(ty)?;
+        let layout = self.layout(types, ty);
+        let target = self.layout(types, differential);
+        let mut map = vec![None; layout.leaves.len()];
+        let float = |types: &Types, k: usize| types.is_differentiable(layout.leaves[k].ty);
+        if differential == ty {
+            for (k, entry) in map.iter_mut().enumerate() {
+                *entry = float(types, k).then_some(k);
+            }
+            return Some(DiffMap { ty: differential, map });
+        }
+        match (self.program.types[ty].clone(), self.program.types[differential].clone()) {
+            (TyKind::Array(a, _), TyKind::Array(..)) => {
+                if let Some(inner) = self.diff_map(types, a) {
+                    map.clone_from(&inner.map);
+                }
+            }
+            (TyKind::Struct(..) | TyKind::SynthDiff(_), _) => {
+                for (field, to) in self.program.diff_fields(ty) {
+                    let to = match to {
+                        DiffFieldTarget::Same(d) | DiffFieldTarget::Synth(d) | DiffFieldTarget::Member(d) => {
+                            d
+                        }
+                    };
+                    let from = layout.parts.iter().find(|p| p.decl == Some(field));
+                    let to = target.parts.iter().find(|p| p.decl == Some(to));
+                    if let (Some(from), Some(to)) = (from, to) {
+                        self.map_part(types, from, to, &mut map);
+                    }
+                }
+            }
+            (
+                TyKind::Tuple(_) | TyKind::DiffPair(_) | TyKind::DiffPtrPair(_) | TyKind::Optional(_),
+                TyKind::Tuple(_) | TyKind::DiffPair(_) | TyKind::DiffPtrPair(_) | TyKind::Optional(_),
+            ) => {
+                for (from, to) in layout.parts.iter().zip(&target.parts) {
+                    self.map_part(types, from, to, &mut map);
+                }
+            }
+            _ => {
+                for (k, entry) in map.iter_mut().enumerate() {
+                    let same = target.leaves.get(k).is_some_and(|leaf| leaf.ty == layout.leaves[k].ty);
+                    *entry = (same && float(types, k)).then_some(k);
+                }
+            }
+        }
+        for (k, entry) in map.iter_mut().enumerate() {
+            let fits =
+                entry.is_some_and(|to| target.leaves.get(to).is_some_and(|t| t.ty == layout.leaves[k].ty));
+            if !fits || !float(types, k) {
+                *entry = None;
+            }
+        }
+        Some(DiffMap { ty: differential, map })
+    }
+
+    fn map_part(&mut self, types: &mut Types, from: &Part, to: &Part, map: &mut [Option<usize>]) {
+        if from.no_diff {
+            return;
+        }
+        let Some(inner) = self.diff_map(types, from.ty) else { return };
+        for (k, entry) in inner.map.iter().enumerate() {
+            map[from.offset + k] = entry.map(|d| to.offset + d);
+        }
+    }
+}
+
+/// The scalar type of a scalar, vector, or an array of those; used where it must exist.
+pub(crate) fn scalar_in(types: &Types, ty: Type) -> Scalar {
+    types.scalar_of(ty).unwrap_or(Scalar::I32)
+}
+
+/// The rows of a matrix's IR type.
+pub(crate) fn rows(types: &Types, ty: Type) -> Option<(Type, u32)> {
+    match types[ty] {
+        TypeData::Array(row, n) => Some((row, n)),
+        TypeData::Scalar(_)
+        | TypeData::Vector(..)
+        | TypeData::Stack(_)
+        | TypeData::Cell(_)
+        | TypeData::Buffer(_) => None,
+    }
+}

@@ -1,0 +1,275 @@
+//! Which variables a piece of source writes.
+//!
+//! Two questions, answered on the tree before it is lowered: what a loop assigns (these become its
+//! carried values) and of which variables an element is written (their arrays become cells). Both
+//! answers may name too much, never too little; what a loop really changed is checked afterwards.
+
+use std::rc::Rc;
+
+use check::Direction;
+use check::tables::{Arg, Callable, FuncRef, Meaning};
+use check::types::TyKind;
+use indexmap::IndexSet;
+use rustc_hash::{FxBuildHasher, FxHashSet};
+use syntax::ast::{DeclKind, ExprKind, StmtKind};
+use syntax::{DeclId, ExprId, StmtId};
+
+use crate::body::{Body, Name};
+
+/// What a call writes: which arguments, and whether the receiver.
+#[derive(Debug, Default)]
+pub(crate) struct Written {
+    pub(crate) args: Vec<bool>,
+    pub(crate) base: bool,
+}
+
+/// What a scan has found.
+#[derive(Default)]
+pub(crate) struct Scan {
+    /// Variables that are assigned, wholly or in part.
+    pub(crate) assigned: IndexSet<Name, FxBuildHasher>,
+    /// Variables of which an array's element is assigned.
+    pub(crate) elements: FxHashSet<Name>,
+    /// Variables declared within.
+    pub(crate) declared: FxHashSet<Name>,
+    /// Calls, buffer writes and the like: something besides variables may change.
+    pub(crate) effects: bool,
+}
+
+impl Body<'_, '_, '_> {
+    /// The variables of which an element is written in a body.
+    pub(crate) fn find_celled(&mut self, body: StmtId) -> FxHashSet<Name> {
+        let mut scan = Scan::default();
+        self.scan_stmt(body, &mut scan);
+        scan.elements
+    }
+
+    pub(crate) fn scan_stmt(&mut self, stmt: StmtId, scan: &mut Scan) {
+        let mut work = vec![stmt];
+        while let Some(stmt) = work.pop() {
+            let kind = self.lw.program.ast.stmts[stmt].kind.clone();
+            match kind {
+                StmtKind::Empty
+                | StmtKind::Break
+                | StmtKind::Continue
+                | StmtKind::Discard
+                | StmtKind::Unsupported(_)
+                | StmtKind::Error => {}
+                StmtKind::Block(stmts) => work.extend(stmts),
+                StmtKind::Expr(e) => self.scan_expr(e, scan),
+                StmtKind::Decl(decls) => {
+                    for d in decls {
+                        self.scan_decl(d, scan);
+                    }
+                }
+                StmtKind::If { cond, then, otherwise } => {
+                    self.scan_expr(cond, scan);
+                    work.push(then);
+                    work.extend(otherwise);
+                }
+                StmtKind::IfLet { var, then, otherwise } => {
+                    self.scan_decl(var, scan);
+                    work.push(then);
+                    work.extend(otherwise);
+                }
+                StmtKind::For { init, cond, step, body } => {
+                    work.extend(init);
+                    for e in cond.into_iter().chain(step) {
+                        self.scan_expr(e, scan);
+                    }
+                    work.push(body);
+                }
+                StmtKind::While { cond, body } | StmtKind::DoWhile { body, cond } => {
+                    self.scan_expr(cond, scan);
+                    work.push(body);
+                }
+                StmtKind::Switch { scrutinee, cases } => {
+                    self.scan_expr(scrutinee, scan);
+                    work.extend(cases.into_iter().flat_map(|c| c.body));
+                }
+                StmtKind::Return(e) => {
+                    if let Some(e) = e {
+                        self.scan_expr(e, scan);
+                    }
+                }
+                StmtKind::TargetSwitch(cases) => work.extend(cases.into_iter().flat_map(|c| c.1)),
+            }
+        }
+    }
+
+    fn scan_decl(&mut self, decl: DeclId, scan: &mut Scan) {
+        scan.declared.insert(Name::Decl(decl));
+        if let DeclKind::Var { init: Some(init), .. } = self.lw.program.ast.decls[decl].kind {
+            self.scan_expr(init, scan);
+        }
+    }
+
+    /// Scans an expression and all below it; without recursion, since operands may nest deeply.
+    pub(crate) fn scan_expr(&mut self, expr: ExprId, scan: &mut Scan) {
+        let mut work = vec![expr];
+        while let Some(e) = work.pop() {
+            match &self.lw.program.tables.exprs[e].meaning {
+                Meaning::Assign { target, .. }
+                | Meaning::AssignCall { target, .. }
+                | Meaning::IncDec(target) => {
+                    let target = *target;
+                    self.scan_target(target, scan);
+                }
+                Meaning::Call { .. } | Meaning::Init { .. } => self.scan_call(e, scan),
+                Meaning::Binary(..) | Meaning::Unary(..) => {}
+                _ => {}
+            }
+            children(&self.lw.program.ast.exprs[e].kind, &mut work);
+        }
+    }
+
+    fn scan_call(&mut self, e: ExprId, scan: &mut Scan) {
+        scan.effects = true;
+        let written = self.written(e);
+        let (base, args) = match &self.lw.program.tables.exprs[e].meaning {
+            Meaning::Call { base, args, .. } => (*base, args.clone()),
+            Meaning::Init { args, .. } => (None, args.clone()),
+            _ => return,
+        };
+        if written.base {
+            match base {
+                Some(base) => self.scan_target(base, scan),
+                None => {
+                    scan.assigned.insert(Name::This);
+                }
+            }
+        }
+        for (arg, &is_written) in args.iter().zip(&written.args) {
+            if let (Arg::Expr(arg), true) = (arg, is_written) {
+                self.scan_target(*arg, scan);
+            }
+        }
+    }
+
+    /// Which arguments of a call are written.
+    pub(crate) fn written(&mut self, e: ExprId) -> Rc<Written> {
+        if let Some(written) = self.lw.written.get(&e) {
+            return written.clone();
+        }
+        let callable = match &self.lw.program.tables.exprs[e].meaning {
+            Meaning::Call { func, .. } => Some(func.clone()),
+            Meaning::Init { init, .. } => Some(Callable::Func(FuncRef::clone(init))),
+            _ => None,
+        };
+        let written = match callable {
+            Some(callable) => {
+                let sig = self.lw.program.callable_signature(&callable);
+                Written {
+                    args: sig
+                        .params
+                        .iter()
+                        .map(|p| matches!(p.dir, Direction::Out | Direction::InOut | Direction::Ref))
+                        .collect(),
+                    base: sig.this.is_some_and(|t| t.mutating),
+                }
+            }
+            None => Written::default(),
+        };
+        let written = Rc::new(written);
+        self.lw.written.insert(e, written.clone());
+        written
+    }
+
+    /// Notes the variable that a place is a part of.
+    fn scan_target(&mut self, target: ExprId, scan: &mut Scan) {
+        let mut element = false;
+        let mut e = target;
+        loop {
+            let info = &self.lw.program.tables.exprs[e];
+            let next = match &info.meaning {
+                Meaning::Var(decl) => {
+                    let name = Name::Decl(*decl);
+                    scan.assigned.insert(name);
+                    if element {
+                        scan.elements.insert(name);
+                    }
+                    return;
+                }
+                Meaning::This => None,
+                Meaning::Field { base, .. } | Meaning::Property { base, .. } => *base,
+                Meaning::DiffField { base, .. }
+                | Meaning::PairField { base, .. }
+                | Meaning::TupleField { base, .. }
+                | Meaning::Swizzle { base, .. }
+                | Meaning::MatrixSwizzle { base, .. }
+                | Meaning::Subscript { base, .. } => Some(*base),
+                Meaning::Index { base, .. } => {
+                    let base = *base;
+                    let ty = self.lw.program.tables.exprs[base].ty;
+                    let ty = self.ty(ty);
+                    element |= matches!(self.lw.program.types[ty], TyKind::Array(..));
+                    Some(base)
+                }
+                Meaning::Same(inner) | Meaning::NoDiff(inner) => Some(*inner),
+                Meaning::Assign { target, .. } | Meaning::IncDec(target) => Some(*target),
+                _ => {
+                    scan.effects = true;
+                    return;
+                }
+            };
+            match next {
+                Some(next) => e = next,
+                None => {
+                    scan.assigned.insert(Name::This);
+                    if element {
+                        scan.elements.insert(Name::This);
+                    }
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// The operands of an expression, for walks.
+pub(crate) fn children(kind: &ExprKind, out: &mut Vec<ExprId>) {
+    match kind {
+        ExprKind::Int { .. }
+        | ExprKind::Float { .. }
+        | ExprKind::Bool(_)
+        | ExprKind::String(_)
+        | ExprKind::NullPtr
+        | ExprKind::None
+        | ExprKind::Name(_)
+        | ExprKind::OperatorName(_)
+        | ExprKind::This
+        | ExprKind::ThisType
+        | ExprKind::Lambda(_)
+        | ExprKind::Opaque(_)
+        | ExprKind::FuncType(..)
+        | ExprKind::Error => {}
+        ExprKind::Member { base, .. } | ExprKind::Static { base, .. } => out.push(*base),
+        ExprKind::Index { base, args } | ExprKind::Generic { base, args } => {
+            out.push(*base);
+            out.extend(args);
+        }
+        ExprKind::Call { callee, args } => {
+            out.push(*callee);
+            out.extend(args);
+        }
+        ExprKind::Unary(_, e)
+        | ExprKind::Postfix(_, e)
+        | ExprKind::Paren(e)
+        | ExprKind::NoDiff(e)
+        | ExprKind::FwdDiff(e)
+        | ExprKind::BwdDiff(e)
+        | ExprKind::Apply(e)
+        | ExprKind::SizeOf(_, e)
+        | ExprKind::Expand(e)
+        | ExprKind::Each(e)
+        | ExprKind::Pointer(e)
+        | ExprKind::Modified(_, e) => out.push(*e),
+        ExprKind::Binary(_, a, b)
+        | ExprKind::Assign(_, a, b)
+        | ExprKind::Cast(a, b)
+        | ExprKind::Is(a, b)
+        | ExprKind::As(a, b) => out.extend([*a, *b]),
+        ExprKind::Ternary(a, b, c) => out.extend([*a, *b, *c]),
+        ExprKind::InitList(parts) => out.extend(parts),
+    }
+}

@@ -1,0 +1,517 @@
+//! Loops.
+//!
+//! `for (i = a; i < b; i += c)` where nothing else writes `i` or what `b` is made of, and nothing
+//! leaves the loop early, becomes [`Op::For`] with its exact number of trips. Every other loop
+//! becomes [`Op::Loop`]: the body runs, and says whether it wants to run again. What the loop
+//! assigns is carried; a check afterwards makes sure that nothing else has changed.
+
+use check::tables::Meaning;
+use check::types::TyKind;
+use ir::{LoopInfo, Op, Scalar, Value};
+use syntax::ast::{BinaryOp, DeclKind, ExprKind, Modifiers, StmtKind};
+use syntax::{DeclId, ExprId, StmtId};
+
+use crate::body::{Body, Name, Slot};
+use crate::exits::{Flow, Target};
+use crate::locals::Scan;
+use crate::statements::truncate;
+
+/// A loop that counts.
+struct Counted {
+    var: DeclId,
+    start: Start,
+    limit: ExprId,
+    /// `i op limit`, `i` on the left.
+    op: BinaryOp,
+    step: i64,
+}
+
+/// Where the loop variable gets its first value.
+enum Start {
+    /// Declared by the loop.
+    Declared(StmtId),
+    /// Assigned by the loop's first part, or as it is.
+    Present(Option<StmtId>),
+}
+
+impl Body<'_, '_, '_> {
+    /// Whether an expression is the literal `true`.
+    pub(crate) fn is_true(&self, e: ExprId) -> bool {
+        match &self.lw.program.ast.exprs[e].kind {
+            ExprKind::Bool(b) => *b,
+            ExprKind::Paren(inner) => self.is_true(*inner),
+            ExprKind::Int { value, .. } => *value != 0,
+            _ => false,
+        }
+    }
+
+    /// `[MaxIters(n)]` and `[ForceUnroll]`.
+    fn loop_info(&mut self, stmt: StmtId) -> LoopInfo {
+        let mut info = LoopInfo::default();
+        for attribute in self.lw.program.ast.stmts[stmt].attributes.clone() {
+            match self.lw.program.ast.name(attribute.name) {
+                "MaxIters" => {
+                    if let Some(&n) = attribute.args.first() {
+                        let subst = self.subst.clone();
+                        let n = self.lw.program.const_int(n, &subst);
+                        info.max_iters = n.and_then(|n| u32::try_from(n).ok());
+                    }
+                }
+                "ForceUnroll" => info.unroll = true,
+                _ => {}
+            }
+        }
+        info
+    }
+
+    /// The slots that a loop must carry.
+    fn carried(&self, scan: &Scan, flow: Flow) -> Vec<usize> {
+        let mut slots = Vec::new();
+        for name in scan.assigned.iter().filter(|n| !scan.declared.contains(*n)) {
+            if let Some(var) = self.vars.get(name) {
+                slots.extend((var.start..var.start + var.len).filter(|&s| s < self.env.len()));
+            }
+        }
+        if flow.returns {
+            slots.push(self.returned);
+            if let Some(ret) = self.ret {
+                slots.extend(ret.start..ret.start + ret.len);
+            }
+        }
+        slots.retain(|&s| matches!(self.env[s], Slot::Value(_)));
+        slots.sort_unstable();
+        slots.dedup();
+        slots
+    }
+
+    /// Nothing but the carried slots may have changed.
+    fn check_carried(&mut self, before: &[Slot], carried: &[usize], stmt: StmtId) {
+        let missed = (0..before.len()).any(|s| self.env[s] != before[s] && !carried.contains(&s));
+        if missed {
+            let span = self.lw.program.ast.stmts[stmt].span;
+            self.lw.internal(span, "a loop assigns a variable that it does not carry");
+        }
+    }
+
+    pub(crate) fn for_loop(
+        &mut self,
+        stmt: StmtId,
+        init: Option<StmtId>,
+        cond: Option<ExprId>,
+        step: Option<ExprId>,
+        body: StmtId,
+    ) {
+        if let Some(counted) = self.counted(init, cond, step, body) {
+            self.counted_loop(stmt, &counted, body);
+            return;
+        }
+        if let Some(init) = init {
+            self.stmt(init);
+        }
+        self.general_loop(stmt, cond, body, step, false);
+    }
+
+    /// `loop { if cond { body; step; again } else { stop } }`
+    pub(crate) fn general_loop(
+        &mut self,
+        stmt: StmtId,
+        cond: Option<ExprId>,
+        body: StmtId,
+        step: Option<ExprId>,
+        test_last: bool,
+    ) {
+        let info = self.loop_info(stmt);
+        let cond = cond.filter(|&c| !self.is_true(c));
+        let flow = self.flow(body);
+        let mut scan = Scan::default();
+        for e in cond.into_iter().chain(step) {
+            self.scan_expr(e, &mut scan);
+        }
+        self.scan_stmt(body, &mut scan);
+
+        let outer = self.env.len();
+        let broke = self.new_flag(false);
+        let continued = self.new_flag(false);
+        let again = self.new_flag(false);
+        let target = Target { is_loop: true, broke, continued, observe_break: 1, observe_continue: 0 };
+        self.targets.push(target);
+        let observed = Flow { returns: true, ..Flow::default() };
+        self.observe(observed, 1);
+
+        let carried = self.carried(&scan, flow);
+        let inits: Vec<Value> = carried.iter().map(|&s| self.read_slot(s)).collect();
+        let before = self.env.clone();
+        let span = self.b.span;
+        let region = self.b.open();
+        for &slot in &carried {
+            let value = self.read_slot(slot);
+            let ty = self.b.func.ty(value);
+            let param = self.b.region_param(ty, false);
+            self.env[slot] = Slot::Value(param);
+        }
+        if test_last {
+            self.list(&[body]);
+            let left = self.left(Flow { continues: false, ..flow });
+            self.guard_again(left, again, |b| match cond {
+                Some(cond) => b.expr(cond).first().copied(),
+                None => Some(b.b.bool(true)),
+            });
+        } else {
+            let run = |b: &mut Self| {
+                b.list(&[body]);
+                let left = b.left(Flow { continues: false, ..flow });
+                b.guard_again(left, again, |b| {
+                    if let Some(step) = step {
+                        b.expr_raw(step);
+                    }
+                    Some(b.b.bool(true))
+                });
+            };
+            match cond {
+                Some(cond) => {
+                    let test = self.expr(cond).first().copied();
+                    if let Some(test) = test {
+                        self.branch(test, run, |_| {});
+                    }
+                }
+                None => run(self),
+            }
+        }
+        let mut results = vec![self.read_slot(again)];
+        results.extend(carried.iter().map(|&s| match self.env[s] {
+            Slot::Value(v) | Slot::Cell(v) => v,
+        }));
+        self.b.close(results);
+        self.env.truncate(before.len());
+        self.check_carried(&before[..outer], &carried, stmt);
+        self.b.span = span;
+        let values = self.b.nest(Op::Loop(info), &inits, &[region]);
+        self.env = before;
+        for (&slot, value) in carried.iter().zip(values) {
+            self.env[slot] = Slot::Value(value);
+        }
+        self.observe(observed, -1);
+        self.targets.pop();
+    }
+
+    /// Sets `again` to what `run` gives, unless control has left.
+    fn guard_again(
+        &mut self,
+        left: Option<Value>,
+        again: usize,
+        run: impl FnOnce(&mut Self) -> Option<Value>,
+    ) {
+        let run = |b: &mut Self| {
+            if let Some(value) = run(b) {
+                b.env[again] = Slot::Value(value);
+            }
+        };
+        match left {
+            Some(left) => self.branch(left, |_| {}, run),
+            None => run(self),
+        }
+    }
+
+    // ---- loops that count
+
+    fn counted(
+        &mut self,
+        init: Option<StmtId>,
+        cond: Option<ExprId>,
+        step: Option<ExprId>,
+        body: StmtId,
+    ) -> Option<Counted> {
+        let (cond, step) = (self.plain(cond?), self.plain(step?));
+        let Meaning::Binary(op, left, right) = self.lw.program.tables.exprs[cond].meaning else {
+            return None;
+        };
+        // `i < b`, or `b > i`
+        let stepped = self.stepped(step)?;
+        let (op, limit, compared) = if self.variable(left) == Some(stepped.0) {
+            (op, right, left)
+        } else if self.variable(right) == Some(stepped.0) {
+            let op = match op {
+                BinaryOp::Lt => BinaryOp::Gt,
+                BinaryOp::Le => BinaryOp::Ge,
+                BinaryOp::Gt => BinaryOp::Lt,
+                BinaryOp::Ge => BinaryOp::Le,
+                other => other,
+            };
+            (op, left, right)
+        } else {
+            return None;
+        };
+        let (var, step) = stepped;
+        let fits = match op {
+            BinaryOp::Lt | BinaryOp::Le => step > 0,
+            BinaryOp::Gt | BinaryOp::Ge => step < 0,
+            BinaryOp::Ne => step == 1 || step == -1,
+            _ => false,
+        };
+        // both are 32 or 64 bits wide, so counting in one type is counting in the other
+        let own = self.raw_ty(compared);
+        let common = self.expr_ty(compared);
+        let own = self.lw.scalar_of(own).filter(|s| s.is_int())?;
+        let common = self.lw.scalar_of(common).filter(|s| s.is_int())?;
+        if !fits || own.bytes() != common.bytes() || own.bytes() < 4 {
+            return None;
+        }
+        let flow = self.flow(body);
+        if flow.breaks || flow.returns {
+            return None;
+        }
+        let start = match init {
+            Some(s) => match &self.lw.program.ast.stmts[s].kind {
+                StmtKind::Decl(decls) if decls.as_slice() == [var] => Start::Declared(s),
+                StmtKind::Expr(_) => Start::Present(Some(s)),
+                StmtKind::Empty => Start::Present(None),
+                _ => return None,
+            },
+            None => Start::Present(None),
+        };
+        let mut scan = Scan::default();
+        self.scan_stmt(body, &mut scan);
+        if scan.assigned.contains(&Name::Decl(var)) {
+            return None;
+        }
+        if !self.is_invariant(limit, &scan, var, 0) {
+            return None;
+        }
+        if matches!(start, Start::Present(_)) && !self.vars.contains_key(&Name::Decl(var)) {
+            return None;
+        }
+        Some(Counted { var, start, limit, op, step })
+    }
+
+    /// Without parentheses.
+    fn plain(&self, mut e: ExprId) -> ExprId {
+        while let Meaning::Same(inner) = self.lw.program.tables.exprs[e].meaning {
+            e = inner;
+        }
+        e
+    }
+
+    fn variable(&self, e: ExprId) -> Option<DeclId> {
+        match self.lw.program.tables.exprs[self.plain(e)].meaning {
+            Meaning::Var(d) => Some(d),
+            _ => None,
+        }
+    }
+
+    /// `i++`, `i += 2`, `i = i + 2`: the variable and the constant step.
+    fn stepped(&mut self, step: ExprId) -> Option<(DeclId, i64)> {
+        match self.lw.program.tables.exprs[step].meaning.clone() {
+            Meaning::IncDec(e) => {
+                let var = self.variable(e)?;
+                let up = match self.lw.program.ast.exprs[step].kind {
+                    ExprKind::Postfix(up, _) => up,
+                    ExprKind::Unary(op, _) => op == syntax::ast::UnaryOp::PreInc,
+                    _ => return None,
+                };
+                Some((var, if up { 1 } else { -1 }))
+            }
+            Meaning::Assign { op, target, value } => {
+                let var = self.variable(target)?;
+                let subst = self.subst.clone();
+                let (op, amount) = match op {
+                    Some(op) => (op, value),
+                    None => match self.lw.program.tables.exprs[self.plain(value)].meaning {
+                        Meaning::Binary(op, left, right) if self.variable(left) == Some(var) => (op, right),
+                        _ => return None,
+                    },
+                };
+                let ty = self.raw_ty(amount);
+                self.lw.scalar_of(ty).filter(|s| s.is_int())?;
+                let amount = self.lw.program.const_int(amount, &subst)?;
+                let amount = match op {
+                    BinaryOp::Add => amount,
+                    BinaryOp::Sub => amount.checked_neg()?,
+                    _ => return None,
+                };
+                (amount != 0 && i32::try_from(amount).is_ok()).then_some((var, amount))
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether an expression has no effect and keeps its value while the loop runs.
+    fn is_invariant(&mut self, e: ExprId, scan: &Scan, var: DeclId, depth: u32) -> bool {
+        if depth > 64 {
+            return false;
+        }
+        match self.lw.program.tables.exprs[e].meaning.clone() {
+            Meaning::Literal | Meaning::Const(_) | Meaning::Value(_) | Meaning::EnumCase(_) => true,
+            Meaning::Var(d) => {
+                if d == var || scan.assigned.contains(&Name::Decl(d)) {
+                    return false;
+                }
+                if self.vars.contains_key(&Name::Decl(d)) {
+                    return true;
+                }
+                // globals: constants, and what only the host writes
+                let decl = &self.lw.program.ast.decls[d];
+                let modifiers = decl.modifiers;
+                let is_const = modifiers.has(Modifiers::CONST);
+                let is_private = modifiers.has(Modifiers::STATIC) || modifiers.has(Modifiers::GROUPSHARED);
+                matches!(decl.kind, DeclKind::Var { .. }) && (is_const || !is_private)
+            }
+            Meaning::This => !scan.assigned.contains(&Name::This),
+            Meaning::Field { base: None, .. } => !scan.assigned.contains(&Name::This),
+            Meaning::Field { base: Some(b), .. }
+            | Meaning::Same(b)
+            | Meaning::Cast(b)
+            | Meaning::Unary(_, b)
+            | Meaning::TupleField { base: b, .. }
+            | Meaning::PairField { base: b, .. }
+            | Meaning::Swizzle { base: b, .. } => {
+                let ty = self.raw_ty(b);
+                if matches!(self.lw.program.types[ty], TyKind::Pointer(_)) {
+                    return false;
+                }
+                self.is_invariant(b, scan, var, depth + 1)
+            }
+            Meaning::Binary(_, a, b) => {
+                self.is_invariant(a, scan, var, depth + 1) && self.is_invariant(b, scan, var, depth + 1)
+            }
+            Meaning::Construct(parts) => parts.iter().all(|&p| self.is_invariant(p, scan, var, depth + 1)),
+            _ => false,
+        }
+    }
+
+    fn counted_loop(&mut self, stmt: StmtId, counted: &Counted, body: StmtId) {
+        let info = self.loop_info(stmt);
+        match counted.start {
+            Start::Declared(s) | Start::Present(Some(s)) => self.stmt(s),
+            Start::Present(None) => {}
+        }
+        let Some(&var) = self.vars.get(&Name::Decl(counted.var)) else { return };
+        let own = self.read_slot(var.start);
+        let own_ty = self.b.func.ty(own);
+        let Some(&limit) = self.expr(counted.limit).first() else { return };
+        let ty = self.b.func.ty(limit);
+        let start = if ty == own_ty { own } else { self.b.emit_typed(Op::Convert, &[own], ty) };
+        let scalar = self.b.types.scalar_of(ty).unwrap_or(Scalar::I32);
+        let trips = self.trips(counted, scalar, start, limit);
+
+        let flow = self.flow(body);
+        let mut scan = Scan::default();
+        self.scan_stmt(body, &mut scan);
+        let continued = self.new_flag(false);
+        let broke = self.new_flag(false);
+        let target = Target { is_loop: true, broke, continued, observe_break: 0, observe_continue: 0 };
+        self.targets.push(target);
+        let carried = self.carried(&scan, flow);
+        let mut args = vec![trips];
+        args.extend(carried.iter().map(|&s| self.read_slot(s)));
+        let before = self.env.clone();
+        let span = self.b.span;
+        let region = self.b.open();
+        let counter = self.b.region_param(ty, false);
+        for &slot in &carried {
+            let value = self.read_slot(slot);
+            let ty = self.b.func.ty(value);
+            let param = self.b.region_param(ty, false);
+            self.env[slot] = Slot::Value(param);
+        }
+        let value = self.after(counted, scalar, start, counter, own_ty);
+        let name = self.lw.program.ast.name(self.lw.program.ast.decls[counted.var].name).to_owned();
+        self.b.name(value, &name);
+        self.env[var.start] = Slot::Value(value);
+        self.list(&[body]);
+        let results = carried.iter().map(|&s| match self.env[s] {
+            Slot::Value(v) | Slot::Cell(v) => v,
+        });
+        let results = results.collect();
+        self.b.close(results);
+        self.env.truncate(before.len());
+        self.env[var.start] = before[var.start];
+        self.check_carried(&before, &carried, stmt);
+        self.b.span = span;
+        let values = self.b.nest(Op::For(info), &args, &[region]);
+        self.env = before;
+        for (&slot, value) in carried.iter().zip(values) {
+            self.env[slot] = Slot::Value(value);
+        }
+        if matches!(counted.start, Start::Present(_)) {
+            let last = self.after(counted, scalar, start, trips, own_ty);
+            self.env[var.start] = Slot::Value(last);
+        }
+        self.targets.pop();
+    }
+
+    /// `start + trips * step` in the loop variable's type.
+    fn after(
+        &mut self,
+        counted: &Counted,
+        scalar: Scalar,
+        start: Value,
+        trips: Value,
+        own: ir::Type,
+    ) -> Value {
+        let mut offset = trips;
+        if counted.step != 1 {
+            let step = self.b.constant(scalar, truncate(scalar, counted.step));
+            offset = self.b.emit(Op::Mul, &[offset, step]);
+        }
+        let value =
+            if self.constant_of(start) == Some(0) { offset } else { self.b.emit(Op::Add, &[start, offset]) };
+        if self.b.func.ty(value) == own { value } else { self.b.emit_typed(Op::Convert, &[value], own) }
+    }
+
+    /// The bits of a value that is a constant.
+    pub(crate) fn constant_of(&self, value: Value) -> Option<u64> {
+        // constants are emitted just before they are used: look at the last instructions
+        let region = self.b.region();
+        let insts = &self.b.func.regions[region].insts;
+        insts.iter().rev().take(16).find_map(|&inst| {
+            let data = &self.b.func.insts[inst];
+            match data.op {
+                Op::Const(bits) if data.results[0] == value => Some(bits),
+                _ => None,
+            }
+        })
+    }
+
+    /// The number of trips, without overflow.
+    fn trips(&mut self, counted: &Counted, scalar: Scalar, start: Value, limit: Value) -> Value {
+        let unsigned = if scalar.bytes() == 8 { Scalar::U64 } else { Scalar::U32 };
+        let ty = scalar.into();
+        let up = counted.step > 0;
+        let (low, high) = if up { (start, limit) } else { (limit, start) };
+        let size = counted.step.unsigned_abs();
+        if counted.op == BinaryOp::Ne {
+            return self.b.emit(Op::Sub, &[high, low]);
+        }
+        let inclusive = matches!(counted.op, BinaryOp::Le | BinaryOp::Ge);
+        if let (Some(a), Some(b)) = (self.constant_of(low), self.constant_of(high)) {
+            let widen = |bits: u64| match scalar {
+                Scalar::I32 => bits as u32 as i32 as i128,
+                Scalar::I64 => bits as i64 as i128,
+                _ => bits as i128,
+            };
+            let (a, b) = (widen(a), widen(b));
+            let span = b - a + i128::from(inclusive);
+            let n = if span <= 0 { 0 } else { (span - 1) / size as i128 + 1 };
+            return self.b.constant(scalar, truncate(scalar, n as i64));
+        }
+        // high > low: (high - low - 1) / size + 1 (or (high - low) / size + 1 with the bound), unsigned
+        let mut n = self.b.emit(Op::Sub, &[high, low]);
+        if inclusive || size != 1 {
+            let wide = unsigned.into();
+            n = self.b.emit_typed(Op::Convert, &[n], wide);
+            let one = self.b.constant(unsigned, 1);
+            if !inclusive {
+                n = self.b.emit(Op::Sub, &[n, one]);
+            }
+            if size != 1 {
+                let size = self.b.constant(unsigned, size);
+                n = self.b.emit(Op::Div, &[n, size]);
+            }
+            n = self.b.emit(Op::Add, &[n, one]);
+            n = self.b.emit_typed(Op::Convert, &[n], ty);
+        }
+        let runs = self.b.emit(if inclusive { Op::Le } else { Op::Lt }, &[low, high]);
+        let zero = self.b.constant(scalar, 0);
+        self.b.emit(Op::Select, &[runs, n, zero])
+    }
+}

@@ -1,0 +1,132 @@
+//! Reading and writing typed memory, leaf by leaf.
+//!
+//! A scalar, vector, matrix or array of those is one access. A struct is one for each field. An
+//! array of structs lies in memory as elements and in values as one array for each leaf: a short
+//! one is accessed element by element, a long one in a loop over cells.
+
+use check::types::Ty;
+use ir::{LoopInfo, Op, Path, Step, Value};
+use smallvec::SmallVec;
+
+use crate::body::Body;
+use crate::places::Memory;
+
+/// Arrays of structs up to this length are accessed without a loop.
+const UNROLLED: u32 = 16;
+
+impl Memory {
+    fn step(&self, step: Step) -> Memory {
+        let mut next = self.clone();
+        next.path.push(step);
+        next
+    }
+
+    fn step_dynamic(&self, index: Value) -> Memory {
+        let mut next = self.step(Step::Dynamic);
+        next.dynamic.push(index);
+        next
+    }
+
+    /// The operands of an access, less what is stored.
+    pub(crate) fn operands(&self) -> SmallVec<[Value; 4]> {
+        let mut args: SmallVec<[Value; 4]> = SmallVec::from_slice(&[self.handle, self.element]);
+        args.extend_from_slice(&self.dynamic);
+        args
+    }
+
+    pub(crate) fn ir_path(&self) -> Path {
+        Path(self.path.clone().into())
+    }
+}
+
+impl Body<'_, '_, '_> {
+    /// Whether a type is one leaf in memory too.
+    fn is_memory_leaf(&mut self, ty: Ty) -> bool {
+        let mem = self.lw.mem_type(self.b.types, ty);
+        self.lw.mem.leaf(self.b.types, mem).is_some()
+    }
+
+    pub(crate) fn read_memory(&mut self, memory: &Memory, ty: Ty) -> Vec<Value> {
+        let layout = self.layout(ty);
+        if layout.leaves.is_empty() {
+            return Vec::new();
+        }
+        if self.is_memory_leaf(ty) {
+            let value =
+                self.b.emit_typed(Op::BufferLoad(memory.ir_path()), &memory.operands(), layout.leaves[0].ty);
+            return vec![value];
+        }
+        if let Some((element, n)) = self.lw.array_of(ty) {
+            if n <= UNROLLED {
+                let mut columns: Vec<SmallVec<[Value; 4]>> = vec![SmallVec::new(); layout.leaves.len()];
+                for k in 0..n {
+                    let values = self.read_memory(&memory.step(Step::Static(k)), element);
+                    for (column, value) in columns.iter_mut().zip(values) {
+                        column.push(value);
+                    }
+                }
+                let columns = columns.iter().zip(&layout.leaves);
+                return columns.map(|(c, leaf)| self.b.emit_typed(Op::Construct, c, leaf.ty)).collect();
+            }
+            let mut cells = Vec::new();
+            for leaf in &layout.leaves {
+                let zero = self.b.zero(leaf.ty, false);
+                cells.push(self.b.emit(Op::Local, &[zero]));
+            }
+            self.each_element(n, |body, index| {
+                let values = body.read_memory(&memory.step_dynamic(index), element);
+                for (&cell, value) in cells.iter().zip(values) {
+                    body.b.effect(Op::Store, &[cell, index, value]);
+                }
+            });
+            return cells.iter().map(|&cell| self.b.emit(Op::Load, &[cell])).collect();
+        }
+        let mut values = Vec::new();
+        for (k, part) in layout.parts.iter().enumerate() {
+            values.extend(self.read_memory(&memory.step(Step::Static(k as u32)), part.ty));
+        }
+        values
+    }
+
+    pub(crate) fn write_memory(&mut self, memory: &Memory, ty: Ty, values: &[Value]) {
+        let layout = self.layout(ty);
+        if layout.leaves.is_empty() || values.len() < layout.leaves.len() {
+            return;
+        }
+        if self.is_memory_leaf(ty) {
+            let mut args = memory.operands();
+            args.push(values[0]);
+            self.b.effect(Op::BufferStore(memory.ir_path()), &args);
+            return;
+        }
+        if let Some((element, n)) = self.lw.array_of(ty) {
+            if n <= UNROLLED {
+                for k in 0..n {
+                    let parts: Vec<Value> =
+                        values.iter().map(|&v| self.b.emit(Op::Extract(k), &[v])).collect();
+                    self.write_memory(&memory.step(Step::Static(k)), element, &parts);
+                }
+                return;
+            }
+            self.each_element(n, |body, index| {
+                let parts: Vec<Value> = values.iter().map(|&v| body.b.emit(Op::Index, &[v, index])).collect();
+                body.write_memory(&memory.step_dynamic(index), element, &parts);
+            });
+            return;
+        }
+        for (k, part) in layout.parts.iter().enumerate() {
+            let values = &values[part.offset..part.offset + part.len];
+            self.write_memory(&memory.step(Step::Static(k as u32)), part.ty, values);
+        }
+    }
+
+    /// A loop over `0..n`.
+    fn each_element(&mut self, n: u32, run: impl FnOnce(&mut Self, Value)) {
+        let trips = self.b.u32(n);
+        let region = self.b.open();
+        let index = self.b.region_param(ir::Type::U32, false);
+        run(self, index);
+        self.b.close(Vec::new());
+        self.b.nest(Op::For(LoopInfo::default()), &[trips], &[region]);
+    }
+}

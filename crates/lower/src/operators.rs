@@ -1,0 +1,369 @@
+//! Built-in operators on scalars, vectors and matrices.
+//!
+//! An operand is one leaf; a matrix is worked on row by row. The checker has brought both operands
+//! to one type (shift amounts excepted).
+
+use check::tables::{Callable, FuncRef, Meaning};
+use check::types::{Ty, TyKind};
+use ir::{Op, Scalar, TypeData, Value};
+use smallvec::SmallVec;
+use syntax::ExprId;
+use syntax::ast::{BinaryOp, UnaryOp};
+
+use crate::body::Body;
+use crate::leaves::rows;
+
+impl Body<'_, '_, '_> {
+    /// A left-deep chain of operators is lowered without recursion.
+    pub(crate) fn binary_expr(&mut self, e: ExprId) -> Vec<Value> {
+        let mut chain = Vec::new();
+        let mut left = e;
+        loop {
+            match self.lw.program.tables.exprs[left].meaning {
+                Meaning::Binary(op, a, _) if !matches!(op, BinaryOp::And | BinaryOp::Or) => {
+                    chain.push(left);
+                    left = a;
+                }
+                _ => break,
+            }
+        }
+        let mut values = self.expr(left);
+        let mut from = self.expr_ty(left);
+        while let Some(node) = chain.pop() {
+            let Meaning::Binary(op, a, b) = self.lw.program.tables.exprs[node].meaning else { break };
+            // `values` is `a` with its conversion done
+            debug_assert_eq!(self.expr_ty(a), from);
+            let right = self.expr(b);
+            let right_ty = self.expr_ty(b);
+            self.b.span = crate::ir_span(self.span_of(node));
+            values = self.binary(node, op, (values, from), (right, right_ty));
+            let (own, seen) = (self.raw_ty(node), self.expr_ty(node));
+            from = own;
+            if !chain.is_empty() {
+                let span = self.span_of(node);
+                values = self.convert(values, own, seen, span);
+                from = seen;
+            }
+        }
+        values
+    }
+
+    /// `a op b`; gives the node's own type.
+    fn binary(
+        &mut self,
+        node: ExprId,
+        op: BinaryOp,
+        (a, a_ty): (Vec<Value>, Ty),
+        (b, b_ty): (Vec<Value>, Ty),
+    ) -> Vec<Value> {
+        if op == BinaryOp::Comma {
+            return b;
+        }
+        if !self.is_builtin(a_ty) {
+            let result = self.raw_ty(node);
+            let span = self.span_of(node);
+            return match self.lw.program.operator_of(op, a_ty) {
+                Some(func) => self.call_operator(&func, vec![(a, a_ty), (b, b_ty)], span, result),
+                None => {
+                    let name = self.lw.program.type_name(a_ty);
+                    self.unsupported(span, format_args!("`{}` on `{name}` is", op.text()), result)
+                }
+            };
+        }
+        let (Some(&a), Some(&b)) = (a.first(), b.first()) else { return Vec::new() };
+        vec![self.binary_leaf(op, a, b)]
+    }
+
+    /// Whether operators on this type are built in.
+    pub(crate) fn is_builtin(&self, ty: Ty) -> bool {
+        matches!(
+            self.lw.program.types[ty],
+            TyKind::Scalar(_)
+                | TyKind::Vector(..)
+                | TyKind::Matrix(..)
+                | TyKind::Enum(_)
+                | TyKind::Pointer(_)
+        )
+    }
+
+    /// Calls a user's operator.
+    pub(crate) fn call_operator(
+        &mut self,
+        func: &FuncRef,
+        operands: Vec<(Vec<Value>, Ty)>,
+        span: syntax::Span,
+        result: Ty,
+    ) -> Vec<Value> {
+        let func = self.lw.program.substitute_func(func, &self.subst);
+        match self.lw.canonical(Callable::Func(func)) {
+            Ok(callable) => self.call_values(&callable, operands, span),
+            Err(name) => self.internal(span, format_args!("`{name}` is not resolved"), result),
+        }
+    }
+
+    /// A binary operator on one leaf each.
+    pub(crate) fn binary_leaf(&mut self, op: BinaryOp, a: Value, b: Value) -> Value {
+        let ty = self.b.func.ty(a);
+        if let Some((row, n)) = rows(self.b.types, ty) {
+            let mut parts: SmallVec<[Value; 4]> = SmallVec::new();
+            for k in 0..n {
+                let x = self.b.emit(Op::Extract(k), &[a]);
+                let y = match rows(self.b.types, self.b.func.ty(b)) {
+                    Some(_) => self.b.emit(Op::Extract(k), &[b]),
+                    None => b,
+                };
+                parts.push(self.binary_leaf(op, x, y));
+            }
+            let row = parts.first().map_or(row, |&p| self.b.func.ty(p));
+            let ty = self.b.types.array(row, n);
+            return self.b.emit_typed(Op::Construct, &parts, ty);
+        }
+        if matches!(self.b.types[ty], TypeData::Buffer(_)) {
+            return self.pointer_arithmetic(op, a, b);
+        }
+        let b = self.same_shape(b, ty);
+        let ir = match op {
+            BinaryOp::Add => Op::Add,
+            BinaryOp::Sub => Op::Sub,
+            BinaryOp::Mul => Op::Mul,
+            BinaryOp::Div => Op::Div,
+            BinaryOp::Rem => Op::Rem,
+            BinaryOp::Shl => Op::Shl,
+            BinaryOp::Shr => Op::Shr,
+            BinaryOp::BitAnd | BinaryOp::And => Op::And,
+            BinaryOp::BitOr | BinaryOp::Or => Op::Or,
+            BinaryOp::BitXor => Op::Xor,
+            BinaryOp::Eq => Op::Eq,
+            BinaryOp::Ne => Op::Ne,
+            BinaryOp::Lt => Op::Lt,
+            BinaryOp::Le => Op::Le,
+            BinaryOp::Gt => Op::Gt,
+            BinaryOp::Ge => Op::Ge,
+            BinaryOp::Comma => return b,
+        };
+        self.b.emit(ir, &[a, b])
+    }
+
+    /// The right operand in the left one's type.
+    fn same_shape(&mut self, value: Value, ty: ir::Type) -> Value {
+        if self.b.func.ty(value) == ty { value } else { self.convert_leaf(value, ty) }
+    }
+
+    fn pointer_arithmetic(&mut self, op: BinaryOp, a: Value, b: Value) -> Value {
+        let offset = self.convert_leaf(b, ir::Type::I64);
+        let offset = match op {
+            BinaryOp::Sub => self.b.emit(Op::Neg, &[offset]),
+            _ => offset,
+        };
+        self.b.emit(Op::BufferOffset, &[a, offset])
+    }
+
+    pub(crate) fn unary_expr(&mut self, e: ExprId, op: UnaryOp, operand: ExprId) -> Vec<Value> {
+        let values = self.expr(operand);
+        let ty = self.expr_ty(operand);
+        if !self.is_builtin(ty) {
+            let result = self.raw_ty(e);
+            let span = self.span_of(e);
+            return match self.lw.program.unary_operator_of(op, ty) {
+                Some(func) => self.call_operator(&func, vec![(values, ty)], span, result),
+                None => {
+                    let name = self.lw.program.type_name(ty);
+                    self.unsupported(span, format_args!("this operator on `{name}` is"), result)
+                }
+            };
+        }
+        let Some(&value) = values.first() else { return Vec::new() };
+        let ir = match op {
+            UnaryOp::Plus => return values,
+            UnaryOp::Neg => Op::Neg,
+            UnaryOp::Not | UnaryOp::BitNot => Op::Not,
+            UnaryOp::PreInc | UnaryOp::PreDec | UnaryOp::Deref | UnaryOp::AddressOf => {
+                let span = self.span_of(e);
+                return self.unsupported(span, "this operator is", ty);
+            }
+        };
+        vec![self.map_leaf(value, |body, v| {
+            if let (Op::Neg, Some(bits)) = (&ir, body.constant_of(v)) {
+                // `-1` is a constant
+                let scalar = crate::leaves::scalar_in(body.b.types, body.b.func.ty(v));
+                if let Some(bits) = ir::scalar::unary(&Op::Neg, scalar, bits) {
+                    return body.b.constant(scalar, bits);
+                }
+            }
+            body.b.emit(ir.clone(), &[v])
+        })]
+    }
+
+    /// Applies to a scalar or vector, or to each row of a matrix.
+    pub(crate) fn map_leaf(&mut self, value: Value, mut f: impl FnMut(&mut Self, Value) -> Value) -> Value {
+        let ty = self.b.func.ty(value);
+        match rows(self.b.types, ty) {
+            Some((_, n)) => {
+                let mut parts: SmallVec<[Value; 4]> = SmallVec::new();
+                for k in 0..n {
+                    let row = self.b.emit(Op::Extract(k), &[value]);
+                    parts.push(f(self, row));
+                }
+                let row = parts.first().map_or(ty, |&p| self.b.func.ty(p));
+                let ty = self.b.types.array(row, n);
+                self.b.emit_typed(Op::Construct, &parts, ty)
+            }
+            None => f(self, value),
+        }
+    }
+
+    /// `&&` and `||`: the right side is evaluated only if it matters, unless it cannot matter.
+    pub(crate) fn short_circuit(&mut self, e: ExprId, op: BinaryOp, a: ExprId, b: ExprId) -> Vec<Value> {
+        let left = self.expr(a);
+        let Some(&left) = left.first() else { return Vec::new() };
+        let is_scalar = self.b.types.lanes(self.b.func.ty(left)).is_none();
+        if !is_scalar || self.is_cheap(b, 0) {
+            let right = self.expr(b);
+            let Some(&right) = right.first() else { return Vec::new() };
+            return vec![self.binary_leaf(op, left, right)];
+        }
+        let ty = self.raw_ty(e);
+        let right = |body: &mut Self| body.expr(b);
+        if op == BinaryOp::And {
+            self.choose(left, ty, right, |body| vec![body.b.bool(false)])
+        } else {
+            self.choose(left, ty, |body| vec![body.b.bool(true)], right)
+        }
+    }
+
+    /// Whether an expression may as well be evaluated where it is not needed.
+    fn is_cheap(&self, e: ExprId, depth: u32) -> bool {
+        if depth > 4 {
+            return false;
+        }
+        let next = |inner: ExprId| self.is_cheap(inner, depth + 1);
+        match &self.lw.program.tables.exprs[e].meaning {
+            Meaning::Literal | Meaning::Const(_) | Meaning::Value(_) | Meaning::EnumCase(_) => true,
+            Meaning::Var(d) => self.vars.contains_key(&crate::body::Name::Decl(*d)),
+            Meaning::This => true,
+            Meaning::Field { base, .. } => base.is_none_or(next),
+            Meaning::Same(b) | Meaning::Swizzle { base: b, .. } | Meaning::Cast(b) => next(*b),
+            Meaning::Unary(_, b) => next(*b) && self.is_number(*b),
+            Meaning::Binary(op, a, b) => {
+                !matches!(op, BinaryOp::Div | BinaryOp::Rem) && next(*a) && next(*b) && self.is_number(*a)
+            }
+            _ => false,
+        }
+    }
+
+    fn is_number(&self, e: ExprId) -> bool {
+        let info = &self.lw.program.tables.exprs[e];
+        let ty = info.coerce.unwrap_or(info.ty);
+        matches!(self.lw.program.types[ty], TyKind::Scalar(_) | TyKind::Vector(..))
+    }
+
+    /// `c ? a : b`.
+    pub(crate) fn ternary(&mut self, e: ExprId, c: ExprId, a: ExprId, b: ExprId) -> Vec<Value> {
+        let ty = self.raw_ty(e);
+        let cond = self.expr(c);
+        let Some(&cond) = cond.first() else { return Vec::new() };
+        let span = self.span_of(e);
+        let cond_ty = self.b.func.ty(cond);
+        if self.b.types.lanes(cond_ty).is_some() {
+            let x = self.expr_as(a, ty, span);
+            let y = self.expr_as(b, ty, span);
+            return x.iter().zip(&y).map(|(&x, &y)| self.b.emit(Op::Select, &[cond, x, y])).collect();
+        }
+        self.choose(cond, ty, |body| body.expr_as(a, ty, span), |body| body.expr_as(b, ty, span))
+    }
+
+    /// An expression converted to a type.
+    pub(crate) fn expr_as(&mut self, e: ExprId, ty: Ty, span: syntax::Span) -> Vec<Value> {
+        let values = self.expr(e);
+        let from = self.expr_ty(e);
+        self.convert(values, from, ty, span)
+    }
+
+    /// `a = b` and `a op= b`; gives the new value.
+    pub(crate) fn assign(
+        &mut self,
+        e: ExprId,
+        op: Option<BinaryOp>,
+        target: ExprId,
+        value: ExprId,
+    ) -> Vec<Value> {
+        let span = self.span_of(e);
+        let place = self.place(target);
+        let new = match op {
+            None => self.expr_as(value, place.ty, span),
+            Some(op) => {
+                let right = self.expr(value);
+                let right_ty = self.expr_ty(value);
+                let old = self.read(&place);
+                self.b.span = crate::ir_span(span);
+                let shift = matches!(op, BinaryOp::Shl | BinaryOp::Shr);
+                if !self.is_builtin(place.ty) {
+                    match self.lw.program.operator_of(op, place.ty) {
+                        Some(func) => self.call_operator(
+                            &func,
+                            vec![(old, place.ty), (right, right_ty)],
+                            span,
+                            place.ty,
+                        ),
+                        None => {
+                            let name = self.lw.program.type_name(place.ty);
+                            self.unsupported(span, format_args!("`{}=` on `{name}` is", op.text()), place.ty)
+                        }
+                    }
+                } else if shift || matches!(self.lw.program.types[place.ty], TyKind::Pointer(_)) {
+                    let (Some(&a), Some(&b)) = (old.first(), right.first()) else { return Vec::new() };
+                    vec![self.binary_leaf(op, a, b)]
+                } else {
+                    let operand = if self.is_builtin(right_ty) { right_ty } else { place.ty };
+                    let right = self.convert(right, right_ty, operand, span);
+                    // a scalar on the right of a vector is that scalar in each lane
+                    let widened = self.wider_shape(place.ty, operand);
+                    let old = self.convert(old, place.ty, widened, span);
+                    let right = self.convert(right, operand, widened, span);
+                    let (Some(&a), Some(&b)) = (old.first(), right.first()) else { return Vec::new() };
+                    let result = vec![self.binary_leaf(op, a, b)];
+                    self.convert(result, widened, place.ty, span)
+                }
+            }
+        };
+        self.b.span = crate::ir_span(span);
+        self.write(&place, new.clone());
+        new
+    }
+
+    /// The operand type of `a op= b`: `b`'s unless it is a scalar and `a` is not.
+    fn wider_shape(&self, a: Ty, b: Ty) -> Ty {
+        let is_scalar = |ty: Ty| matches!(self.lw.program.types[ty], TyKind::Scalar(_) | TyKind::Enum(_));
+        if is_scalar(b) && !is_scalar(a) { a } else { b }
+    }
+
+    /// `++e` and its kin; gives the new value, or the old one for `e++`.
+    pub(crate) fn inc_dec(&mut self, e: ExprId, target: ExprId) -> Vec<Value> {
+        let (up, postfix) = match self.lw.program.ast.exprs[e].kind {
+            syntax::ast::ExprKind::Postfix(up, _) => (up, true),
+            syntax::ast::ExprKind::Unary(op, _) => (op == UnaryOp::PreInc, false),
+            _ => (true, false),
+        };
+        let place = self.place(target);
+        let old = self.read(&place);
+        let Some(&value) = old.first() else { return old };
+        let new = self.map_leaf(value, |body, v| {
+            let ty = body.b.func.ty(v);
+            if matches!(body.b.types[ty], TypeData::Buffer(_)) {
+                let step = body.b.constant(Scalar::I64, if up { 1 } else { u64::MAX });
+                return body.b.emit(Op::BufferOffset, &[v, step]);
+            }
+            let one = body.one(ty);
+            body.b.emit(if up { Op::Add } else { Op::Sub }, &[v, one])
+        });
+        self.write(&place, vec![new]);
+        if postfix { old } else { vec![new] }
+    }
+
+    /// 1 in a scalar or vector type.
+    fn one(&mut self, ty: ir::Type) -> Value {
+        let scalar = crate::leaves::scalar_in(self.b.types, ty);
+        let one = self.b.constant(scalar, ir::scalar::one(scalar));
+        if self.b.types.lanes(ty).is_some() { self.b.emit_typed(Op::Splat, &[one], ty) } else { one }
+    }
+}

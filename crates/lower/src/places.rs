@@ -1,0 +1,547 @@
+//! Places: what can be assigned, read or passed by reference.
+//!
+//! A place is evaluated once (its indices are values); then it can be read and written any number
+//! of times. Parts of locals and of memory are places of their own; a part of anything else is
+//! written by reading the whole, replacing the part, and writing the whole.
+
+use check::tables::Meaning;
+use check::types::{BufferKind, Ty, TyKind};
+use ir::{Op, Step, TypeData, Value};
+use smallvec::SmallVec;
+use syntax::ExprId;
+
+use crate::accessors::Accessor;
+use crate::body::{Body, Name, Slot};
+
+/// A place and its type.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    pub(crate) ty: Ty,
+    pub(crate) kind: PlaceKind,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum PlaceKind {
+    /// Leaves of a local, each indexed by all indices.
+    Slots { start: usize, len: usize, indices: Vec<Value> },
+    /// A part of an element of memory.
+    Memory(Memory),
+    /// Not a place of its own: writes are lost.
+    Value(Vec<Value>),
+    /// A part of another place.
+    Part { base: Box<Place>, part: Proj },
+    /// A property or a user's subscript.
+    Accessor(Box<Accessor>),
+}
+
+/// A part of an element of memory.
+#[derive(Clone, Debug)]
+pub(crate) struct Memory {
+    pub(crate) handle: Value,
+    pub(crate) element: Value,
+    pub(crate) path: Vec<Step>,
+    pub(crate) dynamic: Vec<Value>,
+}
+
+/// A step from a whole to a part.
+#[derive(Clone, Debug)]
+pub(crate) enum Proj {
+    /// A field: its number, and its leaves.
+    Field { idx: usize, offset: usize, len: usize },
+    /// An element of an array.
+    Element(Value),
+    /// A row of a matrix.
+    Row(Value),
+    /// A lane of a vector.
+    Lane(Value),
+    /// Lanes of a vector (or of a scalar, as if it had one); one lane gives a scalar.
+    Lanes(SmallVec<[u8; 4]>),
+    /// Rows and columns of a matrix.
+    Entries(SmallVec<[(u8, u8); 4]>),
+}
+
+impl Place {
+    pub(crate) fn value(ty: Ty, values: Vec<Value>) -> Place {
+        Place { ty, kind: PlaceKind::Value(values) }
+    }
+
+    pub(crate) fn memory(ty: Ty, handle: Value, element: Value) -> Place {
+        let memory = Memory { handle, element, path: Vec::new(), dynamic: Vec::new() };
+        Place { ty, kind: PlaceKind::Memory(memory) }
+    }
+}
+
+impl Body<'_, '_, '_> {
+    /// The place of an expression, before any conversion.
+    pub(crate) fn place(&mut self, e: ExprId) -> Place {
+        let span = self.span_of(e);
+        if !self.enter(span) {
+            self.leave();
+            let ty = self.raw_ty(e);
+            let zeros = self.zeros(ty);
+            return Place::value(ty, zeros);
+        }
+        let place = self.place_inner(e);
+        self.leave();
+        place
+    }
+
+    fn place_inner(&mut self, e: ExprId) -> Place {
+        let ty = self.raw_ty(e);
+        match self.lw.program.tables.exprs[e].meaning.clone() {
+            Meaning::Var(decl) => self.variable_place(e, decl, ty),
+            Meaning::This => self.this_place(e),
+            Meaning::Field { base, field } => {
+                let base = match base {
+                    Some(base) => self.place_as_context(base),
+                    None => self.this_place(e),
+                };
+                self.field_place(base, field, ty, e)
+            }
+            Meaning::DiffField { base, field } => {
+                let base = self.place_as_context(base);
+                self.field_place(base, field, ty, e)
+            }
+            Meaning::PairField { base, primal } => {
+                let base = self.place_as_context(base);
+                self.part_place(base, usize::from(!primal), ty)
+            }
+            Meaning::TupleField { base, idx } => {
+                let base = self.place_as_context(base);
+                self.part_place(base, idx as usize, ty)
+            }
+            Meaning::Swizzle { base, comps } => {
+                let base = self.place_as_context(base);
+                self.project(base, Proj::Lanes(comps), ty)
+            }
+            Meaning::MatrixSwizzle { base, comps } => {
+                let base = self.place_as_context(base);
+                self.project(base, Proj::Entries(comps), ty)
+            }
+            Meaning::Index { base, index } => {
+                let base = self.place_as_context(base);
+                let index = self.expr(index);
+                let Some(&index) = index.first() else { return Place::value(ty, Vec::new()) };
+                self.index_place(base, index, ty, e)
+            }
+            Meaning::Deref(inner) => {
+                let handle = self.expr(inner);
+                let Some(&handle) = handle.first() else { return Place::value(ty, Vec::new()) };
+                let zero = self.b.u32(0);
+                Place::memory(ty, handle, zero)
+            }
+            Meaning::Same(inner) => self.place_as_context(inner),
+            Meaning::Property { base, property } => self.property_place(e, base, &property, ty),
+            Meaning::Subscript { base, subscript, args } => {
+                self.subscript_place(e, base, &subscript, &args, ty)
+            }
+            Meaning::Assign { target, .. } | Meaning::AssignCall { target, .. } => {
+                self.expr_raw(e);
+                self.place(target)
+            }
+            _ => {
+                let values = self.value_raw(e);
+                Place::value(ty, values)
+            }
+        }
+    }
+
+    /// The place of an expression as its context sees it: the content of a constant buffer or pointer, the base of a
+    /// struct; any other conversion makes it a value.
+    pub(crate) fn place_as_context(&mut self, e: ExprId) -> Place {
+        let (own, seen) = (self.raw_ty(e), self.expr_ty(e));
+        let place = self.place(e);
+        if own == seen {
+            return place;
+        }
+        match self.lw.program.types[own].clone() {
+            TyKind::Buffer(BufferKind::ConstantBuffer | BufferKind::ParameterBlock, content)
+            | TyKind::Pointer(content)
+                if content == seen =>
+            {
+                let handle = self.read(&place);
+                let Some(&handle) = handle.first() else { return Place::value(seen, Vec::new()) };
+                let zero = self.b.u32(0);
+                return Place::memory(seen, handle, zero);
+            }
+            TyKind::Struct(..) => {
+                let (whole, base) = (self.layout(own), self.layout(seen));
+                // bases come first
+                let is_prefix = base.leaves.len() <= whole.leaves.len()
+                    && base.leaves.iter().zip(&whole.leaves).all(|(a, b)| a.ty == b.ty);
+                if let (true, PlaceKind::Slots { start, indices, .. }) = (is_prefix, &place.kind) {
+                    let kind =
+                        PlaceKind::Slots { start: *start, len: base.leaves.len(), indices: indices.clone() };
+                    return Place { ty: seen, kind };
+                }
+            }
+            _ => {}
+        }
+        let values = self.read(&place);
+        let span = self.span_of(e);
+        let values = self.convert(values, own, seen, span);
+        Place::value(seen, values)
+    }
+
+    pub(crate) fn this_place(&mut self, e: ExprId) -> Place {
+        match self.vars.get(&Name::This).copied() {
+            Some(var) => Place {
+                ty: var.ty,
+                kind: PlaceKind::Slots { start: var.start, len: var.len, indices: Vec::new() },
+            },
+            None => {
+                let ty = self.raw_ty(e);
+                let span = self.span_of(e);
+                let values = self.internal(span, "`this` is used where there is none", ty);
+                Place::value(ty, values)
+            }
+        }
+    }
+
+    fn variable_place(&mut self, e: ExprId, decl: syntax::DeclId, ty: Ty) -> Place {
+        match self.vars.get(&Name::Decl(decl)).copied() {
+            Some(var) => Place {
+                ty: var.ty,
+                kind: PlaceKind::Slots { start: var.start, len: var.len, indices: Vec::new() },
+            },
+            None => self.global_place(e, decl, ty),
+        }
+    }
+
+    fn field_place(&mut self, base: Place, field: syntax::DeclId, ty: Ty, e: ExprId) -> Place {
+        let layout = self.layout(base.ty);
+        let Some(idx) = layout.parts.iter().position(|p| p.decl == Some(field)) else {
+            let span = self.span_of(e);
+            let values = self.internal(span, "a field is not in its struct", ty);
+            return Place::value(ty, values);
+        };
+        self.part_place(base, idx, ty)
+    }
+
+    /// The part of a struct, tuple, pair or optional with this number.
+    pub(crate) fn part_place(&mut self, base: Place, idx: usize, ty: Ty) -> Place {
+        let layout = self.layout(base.ty);
+        let Some(part) = layout.parts.get(idx) else {
+            let values = self.zeros(ty);
+            return Place::value(ty, values);
+        };
+        let (offset, len) = (part.offset, part.len);
+        self.project(base, Proj::Field { idx, offset, len }, part.ty)
+    }
+
+    /// `base[index]` for what is built in.
+    pub(crate) fn index_place(&mut self, base: Place, index: Value, ty: Ty, e: ExprId) -> Place {
+        match self.lw.program.types[base.ty].clone() {
+            TyKind::Array(..) => self.project(base, Proj::Element(index), ty),
+            TyKind::Matrix(..) => self.project(base, Proj::Row(index), ty),
+            TyKind::Vector(..) => self.project(base, Proj::Lane(index), ty),
+            TyKind::Buffer(..) | TyKind::Pointer(_) => {
+                let handle = self.read(&base);
+                let Some(&handle) = handle.first() else { return Place::value(ty, Vec::new()) };
+                Place::memory(ty, handle, index)
+            }
+            _ => {
+                let span = self.span_of(e);
+                let name = self.lw.program.type_name(base.ty);
+                let values = self.unsupported(span, format_args!("indexing a `{name}` is"), ty);
+                Place::value(ty, values)
+            }
+        }
+    }
+
+    /// A part of a place.
+    pub(crate) fn project(&mut self, base: Place, part: Proj, ty: Ty) -> Place {
+        match base.kind {
+            PlaceKind::Value(values) => {
+                let values = self.read_part(&values, &part, ty);
+                Place::value(ty, values)
+            }
+            PlaceKind::Slots { start, len, mut indices } => match part {
+                Proj::Field { offset, len, .. } => {
+                    Place { ty, kind: PlaceKind::Slots { start: start + offset, len, indices } }
+                }
+                Proj::Element(index) => {
+                    indices.push(index);
+                    Place { ty, kind: PlaceKind::Slots { start, len, indices } }
+                }
+                Proj::Lane(index) | Proj::Row(index)
+                    if len == 1 && matches!(self.env[start], Slot::Cell(_)) =>
+                {
+                    indices.push(index);
+                    Place { ty, kind: PlaceKind::Slots { start, len, indices } }
+                }
+                part => {
+                    let kind = PlaceKind::Slots { start, len, indices };
+                    let base = Box::new(Place { ty: base.ty, kind });
+                    Place { ty, kind: PlaceKind::Part { base, part } }
+                }
+            },
+            PlaceKind::Memory(mut memory) => match part {
+                Proj::Field { idx, .. } => {
+                    memory.path.push(Step::Static(idx as u32));
+                    Place { ty, kind: PlaceKind::Memory(memory) }
+                }
+                Proj::Element(index) | Proj::Row(index) | Proj::Lane(index) => {
+                    let n = self.extent(base.ty);
+                    match self.constant_of(index) {
+                        Some(k) if k < n as u64 => memory.path.push(Step::Static(k as u32)),
+                        _ => {
+                            memory.path.push(Step::Dynamic);
+                            memory.dynamic.push(index);
+                        }
+                    }
+                    Place { ty, kind: PlaceKind::Memory(memory) }
+                }
+                Proj::Lanes(comps)
+                    if comps.len() == 1 && matches!(self.lw.program.types[base.ty], TyKind::Vector(..)) =>
+                {
+                    memory.path.push(Step::Static(comps[0] as u32));
+                    Place { ty, kind: PlaceKind::Memory(memory) }
+                }
+                Proj::Entries(comps) if comps.len() == 1 => {
+                    memory.path.push(Step::Static(comps[0].0 as u32));
+                    memory.path.push(Step::Static(comps[0].1 as u32));
+                    Place { ty, kind: PlaceKind::Memory(memory) }
+                }
+                part => {
+                    let base = Box::new(Place { ty: base.ty, kind: PlaceKind::Memory(memory) });
+                    Place { ty, kind: PlaceKind::Part { base, part } }
+                }
+            },
+            kind @ (PlaceKind::Part { .. } | PlaceKind::Accessor(_)) => {
+                let base = Box::new(Place { ty: base.ty, kind });
+                Place { ty, kind: PlaceKind::Part { base, part } }
+            }
+        }
+    }
+
+    /// Elements, rows or lanes of a type.
+    fn extent(&mut self, ty: Ty) -> u32 {
+        self.lw
+            .array_of(ty)
+            .map(|a| a.1)
+            .or_else(|| self.lw.vector_of(ty).map(|v| v.1))
+            .or_else(|| self.lw.matrix_of(ty).map(|m| m.1))
+            .unwrap_or(0)
+    }
+
+    // ---- reading and writing
+
+    pub(crate) fn read(&mut self, place: &Place) -> Vec<Value> {
+        match &place.kind {
+            PlaceKind::Slots { start, len, indices } => {
+                (*start..start + len).map(|slot| self.read_indexed(slot, indices)).collect()
+            }
+            PlaceKind::Memory(memory) => self.read_memory(memory, place.ty),
+            PlaceKind::Value(values) => values.clone(),
+            PlaceKind::Part { base, part } => {
+                let whole = self.read(base);
+                self.read_part(&whole, part, place.ty)
+            }
+            PlaceKind::Accessor(accessor) => self.read_accessor(accessor, place.ty),
+        }
+    }
+
+    pub(crate) fn write(&mut self, place: &Place, values: Vec<Value>) {
+        match &place.kind {
+            PlaceKind::Slots { start, len, indices } => {
+                for (slot, value) in (*start..start + len).zip(values) {
+                    self.write_indexed(slot, indices, value);
+                }
+            }
+            PlaceKind::Memory(memory) => self.write_memory(memory, place.ty, &values),
+            PlaceKind::Value(_) => {}
+            PlaceKind::Part { base, part } => {
+                let whole = self.read(base);
+                let whole = self.replace_part(whole, part, values);
+                self.write(base, whole);
+            }
+            PlaceKind::Accessor(accessor) => self.write_accessor(accessor, values),
+        }
+    }
+
+    fn read_indexed(&mut self, slot: usize, indices: &[Value]) -> Value {
+        match self.env[slot] {
+            Slot::Cell(cell) => {
+                let args: SmallVec<[Value; 4]> =
+                    std::iter::once(cell).chain(indices.iter().copied()).collect();
+                self.b.emit(Op::Load, &args)
+            }
+            Slot::Value(value) => indices.iter().fold(value, |value, &index| self.element(value, index)),
+        }
+    }
+
+    fn write_indexed(&mut self, slot: usize, indices: &[Value], new: Value) {
+        match self.env[slot] {
+            Slot::Cell(cell) => {
+                let mut args: SmallVec<[Value; 4]> =
+                    std::iter::once(cell).chain(indices.iter().copied()).collect();
+                args.push(new);
+                self.b.effect(Op::Store, &args);
+            }
+            Slot::Value(old) => {
+                let value = self.with_element(old, indices, new);
+                self.env[slot] = Slot::Value(value);
+            }
+        }
+    }
+
+    /// An array with the element at these indices replaced.
+    fn with_element(&mut self, old: Value, indices: &[Value], new: Value) -> Value {
+        let Some((&first, rest)) = indices.split_first() else { return new };
+        let n = self.length(old);
+        if let Some(k) = self.constant_of(first).filter(|&k| k < n as u64) {
+            let inner = if rest.is_empty() {
+                new
+            } else {
+                let inner = self.b.emit(Op::Extract(k as u32), &[old]);
+                self.with_element(inner, rest, new)
+            };
+            return self.b.emit(Op::Insert(k as u32), &[old, inner]);
+        }
+        if !self.is_data(old) {
+            return old;
+        }
+        let cell = self.b.emit(Op::Local, &[old]);
+        let mut args: SmallVec<[Value; 4]> = std::iter::once(cell).chain(indices.iter().copied()).collect();
+        args.push(new);
+        self.b.effect(Op::Store, &args);
+        self.b.emit(Op::Load, &[cell])
+    }
+
+    /// Elements of a vector or array value.
+    fn length(&self, value: Value) -> u32 {
+        match self.b.types[self.b.func.ty(value)] {
+            TypeData::Vector(_, n) | TypeData::Array(_, n) => n,
+            TypeData::Scalar(_) | TypeData::Stack(_) | TypeData::Cell(_) | TypeData::Buffer(_) => 0,
+        }
+    }
+
+    /// Element `index` of a vector or array value.
+    pub(crate) fn element(&mut self, value: Value, index: Value) -> Value {
+        let n = self.length(value);
+        match self.constant_of(index) {
+            Some(k) if k < n as u64 => self.b.emit(Op::Extract(k as u32), &[value]),
+            _ => self.b.emit(Op::Index, &[value, index]),
+        }
+    }
+
+    /// A part of a value.
+    pub(crate) fn read_part(&mut self, values: &[Value], part: &Proj, ty: Ty) -> Vec<Value> {
+        match part {
+            Proj::Field { offset, len, .. } => {
+                values.get(*offset..offset + len).map(<[Value]>::to_vec).unwrap_or_default()
+            }
+            Proj::Element(index) => values.iter().map(|&v| self.element(v, *index)).collect(),
+            Proj::Row(index) | Proj::Lane(index) => {
+                values.iter().take(1).map(|&v| self.element(v, *index)).collect()
+            }
+            Proj::Lanes(comps) => {
+                let Some(&value) = values.first() else { return Vec::new() };
+                let own = self.b.func.ty(value);
+                let lanes = self.b.types.lanes(own);
+                let layout = self.layout(ty);
+                let result = layout.leaves.first().map_or(own, |leaf| leaf.ty);
+                if lanes.is_none() {
+                    // a scalar as if it were a vector of one
+                    let is_scalar = self.b.types.lanes(result).is_none();
+                    return vec![if is_scalar {
+                        value
+                    } else {
+                        self.b.emit_typed(Op::Splat, &[value], result)
+                    }];
+                }
+                let identity = lanes == Some(comps.len() as u32)
+                    && comps.iter().enumerate().all(|(k, &c)| k == c as usize);
+                if identity && own == result {
+                    return vec![value];
+                }
+                let mut parts: SmallVec<[Value; 4]> = SmallVec::new();
+                for &c in comps {
+                    parts.push(self.b.emit(Op::Extract(c as u32), &[value]));
+                }
+                if self.b.types.lanes(result).is_none() {
+                    return vec![parts[0]];
+                }
+                vec![self.b.emit_typed(Op::Construct, &parts, result)]
+            }
+            Proj::Entries(comps) => {
+                let Some(&value) = values.first() else { return Vec::new() };
+                let layout = self.layout(ty);
+                let mut parts: SmallVec<[Value; 4]> = SmallVec::new();
+                for &(r, c) in comps {
+                    let row = self.b.emit(Op::Extract(r as u32), &[value]);
+                    parts.push(self.b.emit(Op::Extract(c as u32), &[row]));
+                }
+                let Some(result) = layout.leaves.first().map(|leaf| leaf.ty) else { return Vec::new() };
+                if self.b.types.lanes(result).is_none() {
+                    return vec![parts[0]];
+                }
+                vec![self.b.emit_typed(Op::Construct, &parts, result)]
+            }
+        }
+    }
+
+    /// A value with a part replaced.
+    fn replace_part(&mut self, mut whole: Vec<Value>, part: &Proj, new: Vec<Value>) -> Vec<Value> {
+        match part {
+            Proj::Field { offset, .. } => {
+                for (k, value) in new.into_iter().enumerate() {
+                    if let Some(slot) = whole.get_mut(offset + k) {
+                        *slot = value;
+                    }
+                }
+                whole
+            }
+            Proj::Element(index) => {
+                whole.iter().zip(new).map(|(&old, new)| self.with_element(old, &[*index], new)).collect()
+            }
+            Proj::Row(index) | Proj::Lane(index) => {
+                whole.iter().zip(new).map(|(&old, new)| self.select_element(old, *index, new)).collect()
+            }
+            Proj::Lanes(comps) => {
+                let (Some(&old), Some(&new)) = (whole.first(), new.first()) else { return whole };
+                if self.b.types.lanes(self.b.func.ty(old)).is_none() {
+                    return vec![new];
+                }
+                let is_scalar = self.b.types.lanes(self.b.func.ty(new)).is_none();
+                let mut value = old;
+                for (k, &c) in comps.iter().enumerate() {
+                    let lane = if is_scalar { new } else { self.b.emit(Op::Extract(k as u32), &[new]) };
+                    value = self.b.emit(Op::Insert(c as u32), &[value, lane]);
+                }
+                vec![value]
+            }
+            Proj::Entries(comps) => {
+                let (Some(&old), Some(&new)) = (whole.first(), new.first()) else { return whole };
+                let is_scalar = self.b.types.lanes(self.b.func.ty(new)).is_none();
+                let mut value = old;
+                for (k, &(r, c)) in comps.iter().enumerate() {
+                    let entry = if is_scalar { new } else { self.b.emit(Op::Extract(k as u32), &[new]) };
+                    let row = self.b.emit(Op::Extract(r as u32), &[value]);
+                    let row = self.b.emit(Op::Insert(c as u32), &[row, entry]);
+                    value = self.b.emit(Op::Insert(r as u32), &[value, row]);
+                }
+                vec![value]
+            }
+        }
+    }
+
+    /// A vector with the lane (or a matrix with the row) `index` replaced, by comparing each number.
+    fn select_element(&mut self, old: Value, index: Value, new: Value) -> Value {
+        let n = self.length(old);
+        if let Some(k) = self.constant_of(index).filter(|&k| k < n as u64) {
+            return self.b.emit(Op::Insert(k as u32), &[old, new]);
+        }
+        let ty = self.b.func.ty(old);
+        let scalar = crate::leaves::scalar_in(self.b.types, self.b.func.ty(index));
+        let mut parts: SmallVec<[Value; 4]> = SmallVec::new();
+        for k in 0..n {
+            let before = self.b.emit(Op::Extract(k), &[old]);
+            let number = self.b.constant(scalar, k as u64);
+            let hit = self.b.emit(Op::Eq, &[index, number]);
+            parts.push(self.b.emit(Op::Select, &[hit, new, before]));
+        }
+        self.b.emit_typed(Op::Construct, &parts, ty)
+    }
+}

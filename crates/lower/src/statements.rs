@@ -1,0 +1,236 @@
+//! Statements, one arm for each.
+
+use check::tables::Meaning;
+use check::types::{Ty, TyKind};
+use ir::{Op, Scalar, Value};
+use syntax::ast::{Case, DeclKind, Modifiers, StmtKind};
+use syntax::{DeclId, ExprId, StmtId};
+
+use crate::body::{Body, Name};
+use crate::exits::Target;
+
+impl Body<'_, '_, '_> {
+    /// Lowers a statement that falls through to the next (or leaves with nothing after it).
+    pub(crate) fn stmt(&mut self, stmt: StmtId) {
+        let node = &self.lw.program.ast.stmts[stmt];
+        let (kind, span) = (node.kind.clone(), node.span);
+        self.b.span = crate::ir_span(span);
+        if !self.enter(span) {
+            self.leave();
+            return;
+        }
+        match kind {
+            StmtKind::Empty | StmtKind::Error => {}
+            StmtKind::Block(stmts) => self.list(&stmts),
+            StmtKind::Expr(e) => self.discard_value(e),
+            StmtKind::Decl(decls) => {
+                for d in decls {
+                    self.local_decl(d);
+                }
+            }
+            StmtKind::If { cond, then, otherwise } => {
+                let values = self.expr(cond);
+                if let Some(&cond) = values.first() {
+                    self.branch(
+                        cond,
+                        |body| body.list(&[then]),
+                        |body| {
+                            if let Some(s) = otherwise {
+                                body.list(&[s]);
+                            }
+                        },
+                    );
+                }
+            }
+            StmtKind::IfLet { var, then, otherwise } => {
+                if let Some((cond, value)) = self.optional_init(var) {
+                    self.branch(
+                        cond,
+                        |body| {
+                            body.bind_optional(var, value);
+                            body.list(&[then]);
+                        },
+                        |body| {
+                            if let Some(s) = otherwise {
+                                body.list(&[s]);
+                            }
+                        },
+                    );
+                }
+            }
+            StmtKind::For { init, cond, step, body } => self.for_loop(stmt, init, cond, step, body),
+            StmtKind::While { cond, body } => self.general_loop(stmt, Some(cond), body, None, false),
+            StmtKind::DoWhile { body, cond } => self.general_loop(stmt, Some(cond), body, None, true),
+            StmtKind::Switch { scrutinee, cases } => self.switch(scrutinee, &cases),
+            StmtKind::Break | StmtKind::Continue | StmtKind::Return(_) => self.list(&[stmt]),
+            StmtKind::Discard => self.lw.unsupported(span, "`discard` is"),
+            StmtKind::TargetSwitch(_) => {
+                let stmts = self.target_case(stmt).unwrap_or_default();
+                self.list(&stmts);
+            }
+            StmtKind::Unsupported(name) => {
+                let name = self.lw.program.ast.name(name).to_owned();
+                if name != "static_assert" {
+                    self.lw.unsupported(span, format_args!("`{name}` is"));
+                }
+            }
+        }
+        self.leave();
+    }
+
+    /// An expression for its effects.
+    fn discard_value(&mut self, e: ExprId) {
+        self.expr_raw(e);
+    }
+
+    fn local_decl(&mut self, decl: DeclId) {
+        let node = &self.lw.program.ast.decls[decl];
+        let DeclKind::Var { init, .. } = node.kind else { return };
+        let modifiers = node.modifiers;
+        if modifiers.has(Modifiers::STATIC) && !modifiers.has(Modifiers::CONST) {
+            // a global that only this function sees: found by name when it is used
+            return;
+        }
+        if modifiers.has(Modifiers::GROUPSHARED) {
+            return;
+        }
+        let span = node.name_span;
+        let declared = self.lw.program.tables.decl_types[decl];
+        let mut ty = match declared {
+            Some(ty) => self.ty(ty),
+            None => Ty::ERROR,
+        };
+        let values = match init {
+            Some(init) => {
+                let values = self.expr(init);
+                let from = self.expr_ty(init);
+                if ty == Ty::ERROR {
+                    ty = from;
+                }
+                self.convert(values, from, ty, span)
+            }
+            None => self.default_value(ty, span),
+        };
+        self.declare_var(Name::Decl(decl), ty, values);
+    }
+
+    /// `let x = e` of an `if let`: whether there is a value, and the value.
+    pub(crate) fn optional_init(&mut self, var: DeclId) -> Option<(Value, Vec<Value>)> {
+        let DeclKind::Var { init: Some(init), .. } = self.lw.program.ast.decls[var].kind else { return None };
+        let mut values = self.expr(init);
+        let has = values.pop()?;
+        Some((has, values))
+    }
+
+    pub(crate) fn bind_optional(&mut self, var: DeclId, values: Vec<Value>) {
+        let ty = self.lw.program.tables.decl_types[var];
+        let mut ty = match ty {
+            Some(ty) => self.ty(ty),
+            None => Ty::ERROR,
+        };
+        if let TyKind::Optional(inner) = self.lw.program.types[ty]
+            && self.layout(ty).leaves.len() == values.len() + 1
+        {
+            ty = inner;
+        }
+        self.declare_var(Name::Decl(var), ty, values);
+    }
+
+    /// The compile-time value of a `case` label.
+    fn label(&mut self, e: ExprId) -> Option<i64> {
+        let mut inner = e;
+        loop {
+            match self.lw.program.tables.exprs[inner].meaning {
+                Meaning::EnumCase(case) => return Some(self.lw.program.enum_case_value(case)),
+                Meaning::Same(next) => inner = next,
+                _ => break,
+            }
+        }
+        let subst = self.subst.clone();
+        let value = self.lw.program.const_int(e, &subst);
+        if value.is_none() {
+            let span = self.span_of(e);
+            self.lw.diagnostics.push(syntax::Diagnostic::error(
+                "E0904",
+                span,
+                "a `case` must be a constant known while compiling",
+            ));
+        }
+        value
+    }
+
+    fn switch(&mut self, scrutinee: ExprId, cases: &[Case]) {
+        let values = self.expr(scrutinee);
+        let Some(&value) = values.first() else { return };
+        let scalar = self.b.types.scalar_of(self.b.func.ty(value)).unwrap_or(Scalar::I32);
+        let broke = self.new_flag(false);
+        self.targets.push(Target {
+            is_loop: false,
+            broke,
+            continued: 0,
+            observe_break: 0,
+            observe_continue: 0,
+        });
+        let mut tags: Vec<i64> = Vec::new();
+        let mut bodies: Vec<Vec<StmtId>> = Vec::new();
+        let mut default: Vec<StmtId> = Vec::new();
+        let mut several = false;
+        let mut labels: Vec<(i64, usize)> = Vec::new();
+        for (k, case) in cases.iter().enumerate() {
+            let mut body: Vec<StmtId> = Vec::new();
+            for later in &cases[k..] {
+                body.extend(&later.body);
+                if later.body.iter().any(|&s| !self.flow(s).falls) {
+                    break;
+                }
+            }
+            if case.labels.contains(&None) {
+                default.clone_from(&body);
+                continue; // labels beside `default` are the default
+            }
+            let group = bodies.len();
+            several |= case.labels.len() > 1;
+            for &label in case.labels.iter().flatten() {
+                if let Some(tag) = self.label(label) {
+                    tags.push(tag);
+                    labels.push((tag, group));
+                }
+            }
+            bodies.push(body);
+        }
+        let (tag, tags) = if several {
+            // one number for each group of labels, so that no body is lowered twice
+            let mut tag = self.b.u32(bodies.len() as u32);
+            for (label, group) in labels {
+                let constant = self.b.constant(scalar, truncate(scalar, label));
+                let hit = self.b.emit(Op::Eq, &[value, constant]);
+                let number = self.b.u32(group as u32);
+                tag = self.b.emit(Op::Select, &[hit, number, tag]);
+            }
+            (tag, (0..bodies.len() as i64).collect())
+        } else {
+            (value, tags)
+        };
+        let span = self.b.span;
+        let mut arms = Vec::new();
+        for body in bodies.iter().chain(std::iter::once(&default)) {
+            arms.push(self.arm(|b| b.list(body)));
+        }
+        self.b.span = span;
+        let fit = arms.len() == tags.len() + 1;
+        if fit {
+            self.join(Op::Switch(tags.into()), &[tag], &arms);
+        }
+        self.targets.pop();
+    }
+}
+
+/// The bits of an integer in a type.
+pub(crate) fn truncate(scalar: Scalar, value: i64) -> u64 {
+    match scalar.bytes() {
+        1 => value as u8 as u64,
+        2 => value as u16 as u64,
+        4 => value as u32 as u64,
+        _ => value as u64,
+    }
+}

@@ -1,0 +1,325 @@
+//! Custom derivatives: which are needed, and the flat functions over what the user wrote.
+//!
+//! A function's custom derivatives are lowered only if it is differentiated. How often it is (its
+//! *level*) follows from the calls: the operand of a derivative operator is one level above the
+//! function that applies it, a callee is on its caller's, and a custom derivative, having done one
+//! differentiation, is one below the function that it belongs to.
+
+use check::Direction;
+use check::signature::Subst;
+use check::tables::{Callable, FuncRef};
+use check::types::Ty;
+use ir::{Func, Function, Op, Types, Value, Witness};
+
+use crate::Lowerer;
+use crate::body::Body;
+use crate::derivatives::{jvp_slots, n_tangents, vjp_slots};
+use crate::functions::{Declared, Key};
+
+/// No program needs derivatives of a higher order than this by custom derivatives.
+const MAX_LEVEL: u8 = 5;
+
+impl Lowerer<'_> {
+    /// Declares the witnesses that are missing; whether there were any.
+    pub(crate) fn request_witnesses(&mut self, types: &mut Types) -> bool {
+        let edges = self.edges();
+        if edges.iter().flatten().all(|e| e.1 <= 0) && self.levels.iter().all(|&l| l == 0) {
+            return false;
+        }
+        loop {
+            let mut changed = false;
+            for (caller, edges) in edges.iter().enumerate() {
+                for &(callee, change) in edges {
+                    let level = self.levels[caller].saturating_add_signed(change).min(MAX_LEVEL);
+                    let slot = &mut self.levels[callee.as_u32() as usize];
+                    if level > *slot {
+                        *slot = level;
+                        changed = true;
+                    }
+                }
+            }
+            if !changed {
+                break;
+            }
+        }
+        let before = self.declared.len();
+        for k in 0..before {
+            let (key, declared) = self.declared.get_index(k).expect("k is in range");
+            let Key::Callable(Callable::Func(f)) = key.clone() else { continue };
+            let declared = declared.clone();
+            let at = declared.func.as_u32() as usize;
+            if self.levels[at] > 0 && self.witnessed[at] == 0 {
+                self.witnessed[at] = 1;
+                self.request_witness(types, &f, &declared);
+            }
+        }
+        self.declared.len() > before || self.next < self.declared.len()
+    }
+
+    /// For each function: what it calls and by how much that is on another level.
+    fn edges(&self) -> Vec<Vec<(Func, i8)>> {
+        let mut edges: Vec<Vec<(Func, i8)>> = vec![Vec::new(); self.module.funcs.len()];
+        for (id, function) in self.module.funcs.iter() {
+            let own = &mut edges[id.as_u32() as usize];
+            for inst in function.insts.values() {
+                match inst.op {
+                    Op::Call(f) | Op::CallTransposeOf(f) => own.push((f, 0)),
+                    Op::CallFwd(f) | Op::CallBwd(f) => own.push((f, 1)),
+                    _ => {}
+                }
+            }
+            own.sort_unstable();
+            own.dedup();
+        }
+        for (&id, witness) in &self.module.witnesses {
+            let own = &mut edges[id.as_u32() as usize];
+            own.extend(witness.jvp.into_iter().chain(witness.vjp).map(|f| (f, -1)));
+            own.extend(witness.substitute.map(|f| (f, 0)));
+        }
+        edges
+    }
+
+    fn request_witness(&mut self, types: &mut Types, f: &FuncRef, declared: &Declared) {
+        let derivatives = self.program.derivatives_of(f);
+        let mut witness =
+            Witness { treat_as_differentiable: derivatives.treat_as_differentiable, ..Witness::default() };
+        if derivatives.fwd.is_some() {
+            let (params, results) = jvp_slots(declared);
+            let key = Key::WitnessJvp(f.clone());
+            witness.jvp = Some(self.declare_flat(key, declared.sig.clone(), params, results).func);
+        }
+        if derivatives.bwd.is_some() {
+            let (params, results) = vjp_slots(declared);
+            let key = Key::WitnessVjp(f.clone());
+            witness.vjp = Some(self.declare_flat(key, declared.sig.clone(), params, results).func);
+        }
+        if let Some(substitute) = derivatives.substitute
+            && let Ok(callable) = self.canonical(Callable::Func(substitute))
+        {
+            let substitute = self.function(types, &callable);
+            let same = substitute.params.len() == declared.params.len()
+                && substitute.params.iter().zip(&declared.params).all(|(a, b)| a.ty == b.ty);
+            if same {
+                witness.substitute = Some(substitute.func);
+            } else {
+                self.unsupported(declared.span, "a primal substitute with other parameters is");
+            }
+        }
+        if witness != Witness::default() {
+            self.module.witnesses.insert(declared.func, witness);
+        }
+    }
+
+    /// The user's derivative of a function.
+    fn user_derivative(
+        &mut self,
+        types: &mut Types,
+        f: &FuncRef,
+        forward: bool,
+    ) -> Option<std::rc::Rc<Declared>> {
+        let derivatives = self.program.derivatives_of(f);
+        let user = if forward { derivatives.fwd } else { derivatives.bwd }?;
+        let callable = self.canonical(Callable::Func(user)).ok()?;
+        Some(self.function(types, &callable))
+    }
+}
+
+/// The function's own inputs, grouped by parameter, then the further ones.
+fn own_inputs(body: &mut Body<'_, '_, '_>, f: &Declared, all: &[Value]) -> (Vec<Vec<Value>>, Vec<Value>) {
+    let mut at = 0;
+    let mut inputs = Vec::new();
+    for param in &f.sig.params {
+        let n = if param.is_input() { body.layout(param.ty).leaves.len() } else { 0 };
+        inputs.push(all[at..at + n].to_vec());
+        at += n;
+    }
+    (inputs, all[at..].to_vec())
+}
+
+/// What the user's derivative takes for a parameter: a pair, or the primal alone.
+fn user_input(
+    body: &mut Body<'_, '_, '_>,
+    user: Ty,
+    own: Ty,
+    primal: &[Value],
+    differential: Option<Vec<Value>>,
+    span: syntax::Span,
+) -> Vec<Value> {
+    if body.lw.pair_of(user).is_none() {
+        return body.convert(primal.to_vec(), own, user, span);
+    }
+    let layout = body.layout(user);
+    let mut values = primal.to_vec();
+    let (n, total) = (values.len(), layout.leaves.len());
+    match differential {
+        Some(d) => values.extend(d),
+        None => values.extend(layout.leaves[n.min(total)..].iter().map(|l| body.b.zero(l.ty, false))),
+    }
+    values
+}
+
+/// The jvp of `f` in terms of the user's forward derivative.
+pub(crate) fn build_jvp(
+    lw: &mut Lowerer<'_>,
+    types: &mut Types,
+    f: &FuncRef,
+    declared: &Declared,
+) -> Option<Function> {
+    let user = lw.user_derivative(types, f, true)?;
+    let own = lw.function(types, &Callable::Func(f.clone()));
+    let mut body = Body::new(lw, types, Subst::default(), Ty::VOID);
+    body.b.span = crate::ir_span(user.span);
+    let all: Vec<Value> = declared.params.iter().map(|slot| body.b.param(slot.clone())).collect();
+    let (inputs, tangents) = own_inputs(&mut body, &own, &all);
+    if user.sig.params.len() != own.sig.params.len() {
+        return mismatch(&mut body, &user, declared);
+    }
+    let mut at = 0;
+    let mut args = Vec::new();
+    for ((param, theirs), primal) in own.sig.params.iter().zip(&user.sig.params).zip(&inputs) {
+        if !param.is_input() {
+            args.push((Vec::new(), theirs.ty));
+            continue;
+        }
+        let n = n_tangents(param.diff.as_deref());
+        let d = param.diff.as_ref().map(|map| body.spread(map, &tangents[at..at + n]));
+        at += n;
+        args.push((user_input(&mut body, theirs.ty, param.ty, primal, d, user.span), theirs.ty));
+    }
+    let groups = call_groups(&mut body, &user, &args)?;
+    // outputs of the user's function, by the number of the parameter
+    let (mut primals, mut outs) = (Vec::new(), Vec::new());
+    for output in own.sig.outputs() {
+        let theirs = user.sig.outputs().iter().position(|o| o.param == output.param);
+        let Some(values) = theirs.map(|k| groups[k].clone()) else {
+            return mismatch(&mut body, &user, declared);
+        };
+        let theirs_ty = user.sig.outputs()[theirs.unwrap_or(0)].ty;
+        let is_pair = body.lw.pair_of(theirs_ty).is_some();
+        let (primal, d) = body.split_pair(output.ty, &values);
+        primals.extend_from_slice(primal);
+        if let Some(map) = &output.diff {
+            let d = if is_pair { d } else { &[] };
+            let t = body.gather(map, d);
+            outs.extend(t);
+        }
+    }
+    primals.extend(outs);
+    Some(body.b.finish(primals, declared.results.clone()))
+}
+
+/// The vjp of `f` in terms of the user's backward derivative.
+pub(crate) fn build_vjp(
+    lw: &mut Lowerer<'_>,
+    types: &mut Types,
+    f: &FuncRef,
+    declared: &Declared,
+) -> Option<Function> {
+    let user = lw.user_derivative(types, f, false)?;
+    let own = lw.function(types, &Callable::Func(f.clone()));
+    let mut body = Body::new(lw, types, Subst::default(), Ty::VOID);
+    body.b.span = crate::ir_span(user.span);
+    let all: Vec<Value> = declared.params.iter().map(|slot| body.b.param(slot.clone())).collect();
+    let (inputs, cotangents) = own_inputs(&mut body, &own, &all);
+    // differentials of the outputs
+    let mut at = 0;
+    let mut result = Vec::new();
+    let mut given: Vec<Option<Vec<Value>>> = vec![None; own.sig.params.len()];
+    for output in own.sig.outputs() {
+        let n = n_tangents(output.diff.as_deref());
+        if let Some(map) = &output.diff {
+            let d = body.spread(map, &cotangents[at..at + n]);
+            match output.param {
+                None => result = d,
+                Some(k) => given[k] = Some(d),
+            }
+        }
+        at += n;
+    }
+    let mut args = Vec::new();
+    let mut positions: Vec<Option<usize>> = Vec::new();
+    let mut theirs = user.sig.params.iter();
+    for ((param, primal), d) in own.sig.params.iter().zip(&inputs).zip(given) {
+        if param.dir == Direction::Out && param.diff.is_none() {
+            positions.push(None);
+            continue;
+        }
+        let Some(user_param) = theirs.next() else { return mismatch(&mut body, &user, declared) };
+        positions.push(Some(args.len()));
+        let values = match param.dir {
+            Direction::Out => d.unwrap_or_default(),
+            _ => user_input(&mut body, user_param.ty, param.ty, primal, d, user.span),
+        };
+        args.push((values, user_param.ty));
+    }
+    if own.sig.ret_diff.is_some() {
+        let Some(user_param) = theirs.next() else { return mismatch(&mut body, &user, declared) };
+        args.push((result, user_param.ty));
+    }
+    if theirs.next().is_some() {
+        return mismatch(&mut body, &user, declared);
+    }
+    let groups = call_groups(&mut body, &user, &args)?;
+    let mut results = Vec::new();
+    for (param, position) in own.sig.params.iter().zip(positions) {
+        let (Some(map), true) = (&param.diff, param.is_input()) else { continue };
+        let outputs = user.sig.outputs();
+        let group = outputs.iter().position(|o| o.param.is_some() && o.param == position);
+        let d = match group {
+            Some(k) if body.lw.pair_of(outputs[k].ty).is_some() => {
+                let values = groups[k].clone();
+                body.split_pair(param.ty, &values).1.to_vec()
+            }
+            _ => Vec::new(),
+        };
+        let t = body.gather(map, &d);
+        results.extend(t);
+    }
+    Some(body.b.finish(results, declared.results.clone()))
+}
+
+/// Calls the user's function; its results by output.
+fn call_groups(
+    body: &mut Body<'_, '_, '_>,
+    user: &Declared,
+    args: &[(Vec<Value>, Ty)],
+) -> Option<Vec<Vec<Value>>> {
+    let mut flat = Vec::new();
+    for (param, (values, ty)) in user.sig.params.iter().zip(args) {
+        if param.is_input() {
+            let values = body.convert(values.clone(), *ty, param.ty, user.span);
+            flat.extend(values);
+        }
+    }
+    let fits = flat.len() == user.params.len()
+        && flat.iter().zip(&user.params).all(|(&v, slot)| body.b.func.ty(v) == slot.ty);
+    if !fits {
+        body.lw.diagnostics.push(syntax::Diagnostic::error(
+            "E0905",
+            user.span,
+            "the parameters of this derivative do not fit the function that it belongs to",
+        ));
+        return None;
+    }
+    let results = body.b.call_func(user.func, &user.results, &flat);
+    let mut at = 0;
+    let mut groups = Vec::new();
+    for output in user.sig.outputs() {
+        let n = body.layout(output.ty).leaves.len();
+        groups.push(results[at..at + n].to_vec());
+        at += n;
+    }
+    Some(groups)
+}
+
+fn mismatch(body: &mut Body<'_, '_, '_>, user: &Declared, declared: &Declared) -> Option<Function> {
+    body.lw.diagnostics.push(
+        syntax::Diagnostic::error(
+            "E0905",
+            user.span,
+            "the parameters of this derivative do not fit the function that it belongs to",
+        )
+        .note(declared.span, "the function"),
+    );
+    None
+}
