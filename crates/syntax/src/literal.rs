@@ -130,3 +130,30 @@ pub(crate) fn unescape(quoted: &str) -> Option<String> {
     }
     Some(out)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers() {
+        assert_eq!(int_value("0xFFu"), Some((255, "u")));
+        assert_eq!(int_value("18446744073709551615"), Some((u64::MAX, "")));
+        assert_eq!(int_value("18446744073709551616"), None);
+        assert_eq!(int_value("017"), Some((15, "")));
+        assert_eq!(int_value("08"), None);
+        assert_eq!(int_suffix("LLU"), Some(kw::ULL));
+        assert_eq!(float_value("1e-3h"), Some((1e-3, kw::H)));
+        assert_eq!(float_value("2.f"), Some((2.0, kw::F)));
+        assert_eq!(float_value("0x1.8p-1f"), Some((0.75, kw::F)));
+        assert_eq!(float_value("1.#INFlf"), Some((f64::INFINITY, kw::LF)));
+        assert_eq!(float_value("1.0x"), None);
+    }
+
+    #[test]
+    fn escapes() {
+        assert_eq!(unescape(r#""a\n\x41\101\"""#).as_deref(), Some("a\nAA\""));
+        assert_eq!(unescape(r#""\q""#), None);
+        assert_eq!(unescape(r#""\xFFFFFFFFFF""#), None);
+    }
+}

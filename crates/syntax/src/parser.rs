@@ -118,6 +118,8 @@ pub(crate) struct Parser<'a> {
     pub(crate) in_angle: bool,
     /// Names that this file declares as types.
     types: FxHashSet<Symbol>,
+    /// Names of the generic type parameters in scope, innermost last.
+    pub(crate) type_params: Vec<Symbol>,
 }
 
 impl<'a> Parser<'a> {
@@ -137,6 +139,7 @@ impl<'a> Parser<'a> {
             parent: None,
             in_angle: false,
             types,
+            type_params: Vec::new(),
         }
     }
 
@@ -202,7 +205,7 @@ impl<'a> Parser<'a> {
     }
 
     pub(crate) fn is_known_type(&self, name: Symbol) -> bool {
-        self.types.contains(&name)
+        self.types.contains(&name) || self.type_params.contains(&name)
     }
 
     // Reading tokens.

@@ -66,8 +66,10 @@ impl Parser<'_> {
         if !self.enter() {
             return;
         }
+        let outer_params = self.type_params.len();
         let prefix = self.prefix(id);
         self.declaration_after(place, id, start, prefix, list);
+        self.type_params.truncate(outer_params);
         self.leave();
     }
 

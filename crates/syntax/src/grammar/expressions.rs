@@ -261,14 +261,14 @@ impl Parser<'_> {
         let first = self.word_at(open + 1);
         let known = self.is_builtin_type(first)
             || self.is_type_modifier(first)
-            || (self.is_known_type(first) && !matches!(self.at(open + 2).kind, T::Dot | T::ColonColon))
-            || matches!(self.at(close - 1).kind, T::Star | T::Gt);
+            || (self.is_known_type(first) && !matches!(self.at(open + 2).kind, T::Dot | T::ColonColon));
+        let shaped = known || matches!(self.at(close - 1).kind, T::Star | T::Gt);
         match self.at(close + 1).kind {
             T::Ident => !matches!(self.word_at(close + 1), kw::IS | kw::AS | kw::WHERE),
             T::Int | T::Float | T::String | T::Char | T::Bang | T::Tilde => true,
-            T::LParen | T::LBrace => known,
-            T::Plus | T::Minus | T::PlusPlus | T::MinusMinus => self.is_builtin_type(first),
-            T::Star | T::Amp => self.is_builtin_type(first) || self.at(close - 1).kind == T::Star,
+            T::LParen | T::LBrace => shaped,
+            T::Plus | T::Minus | T::PlusPlus | T::MinusMinus => known,
+            T::Star | T::Amp => known || self.at(close - 1).kind == T::Star,
             _ => false,
         }
     }

@@ -254,6 +254,7 @@ impl Parser<'_> {
                 let default = self.generic_default();
                 kind = DeclKind::ValueParam { ty, default };
             } else {
+                self.type_params.push(name);
                 let bases = if self.eat(T::Colon) { vec![self.ty_conjunction()] } else { Vec::new() };
                 let default = self.generic_default();
                 kind = DeclKind::TypeParam { bases, default };
