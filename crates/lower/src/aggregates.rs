@@ -267,8 +267,7 @@ impl Body<'_, '_, '_> {
         if let Some(values) = self.builtin_init(ty, init, args, span) {
             return values;
         }
-        let start = self.field_defaults(ty, span);
-        self.call_init(&callable, ty, start, args, span)
+        self.call_init(&callable, ty, args, span)
     }
 
     /// A constructor that a built-in type has natively (`T(1.0)` with `T = float`).

@@ -145,10 +145,17 @@ impl<'l, 'p, 't> Body<'l, 'p, 't> {
         let zeros = body.zeros(declared.sig.ret);
         let (start, len) = (body.env.len(), zeros.len());
         body.env.extend(zeros.into_iter().map(Slot::Value));
-        body.ret = Some(Var { start, len, ty: declared.sig.ret });
+        let ret = Var { start, len, ty: declared.sig.ret };
+        body.ret = Some(ret);
+        let is_init = matches!(decl.kind, DeclKind::Init { .. });
+        if is_init {
+            // `this` is a new value, and the result
+            let start = body.field_defaults(declared.sig.ret, declared.span);
+            body.declare_var(Name::This, declared.sig.ret, start);
+        }
         body.list(&[stmt]);
         // results
-        let ret = body.ret.expect("set above");
+        let ret = if is_init { body.vars[&Name::This] } else { ret };
         let mut results = body.read_var(ret);
         for param in declared.sig.params.iter().filter(|p| p.is_output()) {
             let name = param.decl.map_or(Name::This, Name::Decl);

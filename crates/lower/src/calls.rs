@@ -187,36 +187,16 @@ impl Body<'_, '_, '_> {
         returned
     }
 
-    /// Calls an `__init` on the value that construction starts from.
-    pub(crate) fn call_init(
-        &mut self,
-        callable: &Callable,
-        ty: Ty,
-        start: Vec<Value>,
-        args: &[Arg],
-        span: Span,
-    ) -> Vec<Value> {
+    /// Calls an `__init`, a function that returns the new value.
+    pub(crate) fn call_init(&mut self, callable: &Callable, ty: Ty, args: &[Arg], span: Span) -> Vec<Value> {
         let declared = self.lw.function(self.b.types, callable);
-        let mut inputs = vec![(start.clone(), ty)];
-        let start_slot = self.env.len();
-        let len = start.len();
-        self.env.extend(start.into_iter().map(crate::body::Slot::Value));
-        let kind = crate::places::PlaceKind::Slots { start: start_slot, len, indices: Vec::new() };
-        let this = Place { ty, kind };
-        let mut places = vec![Some(this.clone())];
-        if !declared.sig.has_this {
-            // an `__init` that is a function which returns the value
-            inputs.clear();
-            places.clear();
-        }
-        let skip = inputs.len();
-        for (k, arg) in args.iter().enumerate() {
-            let param = declared.sig.params.get(skip + k);
+        let mut inputs = Vec::new();
+        let mut places = Vec::new();
+        for (arg, param) in args.iter().zip(&declared.sig.params) {
             match arg {
-                Arg::Expr(a) if param.is_some_and(|p| p.is_output()) => {
+                Arg::Expr(a) if param.is_output() => {
                     let place = self.place(*a);
-                    let input = param.is_some_and(|p| p.is_input());
-                    let values = if input { self.read(&place) } else { Vec::new() };
+                    let values = if param.is_input() { self.read(&place) } else { Vec::new() };
                     inputs.push((values, place.ty));
                     places.push(Some(place));
                 }
@@ -238,16 +218,7 @@ impl Body<'_, '_, '_> {
         }
         self.b.span = crate::ir_span(span);
         let returned = self.invoke(&declared, inputs, &places, span);
-        let values = if declared.sig.has_this {
-            self.read(&this)
-        } else {
-            self.convert(returned, declared.sig.ret, ty, span)
-        };
-        // the temporary is at the end unless an argument declared something after it
-        if self.env.len() == start_slot + len {
-            self.env.truncate(start_slot);
-        }
-        values
+        self.convert(returned, declared.sig.ret, ty, span)
     }
 
     /// `a op= b` by a user's function.

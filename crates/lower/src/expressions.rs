@@ -35,6 +35,7 @@ impl Body<'_, '_, '_> {
         let outer = std::mem::replace(&mut self.b.span, crate::ir_span(span));
         let values = match &self.lw.program.tables.exprs[e].meaning {
             Meaning::Var(_)
+            | Meaning::StaticMember(_)
             | Meaning::This
             | Meaning::Field { .. }
             | Meaning::DiffField { .. }
@@ -71,6 +72,13 @@ impl Body<'_, '_, '_> {
                 match self.lw.program.val_int(&val, &subst) {
                     Some(n) => self.integer(n, ty),
                     None => self.internal(span, "a generic value is not known", ty),
+                }
+            }
+            Meaning::SizeOf(kind, of) => {
+                let of = self.ty(of);
+                match self.lw.program.measure(kind, of) {
+                    Some(n) => self.integer(n, ty),
+                    None => self.unsupported(span, "the size of this type is", ty),
                 }
             }
             Meaning::EnumCase(case) => {
@@ -133,6 +141,7 @@ impl Body<'_, '_, '_> {
             }
             Meaning::TypeTest { .. } => self.unsupported(span, "`is` and `as` on interface values are", ty),
             Meaning::Var(_)
+            | Meaning::StaticMember(_)
             | Meaning::This
             | Meaning::Field { .. }
             | Meaning::DiffField { .. }

@@ -1,5 +1,7 @@
 //! Globals: constants are evaluated where they are used, all else is memory.
 
+use check::Resolved;
+use check::tables::FuncRef;
 use check::types::{BufferKind, Ty, TyKind};
 use ir::{Global, GlobalData, Op, Space, Types, Value};
 use syntax::ast::{DeclKind, Modifiers};
@@ -96,6 +98,28 @@ impl Body<'_, '_, '_> {
         let declared = self.lw.program.decl_type(decl);
         let declared = self.ty(declared);
         self.memory_place(decl, declared, ty, span)
+    }
+
+    /// The place of a static member of a generic type, or of one that an interface asks for.
+    pub(crate) fn static_member_place(&mut self, e: ExprId, member: &FuncRef, ty: Ty) -> Place {
+        let span = self.span_of(e);
+        let subst = self.subst.clone();
+        let member = self.lw.program.substitute_func(member, &subst);
+        let member = match self.lw.program.resolve_requirement(&member) {
+            Resolved::Func(member) => member,
+            Resolved::Synthesized(..) | Resolved::Builtin(_) | Resolved::Unresolved => {
+                let name = self.lw.program.ast.name(self.lw.program.ast.decls[member.decl].name).to_owned();
+                let values = self.unsupported(span, format_args!("the member `{name}` of this type is"), ty);
+                return Place::value(ty, values);
+            }
+        };
+        let inner = self.lw.program.subst_of(&member);
+        let is_mutable = !self.lw.program.ast.decls[member.decl].modifiers.has(Modifiers::CONST);
+        if is_mutable && !inner.is_empty() && !member.args.is_empty() {
+            let values = self.unsupported(span, "a mutable static member of a generic type is", ty);
+            return Place::value(ty, values);
+        }
+        self.with_subst(inner, |body| body.global_place(e, member.decl, ty))
     }
 
     /// The place of a global in memory.

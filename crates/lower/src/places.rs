@@ -90,6 +90,7 @@ impl Body<'_, '_, '_> {
         let ty = self.raw_ty(e);
         match self.lw.program.tables.exprs[e].meaning.clone() {
             Meaning::Var(decl) => self.variable_place(e, decl, ty),
+            Meaning::StaticMember(member) => self.static_member_place(e, &member, ty),
             Meaning::This => self.this_place(e),
             Meaning::Field { base, field } => {
                 let base = match base {
