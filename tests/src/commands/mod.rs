@@ -1,0 +1,50 @@
+//! The commands of filetests: one small file each.
+
+mod ad;
+mod grad;
+mod parse;
+mod pass;
+mod run;
+mod verify;
+
+use ir::Module;
+
+use crate::file::TestFile;
+
+/// Runs a filetest; the error is what a person needs to see.
+pub fn run(file: &TestFile) -> Result<(), String> {
+    let command = file.command.first().map_or("", String::as_str);
+    if file.path.extension().is_some_and(|e| e == "slang") {
+        return match command {
+            // The front end's tests are run by `tests/slang.rs` as its crates are there.
+            "run" | "check" | "parse" => Ok(()),
+            other => Err(format!("no command for .slang files is named '{other}'")),
+        };
+    }
+    match command {
+        "parse" => parse::run(file),
+        "verify" => verify::run(file),
+        "run" => run::run(file),
+        "grad" => grad::run(file),
+        "linearize" | "propagate" | "unzip" | "transpose" | "forward" | "backward" | "differentiate" => {
+            ad::run(file)
+        }
+        pass => pass::run(file, pass),
+    }
+}
+
+/// The module of a file, which must be well-formed.
+fn module(file: &TestFile) -> Result<Module, String> {
+    let module = ir::parse::parse_module(&file.text).map_err(|e| e.to_string())?;
+    well_formed(&module, "the text")?;
+    Ok(module)
+}
+
+/// An error with the module's text if it is not well-formed.
+fn well_formed(module: &Module, when: &str) -> Result<(), String> {
+    let errors: Vec<String> = ir::verify::verify_module(module).iter().map(ToString::to_string).collect();
+    match errors.is_empty() {
+        true => Ok(()),
+        false => Err(format!("{when} is not well-formed:\n{}\n{}", errors.join("\n"), ir::print::print_module(module))),
+    }
+}

@@ -1,0 +1,73 @@
+//! `test run`: `; run: f(1.0, 2) == 3.0` holds on the interpreter and on the JIT. `~ 3.0` allows an
+//! error of 1e-5; `error TEXT` wants the run to stop with that message. `; stdout: TEXT` lines are
+//! what the calls print.
+
+use codegen_cranelift::Compiled;
+use ir::interp::{Limits, Memory, RunError, Value, call_limited};
+use ir::{Func, Module};
+
+use crate::file::TestFile;
+use crate::literal::{close, parse_call, parse_values, show};
+
+pub(super) fn run(file: &TestFile) -> Result<(), String> {
+    let module = super::module(file)?;
+    if file.all("run").next().is_none() {
+        return Err("there is no '; run:' line".to_string());
+    }
+    let text = hold(file, &module, "as written")?;
+    let printed: Vec<&str> = text.lines().collect();
+    let wanted: Vec<&str> = file.all("stdout").collect();
+    if printed != wanted {
+        return Err(format!("printed {printed:?} instead of {wanted:?}"));
+    }
+    Ok(())
+}
+
+/// Checks all `; run:` lines; gives what was printed.
+pub(super) fn hold(file: &TestFile, module: &Module, when: &str) -> Result<String, String> {
+    let mut printed = String::new();
+    for text in file.all("run") {
+        one(module, text, &mut printed).map_err(|e| format!("{when}: {text}\n{e}"))?;
+    }
+    Ok(printed)
+}
+
+fn one(module: &Module, text: &str, printed: &mut String) -> Result<(), String> {
+    let call = parse_call(module, text)?;
+    let function = &module.funcs[call.func];
+    let mut memory = Memory::new(module, |_| 16);
+    let limits = Limits { steps: Some(10_000_000), ..Limits::default() };
+    let interpreted = call_limited(module, call.func, &call.args, &mut memory, limits);
+    let on_jit = jit(module, call.func, &call.args)?;
+    printed.push_str(&memory.printed);
+    let (tolerance, want) = match (call.rest.strip_prefix("=="), call.rest.strip_prefix('~')) {
+        (Some(want), _) => (None, want),
+        (_, Some(want)) => (Some(1e-5), want),
+        _ => {
+            let want = call.rest.strip_prefix("error").ok_or("expected '==', '~' or 'error'")?.trim();
+            for (name, outcome) in [("interpreter", interpreted), ("jit", on_jit)] {
+                match outcome {
+                    Err(e) if e.message.contains(want) => {}
+                    Err(e) => return Err(format!("{name}: {e}")),
+                    Ok(_) => return Err(format!("{name}: it ran")),
+                }
+            }
+            return Ok(());
+        }
+    };
+    let want = parse_values(module, &function.results, want)?;
+    for (name, outcome) in [("interpreter", interpreted), ("jit", on_jit)] {
+        let found = outcome.map_err(|e| format!("{name}: {e}"))?;
+        if !close(module, &function.results, &found, &want, tolerance) {
+            return Err(format!("{name}: {}", show(module, &function.results, &found)));
+        }
+    }
+    Ok(())
+}
+
+/// The call on machine code.
+fn jit(module: &Module, func: Func, args: &[Value]) -> Result<Result<Vec<Value>, RunError>, String> {
+    let options = codegen_cranelift::Options { functions: vec![func], ..Default::default() };
+    let compiled = Compiled::compile(module, &options).map_err(|e| e.op)?;
+    Ok(compiled.call(func, args))
+}

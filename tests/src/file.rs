@@ -1,0 +1,107 @@
+//! A filetest: a program, a command in its first line, and directives in comments.
+//!
+//! In `.ir` files comments start with `;`, in `.slang` files with `//`. A directive is
+//! `; key: text`, on a line of its own or after code.
+
+use std::path::{Path, PathBuf};
+
+/// A filetest.
+#[derive(Clone, Debug)]
+pub struct TestFile {
+    /// Where it is.
+    pub path: PathBuf,
+    /// All of it.
+    pub text: String,
+    /// The words after `test` in the first line.
+    pub command: Vec<String>,
+    /// In order.
+    pub directives: Vec<Directive>,
+}
+
+/// `; key: text`
+#[derive(Clone, Debug)]
+pub struct Directive {
+    /// Its line, from 1.
+    pub line: usize,
+    /// The word before the colon.
+    pub key: String,
+    /// What follows, trimmed.
+    pub text: String,
+}
+
+const KEYS: [&str; 6] = ["check", "not", "error", "run", "grad", "stdout"];
+
+impl TestFile {
+    /// Reads and takes apart a file.
+    pub fn read(path: &Path) -> Result<TestFile, String> {
+        let text = std::fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))?;
+        let mark = if path.extension().is_some_and(|e| e == "ir") { ";" } else { "//" };
+        let first = text.lines().next().unwrap_or_default();
+        let command = first
+            .strip_prefix(mark)
+            .and_then(|rest| rest.trim().strip_prefix("test "))
+            .ok_or_else(|| format!("the first line is not '{mark} test COMMAND'"))?;
+        let command = command.split_whitespace().map(str::to_string).collect();
+        let mut directives = Vec::new();
+        for (idx, line) in text.lines().enumerate() {
+            let Some((_, comment)) = line.split_once(mark) else { continue };
+            let Some((key, rest)) = comment.trim_start().split_once(':') else { continue };
+            if KEYS.contains(&key) {
+                directives.push(Directive { line: idx + 1, key: key.to_string(), text: rest.trim().to_string() });
+            }
+        }
+        Ok(TestFile { path: path.to_path_buf(), text, command, directives })
+    }
+
+    /// The texts of the directives of that key, in order.
+    pub fn all(&self, key: &str) -> impl Iterator<Item = &str> {
+        self.directives.iter().filter(move |d| d.key == key).map(|d| d.text.as_str())
+    }
+
+    /// Whether the command line has a word after the command.
+    pub fn has_option(&self, option: &str) -> bool {
+        self.command.iter().skip(1).any(|word| word == option)
+    }
+
+    /// The `check:` texts must occur in `output` in order, each on a line after the one before; no
+    /// line may have a text of `not:`.
+    pub fn match_output(&self, output: &str) -> Result<(), String> {
+        let mut lines = output.lines();
+        for want in self.all("check") {
+            if !lines.any(|line| squeeze(line).contains(&squeeze(want))) {
+                return Err(format!("no line (after those before) has\n    {want}\nin\n{output}"));
+            }
+        }
+        for unwanted in self.all("not") {
+            if let Some(line) = output.lines().find(|line| squeeze(line).contains(&squeeze(unwanted))) {
+                return Err(format!("the line\n    {line}\nhas '{unwanted}' in\n{output}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The text with each run of blanks as one.
+fn squeeze(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Every filetest under the folders of the stages, in order of path.
+pub fn discover(root: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    let mut folders: Vec<PathBuf> =
+        ["syntax", "check", "ir", "opt", "autodiff", "run"].iter().map(|name| root.join(name)).collect();
+    while let Some(folder) = folders.pop() {
+        let Ok(entries) = std::fs::read_dir(&folder) else { continue };
+        for entry in entries.flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|e| e == "ir" || e == "slang") {
+                files.push(path);
+            }
+        }
+    }
+    files.sort();
+    files
+}
