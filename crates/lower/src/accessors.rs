@@ -1,12 +1,13 @@
 //! Properties and user-written subscripts: read by `get`, written by `set`.
 
-use check::Accessors;
 use check::tables::{Arg, Callable, FuncRef};
 use check::types::Ty;
+use check::{Accessors, Resolved};
 use ir::Value;
-use syntax::ExprId;
+use syntax::ast::{DeclKind, StmtKind};
+use syntax::{ExprId, StmtId};
 
-use crate::body::Body;
+use crate::body::{Body, Name};
 use crate::functions::Declared;
 use crate::places::{Place, PlaceKind};
 
@@ -77,8 +78,61 @@ impl Body<'_, '_, '_> {
                 Arg::Default(param) => values.push(self.default_argument(*param, &one)),
             }
         }
+        if accessors.set.is_none()
+            && let Some(by_ref) = accessors.by_ref.clone()
+        {
+            return self.reference(&by_ref, base, values, ty, span);
+        }
         let accessor = Accessor { base, accessors, args: values, span };
         Place { ty, kind: PlaceKind::Accessor(Box::new(accessor)) }
+    }
+
+    /// The place that a `ref` accessor returns: its one expression, with `this` being the base's place.
+    fn reference(
+        &mut self,
+        by_ref: &FuncRef,
+        base: Option<Place>,
+        args: Vec<(Vec<Value>, Ty)>,
+        ty: Ty,
+        span: syntax::Span,
+    ) -> Place {
+        let func = match self.lw.program.resolve_requirement(by_ref) {
+            Resolved::Func(func) => func,
+            Resolved::Synthesized(..) | Resolved::Builtin(_) | Resolved::Unresolved => by_ref.clone(),
+        };
+        self.lw.program.body(func.decl);
+        let body = match self.lw.program.ast.decls[func.decl].kind {
+            DeclKind::Accessor { body, .. } => body,
+            _ => None,
+        };
+        let Some(returned) = body.and_then(|b| self.only_return(b)) else {
+            let values = self.unsupported(span, "a `ref` accessor with more than one `return` is", ty);
+            return Place::value(ty, values);
+        };
+        let sig = self.lw.program.func_signature(&func);
+        for (param, (values, from)) in sig.params.iter().zip(args) {
+            let values = self.convert(values, from, param.ty, span);
+            if let Some(decl) = param.decl {
+                self.declare_var(Name::Decl(decl), param.ty, values);
+            }
+        }
+        let subst = self.lw.program.subst_of(&func);
+        let outer = std::mem::replace(&mut self.this_alias, base);
+        let place = self.with_subst(subst, |body| body.place(returned));
+        self.this_alias = outer;
+        place
+    }
+
+    /// `e` of a body `{ return e; }`.
+    fn only_return(&self, stmt: StmtId) -> Option<ExprId> {
+        match &self.lw.program.ast.stmts[stmt].kind {
+            StmtKind::Return(value) => *value,
+            StmtKind::Block(stmts) => match stmts.as_slice() {
+                [only] => self.only_return(*only),
+                _ => None,
+            },
+            _ => None,
+        }
     }
 
     fn resolved(&mut self, func: &FuncRef) -> Option<(Callable, std::rc::Rc<Declared>)> {

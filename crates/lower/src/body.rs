@@ -19,6 +19,7 @@ use crate::Lowerer;
 use crate::exits::{Flow, Target};
 use crate::functions::Declared;
 use crate::leaves::Layout;
+use crate::places::Place;
 
 /// Statements and expressions may nest so deep; the driver's thread has a stack for it.
 pub(crate) const MAX_DEPTH: u32 = 3000;
@@ -67,6 +68,8 @@ pub(crate) struct Body<'l, 'p, 't> {
     pub(crate) depth: u32,
     /// Constants that are being evaluated, against endless recursion.
     pub(crate) constants: Vec<DeclId>,
+    /// What `this` is within a `ref` accessor.
+    pub(crate) this_alias: Option<Place>,
     /// Within `no_diff`.
     pub(crate) detached: bool,
     failed: bool,
@@ -90,6 +93,7 @@ impl<'l, 'p, 't> Body<'l, 'p, 't> {
             flows: FxHashMap::default(),
             depth: 0,
             constants: Vec::new(),
+            this_alias: None,
             detached: false,
             failed: false,
         }

@@ -28,13 +28,16 @@ impl Body<'_, '_, '_> {
         bound
     }
 
-    /// The differential's leaves of these tangents (one for each leaf that has one); others are zero.
-    pub(crate) fn spread(&mut self, map: &DiffMap, tangents: &[Value]) -> Vec<Value> {
+    /// The differential's leaves of these tangents (one for each leaf that has one); others are the primal's or zero.
+    pub(crate) fn spread(&mut self, map: &DiffMap, primal: &[Value], tangents: &[Value]) -> Vec<Value> {
         let layout = self.layout(map.ty);
         let mut leaves: Vec<Option<Value>> = vec![None; layout.leaves.len()];
         let mut tangents = tangents.iter();
         for &to in map.map.iter().flatten() {
             leaves[to] = tangents.next().copied();
+        }
+        for &(from, to) in &map.same {
+            leaves[to] = primal.get(from).copied();
         }
         let leaves = leaves.into_iter().zip(&layout.leaves);
         leaves.map(|(v, leaf)| v.unwrap_or_else(|| self.b.zero(leaf.ty, false))).collect()
@@ -124,13 +127,14 @@ fn pack_outputs(
     let mut packed = Vec::new();
     for (output, pair) in sig.outputs().iter().zip(derived.outputs()) {
         let n = body.layout(output.ty).leaves.len();
-        packed.extend_from_slice(&primals[at..at + n]);
+        let primal = &primals[at..at + n];
+        packed.extend_from_slice(primal);
         at += n;
         let n_tangents = n_tangents(output.diff.as_deref());
         if let Some(map) = &output.diff {
             let own = &tangents[at_tangent..at_tangent + n_tangents];
             if body.lw.pair_of(pair.ty).is_some() {
-                let d = body.spread(map, own);
+                let d = body.spread(map, primal, own);
                 packed.extend(d);
             }
         }
@@ -215,7 +219,7 @@ pub(crate) fn build_bwd(
         let (primal, _) = body.split_pair(param.ty, &values);
         results.extend_from_slice(primal);
         if let Some(map) = &param.diff {
-            let d = body.spread(map, &own);
+            let d = body.spread(map, primal, &own);
             results.extend(d);
         }
     }

@@ -54,6 +54,8 @@ pub(crate) struct DiffMap {
     pub(crate) ty: Ty,
     /// By leaf of `T`.
     pub(crate) map: Vec<Option<usize>>,
+    /// Leaves of `T` that its differential has the same: whether an optional has a value.
+    pub(crate) same: Vec<(usize, usize)>,
 }
 
 /// The IR's name of a kind of number.
@@ -287,17 +289,19 @@ impl Lowerer<'_> {
         let layout = self.layout(types, ty);
         let target = self.layout(types, differential);
         let mut map = vec![None; layout.leaves.len()];
+        let mut same = Vec::new();
         let float = |types: &Types, k: usize| types.is_differentiable(layout.leaves[k].ty);
         if differential == ty {
             for (k, entry) in map.iter_mut().enumerate() {
                 *entry = float(types, k).then_some(k);
             }
-            return Some(DiffMap { ty: differential, map });
+            return Some(DiffMap { ty: differential, map, same: Vec::new() });
         }
         match (self.program.types[ty].clone(), self.program.types[differential].clone()) {
             (TyKind::Array(a, _), TyKind::Array(..)) => {
                 if let Some(inner) = self.diff_map(types, a) {
                     map.clone_from(&inner.map);
+                    same.clone_from(&inner.same);
                 }
             }
             (TyKind::Struct(..) | TyKind::SynthDiff(_), _) => {
@@ -310,7 +314,7 @@ impl Lowerer<'_> {
                     let from = layout.parts.iter().find(|p| p.decl == Some(field));
                     let to = target.parts.iter().find(|p| p.decl == Some(to));
                     if let (Some(from), Some(to)) = (from, to) {
-                        self.map_part(types, from, to, &mut map);
+                        self.map_part(types, from, to, &mut map, &mut same);
                     }
                 }
             }
@@ -319,7 +323,12 @@ impl Lowerer<'_> {
                 TyKind::Tuple(_) | TyKind::DiffPair(_) | TyKind::DiffPtrPair(_) | TyKind::Optional(_),
             ) => {
                 for (from, to) in layout.parts.iter().zip(&target.parts) {
-                    self.map_part(types, from, to, &mut map);
+                    self.map_part(types, from, to, &mut map, &mut same);
+                }
+                if let (TyKind::Optional(_), Some(from), Some(to)) =
+                    (&self.program.types[ty], layout.parts.get(1), target.parts.get(1))
+                {
+                    same.push((from.offset, to.offset));
                 }
             }
             _ => {
@@ -336,10 +345,17 @@ impl Lowerer<'_> {
                 *entry = None;
             }
         }
-        Some(DiffMap { ty: differential, map })
+        Some(DiffMap { ty: differential, map, same })
     }
 
-    fn map_part(&mut self, types: &mut Types, from: &Part, to: &Part, map: &mut [Option<usize>]) {
+    fn map_part(
+        &mut self,
+        types: &mut Types,
+        from: &Part,
+        to: &Part,
+        map: &mut [Option<usize>],
+        same: &mut Vec<(usize, usize)>,
+    ) {
         if from.no_diff {
             return;
         }
@@ -347,6 +363,7 @@ impl Lowerer<'_> {
         for (k, entry) in inner.map.iter().enumerate() {
             map[from.offset + k] = entry.map(|d| to.offset + d);
         }
+        same.extend(inner.same.iter().map(|&(a, b)| (from.offset + a, to.offset + b)));
     }
 }
 

@@ -185,6 +185,9 @@ impl Body<'_, '_, '_> {
     }
 
     pub(crate) fn this_place(&mut self, e: ExprId) -> Place {
+        if let Some(alias) = &self.this_alias {
+            return alias.clone();
+        }
         match self.vars.get(&Name::This).copied() {
             Some(var) => Place {
                 ty: var.ty,

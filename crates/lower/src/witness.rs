@@ -182,7 +182,7 @@ pub(crate) fn build_jvp(
             continue;
         }
         let n = n_tangents(param.diff.as_deref());
-        let d = param.diff.as_ref().map(|map| body.spread(map, &tangents[at..at + n]));
+        let d = param.diff.as_ref().map(|map| body.spread(map, primal, &tangents[at..at + n]));
         at += n;
         args.push((user_input(&mut body, theirs.ty, param.ty, primal, d, user.span), theirs.ty));
     }
@@ -228,7 +228,7 @@ pub(crate) fn build_vjp(
     for output in own.sig.outputs() {
         let n = n_tangents(output.diff.as_deref());
         if let Some(map) = &output.diff {
-            let d = body.spread(map, &cotangents[at..at + n]);
+            let d = body.spread(map, &[], &cotangents[at..at + n]);
             match output.param {
                 None => result = d,
                 Some(k) => given[k] = Some(d),
