@@ -2,11 +2,32 @@
 //!
 //! Checking never fails: it gives tables and diagnostics. It works on demand: declarations are
 //! resolved when they are named, bodies are checked when they are asked for.
+//!
+//! [`Program`] owns the trees and all that is known of them; its methods are the questions that later stages ask.
 #![forbid(unsafe_code)]
 
 pub mod api;
+mod call;
+mod conform;
+mod constant;
+mod conversion;
+mod declarations;
+mod derivatives;
+mod differential;
+mod flow;
+mod infer;
+mod initialise;
+mod lookup;
+mod native;
+mod operators;
+mod overload;
 pub mod program;
+mod requirements;
 pub mod signature;
+mod sigs;
+mod statements;
+mod subst;
+mod suggest;
 pub mod tables;
 pub mod types;
 

@@ -1,9 +1,38 @@
 //! The program: trees, tables, types and diagnostics, and what has been found out so far.
+//!
+//! A module is a set of files that share one scope of names. Adding a module only enters the names of its
+//! declarations; everything else is computed when it is asked for and remembered here. All that is remembered
+//! depends on declarations only, never on the order of questions.
 
-use syntax::{Ast, Diagnostic};
+use std::rc::Rc;
 
-use crate::tables::Tables;
-use crate::types::TyInterner;
+use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::SmallVec;
+use syntax::ast::{DeclKind, ExprKind};
+use syntax::{Ast, DeclId, Diagnostic, ExprId, FileId, Span, Symbol};
+
+use crate::api::ModuleLoader;
+use crate::conform::{Constraints, ExtensionInfo, Facet};
+use crate::native::Magic;
+use crate::signature::{Derivatives, Signature};
+use crate::tables::{FuncRef, Tables};
+use crate::types::{Ty, TyInterner};
+
+/// Names of a scope; several for overloads.
+pub(crate) type Names = FxHashMap<Symbol, SmallVec<[DeclId; 2]>>;
+
+/// Files that share a scope.
+#[derive(Debug, Default)]
+pub(crate) struct Module {
+    /// What it declares at the top.
+    pub(crate) names: Names,
+    /// Modules that its `import`s name, in order.
+    pub(crate) imports: Vec<usize>,
+    /// Those of `imports` that importers of this see too.
+    pub(crate) exported: Vec<usize>,
+    /// Namespaces that `using` opens for the whole module, as written.
+    pub(crate) using: Vec<DeclId>,
+}
 
 /// A program that is being checked. Owns everything; there is no global state.
 #[derive(Debug, Default)]
@@ -16,4 +45,375 @@ pub struct Program {
     pub types: TyInterner,
     /// What is to be told to the user, in order of finding.
     pub diagnostics: Vec<Diagnostic>,
+    pub(crate) modules: Vec<Module>,
+    pub(crate) module_of_file: FxHashMap<FileId, usize>,
+    /// Which module each file of `ast.files` was made.
+    pub(crate) module_of_index: FxHashMap<usize, usize>,
+    pub(crate) n_core_files: usize,
+    /// Members of structs, interfaces, enumerations, extensions and namespaces.
+    pub(crate) members: FxHashMap<DeclId, Rc<Names>>,
+    /// All parts of a namespace, by each of its parts.
+    pub(crate) namespace_parts: FxHashMap<(Option<DeclId>, usize, Symbol), Vec<DeclId>>,
+    /// The declaration whose generic parameter this is.
+    pub(crate) param_owner: FxHashMap<DeclId, DeclId>,
+    /// Interfaces that the checker knows by name.
+    pub(crate) magic: FxHashMap<DeclId, Magic>,
+    pub(crate) magic_decls: Vec<(Magic, DeclId)>,
+    pub(crate) extensions: Vec<ExtensionInfo>,
+    pub(crate) pending_extensions: Vec<DeclId>,
+    /// `…Of` attributes by the last name of their argument: the derivative, and which attribute of it.
+    pub(crate) derivative_of: FxHashMap<Symbol, Vec<(DeclId, usize)>>,
+    pub(crate) derivatives: FxHashMap<FuncRef, Rc<Derivatives>>,
+    pub(crate) derivatives_busy: FxHashSet<FuncRef>,
+    pub(crate) facets: FxHashMap<Ty, Rc<[Facet]>>,
+    pub(crate) bases: FxHashMap<DeclId, Rc<[Ty]>>,
+    pub(crate) constraints: FxHashMap<DeclId, Rc<Constraints>>,
+    pub(crate) differentials: FxHashMap<Ty, Option<Ty>>,
+    pub(crate) signatures: FxHashMap<DeclId, Rc<Signature>>,
+    pub(crate) types_busy: FxHashSet<DeclId>,
+    pub(crate) checked: FxHashSet<DeclId>,
+    pub(crate) flow_checked: FxHashSet<DeclId>,
+    pub(crate) conform_busy: Vec<(Ty, Ty)>,
+    pub(crate) enum_values: FxHashMap<DeclId, i64>,
+    pub(crate) const_busy: Vec<DeclId>,
+    /// Locals that a type declared inside a function sees.
+    pub(crate) local_scopes: FxHashMap<DeclId, Rc<Vec<(Symbol, DeclId)>>>,
+    /// Words of the language that are looked for often.
+    pub(crate) words: Words,
+}
+
+/// Interned words.
+#[derive(Clone, Copy, Debug)]
+#[expect(missing_docs, reason = "each is the word of its name")]
+pub(crate) struct Words {
+    pub(crate) differential: Symbol,
+    pub(crate) init: Symbol,
+    pub(crate) call: Symbol,
+    pub(crate) empty: Symbol,
+    pub(crate) forward_derivative_of: Symbol,
+    pub(crate) backward_derivative_of: Symbol,
+    pub(crate) primal_substitute_of: Symbol,
+}
+
+impl Default for Words {
+    fn default() -> Words {
+        let zero = <Symbol as cranelift_entity::EntityRef>::new(0);
+        Words {
+            differential: zero,
+            init: zero,
+            call: zero,
+            empty: zero,
+            forward_derivative_of: zero,
+            backward_derivative_of: zero,
+            primal_substitute_of: zero,
+        }
+    }
+}
+
+impl Words {
+    fn new(ast: &mut Ast) -> Words {
+        let mut word = |s: &str| ast.symbols.intern(s);
+        Words {
+            differential: word("Differential"),
+            init: word("$init"),
+            call: word("operator()"),
+            empty: word(""),
+            forward_derivative_of: word("ForwardDerivativeOf"),
+            backward_derivative_of: word("BackwardDerivativeOf"),
+            primal_substitute_of: word("PrimalSubstituteOf"),
+        }
+    }
+}
+
+impl Program {
+    /// A program of the library only. `core` are the indices of its files in `ast.files`.
+    pub fn new(mut ast: Ast, core: &[usize]) -> Program {
+        let words = Words::new(&mut ast);
+        let mut program = Program { ast, words, n_core_files: core.len(), ..Program::default() };
+        program.modules.push(Module::default());
+        let mut imports = Vec::new();
+        for &file in core {
+            program.enter_file(file, 0, &mut imports);
+        }
+        program
+    }
+
+    /// Makes a parsed file (by its index in `ast.files`) a module of the program, with all that it imports and
+    /// includes. Nothing is checked yet but the names of its declarations.
+    pub fn add_module(&mut self, file: usize, loader: &mut dyn ModuleLoader) {
+        self.load_module(file, loader, 0);
+    }
+
+    fn load_module(&mut self, file: usize, loader: &mut dyn ModuleLoader, depth: u32) -> usize {
+        if let Some(&module) = self.module_of_index.get(&file) {
+            return module;
+        }
+        let module = self.modules.len();
+        self.modules.push(Module::default());
+        let mut imports = Vec::new();
+        self.enter_file(file, module, &mut imports);
+        let mut next = 0;
+        while next < imports.len() {
+            let decl = imports[next];
+            next += 1;
+            let from = self.ast.decls[decl].span.file;
+            let span = self.ast.decls[decl].span;
+            let (path, quoted, include) = match &self.ast.decls[decl].kind {
+                DeclKind::Import { path, quoted } => (path.clone(), *quoted, false),
+                DeclKind::Include { path, quoted } => (path.clone(), *quoted, true),
+                _ => continue,
+            };
+            if depth > 200 {
+                self.error("E15500", span, "imports are nested too deeply");
+                continue;
+            }
+            let Some(index) = loader.load(self, &path, quoted, from) else {
+                let word = if include { "include" } else { "import" };
+                let message = format!("cannot open the file of {word} '{path}'");
+                self.error("E15300", span, message);
+                continue;
+            };
+            if include {
+                self.enter_file(index, module, &mut imports);
+            } else {
+                let exported = self.ast.decls[decl].modifiers.has(syntax::ast::Modifiers::EXPORTED);
+                let other = self.load_module(index, loader, depth + 1);
+                if other != module && !self.modules[module].imports.contains(&other) {
+                    self.modules[module].imports.push(other);
+                    if exported {
+                        self.modules[module].exported.push(other);
+                    }
+                }
+            }
+        }
+        self.clear_caches();
+        module
+    }
+
+    /// What was found out about types may change when extensions come in.
+    fn clear_caches(&mut self) {
+        self.facets.clear();
+        self.differentials.clear();
+        self.derivatives.clear();
+    }
+
+    fn enter_file(&mut self, index: usize, module: usize, imports: &mut Vec<DeclId>) {
+        if self.module_of_index.insert(index, module).is_some() {
+            return;
+        }
+        let file = self.ast.files[index].file;
+        let decls = self.ast.files[index].decls.clone();
+        self.module_of_file.insert(file, module);
+        let mut names = std::mem::take(&mut self.modules[module].names);
+        for decl in decls {
+            if let DeclKind::Import { .. } | DeclKind::Include { .. } = self.ast.decls[decl].kind {
+                imports.push(decl);
+            }
+            self.enter(decl, module, &mut names);
+        }
+        self.modules[module].names = names;
+    }
+
+    /// Enters a declaration into the names of its scope, and what is inside into the indices.
+    fn enter(&mut self, id: DeclId, module: usize, names: &mut Names) {
+        let decl = &self.ast.decls[id];
+        let name = decl.name;
+        if let Some(generics) = &decl.generics {
+            for &param in &generics.params {
+                self.param_owner.insert(param, id);
+            }
+        }
+        for (idx, attribute) in decl.attributes.iter().enumerate() {
+            let words = &self.words;
+            let is_of = attribute.name == words.forward_derivative_of
+                || attribute.name == words.backward_derivative_of
+                || attribute.name == words.primal_substitute_of;
+            if is_of && let Some(&arg) = attribute.args.first() {
+                if let Some(target) = last_name(&self.ast, arg) {
+                    self.derivative_of.entry(target).or_default().push((id, idx));
+                }
+            }
+        }
+        match &decl.kind {
+            DeclKind::Namespace { members } => {
+                let members = members.clone();
+                let key = (decl.parent, module, name);
+                self.namespace_parts.entry(key).or_default().push(id);
+                names.entry(name).or_default().push(id);
+                let mut inner = Names::default();
+                for member in members {
+                    self.enter(member, module, &mut inner);
+                }
+                self.members.insert(id, Rc::new(inner));
+            }
+            DeclKind::Struct { members, .. }
+            | DeclKind::Interface { members, .. }
+            | DeclKind::Extension { members, .. }
+            | DeclKind::Enum { cases: members, .. } => {
+                let members = members.clone();
+                let is_extension = matches!(decl.kind, DeclKind::Extension { .. });
+                let is_interface = matches!(decl.kind, DeclKind::Interface { .. });
+                let is_enum = matches!(decl.kind, DeclKind::Enum { .. });
+                let unscoped = is_enum && decl.attributes.iter().any(|a| self.ast.name(a.name) == "UnscopedEnum");
+                if is_extension {
+                    self.pending_extensions.push(id);
+                } else if name != self.words.empty {
+                    names.entry(name).or_default().push(id);
+                }
+                if is_interface && module == 0 {
+                    if let Some(magic) = Magic::by_name(self.ast.name(name)) {
+                        self.magic.insert(id, magic);
+                        self.magic_decls.push((magic, id));
+                    }
+                }
+                let mut inner = Names::default();
+                for member in members {
+                    self.enter(member, module, &mut inner);
+                    if unscoped {
+                        let case = self.ast.decls[member].name;
+                        names.entry(case).or_default().push(member);
+                    }
+                }
+                self.members.insert(id, Rc::new(inner));
+            }
+            DeclKind::CBuffer { members } => {
+                let members = members.clone();
+                for member in members {
+                    self.enter(member, module, names);
+                }
+            }
+            DeclKind::Using(_) => self.modules[module].using.push(id),
+            DeclKind::Init { .. } => names.entry(self.words.init).or_default().push(id),
+            DeclKind::Property { accessors, .. } | DeclKind::Subscript { accessors, .. } => {
+                let accessors = accessors.clone();
+                let is_property = matches!(decl.kind, DeclKind::Property { .. });
+                let mut ignored = Names::default();
+                for accessor in accessors {
+                    self.enter(accessor, module, &mut ignored);
+                }
+                let key = if is_property { name } else { self.ast.symbols.intern("__subscript") };
+                names.entry(key).or_default().push(id);
+            }
+            DeclKind::Unsupported(word) => {
+                let (word, span) = (*word, decl.span);
+                let message = format!("'{}' is not supported yet", self.ast.name(word));
+                self.error("E0900", span, message);
+            }
+            DeclKind::FuncExtension { .. } => {
+                let span = decl.span;
+                self.error("E0900", span, "'__func_extension' is not supported yet");
+            }
+            DeclKind::Empty
+            | DeclKind::Import { .. }
+            | DeclKind::Include { .. }
+            | DeclKind::Module(_)
+            | DeclKind::Implementing(_) => {}
+            DeclKind::Var { .. }
+            | DeclKind::Param { .. }
+            | DeclKind::Func { .. }
+            | DeclKind::Accessor { .. }
+            | DeclKind::EnumCase(_)
+            | DeclKind::AssociatedType { .. }
+            | DeclKind::TypeAlias(_)
+            | DeclKind::TypeParam { .. }
+            | DeclKind::ValueParam { .. } => {
+                if name != self.words.empty {
+                    names.entry(name).or_default().push(id);
+                }
+            }
+        }
+    }
+
+    /// Enters a type (or function) that is declared inside a function's body.
+    pub(crate) fn enter_local(&mut self, decl: DeclId) {
+        let module = self.module_of(decl);
+        let mut ignored = Names::default();
+        let before = self.pending_extensions.len();
+        self.enter(decl, module, &mut ignored);
+        if self.pending_extensions.len() != before {
+            self.clear_caches();
+        }
+    }
+
+    /// The module of a declaration.
+    pub(crate) fn module_of(&self, decl: DeclId) -> usize {
+        self.module_of_file.get(&self.ast.decls[decl].span.file).copied().unwrap_or(0)
+    }
+
+    /// Whether a declaration is the library's.
+    pub fn is_core(&self, decl: DeclId) -> bool {
+        self.module_of(decl) == 0
+    }
+
+    pub(crate) fn error(&mut self, code: &'static str, span: Span, message: impl Into<String>) {
+        self.report(Diagnostic::error(code, span, message));
+    }
+
+    pub(crate) fn report(&mut self, diagnostic: Diagnostic) {
+        self.diagnostics.push(diagnostic);
+    }
+
+    pub(crate) fn span(&self, expr: ExprId) -> Span {
+        self.ast.exprs[expr].span
+    }
+
+    /// The names inside a struct, interface, enumeration, extension or one part of a namespace.
+    pub(crate) fn names_in(&self, decl: DeclId) -> Option<&Rc<Names>> {
+        self.members.get(&decl)
+    }
+
+    /// All parts of a namespace.
+    pub(crate) fn parts(&self, namespace: DeclId) -> Vec<DeclId> {
+        let decl = &self.ast.decls[namespace];
+        let mut parts = Vec::new();
+        // A namespace of the same name in an imported module is another key: look in all modules.
+        for module in 0..self.modules.len() {
+            if let Some(found) = self.namespace_parts.get(&(decl.parent, module, decl.name)) {
+                parts.extend_from_slice(found);
+            }
+        }
+        if parts.is_empty() {
+            parts.push(namespace);
+        }
+        parts
+    }
+
+    /// The struct, interface, enumeration or extension that a declaration is a member of.
+    pub(crate) fn container_of(&self, decl: DeclId) -> Option<DeclId> {
+        let mut at = self.ast.decls[decl].parent;
+        while let Some(parent) = at {
+            match self.ast.decls[parent].kind {
+                DeclKind::Struct { .. }
+                | DeclKind::Interface { .. }
+                | DeclKind::Extension { .. }
+                | DeclKind::Enum { .. } => return Some(parent),
+                DeclKind::Property { .. } | DeclKind::Subscript { .. } | DeclKind::CBuffer { .. } => {}
+                _ => return None,
+            }
+            at = self.ast.decls[parent].parent;
+        }
+        None
+    }
+
+    /// Whether a member has no receiver.
+    pub(crate) fn is_static(&self, decl: DeclId) -> bool {
+        let d = &self.ast.decls[decl];
+        if d.modifiers.has(syntax::ast::Modifiers::STATIC) {
+            return true;
+        }
+        if let DeclKind::Accessor { .. } = d.kind {
+            return d.parent.is_some_and(|p| self.is_static(p));
+        }
+        self.container_of(decl).is_none()
+    }
+}
+
+/// The name that an expression ends with: `f` of `a.b.f<T>`.
+pub(crate) fn last_name(ast: &Ast, expr: ExprId) -> Option<Symbol> {
+    match &ast.exprs[expr].kind {
+        ExprKind::Name(name) | ExprKind::OperatorName(name) => Some(*name),
+        ExprKind::Member { name, .. } | ExprKind::Static { name, .. } => Some(*name),
+        ExprKind::Generic { base, .. } | ExprKind::Paren(base) => last_name(ast, *base),
+        _ => None,
+    }
 }

@@ -6,7 +6,7 @@
 
 use cranelift_entity::SecondaryMap;
 use smallvec::SmallVec;
-use syntax::ast::{BinaryOp, UnaryOp};
+use syntax::ast::{BinaryOp, SizeOfKind, UnaryOp};
 use syntax::{DeclId, ExprId};
 
 use crate::types::{Args, Ty, Val};
@@ -100,8 +100,13 @@ pub enum Meaning {
     Const(f64),
     /// A local variable, parameter, or global (also `static const`, uniforms, cbuffer members, static members).
     Var(DeclId),
+    /// A static member of a generic type, or one that an interface asks for: as `Var`, read under the arguments of
+    /// the reference (and resolved by [`crate::Program::resolve_requirement`] first).
+    StaticMember(FuncRef),
     /// A generic value parameter, or arithmetic of them.
     Value(Val),
+    /// `sizeof(T)` and its kin where the type has parameters: measured when they are known.
+    SizeOf(SizeOfKind, Ty),
     /// A case of an enumeration.
     EnumCase(DeclId),
     /// `this`.

@@ -1,0 +1,647 @@
+//! Calls: functions, methods, constructors and the few functions that are native to the language.
+
+use std::rc::Rc;
+
+use syntax::ast::{DeclKind, ExprKind};
+use syntax::{DeclId, ExprId, Span};
+
+use crate::conform::FacetKind;
+use crate::conversion::Source;
+use crate::infer::Checker;
+use crate::lookup::{Base, Candidate, Ref};
+use crate::native::NativeGeneric;
+use crate::overload::{Argument, Chosen};
+use crate::program::Program;
+use crate::tables::{Arg, Callable, ExprInfo, FuncRef, Initializer, Meaning};
+use crate::types::{Ty, TyKind, Val};
+
+impl Program {
+    /// Whether a function takes more arguments than parameters (`printf`).
+    pub(crate) fn is_variadic(&self, decl: DeclId) -> bool {
+        self.is_core(decl) && self.ast.name(self.ast.decls[decl].name) == "printf"
+    }
+
+    /// What is read where a value of this type is used: the content of a constant buffer.
+    pub(crate) fn loaded(&self, ty: Ty) -> Ty {
+        match self.types[ty] {
+            TyKind::Buffer(_, content) if self.types_deref(ty) => content,
+            _ => ty,
+        }
+    }
+}
+
+impl Checker<'_> {
+    /// A call.
+    pub(crate) fn infer_call(&mut self, expr: ExprId, callee: ExprId, args: &[ExprId], expected: Option<Ty>) -> Ty {
+        let span = self.span(expr);
+        match self.resolve(callee) {
+            Ref::Funcs(candidates, base) => self.call_functions(expr, callee, &candidates, base, args),
+            Ref::Type(ty) => {
+                self.set_value(callee, ty, Meaning::Type(ty));
+                self.construct(expr, ty, args)
+            }
+            Ref::Native(NativeGeneric::Vector) => {
+                let ty = self.p.types.intern(TyKind::Vector(Ty::FLOAT, Val::Int(4)));
+                self.construct(expr, ty, args)
+            }
+            Ref::Native(NativeGeneric::Matrix) => {
+                let ty = self.p.types.intern(TyKind::Matrix(Ty::FLOAT, Val::Int(4), Val::Int(4)));
+                self.construct(expr, ty, args)
+            }
+            Ref::Native(NativeGeneric::Tuple) => self.make_tuple(expr, args),
+            Ref::Native(NativeGeneric::Pair) => self.diff_pair(expr, args, expected),
+            Ref::Native(NativeGeneric::Unsupported) => {
+                self.unsupported(span, "this resource type is");
+                self.skip_args(args);
+                self.set_error(expr)
+            }
+            Ref::Native(_) => {
+                self.error("E30075", span, "generic arguments are missing");
+                self.skip_args(args);
+                self.set_error(expr)
+            }
+            Ref::Generic(decl, outer) => self.construct_generic(expr, decl, &outer, args),
+            Ref::Value(info) => {
+                let ty = self.set(callee, info);
+                self.call_value(expr, callee, ty, args)
+            }
+            Ref::Namespace(_) => {
+                self.error("E39999", span, "a namespace cannot be called");
+                self.skip_args(args);
+                self.set_error(expr)
+            }
+            Ref::NotFound => {
+                let native = match self.p.ast.exprs[callee].kind {
+                    ExprKind::Name(name) => self.p.ast.name(name).to_string(),
+                    _ => String::new(),
+                };
+                match native.as_str() {
+                    "diffPair" => self.diff_pair(expr, args, expected),
+                    "makeTuple" => self.make_tuple(expr, args),
+                    _ => {
+                        self.not_found(callee);
+                        self.set_error(callee);
+                        self.skip_args(args);
+                        self.set_error(expr)
+                    }
+                }
+            }
+            Ref::Error => {
+                self.set_error(callee);
+                self.skip_args(args);
+                self.set_error(expr)
+            }
+        }
+    }
+
+    /// Arguments of a call that cannot be checked are still looked at.
+    pub(crate) fn skip_args(&mut self, args: &[ExprId]) {
+        for &arg in args {
+            if !matches!(self.p.ast.exprs[arg].kind, ExprKind::InitList(_)) {
+                self.infer(arg, None);
+            }
+        }
+    }
+
+    fn call_functions(
+        &mut self,
+        expr: ExprId,
+        callee: ExprId,
+        candidates: &[Candidate],
+        base: Option<ExprId>,
+        args: &[ExprId],
+    ) -> Ty {
+        let arguments = self.arguments(args);
+        let span = self.span(expr);
+        let Some(chosen) = self.choose(candidates, &arguments, span) else {
+            // The result's type is known all the same if there is no doubt about the function.
+            if let [only] = candidates
+                && self.p.ast.decls[only.decl].generics.is_none()
+            {
+                let callable = self.callable_of(only);
+                let ty = self.p.callable_signature(&callable).ret;
+                self.set_error(callee);
+                return self.set_value(expr, ty, Meaning::Error);
+            }
+            self.set_error(callee);
+            return self.set_error(expr);
+        };
+        let is_static = self.p.is_static(chosen.decl);
+        let plain = matches!(chosen.callable, Callable::Func(_));
+        if plain && !is_static {
+            self.check_this(&chosen, base, callee);
+        }
+        let args = self.fit_arguments(&chosen, &arguments);
+        let ty = chosen.signature.ret;
+        let base = if is_static || !plain { None } else { base };
+        let func_ty = self.p.types.intern(TyKind::Function(chosen.decl, Vec::new()));
+        self.set_value(callee, func_ty, Meaning::Func { func: chosen.callable.clone(), base });
+        self.set_value(expr, ty, Meaning::Call { func: chosen.callable, base, args })
+    }
+
+    /// The receiver of a method has to be there, and to be a place if the method changes it.
+    fn check_this(&mut self, chosen: &Chosen, base: Option<ExprId>, callee: ExprId) {
+        let mutating = chosen.signature.this.as_ref().is_some_and(|t| t.mutating);
+        let span = self.span(callee);
+        match base {
+            Some(base) => {
+                let self_ty = chosen.signature.this.as_ref().map_or(Ty::ERROR, |t| t.ty);
+                let from = self.ty_of(base);
+                if self_ty != from && self_ty != Ty::ERROR && !self.p.types_deref(from) {
+                    self.p.tables.exprs[base].coerce = Some(self_ty);
+                }
+                let lvalue = self.p.tables.exprs[base].lvalue
+                    || matches!(self.p.types[from], TyKind::Buffer(..) | TyKind::Pointer(_));
+                if mutating && !lvalue {
+                    self.error("E30050", span, "a method that changes its object needs one that can be assigned to");
+                }
+            }
+            None => match self.this {
+                None => {
+                    let bare = matches!(self.p.ast.exprs[callee].kind, ExprKind::Name(_));
+                    let message = if bare {
+                        "this method needs an object: there is no 'this' here"
+                    } else {
+                        "this method needs an object: it is not static"
+                    };
+                    self.error("E30100", span, message);
+                }
+                Some((_, lvalue)) => {
+                    let bare = matches!(
+                        self.p.ast.exprs[callee].kind,
+                        ExprKind::Name(_) | ExprKind::Generic { .. } | ExprKind::OperatorName(_)
+                    );
+                    if !bare {
+                        self.error("E30100", span, "this method needs an object: it is not static");
+                    } else if mutating && !lvalue {
+                        self.error(
+                            "E30050",
+                            span,
+                            "a method that changes 'this' can only be called from one marked '[mutating]'",
+                        );
+                    }
+                }
+            },
+        }
+    }
+
+    /// Converts the arguments of a call to the parameters of the function that it is of.
+    pub(crate) fn fit_arguments(&mut self, chosen: &Chosen, arguments: &[Argument]) -> Vec<Arg> {
+        let mut out = Vec::new();
+        for (idx, param) in chosen.signature.params.iter().enumerate() {
+            match arguments.get(idx) {
+                Some(arg) if arg.ty.is_none() => {
+                    self.init_list(arg.expr, param.ty);
+                    out.push(Arg::Expr(arg.expr));
+                }
+                Some(arg) => {
+                    if param.dir.is_written() {
+                        if self.ty_of(arg.expr) != param.ty {
+                            self.p.tables.exprs[arg.expr].coerce = Some(param.ty);
+                        }
+                    } else {
+                        self.coerce(arg.expr, param.ty);
+                    }
+                    out.push(Arg::Expr(arg.expr));
+                }
+                None => {
+                    if let Some(decl) = param.decl {
+                        self.p.check_default(decl);
+                        out.push(Arg::Default(decl));
+                    }
+                }
+            }
+        }
+        if arguments.len() > chosen.signature.params.len() {
+            // `printf`: the rest as they are, constant buffers read.
+            for arg in &arguments[chosen.signature.params.len()..] {
+                if let Some(ty) = arg.ty {
+                    let loaded = self.p.loaded(ty);
+                    self.coerce(arg.expr, loaded);
+                    out.push(Arg::Expr(arg.expr));
+                }
+            }
+        }
+        out
+    }
+
+    /// `value(args)`: a call operator.
+    fn call_value(&mut self, expr: ExprId, callee: ExprId, ty: Ty, args: &[ExprId]) -> Ty {
+        let name = self.p.words.call;
+        let lvalue = self.p.tables.exprs[callee].lvalue;
+        match self.declared_member(ty, name, Base::Value(callee, lvalue)) {
+            Ref::Funcs(candidates, base) => {
+                let info = self.p.tables.exprs[callee].clone();
+                let ty = self.call_functions(expr, callee, &candidates, base, args);
+                self.p.tables.exprs[callee] = info;
+                ty
+            }
+            _ => {
+                if ty != Ty::ERROR {
+                    let span = self.span(callee);
+                    let message = format!("a value of type '{}' cannot be called", self.name(ty));
+                    self.error("E39999", span, message);
+                }
+                self.skip_args(args);
+                self.set_error(expr)
+            }
+        }
+    }
+
+    /// `base[args]` by a user's `__subscript`.
+    pub(crate) fn infer_subscript(&mut self, expr: ExprId, base: ExprId, args: &[ExprId]) -> Ty {
+        let span = self.span(expr);
+        let ty = self.ty_of(base);
+        let name = self.p.ast.symbols.intern("__subscript");
+        let mut candidates = Vec::new();
+        let mut concrete = false;
+        for facet in self.p.facets(ty).iter() {
+            if facet.kind == FacetKind::Interface && concrete {
+                continue;
+            }
+            let Some(decls) = self.p.names_in(facet.container).and_then(|n| n.get(&name)).cloned() else { continue };
+            for decl in decls {
+                concrete |= facet.kind != FacetKind::Interface;
+                candidates.push(Candidate {
+                    decl,
+                    env: facet.env.clone(),
+                    self_ty: Some(facet.self_ty),
+                    explicit: Vec::new(),
+                    rank: 0,
+                    required: facet.kind == FacetKind::Interface,
+                    ops: Vec::new(),
+                });
+            }
+        }
+        if candidates.is_empty() {
+            if ty != Ty::ERROR {
+                let message = format!("a value of type '{}' cannot be subscripted", self.name(ty));
+                self.error("E30013", span, message);
+            }
+            self.skip_args(args);
+            return self.set_error(expr);
+        }
+        let arguments = self.arguments(args);
+        let Some(chosen) = self.choose(&candidates, &arguments, span) else { return self.set_error(expr) };
+        let args = self.fit_arguments(&chosen, &arguments);
+        let Callable::Func(func) = chosen.callable else { return self.set_error(expr) };
+        let accessors = self.p.accessors(&func);
+        let place = self.p.tables.exprs[base].lvalue;
+        let lvalue = accessors.by_ref.or(accessors.set).is_some_and(|writer| {
+            let raw = self.p.raw_signature(writer.decl);
+            place || raw.this.as_ref().is_none_or(|t| !t.mutating)
+        });
+        let self_ty = func.self_ty.unwrap_or(ty);
+        if self_ty != ty {
+            self.p.tables.exprs[base].coerce = Some(self_ty);
+        }
+        let meaning = Meaning::Subscript { base, subscript: func, args };
+        self.set(expr, ExprInfo { ty: chosen.signature.ret, coerce: None, meaning, lvalue })
+    }
+
+    // ---- native functions
+
+    fn make_tuple(&mut self, expr: ExprId, args: &[ExprId]) -> Ty {
+        let types: Vec<Ty> = args.iter().map(|&a| self.infer(a, None)).collect();
+        if types.contains(&Ty::ERROR) {
+            return self.set_error(expr);
+        }
+        let ty = self.p.types.intern(TyKind::Tuple(types));
+        self.set_value(expr, ty, Meaning::MakeTuple(args.to_vec()))
+    }
+
+    /// `diffPair(p, d)`: the type is that of `p`, with integers as `float`.
+    fn diff_pair(&mut self, expr: ExprId, args: &[ExprId], expected: Option<Ty>) -> Ty {
+        let span = self.span(expr);
+        let (primal, differential) = match *args {
+            [primal] => (primal, None),
+            [primal, differential] => (primal, Some(differential)),
+            _ => {
+                let message = format!("'diffPair' takes 1 to 2 arguments, got {}", args.len());
+                self.error("E39999", span, message);
+                self.skip_args(args);
+                return self.set_error(expr);
+            }
+        };
+        if matches!(self.p.ast.exprs[primal].kind, ExprKind::InitList(_)) {
+            if let Some(TyKind::DiffPair(_)) = expected.map(|t| self.p.types[t].clone()) {
+                let ty = expected.expect("just matched");
+                return self.construct(expr, ty, args);
+            }
+            self.error("E39999", span, "the type of this pair cannot be inferred from a brace list");
+            return self.set_error(expr);
+        }
+        let mut ty = self.infer(primal, None);
+        ty = self.p.loaded(ty);
+        if ty == Ty::ERROR {
+            self.skip_args(&args[1..]);
+            return self.set_error(expr);
+        }
+        // Numbers that are no floats are taken as such.
+        ty = match self.p.types[ty].clone() {
+            TyKind::Scalar(s) if !s.is_float() => {
+                let other = differential.map(|d| self.infer(d, None));
+                match other.map(|t| self.p.types[t].clone()) {
+                    Some(TyKind::Scalar(s)) if s.is_float() => self.p.types.scalar(s),
+                    _ => Ty::FLOAT,
+                }
+            }
+            TyKind::Scalar(s) if s.is_float() => match differential.map(|d| self.infer_loose(d)) {
+                Some(other) if matches!(self.p.types[other], TyKind::Scalar(o) if o.is_float()) => {
+                    self.p.join(ty, other).unwrap_or(ty)
+                }
+                _ => ty,
+            },
+            TyKind::Vector(e, n) if matches!(self.p.types[e], TyKind::Scalar(s) if !s.is_float()) => {
+                self.p.types.intern(TyKind::Vector(Ty::FLOAT, n))
+            }
+            _ => ty,
+        };
+        if self.p.differential(ty).is_none() && self.p.pointer_differential(ty).is_some() {
+            let pair = self.p.types.intern(TyKind::DiffPtrPair(ty));
+            return self.pair_parts(expr, pair, primal, differential);
+        }
+        if self.p.differential(ty).is_none() {
+            let message = format!("type '{}' does not conform to 'IDifferentiable'", self.name(ty));
+            self.error("E38029", span, message);
+            return self.set_error(expr);
+        }
+        let pair = self.p.types.intern(TyKind::DiffPair(ty));
+        self.pair_parts(expr, pair, primal, differential)
+    }
+
+    fn infer_loose(&mut self, expr: ExprId) -> Ty {
+        if matches!(self.p.ast.exprs[expr].kind, ExprKind::InitList(_)) {
+            return Ty::ERROR;
+        }
+        self.infer(expr, None)
+    }
+
+    fn pair_parts(&mut self, expr: ExprId, pair: Ty, primal: ExprId, differential: Option<ExprId>) -> Ty {
+        let (ty, tangent) = match self.p.types[pair] {
+            TyKind::DiffPair(ty) => (ty, self.p.differential(ty)),
+            TyKind::DiffPtrPair(ty) => (ty, self.p.pointer_differential(ty)),
+            _ => return self.set_error(expr),
+        };
+        self.check(primal, ty);
+        if let Some(differential) = differential {
+            self.check(differential, tangent.unwrap_or(Ty::ERROR));
+        }
+        self.set_value(expr, pair, Meaning::MakePair { primal, differential })
+    }
+
+    // ---- constructors
+
+    /// `S(args)` for a generic `S` without its arguments: they are inferred from a constructor's parameters or, for a
+    /// struct without one, from its fields.
+    fn construct_generic(&mut self, expr: ExprId, decl: DeclId, outer: &Rc<crate::Subst>, args: &[ExprId]) -> Ty {
+        let span = self.span(expr);
+        if let DeclKind::Struct { .. } = self.p.ast.decls[decl].kind {
+            let arguments = self.arguments(args);
+            let params = self.p.ast.decls[decl].generics.clone().map_or(Vec::new(), |g| g.params);
+            let init = self.p.words.init;
+            let inits = self.p.names_in(decl).and_then(|n| n.get(&init)).cloned().unwrap_or_default();
+            let mut patterns: Vec<Vec<Ty>> = Vec::new();
+            for init in inits {
+                patterns.push(self.p.raw_signature(init).params.iter().map(|p| p.ty).collect());
+            }
+            if patterns.is_empty() {
+                let generic = self.p.self_type(decl);
+                patterns.push(self.p.fields(generic).into_iter().map(|f| f.1).collect());
+            }
+            for pattern in patterns {
+                let mut env = (**outer).clone();
+                let fits = pattern.len() == arguments.len()
+                    && pattern.iter().zip(&arguments).all(|(&p, a)| {
+                        a.ty.is_none_or(|ty| {
+                            self.p.unify(p, ty, &params, &mut env)
+                                || self.p.conversion(ty, p, a.source).is_some()
+                        })
+                    });
+                if fits && params.iter().all(|&p| env.get(p).is_some()) {
+                    let list = params.iter().filter_map(|&p| env.get(p).cloned()).collect();
+                    let ty = self.apply_generic(decl, outer, list, span);
+                    return self.construct(expr, ty, args);
+                }
+            }
+        }
+        self.error("E30075", span, "the generic arguments of this type cannot be inferred: name them");
+        self.set_error(expr)
+    }
+
+    /// `T(args)`.
+    pub(crate) fn construct(&mut self, expr: ExprId, ty: Ty, args: &[ExprId]) -> Ty {
+        let span = self.span(expr);
+        match self.p.types[ty].clone() {
+            TyKind::Error => {
+                self.skip_args(args);
+                self.set_error(expr)
+            }
+            TyKind::Scalar(_) | TyKind::Enum(_) => match *args {
+                [] => self.default_value(expr, ty),
+                [arg] => self.infer_cast(expr, ty, arg),
+                _ => {
+                    let message = format!("'{}' takes 1 argument, got {}", self.name(ty), args.len());
+                    self.error("E39999", span, message);
+                    self.skip_args(args);
+                    self.set_value(expr, ty, Meaning::Error)
+                }
+            },
+            TyKind::Vector(..) | TyKind::Matrix(..) => self.construct_components(expr, ty, args),
+            TyKind::Array(element, n) => {
+                if let [arg] = *args
+                    && !matches!(self.p.ast.exprs[arg].kind, ExprKind::InitList(_))
+                    && matches!(n, Some(Val::Int(n)) if n != 1)
+                {
+                    let from = self.infer(arg, None);
+                    if matches!(self.p.types[from], TyKind::Array(..)) {
+                        return self.infer_cast(expr, ty, arg);
+                    }
+                }
+                let _ = element;
+                self.aggregate(expr, ty, args)
+            }
+            TyKind::DiffPair(_) | TyKind::DiffPtrPair(_) => match *args {
+                [] => self.default_value(expr, ty),
+                [primal] if !matches!(self.p.ast.exprs[primal].kind, ExprKind::InitList(_)) && {
+                    let from = self.infer(primal, None);
+                    from == ty
+                } =>
+                {
+                    self.set_value(expr, ty, Meaning::Cast(primal))
+                }
+                [primal] => self.pair_parts(expr, ty, primal, None),
+                [primal, differential] => self.pair_parts(expr, ty, primal, Some(differential)),
+                _ => {
+                    let message = format!("'{}' takes 1 to 2 arguments, got {}", self.name(ty), args.len());
+                    self.error("E39999", span, message);
+                    self.set_value(expr, ty, Meaning::Error)
+                }
+            },
+            TyKind::Tuple(ref parts) if args.len() == parts.len() => {
+                let parts = parts.clone();
+                for (&arg, part) in args.iter().zip(parts) {
+                    self.check(arg, part);
+                }
+                self.set_value(expr, ty, Meaning::MakeTuple(args.to_vec()))
+            }
+            TyKind::Struct(..) => self.construct_struct(expr, ty, args),
+            TyKind::SynthDiff(_) => self.aggregate(expr, ty, args),
+            TyKind::Optional(_) => match *args {
+                [] => self.default_value(expr, ty),
+                [arg] => {
+                    self.check(arg, ty);
+                    self.set_value(expr, ty, Meaning::Cast(arg))
+                }
+                _ => {
+                    self.error("E39999", span, "an optional takes one value");
+                    self.set_value(expr, ty, Meaning::Error)
+                }
+            },
+            TyKind::Param(_) | TyKind::This(_) | TyKind::Assoc(..) => self.construct_unknown(expr, ty, args),
+            TyKind::Interface(..) => {
+                self.unsupported(span, "values of interface type are");
+                self.skip_args(args);
+                self.set_error(expr)
+            }
+            TyKind::Void
+            | TyKind::Tuple(_)
+            | TyKind::Pointer(_)
+            | TyKind::Buffer(..)
+            | TyKind::Opaque(..)
+            | TyKind::String
+            | TyKind::NullPtr
+            | TyKind::NoneLiteral
+            | TyKind::Function(..)
+            | TyKind::Pack(_) => {
+                if let [arg] = *args {
+                    return self.infer_cast(expr, ty, arg);
+                }
+                let message = format!("a value of type '{}' cannot be made like this", self.name(ty));
+                self.error("E39999", span, message);
+                self.skip_args(args);
+                self.set_value(expr, ty, Meaning::Error)
+            }
+        }
+    }
+
+    pub(crate) fn default_value(&mut self, expr: ExprId, ty: Ty) -> Ty {
+        let initializer = self.p.default_of(ty);
+        self.set_value(expr, ty, Meaning::Aggregate(initializer))
+    }
+
+    /// `T(x)` where `T` is not known: a conversion of numbers, or a constructor that a constraint promises.
+    fn construct_unknown(&mut self, expr: ExprId, ty: Ty, args: &[ExprId]) -> Ty {
+        if args.is_empty() {
+            return self.set_value(expr, ty, Meaning::Aggregate(Initializer::Default(ty)));
+        }
+        if let [arg] = *args
+            && !matches!(self.p.ast.exprs[arg].kind, ExprKind::InitList(_))
+        {
+            let from = self.infer(arg, None);
+            let from = self.p.loaded(from);
+            let number = matches!(self.p.types[from], TyKind::Scalar(_)) || self.p.has_operators(from);
+            if from == ty || from == Ty::ERROR || number && self.p.has_operators(ty) {
+                if from != self.ty_of(arg) {
+                    self.coerce(arg, from);
+                }
+                return self.set_value(expr, ty, Meaning::Cast(arg));
+            }
+        }
+        self.construct_struct(expr, ty, args)
+    }
+
+    /// The constructors that a type declares or that its interfaces promise.
+    pub(crate) fn constructors(&mut self, ty: Ty) -> Vec<Candidate> {
+        let name = self.p.words.init;
+        let mut out = Vec::new();
+        for facet in self.p.facets(ty).iter() {
+            if facet.kind == FacetKind::Base || facet.kind == FacetKind::Interface && !out.is_empty() {
+                continue;
+            }
+            let unknown = matches!(self.p.types[ty], TyKind::Param(_) | TyKind::This(_) | TyKind::Assoc(..));
+            if facet.kind == FacetKind::Interface && !unknown {
+                continue;
+            }
+            let Some(decls) = self.p.names_in(facet.container).and_then(|n| n.get(&name)).cloned() else { continue };
+            for decl in decls {
+                out.push(Candidate {
+                    decl,
+                    env: facet.env.clone(),
+                    self_ty: Some(facet.self_ty),
+                    explicit: Vec::new(),
+                    rank: 0,
+                    required: facet.kind == FacetKind::Interface,
+                    ops: Vec::new(),
+                });
+            }
+        }
+        out
+    }
+
+    fn construct_struct(&mut self, expr: ExprId, ty: Ty, args: &[ExprId]) -> Ty {
+        let constructors = self.constructors(ty);
+        if constructors.is_empty() {
+            if let [arg] = *args
+                && !matches!(self.p.ast.exprs[arg].kind, ExprKind::InitList(_))
+            {
+                let from = self.infer(arg, None);
+                if from == ty || self.is_conversion(from, ty) {
+                    self.coerce(arg, ty);
+                    return self.set_value(expr, ty, Meaning::Cast(arg));
+                }
+            }
+            if !matches!(self.p.types[ty], TyKind::Struct(..)) {
+                let span = self.span(expr);
+                let message = format!("type '{}' has no constructor that is known here", self.name(ty));
+                self.error("E39999", span, message);
+                self.skip_args(args);
+                return self.set_value(expr, ty, Meaning::Error);
+            }
+            return self.aggregate(expr, ty, args);
+        }
+        let span = self.span(expr);
+        let arguments = self.arguments(args);
+        if let [arg] = &arguments[..]
+            && arg.ty == Some(ty)
+        {
+            return self.set_value(expr, ty, Meaning::Cast(arg.expr));
+        }
+        if args.is_empty() && !constructors.iter().any(|c| self.takes_nothing(c.decl)) {
+            return self.set_value(expr, ty, Meaning::Aggregate(Initializer::Default(ty)));
+        }
+        let Some(chosen) = self.choose(&constructors, &arguments, span) else {
+            return self.set_value(expr, ty, Meaning::Error);
+        };
+        let args = self.fit_arguments(&chosen, &arguments);
+        let Callable::Func(init) = chosen.callable else { return self.set_error(expr) };
+        self.set_value(expr, ty, Meaning::Init { init, args })
+    }
+
+    fn is_conversion(&mut self, from: Ty, to: Ty) -> bool {
+        matches!(self.p.types[from], TyKind::Struct(..)) && self.p.conversion(from, to, Source::default()).is_some()
+    }
+
+    fn takes_nothing(&self, decl: DeclId) -> bool {
+        self.p
+            .params_of(decl)
+            .iter()
+            .all(|&p| matches!(self.p.ast.decls[p].kind, DeclKind::Param { default: Some(_), .. }))
+    }
+
+    /// A constructor for these arguments, if one fits (for brace lists); no diagnostics.
+    pub(crate) fn constructor_for(&mut self, ty: Ty, args: &[ExprId], span: Span) -> Option<(FuncRef, Vec<Arg>)> {
+        let constructors = self.constructors(ty);
+        if constructors.is_empty() {
+            return None;
+        }
+        let arguments = self.arguments(args);
+        let before = self.p.diagnostics.len();
+        let chosen = self.choose(&constructors, &arguments, span);
+        self.p.diagnostics.truncate(before);
+        let chosen = chosen?;
+        let args = self.fit_arguments(&chosen, &arguments);
+        let Callable::Func(init) = chosen.callable else { return None };
+        Some((init, args))
+    }
+}

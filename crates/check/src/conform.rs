@@ -1,0 +1,651 @@
+//! What a type conforms to and where its members come from.
+//!
+//! A type's *facets* are the declarations whose members it has, nearest first: the struct itself, its extensions,
+//! base structs, and the interfaces that it conforms to, each with what the generic parameters around the members
+//! stand for. Member lookup, conformance and requirements all read this one list.
+
+use std::rc::Rc;
+
+use syntax::DeclId;
+use syntax::ast::{BinaryOp, Constraint, DeclKind, ExprKind};
+
+use crate::infer::Checker;
+use crate::native::Magic;
+use crate::program::Program;
+use crate::signature::Subst;
+use crate::types::{Args, GenericArg, Ty, TyKind, Val};
+
+/// Where members come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FacetKind {
+    Own,
+    Extension,
+    Base,
+    Interface,
+    /// An extension of an interface, or of every type that conforms to one.
+    InterfaceExtension,
+}
+
+/// A declaration whose members a type has.
+#[derive(Clone, Debug)]
+pub(crate) struct Facet {
+    pub(crate) container: DeclId,
+    pub(crate) kind: FacetKind,
+    /// The container's parameters, and `This`.
+    pub(crate) env: Rc<Subst>,
+    /// The type that the members are of: the base struct for those of a base.
+    pub(crate) self_ty: Ty,
+}
+
+/// An extension whose target is known.
+#[derive(Clone, Debug)]
+pub(crate) struct ExtensionInfo {
+    pub(crate) decl: DeclId,
+    pub(crate) target: Ty,
+    pub(crate) params: Vec<DeclId>,
+}
+
+/// What the generics of a declaration ask of their parameters.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Constraints {
+    /// Type and interface.
+    pub(crate) conforms: Vec<(Ty, Ty)>,
+    /// Type, and what it is the same as.
+    pub(crate) equal: Vec<(Ty, Ty)>,
+}
+
+impl Program {
+    /// The generic parameters of a declaration and of all around it, outermost first.
+    pub fn all_generic_params(&self, decl: DeclId) -> Vec<DeclId> {
+        let mut chain = Vec::new();
+        let mut at = Some(decl);
+        while let Some(d) = at {
+            if let Some(generics) = &self.ast.decls[d].generics {
+                chain.push(generics.params.clone());
+            }
+            at = self.ast.decls[d].parent;
+        }
+        chain.into_iter().rev().flatten().collect()
+    }
+
+    /// Parameters as arguments for themselves.
+    pub(crate) fn identity_args(&mut self, decl: DeclId) -> Args {
+        let params = self.all_generic_params(decl);
+        params.into_iter().map(|p| self.param_arg(p)).collect()
+    }
+
+    /// A parameter as an argument.
+    pub(crate) fn param_arg(&mut self, param: DeclId) -> GenericArg {
+        match self.ast.decls[param].kind {
+            DeclKind::ValueParam { .. } => GenericArg::Val(Val::Param(param)),
+            _ => GenericArg::Type(self.types.intern(TyKind::Param(param))),
+        }
+    }
+
+    /// The type that the members of a struct, enumeration, interface or extension belong to.
+    pub(crate) fn self_type(&mut self, container: DeclId) -> Ty {
+        match self.ast.decls[container].kind {
+            DeclKind::Struct { .. } => {
+                let args = self.identity_args(container);
+                self.types.intern(TyKind::Struct(container, args))
+            }
+            DeclKind::Enum { .. } => self.types.intern(TyKind::Enum(container)),
+            DeclKind::Interface { .. } => self.types.intern(TyKind::This(container)),
+            DeclKind::Extension { .. } => {
+                self.resolve_extensions();
+                if let Some(info) = self.extensions.iter().find(|e| e.decl == container) {
+                    let target = info.target;
+                    // Within an extension of an interface, `this` is of some type that conforms.
+                    if let TyKind::Interface(decl, _) = self.types[target] {
+                        return self.types.intern(TyKind::This(decl));
+                    }
+                    return target;
+                }
+                Ty::ERROR
+            }
+            _ => Ty::ERROR,
+        }
+    }
+
+    /// The types after the colon of a struct, interface, extension, associated type or type parameter.
+    pub(crate) fn bases_of(&mut self, decl: DeclId) -> Rc<[Ty]> {
+        if let Some(found) = self.bases.get(&decl) {
+            return found.clone();
+        }
+        let exprs = match &self.ast.decls[decl].kind {
+            DeclKind::Struct { bases, .. }
+            | DeclKind::Interface { bases, .. }
+            | DeclKind::Extension { bases, .. }
+            | DeclKind::AssociatedType { bases }
+            | DeclKind::TypeParam { bases, .. } => bases.clone(),
+            _ => Vec::new(),
+        };
+        self.bases.insert(decl, Rc::from([]));
+        let mut types = Vec::new();
+        for expr in exprs {
+            self.base_types(expr, decl, &mut types);
+        }
+        let types: Rc<[Ty]> = types.into();
+        self.bases.insert(decl, types.clone());
+        types
+    }
+
+    fn base_types(&mut self, expr: syntax::ExprId, scope: DeclId, out: &mut Vec<Ty>) {
+        if let ExprKind::Binary(BinaryOp::BitAnd, a, b) = self.ast.exprs[expr].kind {
+            self.base_types(a, scope, out);
+            self.base_types(b, scope, out);
+            return;
+        }
+        let ty = Checker::new(self, scope).type_expr(expr);
+        if ty != Ty::ERROR {
+            out.push(ty);
+        }
+    }
+
+    /// What the generics of one declaration ask for.
+    pub(crate) fn constraints_of(&mut self, owner: DeclId) -> Rc<Constraints> {
+        if let Some(found) = self.constraints.get(&owner) {
+            return found.clone();
+        }
+        let Some(generics) = self.ast.decls[owner].generics.clone() else {
+            return Rc::default();
+        };
+        // What is known so far is visible while the rest is resolved: `where T.Differential == T` needs `T`'s bases.
+        let mut known = Constraints::default();
+        self.constraints.insert(owner, Rc::default());
+        for &param in &generics.params {
+            if !matches!(self.ast.decls[param].kind, DeclKind::TypeParam { .. }) {
+                continue;
+            }
+            let ty = self.types.intern(TyKind::Param(param));
+            for &base in self.bases_of(param).iter() {
+                known.conforms.push((ty, base));
+            }
+            self.constraints.insert(owner, Rc::new(known.clone()));
+        }
+        for constraint in &generics.constraints {
+            match constraint {
+                Constraint::Conforms(expr, bases) => {
+                    let ty = Checker::new(self, owner).type_expr(*expr);
+                    let mut types = Vec::new();
+                    for &base in bases {
+                        self.base_types(base, owner, &mut types);
+                    }
+                    known.conforms.extend(types.into_iter().map(|base| (ty, base)));
+                }
+                Constraint::Equal(a, b) => {
+                    let a = Checker::new(self, owner).type_expr(*a);
+                    let b = Checker::new(self, owner).type_expr(*b);
+                    let is_assoc = matches!(self.types[a], TyKind::Assoc(..));
+                    known.equal.push(if is_assoc { (a, b) } else { (b, a) });
+                }
+                Constraint::Other(span) => {
+                    self.error("E0900", *span, "this kind of constraint is not supported yet");
+                }
+            }
+            self.constraints.insert(owner, Rc::new(known.clone()));
+        }
+        // Facets and differentials of the parameters may have been asked for on the way.
+        for &param in &generics.params {
+            let ty = self.types.intern(TyKind::Param(param));
+            self.facets.remove(&ty);
+            self.differentials.remove(&ty);
+        }
+        Rc::new(known)
+    }
+
+    /// The declaration whose generic parameter a type depends on at its root: `T` of `T.A.B`.
+    pub(crate) fn root_owner(&self, ty: Ty) -> Option<DeclId> {
+        match &self.types[ty] {
+            TyKind::Param(param) => self.param_owner.get(param).copied(),
+            TyKind::Assoc(base, _) => self.root_owner(*base),
+            _ => None,
+        }
+    }
+
+    /// The interfaces that a type is *declared* to conform to, with theirs: of a parameter, `This`, an associated
+    /// type, an interface, a struct, an enumeration.
+    pub(crate) fn interfaces_of(&mut self, ty: Ty) -> Vec<Ty> {
+        let mut out = Vec::new();
+        match self.types[ty].clone() {
+            TyKind::Param(_) => self.constrained_to(ty, &mut out),
+            TyKind::This(decl) => {
+                let args = self.identity_args(decl);
+                let own = self.types.intern(TyKind::Interface(decl, args));
+                self.add_interface(own, ty, &mut out);
+            }
+            TyKind::Interface(..) => self.add_interface(ty, ty, &mut out),
+            TyKind::Assoc(base, decl) => {
+                let env = self.env_of_assoc(base, decl);
+                for &bound in self.bases_of(decl).iter() {
+                    let bound = self.substitute(bound, &env);
+                    self.add_interface(bound, ty, &mut out);
+                }
+                self.constrained_to(ty, &mut out);
+            }
+            TyKind::Struct(..) | TyKind::Enum(_) => {
+                for facet in self.facets(ty).iter() {
+                    if facet.kind == FacetKind::Interface {
+                        let params = self.all_generic_params(facet.container);
+                        let args = params.iter().filter_map(|&p| facet.env.get(p).cloned()).collect();
+                        let interface = self.types.intern(TyKind::Interface(facet.container, args));
+                        out.push(interface);
+                    }
+                }
+            }
+            _ => {}
+        }
+        out
+    }
+
+    fn env_of_assoc(&mut self, base: Ty, assoc: DeclId) -> Subst {
+        let mut env = Subst { map: Vec::new(), this: Some(base) };
+        if let Some(container) = self.container_of(assoc)
+            && self.ast.decls[container].generics.is_some()
+        {
+            for interface in self.interfaces_of(base) {
+                if let TyKind::Interface(decl, args) = self.types[interface].clone()
+                    && decl == container
+                {
+                    env.map = self.all_generic_params(decl).into_iter().zip(args).collect();
+                    break;
+                }
+            }
+        }
+        env
+    }
+
+    fn constrained_to(&mut self, ty: Ty, out: &mut Vec<Ty>) {
+        let Some(owner) = self.root_owner(ty) else { return };
+        let constraints = self.constraints_of(owner);
+        for &(subject, bound) in &constraints.conforms {
+            if subject == ty {
+                self.add_interface(bound, ty, out);
+            }
+        }
+    }
+
+    fn add_interface(&mut self, interface: Ty, this: Ty, out: &mut Vec<Ty>) {
+        if out.contains(&interface) || out.len() > 500 {
+            return;
+        }
+        let TyKind::Interface(decl, args) = self.types[interface].clone() else { return };
+        out.push(interface);
+        let env = Subst { map: self.all_generic_params(decl).into_iter().zip(args).collect(), this: Some(this) };
+        for &base in self.bases_of(decl).iter() {
+            let base = self.substitute(base, &env);
+            self.add_interface(base, this, out);
+        }
+    }
+
+    /// Resolves the targets of extensions that have come in.
+    pub(crate) fn resolve_extensions(&mut self) {
+        while let Some(decl) = self.pending_extensions.pop() {
+            let DeclKind::Extension { target, .. } = self.ast.decls[decl].kind else { continue };
+            let params = self.all_generic_params(decl);
+            let target = Checker::new(self, decl).type_expr(target);
+            self.extensions.push(ExtensionInfo { decl, target, params });
+        }
+    }
+
+    /// What the parameters of an extension stand for if it extends this type.
+    pub(crate) fn match_extension(&mut self, idx: usize, ty: Ty) -> Option<Subst> {
+        let ExtensionInfo { decl, target, .. } = self.extensions[idx];
+        if self.extensions[idx].params.is_empty() {
+            return (target == ty).then(Subst::default);
+        }
+        let params = self.extensions[idx].params.clone();
+        let mut env = Subst::default();
+        if !self.unify(target, ty, &params, &mut env) || params.iter().any(|&p| env.get(p).is_none()) {
+            return None;
+        }
+        self.satisfies(decl, &env).then_some(env)
+    }
+
+    /// Whether arguments fulfil the constraints of a declaration's generics.
+    pub(crate) fn satisfies(&mut self, owner: DeclId, env: &Subst) -> bool {
+        self.unsatisfied(owner, env).is_none()
+    }
+
+    /// The first constraint that arguments don't fulfil: the type and what it should be.
+    pub(crate) fn unsatisfied(&mut self, owner: DeclId, env: &Subst) -> Option<(Ty, Ty)> {
+        let constraints = self.constraints_of(owner);
+        for &(subject, bound) in &constraints.conforms {
+            let (subject, bound) = (self.substitute(subject, env), self.substitute(bound, env));
+            if !self.conforms(subject, bound) {
+                return Some((subject, bound));
+            }
+        }
+        for &(a, b) in &constraints.equal {
+            let (a, b) = (self.substitute(a, env), self.substitute(b, env));
+            if a != b && a != Ty::ERROR && b != Ty::ERROR {
+                return Some((a, b));
+            }
+        }
+        None
+    }
+
+    /// Matches a type with a pattern over parameters, exactly.
+    pub(crate) fn unify(&mut self, pattern: Ty, ty: Ty, params: &[DeclId], env: &mut Subst) -> bool {
+        if pattern == ty {
+            // Parameters may occur on both sides (an extension seen from within): they stand for themselves.
+            let mut found = Vec::new();
+            self.params_in(pattern, &mut found);
+            for param in found {
+                if params.contains(&param) && env.get(param).is_none() {
+                    let arg = self.param_arg(param);
+                    env.map.push((param, arg));
+                }
+            }
+            return true;
+        }
+        if let TyKind::Param(param) = self.types[pattern]
+            && params.contains(&param)
+        {
+            if let Some(GenericArg::Type(bound)) = env.get(param) {
+                return *bound == ty;
+            }
+            env.map.push((param, GenericArg::Type(ty)));
+            return true;
+        }
+        match (self.types[pattern].clone(), self.types[ty].clone()) {
+            (TyKind::Vector(a, n), TyKind::Vector(b, m)) => {
+                self.unify(a, b, params, env) && self.unify_val(&n, &m, params, env)
+            }
+            (TyKind::Matrix(a, r, c), TyKind::Matrix(b, s, d)) => {
+                self.unify(a, b, params, env)
+                    && self.unify_val(&r, &s, params, env)
+                    && self.unify_val(&c, &d, params, env)
+            }
+            (TyKind::Array(a, Some(n)), TyKind::Array(b, Some(m))) => {
+                self.unify(a, b, params, env) && self.unify_val(&n, &m, params, env)
+            }
+            (TyKind::Array(a, None), TyKind::Array(b, _)) => self.unify(a, b, params, env),
+            (TyKind::Struct(a, x), TyKind::Struct(b, y)) | (TyKind::Interface(a, x), TyKind::Interface(b, y)) => {
+                a == b && x.len() == y.len() && x.iter().zip(&y).all(|(x, y)| self.unify_arg(x, y, params, env))
+            }
+            (TyKind::DiffPair(a), TyKind::DiffPair(b))
+            | (TyKind::DiffPtrPair(a), TyKind::DiffPtrPair(b))
+            | (TyKind::SynthDiff(a), TyKind::SynthDiff(b))
+            | (TyKind::Optional(a), TyKind::Optional(b))
+            | (TyKind::Pointer(a), TyKind::Pointer(b)) => self.unify(a, b, params, env),
+            (TyKind::Buffer(k, a), TyKind::Buffer(l, b)) => k == l && self.unify(a, b, params, env),
+            (TyKind::Tuple(a), TyKind::Tuple(b)) => {
+                a.len() == b.len() && a.iter().zip(&b).all(|(&a, &b)| self.unify(a, b, params, env))
+            }
+            (TyKind::Assoc(..), _) => {
+                // Not a pattern; it is compared when its base is known.
+                let known = self.substitute(pattern, &env.clone());
+                known == ty || matches!(self.types[known], TyKind::Assoc(..))
+            }
+            _ => false,
+        }
+    }
+
+    fn unify_arg(&mut self, a: &GenericArg, b: &GenericArg, params: &[DeclId], env: &mut Subst) -> bool {
+        match (a, b) {
+            (GenericArg::Type(a), GenericArg::Type(b)) => self.unify(*a, *b, params, env),
+            (GenericArg::Val(a), GenericArg::Val(b)) => self.unify_val(a, b, params, env),
+            (GenericArg::Type(_), GenericArg::Val(_)) | (GenericArg::Val(_), GenericArg::Type(_)) => false,
+        }
+    }
+
+    /// Matches a compile-time integer with a pattern.
+    pub(crate) fn unify_val(&mut self, a: &Val, b: &Val, params: &[DeclId], env: &mut Subst) -> bool {
+        if a == b && !matches!(a, Val::Param(p) if params.contains(p)) {
+            return true;
+        }
+        match a {
+            Val::Param(param) if params.contains(param) => {
+                if let Some(GenericArg::Val(bound)) = env.get(*param) {
+                    return bound == b;
+                }
+                env.map.push((*param, GenericArg::Val(b.clone())));
+                true
+            }
+            Val::Binary(..) => {
+                let known = self.substitute_val(a, &env.clone());
+                known == *b || matches!(known, Val::Binary(..))
+            }
+            Val::Error => true,
+            Val::Int(_) | Val::Param(_) | Val::CountOf(_) => *b == Val::Error,
+        }
+    }
+
+    /// The facets of a type, nearest first.
+    pub(crate) fn facets(&mut self, ty: Ty) -> Rc<[Facet]> {
+        if let Some(found) = self.facets.get(&ty) {
+            return found.clone();
+        }
+        let mut out = Vec::new();
+        let kind = self.types[ty].clone();
+        let own = match &kind {
+            TyKind::Struct(decl, args) => Some((*decl, args.clone())),
+            TyKind::Enum(decl) => Some((*decl, Vec::new())),
+            _ => None,
+        };
+        if let Some((decl, args)) = &own {
+            let map = self.all_generic_params(*decl).into_iter().zip(args.iter().cloned()).collect();
+            let env = Rc::new(Subst { map, this: None });
+            out.push(Facet { container: *decl, kind: FacetKind::Own, env, self_ty: ty });
+        }
+        self.facets.insert(ty, out.clone().into());
+        self.resolve_extensions();
+        let mut interfaces = Vec::new();
+        if !matches!(kind, TyKind::Param(_) | TyKind::This(_) | TyKind::Assoc(..) | TyKind::Interface(..)) {
+            for idx in 0..self.extensions.len() {
+                if matches!(self.types[self.extensions[idx].target], TyKind::Param(_)) {
+                    continue;
+                }
+                let Some(env) = self.match_extension(idx, ty) else { continue };
+                let container = self.extensions[idx].decl;
+                for &base in self.bases_of(container).iter() {
+                    let base = self.substitute(base, &env);
+                    self.add_interface(base, ty, &mut interfaces);
+                }
+                out.push(Facet { container, kind: FacetKind::Extension, env: Rc::new(env), self_ty: ty });
+            }
+        }
+        if let Some((decl, args)) = own {
+            let map = self.all_generic_params(decl).into_iter().zip(args).collect();
+            let env = Subst { map, this: None };
+            for &base in self.bases_of(decl).iter() {
+                let base = self.substitute(base, &env);
+                if matches!(self.types[base], TyKind::Interface(..)) {
+                    self.add_interface(base, ty, &mut interfaces);
+                } else if base != ty && out.len() < 500 {
+                    for facet in self.facets(base).iter() {
+                        let kind = match facet.kind {
+                            FacetKind::Own => FacetKind::Base,
+                            other => other,
+                        };
+                        // A base's conformance holds for what is derived from it.
+                        out.push(Facet { kind, ..facet.clone() });
+                    }
+                }
+            }
+        } else {
+            for interface in self.interfaces_of(ty) {
+                if !interfaces.contains(&interface) {
+                    interfaces.push(interface);
+                }
+            }
+        }
+        for idx in 0..self.magic_decls.len() {
+            let (magic, decl) = self.magic_decls[idx];
+            let native = match magic {
+                Magic::Differentiable => {
+                    !matches!(kind, TyKind::Struct(..) | TyKind::Enum(_))
+                        && !matches!(kind, TyKind::Param(_) | TyKind::This(_) | TyKind::Assoc(..))
+                        && self.differential(ty).is_some()
+                        || self.conforms_natively(ty, magic)
+                }
+                _ => self.conforms_natively(ty, magic),
+            };
+            let interface = self.types.intern(TyKind::Interface(decl, Vec::new()));
+            if native && !interfaces.contains(&interface) {
+                interfaces.push(interface);
+            }
+        }
+        for interface in interfaces {
+            let TyKind::Interface(decl, args) = self.types[interface].clone() else { continue };
+            let map = self.all_generic_params(decl).into_iter().zip(args).collect();
+            let env = Rc::new(Subst { map, this: Some(ty) });
+            out.push(Facet { container: decl, kind: FacetKind::Interface, env, self_ty: ty });
+            for idx in 0..self.extensions.len() {
+                if !matches!(self.types[self.extensions[idx].target], TyKind::Interface(d, _) if d == decl) {
+                    continue;
+                }
+                if let Some(mut env) = self.match_extension(idx, interface) {
+                    env.this = Some(ty);
+                    let container = self.extensions[idx].decl;
+                    let kind = FacetKind::InterfaceExtension;
+                    out.push(Facet { container, kind, env: Rc::new(env), self_ty: ty });
+                }
+            }
+        }
+        let facets: Rc<[Facet]> = out.into();
+        self.facets.insert(ty, facets.clone());
+        facets
+    }
+
+    /// Extensions of every type that conforms to something (`extension<T : I> T`), if they extend this one.
+    pub(crate) fn blanket_facets(&mut self, ty: Ty, mut wanted: impl FnMut(&Program, DeclId) -> bool) -> Vec<Facet> {
+        self.resolve_extensions();
+        let mut out = Vec::new();
+        for idx in 0..self.extensions.len() {
+            let container = self.extensions[idx].decl;
+            if !matches!(self.types[self.extensions[idx].target], TyKind::Param(_)) || !wanted(self, container) {
+                continue;
+            }
+            if let Some(env) = self.match_extension(idx, ty) {
+                let kind = FacetKind::InterfaceExtension;
+                out.push(Facet { container, kind, env: Rc::new(env), self_ty: ty });
+            }
+        }
+        out
+    }
+
+    /// Whether a type conforms to an interface (or is derived from a struct).
+    pub(crate) fn conforms(&mut self, ty: Ty, bound: Ty) -> bool {
+        if ty == bound || ty == Ty::ERROR || bound == Ty::ERROR {
+            return true;
+        }
+        let (decl, args) = match &self.types[bound] {
+            TyKind::Interface(decl, args) => (*decl, args.clone()),
+            TyKind::Struct(decl, _) => {
+                let decl = *decl;
+                return self.facets(ty).iter().any(|f| f.container == decl && f.self_ty == bound);
+            }
+            _ => return false,
+        };
+        if let Some(&magic) = self.magic.get(&decl) {
+            match magic {
+                Magic::Differentiable => return self.differential(ty).is_some(),
+                Magic::DifferentiablePtr => return self.pointer_differential(ty).is_some(),
+                Magic::DefaultInitializable => return true,
+                _ => {
+                    if self.conforms_natively(ty, magic) {
+                        return true;
+                    }
+                }
+            }
+        }
+        if self.has_interface(ty, decl, &args) {
+            return true;
+        }
+        if self.conform_busy.contains(&(ty, bound)) {
+            return false;
+        }
+        self.conform_busy.push((ty, bound));
+        let blankets = self.blanket_facets(ty, |program, ext| {
+            matches!(&program.ast.decls[ext].kind, DeclKind::Extension { bases, .. } if !bases.is_empty())
+        });
+        let mut found = false;
+        for facet in blankets {
+            for &base in self.bases_of(facet.container).iter() {
+                let base = self.substitute(base, &facet.env);
+                let mut all = Vec::new();
+                self.add_interface(base, ty, &mut all);
+                found |= all.contains(&bound);
+            }
+        }
+        self.conform_busy.pop();
+        found
+    }
+
+    /// Whether an interface is among a type's facets.
+    pub(crate) fn has_interface(&mut self, ty: Ty, decl: DeclId, args: &Args) -> bool {
+        self.facets(ty).iter().any(|f| {
+            f.kind == FacetKind::Interface
+                && f.container == decl
+                && f.env.map.iter().map(|m| &m.1).eq(args.iter())
+        })
+    }
+
+    /// Whether a struct is declared to conform to one of the library's interfaces, here or in an extension.
+    pub(crate) fn declares(&mut self, ty: Ty, magic: Magic) -> bool {
+        let Some(decl) = self.magic_decl(magic) else { return false };
+        self.has_interface(ty, decl, &Vec::new())
+    }
+
+    /// Generic parameters that a type mentions.
+    pub(crate) fn params_in(&self, ty: Ty, out: &mut Vec<DeclId>) {
+        let args = |args: &Args, out: &mut Vec<DeclId>| {
+            for arg in args {
+                match arg {
+                    GenericArg::Type(ty) => self.params_in(*ty, out),
+                    GenericArg::Val(val) => params_in_val(val, out),
+                }
+            }
+        };
+        match &self.types[ty] {
+            TyKind::Param(param) => out.push(*param),
+            TyKind::Vector(e, n) => {
+                self.params_in(*e, out);
+                params_in_val(n, out);
+            }
+            TyKind::Matrix(e, r, c) => {
+                self.params_in(*e, out);
+                params_in_val(r, out);
+                params_in_val(c, out);
+            }
+            TyKind::Array(e, n) => {
+                self.params_in(*e, out);
+                if let Some(n) = n {
+                    params_in_val(n, out);
+                }
+            }
+            TyKind::Struct(_, a) | TyKind::Interface(_, a) | TyKind::Opaque(_, a) | TyKind::Function(_, a) => {
+                args(a, out);
+            }
+            TyKind::Assoc(e, _)
+            | TyKind::DiffPair(e)
+            | TyKind::DiffPtrPair(e)
+            | TyKind::SynthDiff(e)
+            | TyKind::Optional(e)
+            | TyKind::Pointer(e)
+            | TyKind::Buffer(_, e) => self.params_in(*e, out),
+            TyKind::Tuple(parts) | TyKind::Pack(parts) => parts.iter().for_each(|&t| self.params_in(t, out)),
+            TyKind::Error
+            | TyKind::Void
+            | TyKind::Scalar(_)
+            | TyKind::Enum(_)
+            | TyKind::This(_)
+            | TyKind::String
+            | TyKind::NullPtr
+            | TyKind::NoneLiteral => {}
+        }
+    }
+}
+
+fn params_in_val(val: &Val, out: &mut Vec<DeclId>) {
+    match val {
+        Val::Param(param) => out.push(*param),
+        Val::Binary(_, a, b) => {
+            params_in_val(a, out);
+            params_in_val(b, out);
+        }
+        Val::Int(_) | Val::CountOf(_) | Val::Error => {}
+    }
+}

@@ -1,0 +1,265 @@
+//! What is known while compiling: lengths of arrays, values of enumerations, sizes.
+
+use syntax::ast::{BinaryOp, DeclKind, ExprKind, Modifiers, SizeOfKind, UnaryOp};
+use syntax::{DeclId, ExprId};
+
+use crate::infer::Checker;
+use crate::program::Program;
+use crate::signature::Subst;
+use crate::subst::binary_val;
+use crate::tables::Meaning;
+use crate::types::{GenericArg, Scalar, Ty, TyKind, Val};
+
+impl Checker<'_> {
+    /// An inferred expression as a compile-time integer; a diagnostic if it is none.
+    pub(crate) fn val_of(&mut self, expr: ExprId) -> Val {
+        match self.p.constant(expr, 0) {
+            Some(val) => val,
+            None => {
+                if !matches!(self.p.tables.exprs[expr].meaning, Meaning::Error) {
+                    let span = self.span(expr);
+                    self.error("E39001", span, "expected an integer that is known while compiling");
+                }
+                Val::Error
+            }
+        }
+    }
+}
+
+impl Program {
+    /// The value of an integer constant expression.
+    pub fn const_int(&mut self, expr: ExprId, env: &Subst) -> Option<i64> {
+        let val = self.constant(expr, 0)?;
+        let val = self.substitute_val(&val, env);
+        self.val_int(&val, env)
+    }
+
+    /// An inferred expression as a compile-time integer over generic parameters.
+    pub(crate) fn constant(&mut self, expr: ExprId, depth: u32) -> Option<Val> {
+        if depth > 300 {
+            return None;
+        }
+        let info = self.tables.exprs[expr].clone();
+        let val = match info.meaning {
+            Meaning::Literal => match &self.ast.exprs[expr].kind {
+                ExprKind::Int { value, .. } => Val::Int(*value as i64),
+                ExprKind::Bool(value) => Val::Int(i64::from(*value)),
+                _ => return None,
+            },
+            Meaning::Const(value) => Val::Int(value as i64),
+            Meaning::Value(val) => val,
+            Meaning::EnumCase(case) => Val::Int(self.enum_case_value(case)),
+            Meaning::Var(decl) => self.constant_variable(decl, depth)?,
+            Meaning::StaticMember(member) => {
+                let crate::Resolved::Func(found) = self.resolve_requirement(&member) else { return None };
+                let val = self.constant_variable(found.decl, depth)?;
+                let env = self.subst_of(&found);
+                self.substitute_val(&val, &env)
+            }
+            Meaning::Same(inner) => self.constant(inner, depth + 1)?,
+            Meaning::Cast(inner) => {
+                let ty = info.ty;
+                if !matches!(self.types[ty], TyKind::Scalar(s) if !s.is_float()) && !matches!(self.types[ty], TyKind::Enum(_)) {
+                    return None;
+                }
+                self.constant(inner, depth + 1)?
+            }
+            Meaning::Unary(op, inner) => {
+                let val = self.constant(inner, depth + 1)?;
+                match (op, val) {
+                    (UnaryOp::Neg, val) => binary_val('-', Val::Int(0), val),
+                    (UnaryOp::Not, Val::Int(v)) => Val::Int(i64::from(v == 0)),
+                    (UnaryOp::BitNot, Val::Int(v)) => Val::Int(!v),
+                    (UnaryOp::Plus, val) => val,
+                    _ => return None,
+                }
+            }
+            Meaning::Binary(op, left, right) => {
+                let a = self.constant(left, depth + 1)?;
+                let b = self.constant(right, depth + 1)?;
+                self.constant_binary(op, a, b)?
+            }
+            Meaning::Ternary(cond, a, b) => {
+                let Val::Int(cond) = self.constant(cond, depth + 1)? else { return None };
+                self.constant(if cond != 0 { a } else { b }, depth + 1)?
+            }
+            _ => return None,
+        };
+        // A wrapped 32-bit result is what the program would compute.
+        match (val, &self.types[info.ty]) {
+            (Val::Int(v), TyKind::Scalar(scalar)) => Some(Val::Int(wrap(v, *scalar))),
+            (val, _) => Some(val),
+        }
+    }
+
+    fn constant_binary(&mut self, op: BinaryOp, a: Val, b: Val) -> Option<Val> {
+        let arithmetic = match op {
+            BinaryOp::Add => Some('+'),
+            BinaryOp::Sub => Some('-'),
+            BinaryOp::Mul => Some('*'),
+            BinaryOp::Div => Some('/'),
+            BinaryOp::Rem => Some('%'),
+            _ => None,
+        };
+        if let Some(op) = arithmetic {
+            return match binary_val(op, a, b) {
+                Val::Error => None,
+                val => Some(val),
+            };
+        }
+        let (Val::Int(a), Val::Int(b)) = (a, b) else { return None };
+        let truth = |b: bool| i64::from(b);
+        Some(Val::Int(match op {
+            BinaryOp::Shl => a.checked_shl(u32::try_from(b).ok()?)?,
+            BinaryOp::Shr => a.checked_shr(u32::try_from(b).ok()?)?,
+            BinaryOp::BitAnd => a & b,
+            BinaryOp::BitOr => a | b,
+            BinaryOp::BitXor => a ^ b,
+            BinaryOp::And => truth(a != 0 && b != 0),
+            BinaryOp::Or => truth(a != 0 || b != 0),
+            BinaryOp::Eq => truth(a == b),
+            BinaryOp::Ne => truth(a != b),
+            BinaryOp::Lt => truth(a < b),
+            BinaryOp::Le => truth(a <= b),
+            BinaryOp::Gt => truth(a > b),
+            BinaryOp::Ge => truth(a >= b),
+            BinaryOp::Add | BinaryOp::Sub | BinaryOp::Mul | BinaryOp::Div | BinaryOp::Rem | BinaryOp::Comma => {
+                return None;
+            }
+        }))
+    }
+
+    /// A constant variable's value.
+    fn constant_variable(&mut self, decl: DeclId, depth: u32) -> Option<Val> {
+        let DeclKind::Var { init: Some(init), .. } = self.ast.decls[decl].kind else { return None };
+        let modifiers = self.ast.decls[decl].modifiers;
+        if !modifiers.has(Modifiers::CONST) && !modifiers.has(Modifiers::LET) {
+            return None;
+        }
+        if self.const_busy.contains(&decl) {
+            return None;
+        }
+        self.const_busy.push(decl);
+        self.body(decl);
+        let val = self.constant(init, depth + 1);
+        self.const_busy.pop();
+        val
+    }
+
+    /// The value of a case of an enumeration.
+    pub fn enum_case_value(&mut self, case: DeclId) -> i64 {
+        if let Some(&value) = self.enum_values.get(&case) {
+            return value;
+        }
+        let Some(parent) = self.ast.decls[case].parent else { return 0 };
+        let DeclKind::Enum { cases, .. } = self.ast.decls[parent].kind.clone() else { return 0 };
+        let tag = self.enum_tag(parent);
+        let flags = self.attribute(parent, "Flags").is_some();
+        let mut next = i64::from(flags);
+        for decl in cases {
+            let DeclKind::EnumCase(value) = self.ast.decls[decl].kind else { continue };
+            if let Some(value) = value
+                && !self.enum_values.contains_key(&decl)
+            {
+                // A value that needs itself is 0; the busy entry ends the recursion.
+                self.enum_values.insert(decl, 0);
+                let mut checker = Checker::new(self, decl);
+                checker.check(value, tag);
+                if let Val::Int(v) = checker.val_of(value) {
+                    next = v;
+                }
+            }
+            self.enum_values.insert(decl, next);
+            next = if flags { next.wrapping_mul(2) } else { next.wrapping_add(1) };
+        }
+        self.enum_values.get(&case).copied().unwrap_or(0)
+    }
+
+    /// The integer type that an enumeration is stored as.
+    pub fn enum_tag(&mut self, decl: DeclId) -> Ty {
+        let DeclKind::Enum { tag: Some(tag), .. } = self.ast.decls[decl].kind else { return Ty::INT };
+        let ty = Checker::new(self, decl).type_expr(tag);
+        if matches!(self.types[ty], TyKind::Scalar(_)) { ty } else { Ty::INT }
+    }
+
+    /// `sizeof`, `alignof`, `countof` of a type, if it is known.
+    pub fn measure(&mut self, kind: SizeOfKind, ty: Ty) -> Option<i64> {
+        match kind {
+            SizeOfKind::CountOf => match &self.types[ty] {
+                TyKind::Tuple(parts) | TyKind::Pack(parts) => Some(parts.len() as i64),
+                TyKind::Array(_, Some(Val::Int(n))) | TyKind::Vector(_, Val::Int(n)) => Some(*n),
+                _ => None,
+            },
+            SizeOfKind::SizeOf => self.layout(ty).map(|l| l.0),
+            SizeOfKind::AlignOf => self.layout(ty).map(|l| l.1),
+        }
+    }
+
+    /// Size and alignment, as C lays structs out.
+    fn layout(&mut self, ty: Ty) -> Option<(i64, i64)> {
+        let round = |at: i64, align: i64| (at + align - 1) / align * align;
+        match self.types[ty].clone() {
+            TyKind::Scalar(s) => Some((i64::from(s.size()), i64::from(s.size()))),
+            TyKind::Vector(element, Val::Int(n)) => {
+                let (size, align) = self.layout(element)?;
+                Some((size * n, align))
+            }
+            TyKind::Matrix(element, Val::Int(r), Val::Int(c)) => {
+                let (size, align) = self.layout(element)?;
+                Some((size * r * c, align))
+            }
+            TyKind::Array(element, Some(Val::Int(n))) => {
+                let (size, align) = self.layout(element)?;
+                Some((round(size, align).checked_mul(n)?, align))
+            }
+            TyKind::Enum(decl) => {
+                let tag = self.enum_tag(decl);
+                self.layout(tag)
+            }
+            TyKind::Struct(..) | TyKind::SynthDiff(_) => {
+                let fields: Vec<Ty> = self.fields(ty).into_iter().map(|f| f.1).collect();
+                self.layout_of(&fields)
+            }
+            TyKind::Tuple(parts) => self.layout_of(&parts),
+            TyKind::DiffPair(primal) => {
+                let differential = self.differential(primal)?;
+                self.layout_of(&[primal, differential])
+            }
+            TyKind::Optional(inner) => self.layout_of(&[inner, Ty::BOOL]),
+            TyKind::Pointer(_) | TyKind::Buffer(..) => Some((8, 8)),
+            _ => None,
+        }
+    }
+
+    fn layout_of(&mut self, parts: &[Ty]) -> Option<(i64, i64)> {
+        let (mut at, mut most) = (0i64, 1i64);
+        for &part in parts {
+            let (size, align) = self.layout(part)?;
+            at = (at + align - 1) / align * align;
+            at = at.checked_add(size)?;
+            most = most.max(align);
+        }
+        Some(((at + most - 1) / most * most, most))
+    }
+
+    /// A generic argument that is a value, as a number.
+    pub fn arg_int(&self, arg: &GenericArg, env: &Subst) -> Option<i64> {
+        match arg {
+            GenericArg::Val(val) => self.val_int(val, env),
+            GenericArg::Type(_) => None,
+        }
+    }
+}
+
+fn wrap(value: i64, scalar: Scalar) -> i64 {
+    match scalar {
+        Scalar::Bool => i64::from(value != 0),
+        Scalar::Int8 => i64::from(value as i8),
+        Scalar::Int16 => i64::from(value as i16),
+        Scalar::Int => i64::from(value as i32),
+        Scalar::UInt8 => i64::from(value as u8),
+        Scalar::UInt16 => i64::from(value as u16),
+        Scalar::UInt => i64::from(value as u32),
+        Scalar::Int64 | Scalar::UInt64 | Scalar::Half | Scalar::Float | Scalar::Double => value,
+    }
+}

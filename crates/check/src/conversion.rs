@@ -1,0 +1,283 @@
+//! Implicit conversions and their cost. Overload resolution takes the candidate with the least sum.
+//!
+//! The costs are on Slang's scale, so that the same candidate wins.
+
+use syntax::ExprId;
+
+use crate::infer::Checker;
+use crate::program::Program;
+use crate::types::{Scalar, Ty, TyKind, Val};
+
+/// The same type.
+pub(crate) const NONE: u32 = 0;
+const LITERAL: u32 = 23;
+const LITERAL_SIGN: u32 = 32;
+const SPLAT: u32 = 1;
+const MATRIX_SPLAT: u32 = 10;
+const BOOL_TO_INT: u32 = 120;
+const PROMOTION: u32 = 150;
+const UNSIGNED_TO_SIGNED: u32 = 200;
+const SIGNED_TO_UNSIGNED: u32 = 250;
+const SAME_SIZE_TO_SIGNED: u32 = 300;
+const INT_TO_FLOAT: u32 = 400;
+const GENERAL: u32 = 900;
+const TRUNCATE_VECTOR: u32 = 950;
+
+/// What is known of the value that is converted.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Source {
+    /// The value of an integer literal.
+    pub(crate) literal: Option<i128>,
+    /// Written as a cast or a constructor.
+    pub(crate) explicit: bool,
+}
+
+impl Program {
+    /// The cost of converting a value, or `None` if there is no such conversion.
+    pub(crate) fn conversion(&mut self, from: Ty, to: Ty, source: Source) -> Option<u32> {
+        if from == to || from == Ty::ERROR || to == Ty::ERROR {
+            return Some(NONE);
+        }
+        match (self.types[from].clone(), self.types[to].clone()) {
+            (TyKind::Scalar(a), TyKind::Scalar(b)) => Some(scalar_cost(a, b, source.literal)),
+            (TyKind::Scalar(_), TyKind::Vector(element, _)) => Some(self.conversion(from, element, source)? + SPLAT),
+            (TyKind::Scalar(_), TyKind::Matrix(element, _, _)) => {
+                Some(self.conversion(from, element, source)? + MATRIX_SPLAT)
+            }
+            (TyKind::Vector(a, n), TyKind::Vector(b, m)) => {
+                let cost = if a == b { 0 } else { self.conversion(a, b, Source { literal: None, ..source })? };
+                if n == m || n == Val::Error || m == Val::Error {
+                    return Some(cost);
+                }
+                match (n, m) {
+                    (Val::Int(n), Val::Int(m)) if n > m => Some(cost + TRUNCATE_VECTOR),
+                    (Val::Int(1), Val::Int(_)) => Some(cost + SPLAT),
+                    _ => None,
+                }
+            }
+            (TyKind::Vector(a, n), TyKind::Scalar(_)) => {
+                let cost = self.conversion(a, to, Source { literal: None, ..source })?;
+                (n == Val::Int(1) || source.explicit && matches!(n, Val::Int(_))).then_some(cost + TRUNCATE_VECTOR)
+            }
+            (TyKind::Matrix(a, r, c), TyKind::Matrix(b, s, d)) => {
+                let cost = if a == b { 0 } else { self.conversion(a, b, Source { literal: None, ..source })? };
+                if r == s && c == d {
+                    return Some(cost);
+                }
+                match (r, c, s, d) {
+                    (Val::Int(r), Val::Int(c), Val::Int(s), Val::Int(d)) if r >= s && c >= d && source.explicit => {
+                        Some(cost + TRUNCATE_VECTOR)
+                    }
+                    _ => None,
+                }
+            }
+            (TyKind::Array(a, Some(n)), TyKind::Array(b, m)) => {
+                let same_length = m.is_none() || m.as_ref() == Some(&n);
+                // Arrays convert only where nothing happens to the elements.
+                (same_length && (a == b || source.explicit && self.conversion(a, b, source).is_some())).then_some(30)
+            }
+            (TyKind::Enum(decl), TyKind::Scalar(b)) => {
+                let tag = self.enum_tag(decl);
+                let TyKind::Scalar(a) = self.types[tag] else { return None };
+                Some(scalar_cost(a, b, None) + if source.explicit { 0 } else { 100 })
+            }
+            (TyKind::Scalar(_) | TyKind::Enum(_), TyKind::Enum(_)) => source.explicit.then_some(GENERAL),
+            (TyKind::NoneLiteral, TyKind::Optional(_)) => Some(PROMOTION),
+            (TyKind::Optional(a), TyKind::Optional(b)) => self.conversion(a, b, source),
+            (_, TyKind::Optional(inner)) => Some(self.conversion(from, inner, source)? + PROMOTION),
+            (TyKind::NullPtr, TyKind::Pointer(_)) => Some(PROMOTION),
+            (TyKind::Pointer(_), TyKind::Scalar(Scalar::Bool)) => Some(INT_TO_FLOAT),
+            (TyKind::Buffer(_, inner), TyKind::Struct(..) | TyKind::Scalar(_) | TyKind::Vector(..))
+                if self.types_deref(from) =>
+            {
+                Some(self.conversion(inner, to, source)? + 10)
+            }
+            (TyKind::Struct(..), TyKind::Struct(..)) => {
+                let derived = self.facets(from).iter().any(|f| f.self_ty == to);
+                derived.then_some(PROMOTION)
+            }
+            (_, TyKind::Interface(..)) => self.conforms(from, to).then_some(50),
+            (TyKind::Scalar(_), TyKind::Param(_) | TyKind::This(_) | TyKind::Assoc(..)) => {
+                // A literal stands for a number of any type; other numbers have to be converted by name.
+                let literal = source.literal.is_some();
+                (self.has_operators(to) && (literal || source.explicit)).then_some(INT_TO_FLOAT)
+            }
+            (TyKind::Param(_) | TyKind::This(_) | TyKind::Assoc(..), TyKind::Scalar(_)) => {
+                (source.explicit && self.has_operators(from)).then_some(GENERAL)
+            }
+            (
+                TyKind::Param(_) | TyKind::This(_) | TyKind::Assoc(..),
+                TyKind::Param(_) | TyKind::This(_) | TyKind::Assoc(..),
+            ) => {
+                let both = self.has_operators(from) && self.has_operators(to);
+                (source.explicit && both).then_some(GENERAL)
+            }
+            (TyKind::Param(_) | TyKind::This(_) | TyKind::Assoc(..), TyKind::Vector(element, _)) => {
+                (element == from).then_some(SPLAT)
+            }
+            (TyKind::Param(_) | TyKind::This(_) | TyKind::Assoc(..), TyKind::Matrix(element, _, _)) => {
+                (element == from).then_some(MATRIX_SPLAT)
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether a value of this type is used like what it holds: constant buffers.
+    pub(crate) fn types_deref(&self, ty: Ty) -> bool {
+        matches!(
+            self.types[ty],
+            TyKind::Buffer(
+                crate::types::BufferKind::ConstantBuffer | crate::types::BufferKind::ParameterBlock,
+                _
+            )
+        )
+    }
+
+    /// The type that two operands (or arguments for one parameter) have in common.
+    pub(crate) fn join(&mut self, a: Ty, b: Ty) -> Option<Ty> {
+        if a == b || b == Ty::ERROR {
+            return Some(a);
+        }
+        if a == Ty::ERROR {
+            return Some(b);
+        }
+        match (self.types[a].clone(), self.types[b].clone()) {
+            (TyKind::Scalar(x), TyKind::Scalar(y)) => Some(self.types.scalar(join_scalars(x, y))),
+            (TyKind::Vector(x, n), TyKind::Vector(y, m)) => {
+                let n = match (&n, &m) {
+                    _ if n == m => n,
+                    (Val::Int(1), _) => m,
+                    (_, Val::Int(1)) => n,
+                    _ => return None,
+                };
+                let element = self.join(x, y)?;
+                Some(self.types.intern(TyKind::Vector(element, n)))
+            }
+            (TyKind::Vector(x, n), TyKind::Scalar(_) | TyKind::Param(_) | TyKind::Assoc(..) | TyKind::This(_)) => {
+                let element = self.join(x, b)?;
+                Some(self.types.intern(TyKind::Vector(element, n)))
+            }
+            (TyKind::Matrix(x, r, c), TyKind::Scalar(_) | TyKind::Param(_) | TyKind::Assoc(..) | TyKind::This(_)) => {
+                let element = self.join(x, b)?;
+                Some(self.types.intern(TyKind::Matrix(element, r, c)))
+            }
+            (TyKind::Matrix(x, r, c), TyKind::Matrix(y, s, d)) if r == s && c == d => {
+                let element = self.join(x, y)?;
+                Some(self.types.intern(TyKind::Matrix(element, r, c)))
+            }
+            (
+                TyKind::Scalar(_) | TyKind::Param(_) | TyKind::Assoc(..) | TyKind::This(_),
+                TyKind::Vector(..) | TyKind::Matrix(..),
+            ) => self.join(b, a),
+            // A literal's type gives way to a parameter's.
+            (TyKind::Param(_) | TyKind::Assoc(..) | TyKind::This(_), TyKind::Scalar(_)) => Some(a),
+            (TyKind::Scalar(_), TyKind::Param(_) | TyKind::Assoc(..) | TyKind::This(_)) => Some(b),
+            (TyKind::Enum(decl), TyKind::Scalar(_)) => {
+                let tag = self.enum_tag(decl);
+                self.join(tag, b)
+            }
+            (TyKind::Scalar(_), TyKind::Enum(_)) => self.join(b, a),
+            _ => {
+                let source = Source::default();
+                if self.conversion(a, b, source).is_some() {
+                    Some(b)
+                } else if self.conversion(b, a, source).is_some() {
+                    Some(a)
+                } else {
+                    None
+                }
+            }
+        }
+    }
+}
+
+impl Checker<'_> {
+    /// What conversions of an expression may know of it.
+    pub(crate) fn source_of(&self, expr: ExprId) -> Source {
+        let literal = self.p.int_literal(expr).or_else(|| {
+            // A float literal has no value that matters here, but it is a literal.
+            self.p.is_literal(expr).then_some(i128::MAX)
+        });
+        Source { literal, explicit: false }
+    }
+}
+
+impl Program {
+    /// Whether an expression is a number written out.
+    pub(crate) fn is_literal(&self, expr: ExprId) -> bool {
+        use syntax::ast::{ExprKind, UnaryOp};
+        match &self.ast.exprs[expr].kind {
+            ExprKind::Int { .. } | ExprKind::Float { .. } => true,
+            ExprKind::Paren(e) | ExprKind::Unary(UnaryOp::Neg | UnaryOp::Plus, e) => self.is_literal(*e),
+            _ => false,
+        }
+    }
+}
+
+fn rank(scalar: Scalar) -> u32 {
+    match scalar {
+        Scalar::Bool => 0,
+        Scalar::Int8 | Scalar::UInt8 => 1,
+        Scalar::Int16 | Scalar::UInt16 => 2,
+        Scalar::Int | Scalar::UInt => 3,
+        Scalar::Int64 | Scalar::UInt64 => 4,
+        Scalar::Half => 5,
+        Scalar::Float => 6,
+        Scalar::Double => 7,
+    }
+}
+
+fn fits(value: i128, to: Scalar) -> bool {
+    let bits = to.size() * 8;
+    if to.is_signed() {
+        value >= -(1i128 << (bits - 1)) && value < 1i128 << (bits - 1)
+    } else {
+        value >= 0 && value < 1i128 << bits
+    }
+}
+
+fn scalar_cost(from: Scalar, to: Scalar, literal: Option<i128>) -> u32 {
+    if from == to {
+        return NONE;
+    }
+    if from.is_int()
+        && to.is_int()
+        && let Some(value) = literal
+        && fits(value, to)
+    {
+        return if from.is_signed() == to.is_signed() { LITERAL } else { LITERAL_SIGN };
+    }
+    match (from, to) {
+        (Scalar::Bool, _) if to.is_int() => BOOL_TO_INT,
+        (Scalar::Bool, _) => INT_TO_FLOAT + BOOL_TO_INT,
+        (_, Scalar::Bool) => GENERAL,
+        _ if from.is_float() && to.is_float() => {
+            if rank(to) > rank(from) { PROMOTION } else { GENERAL }
+        }
+        _ if from.is_float() => GENERAL,
+        // Wider floats are preferred for the same integer by a hair, `float` before `half` and `double`.
+        _ if to.is_float() => INT_TO_FLOAT + if to == Scalar::Float { 0 } else { 1 },
+        _ => match (from.is_signed(), to.is_signed()) {
+            (a, b) if a == b => {
+                if rank(to) > rank(from) { PROMOTION } else { GENERAL }
+            }
+            (false, true) if rank(to) > rank(from) => UNSIGNED_TO_SIGNED,
+            (false, true) if rank(to) == rank(from) => SAME_SIZE_TO_SIGNED,
+            (true, false) if rank(to) >= rank(from) => SIGNED_TO_UNSIGNED,
+            _ => GENERAL,
+        },
+    }
+}
+
+/// The usual arithmetic conversions.
+pub(crate) fn join_scalars(a: Scalar, b: Scalar) -> Scalar {
+    if a == b {
+        return a;
+    }
+    let (low, high) = if rank(a) <= rank(b) { (a, b) } else { (b, a) };
+    if rank(low) == rank(high) {
+        // The same width: unsigned wins.
+        return if low.is_signed() { high } else { low };
+    }
+    high
+}

@@ -1,0 +1,335 @@
+//! Checks that a declaration makes sense whether or not anyone uses it, for `pullback check`.
+
+use rustc_hash::FxHashMap;
+use syntax::ast::{DeclKind, Modifiers};
+use syntax::{DeclId, Diagnostic, Symbol};
+
+use crate::native::Magic;
+use crate::program::Program;
+use crate::signature::Resolved;
+use crate::tables::FuncRef;
+use crate::types::{Ty, TyKind};
+
+impl Program {
+    /// Checks everything that a file declares (for `pullback check`).
+    pub fn check_file(&mut self, file: usize) {
+        self.resolve_extensions();
+        let decls = self.ast.files[file].decls.clone();
+        self.check_names(&decls);
+        for decl in decls {
+            self.check_decl(decl);
+        }
+    }
+
+    fn check_names(&mut self, decls: &[DeclId]) {
+        let mut seen: FxHashMap<Symbol, DeclId> = FxHashMap::default();
+        for &decl in decls {
+            let d = &self.ast.decls[decl];
+            let single = matches!(
+                d.kind,
+                DeclKind::Var { .. }
+                    | DeclKind::Struct { .. }
+                    | DeclKind::Interface { .. }
+                    | DeclKind::Enum { .. }
+                    | DeclKind::TypeAlias(_)
+                    | DeclKind::AssociatedType { .. }
+                    | DeclKind::EnumCase(_)
+                    | DeclKind::Property { .. }
+                    | DeclKind::TypeParam { .. }
+                    | DeclKind::ValueParam { .. }
+            );
+            if !single || d.name == self.words.empty {
+                continue;
+            }
+            if let Some(&first) = seen.get(&d.name) {
+                // A struct may be announced without members.
+                let announced = |d: DeclId| {
+                    matches!(&self.ast.decls[d].kind, DeclKind::Struct { members, .. } if members.is_empty())
+                };
+                if announced(first) || announced(decl) {
+                    continue;
+                }
+                let name = self.ast.name(d.name).to_string();
+                let (span, before) = (d.name_span, self.ast.decls[first].name_span);
+                self.report(
+                    Diagnostic::error("E30200", span, format!("the name '{name}' is declared twice"))
+                        .note(before, "first here"),
+                );
+            } else {
+                seen.insert(d.name, decl);
+            }
+        }
+    }
+
+    fn check_decl(&mut self, decl: DeclId) {
+        if let Some(generics) = self.ast.decls[decl].generics.clone() {
+            self.check_names(&generics.params);
+            self.constraints_of(decl);
+        }
+        match self.ast.decls[decl].kind.clone() {
+            DeclKind::Var { ty, .. } => {
+                let resolved = self.decl_type(decl);
+                let span = self.ast.decls[decl].name_span;
+                self.check_value_type(resolved, span);
+                let _ = ty;
+                self.body(decl);
+            }
+            DeclKind::Func { .. } | DeclKind::Init { .. } => {
+                self.check_function(decl);
+            }
+            DeclKind::Property { accessors, .. } | DeclKind::Subscript { accessors, .. } => {
+                self.decl_type(decl);
+                for accessor in accessors {
+                    self.check_function(accessor);
+                }
+            }
+            DeclKind::Struct { members, .. } | DeclKind::Extension { members, .. } => {
+                self.bases_of(decl);
+                self.check_names(&members);
+                for &member in &members {
+                    self.check_decl(member);
+                }
+                self.check_conformance(decl);
+                self.check_size(decl);
+            }
+            DeclKind::Interface { members, .. } => {
+                self.bases_of(decl);
+                self.check_names(&members);
+                for member in members {
+                    self.check_decl(member);
+                }
+            }
+            DeclKind::Namespace { members } | DeclKind::CBuffer { members } => {
+                self.check_names(&members);
+                for member in members {
+                    self.check_decl(member);
+                }
+            }
+            DeclKind::Enum { cases, .. } => {
+                self.check_names(&cases);
+                for case in cases {
+                    self.enum_case_value(case);
+                }
+            }
+            DeclKind::TypeAlias(_) => {
+                if self.ast.decls[decl].generics.is_none() {
+                    self.decl_type(decl);
+                }
+            }
+            DeclKind::AssociatedType { .. } => {
+                self.bases_of(decl);
+            }
+            DeclKind::Param { .. }
+            | DeclKind::Accessor { .. }
+            | DeclKind::EnumCase(_)
+            | DeclKind::TypeParam { .. }
+            | DeclKind::ValueParam { .. }
+            | DeclKind::Import { .. }
+            | DeclKind::Include { .. }
+            | DeclKind::Module(_)
+            | DeclKind::Implementing(_)
+            | DeclKind::Using(_)
+            | DeclKind::FuncExtension { .. }
+            | DeclKind::Unsupported(_)
+            | DeclKind::Empty => {}
+        }
+    }
+
+    fn check_function(&mut self, decl: DeclId) {
+        self.body(decl);
+        self.check_flow(decl);
+        // The derivatives that its attributes name have to be there.
+        let args = self.identity_args(decl);
+        let self_ty = self.container_of(decl).map(|c| self.self_type(c));
+        let func = FuncRef { decl, args, self_ty };
+        self.derivatives_of(&func);
+    }
+
+    /// A struct has to have what its interfaces ask for.
+    fn check_conformance(&mut self, decl: DeclId) {
+        let ty = self.self_type(decl);
+        if !matches!(self.types[ty], TyKind::Struct(..)) {
+            return;
+        }
+        let is_extension = matches!(self.ast.decls[decl].kind, DeclKind::Extension { .. });
+        let mut interfaces: Vec<Ty> = Vec::new();
+        for &base in self.bases_of(decl).iter() {
+            if matches!(self.types[base], TyKind::Interface(..)) {
+                for interface in self.interfaces_of(base) {
+                    if !interfaces.contains(&interface) {
+                        interfaces.push(interface);
+                    }
+                }
+            } else if is_extension || !matches!(self.types[base], TyKind::Struct(..) | TyKind::Enum(_) | TyKind::Error) {
+                let span = self.ast.decls[decl].name_span;
+                let message = format!("'{}' is not an interface", self.type_name(base));
+                self.error("E30810", span, message);
+            }
+        }
+        for interface in interfaces {
+            let TyKind::Interface(idecl, args) = self.types[interface].clone() else { continue };
+            let magic = self.magic.get(&idecl).copied();
+            if magic == Some(Magic::Differentiable) {
+                self.check_differential(decl, ty);
+                continue;
+            }
+            if magic.is_some() {
+                continue;
+            }
+            let DeclKind::Interface { members, .. } = self.ast.decls[idecl].kind.clone() else { continue };
+            for member in members {
+                let name = self.ast.decls[member].name;
+                let missing = match self.ast.decls[member].kind {
+                    DeclKind::AssociatedType { .. } => self.type_member(ty, name).is_none(),
+                    DeclKind::Func { .. }
+                    | DeclKind::Init { .. }
+                    | DeclKind::Property { .. }
+                    | DeclKind::Subscript { .. } => {
+                        let own: Vec<_> = self.own_params(member).into_iter().map(|p| self.param_arg(p)).collect();
+                        let args = args.iter().cloned().chain(own).collect();
+                        let func = FuncRef { decl: member, args, self_ty: Some(ty) };
+                        matches!(self.resolve_requirement(&func), Resolved::Unresolved)
+                    }
+                    _ => false,
+                };
+                if missing {
+                    let what = self.ast.name(name).to_string();
+                    let span = self.ast.decls[decl].name_span;
+                    let wanted = self.ast.decls[member].name_span;
+                    let message = format!(
+                        "type '{}' does not provide the member '{what}' that interface '{}' requires",
+                        self.type_name(ty),
+                        self.type_name(interface)
+                    );
+                    self.report(Diagnostic::error("E38100", span, message).note(wanted, "required here"));
+                }
+            }
+        }
+    }
+
+    /// Every differentiable field has its place in a differential that the user wrote.
+    fn check_differential(&mut self, decl: DeclId, ty: Ty) {
+        let Some(differential) = self.differential(ty) else { return };
+        if differential == ty || matches!(self.types[differential], TyKind::SynthDiff(_)) {
+            return;
+        }
+        if self.differential(differential).is_none() {
+            let span = self.ast.decls[decl].name_span;
+            let message =
+                format!("the differential '{}' does not conform to 'IDifferentiable'", self.type_name(differential));
+            self.error("E38029", span, message);
+            return;
+        }
+        let targets = self.diff_fields(ty);
+        for (field, field_ty, no_diff) in self.fields(ty) {
+            let has_differential = !no_diff && self.differential(field_ty).is_some();
+            if has_differential && !targets.iter().any(|t| t.0 == field) {
+                let name = self.ast.name(self.ast.decls[field].name).to_string();
+                let span = self.ast.decls[field].name_span;
+                let message =
+                    format!("differentiable field '{name}' has no counterpart in '{}'", self.type_name(differential));
+                self.report(
+                    Diagnostic::error("E38105", span, message)
+                        .help("name it with '[DerivativeMember(…)]' or mark the field 'no_diff'"),
+                );
+            }
+        }
+    }
+
+    /// A struct cannot contain itself.
+    fn check_size(&mut self, decl: DeclId) {
+        if !matches!(self.ast.decls[decl].kind, DeclKind::Struct { .. }) {
+            return;
+        }
+        let mut stack = vec![(decl, 0)];
+        let mut seen = vec![decl];
+        while let Some((at, depth)) = stack.pop() {
+            if depth > 64 {
+                continue;
+            }
+            for field in self.own_fields(at) {
+                let mut ty = self.decl_type(field);
+                while let TyKind::Array(element, _) | TyKind::Optional(element) = self.types[ty] {
+                    ty = element;
+                }
+                if let TyKind::Struct(inner, _) = self.types[ty] {
+                    if inner == decl {
+                        let span = self.ast.decls[field].name_span;
+                        let name = self.ast.name(self.ast.decls[decl].name).to_string();
+                        self.error("E30114", span, format!("struct '{name}' contains itself"));
+                        // Nothing that walks its fields would end.
+                        self.tables.decl_types[field] = Some(Ty::ERROR);
+                        return;
+                    }
+                    if !seen.contains(&inner) {
+                        seen.push(inner);
+                        stack.push((inner, depth + 1));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Functions of a file with `[shader(…)]` or `[numthreads(…)]`, in order.
+    pub fn entry_points(&self, file: usize) -> Vec<DeclId> {
+        let mut out = Vec::new();
+        let mut stack: Vec<DeclId> = self.ast.files[file].decls.iter().rev().copied().collect();
+        while let Some(decl) = stack.pop() {
+            match &self.ast.decls[decl].kind {
+                DeclKind::Func { body: Some(_), .. } => {
+                    if self.attribute(decl, "shader").is_some() || self.attribute(decl, "numthreads").is_some() {
+                        out.push(decl);
+                    }
+                }
+                DeclKind::Namespace { members } => stack.extend(members.iter().rev().copied()),
+                _ => {}
+            }
+        }
+        out
+    }
+
+    /// The functions of a module by name; `S.f` and `n.f` name members.
+    pub fn find_function(&self, file: usize, name: &str) -> Vec<DeclId> {
+        let Some(&module) = self.module_of_index.get(&file) else { return Vec::new() };
+        let name = name.replace("::", ".");
+        let mut parts = name.split('.');
+        let Some(first) = parts.next().and_then(|p| self.ast.symbols.find(p)) else { return Vec::new() };
+        let mut found: Vec<DeclId> =
+            self.modules[module].names.get(&first).map(|d| d.to_vec()).unwrap_or_default();
+        if found.is_empty() {
+            for &import in &self.modules[module].imports {
+                found.extend(self.modules[import].names.get(&first).into_iter().flatten());
+            }
+        }
+        for part in parts {
+            let Some(symbol) = self.ast.symbols.find(part) else { return Vec::new() };
+            let mut inner = Vec::new();
+            for &decl in &found {
+                inner.extend(self.names_in(decl).and_then(|n| n.get(&symbol)).into_iter().flatten().copied());
+            }
+            found = inner;
+        }
+        found.retain(|&d| matches!(self.ast.decls[d].kind, DeclKind::Func { .. }));
+        found
+    }
+
+    /// Whether a declaration has an attribute, and the attribute.
+    pub fn attribute(&self, decl: DeclId, name: &str) -> Option<&syntax::ast::Attribute> {
+        if self.ast.decls[decl].attributes.is_empty() {
+            return None;
+        }
+        let symbol = self.ast.symbols.find(name)?;
+        self.ast.decls[decl].attributes.iter().find(|a| a.name == symbol)
+    }
+
+    /// The place of a declaration's name.
+    pub fn name_span(&self, decl: DeclId) -> syntax::Span {
+        self.ast.decls[decl].name_span
+    }
+
+    /// Whether a variable is a constant whose initialiser is its value.
+    pub fn is_constant(&self, decl: DeclId) -> bool {
+        let modifiers = self.ast.decls[decl].modifiers;
+        modifiers.has(Modifiers::CONST) && modifiers.has(Modifiers::STATIC)
+    }
+}

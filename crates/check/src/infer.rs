@@ -1,0 +1,979 @@
+//! A type and a meaning for each expression.
+//!
+//! [`Checker::infer`] finds what an expression is by itself, [`Checker::coerce`] fits it to what its context wants.
+//! Types are expressions too: one whose meaning is a type denotes it.
+
+use std::rc::Rc;
+
+use syntax::ast::{DeclKind, ExprKind, Modifiers, SizeOfKind, UnaryOp};
+use syntax::{DeclId, Diagnostic, ExprId, Span, Symbol};
+
+use crate::conversion::Source;
+use crate::lookup::{Candidate, Ref};
+use crate::native::NativeGeneric;
+use crate::program::Program;
+use crate::sigs::DiffOp;
+use crate::signature::Subst;
+use crate::tables::{ExprInfo, Meaning};
+use crate::types::{GenericArg, Scalar, Ty, TyKind, Val};
+
+/// Expressions nested deeper than this are refused.
+const MAX_DEPTH: u32 = 4000;
+
+/// Checks expressions and statements in one place of the program.
+pub(crate) struct Checker<'p> {
+    pub(crate) p: &'p mut Program,
+    /// The declaration inside of which names are looked up.
+    pub(crate) scope: DeclId,
+    pub(crate) module: usize,
+    /// Variables and types of the function's body that are in scope, outermost first.
+    pub(crate) locals: Vec<(Symbol, DeclId)>,
+    /// The type of `this`, and whether it can be assigned to.
+    pub(crate) this: Option<(Ty, bool)>,
+    /// What the function returns.
+    pub(crate) ret: Option<Ty>,
+    pub(crate) n_loops: u32,
+    pub(crate) n_switches: u32,
+    pub(crate) depth: u32,
+}
+
+impl<'p> Checker<'p> {
+    /// A checker for what is written at a declaration.
+    pub(crate) fn new(p: &'p mut Program, scope: DeclId) -> Checker<'p> {
+        let module = p.module_of(scope);
+        Checker {
+            p,
+            scope,
+            module,
+            locals: Vec::new(),
+            this: None,
+            ret: None,
+            n_loops: 0,
+            n_switches: 0,
+            depth: 0,
+        }
+    }
+
+    pub(crate) fn span(&self, expr: ExprId) -> Span {
+        self.p.ast.exprs[expr].span
+    }
+
+    pub(crate) fn error(&mut self, code: &'static str, span: Span, message: impl Into<String>) {
+        self.p.error(code, span, message);
+    }
+
+    pub(crate) fn unsupported(&mut self, span: Span, what: &str) {
+        self.error("E0900", span, format!("{what} not supported yet"));
+    }
+
+    pub(crate) fn name(&self, ty: Ty) -> String {
+        self.p.type_name(ty)
+    }
+
+    pub(crate) fn ty_of(&self, expr: ExprId) -> Ty {
+        self.p.tables.exprs[expr].ty
+    }
+
+    pub(crate) fn set(&mut self, expr: ExprId, info: ExprInfo) -> Ty {
+        let ty = info.ty;
+        self.p.tables.exprs[expr] = info;
+        ty
+    }
+
+    pub(crate) fn set_value(&mut self, expr: ExprId, ty: Ty, meaning: Meaning) -> Ty {
+        self.set(expr, ExprInfo { ty, coerce: None, meaning, lvalue: false })
+    }
+
+    pub(crate) fn set_error(&mut self, expr: ExprId) -> Ty {
+        self.set(expr, ExprInfo::default())
+    }
+
+    // ---- types
+
+    /// The type that an expression denotes.
+    pub(crate) fn type_expr(&mut self, expr: ExprId) -> Ty {
+        self.infer_any(expr, None);
+        match self.p.tables.exprs[expr].meaning {
+            Meaning::Type(ty) => ty,
+            Meaning::Error => Ty::ERROR,
+            _ => {
+                let span = self.span(expr);
+                self.error("E30060", span, "expected a type");
+                self.set_error(expr)
+            }
+        }
+    }
+
+    pub(crate) fn array_of(&mut self, element: Ty, n: Option<Val>, span: Span) -> Ty {
+        if element == Ty::ERROR {
+            return Ty::ERROR;
+        }
+        if let Some(Val::Int(n)) = n
+            && !(0..=i64::from(i32::MAX)).contains(&n)
+        {
+            self.error("E30025", span, format!("an array cannot have {n} elements"));
+            return Ty::ERROR;
+        }
+        self.p.types.intern(TyKind::Array(element, n))
+    }
+
+    fn native_generic(&mut self, native: NativeGeneric, args: &[ExprId], span: Span) -> Ty {
+        let args: Vec<GenericArg> = args.iter().map(|&a| self.generic_arg(a)).collect();
+        let ty = |idx: usize| match args.get(idx) {
+            Some(GenericArg::Type(ty)) => Some(*ty),
+            _ => None,
+        };
+        let val = |idx: usize| match args.get(idx) {
+            Some(GenericArg::Val(val)) => Some(val.clone()),
+            _ => None,
+        };
+        let kind = match native {
+            NativeGeneric::Vector => match (ty(0), val(1)) {
+                (Some(element), Some(n)) => {
+                    if !self.is_component(element) {
+                        let message = format!("a vector cannot have components of type '{}'", self.name(element));
+                        self.error("E30019", span, message);
+                        return Ty::ERROR;
+                    }
+                    if let Val::Int(n) = n
+                        && !(1..=4).contains(&n)
+                    {
+                        self.error("E38203", span, format!("a vector has 1 to 4 components, not {n}"));
+                        return Ty::ERROR;
+                    }
+                    Some(TyKind::Vector(element, n))
+                }
+                (Some(element), None) if args.len() == 1 => Some(TyKind::Vector(element, Val::Int(4))),
+                _ => None,
+            },
+            NativeGeneric::Matrix => match (ty(0), val(1), val(2)) {
+                (Some(element), Some(r), Some(c)) => {
+                    if !self.is_component(element) {
+                        let message = format!("a matrix cannot have elements of type '{}'", self.name(element));
+                        self.error("E30019", span, message);
+                        return Ty::ERROR;
+                    }
+                    let bad = |v: &Val| matches!(v, Val::Int(n) if !(1..=4).contains(n));
+                    if bad(&r) || bad(&c) {
+                        self.error("E38203", span, "a matrix has 1 to 4 rows and 1 to 4 columns");
+                        return Ty::ERROR;
+                    }
+                    Some(TyKind::Matrix(element, r, c))
+                }
+                _ => None,
+            },
+            NativeGeneric::Array => match (ty(0), val(1)) {
+                (Some(element), n) => return self.array_of(element, n, span),
+                _ => None,
+            },
+            NativeGeneric::Pair => {
+                let primal = ty(0);
+                if let Some(primal) = primal
+                    && self.p.differential(primal).is_none()
+                    && !(self.p.is_core(self.scope) && self.p.may_be_float(primal))
+                {
+                    let message = format!("type '{}' does not conform to 'IDifferentiable'", self.name(primal));
+                    self.error("E38029", span, message);
+                    return Ty::ERROR;
+                }
+                primal.map(TyKind::DiffPair)
+            }
+            NativeGeneric::PtrPair => ty(0).map(TyKind::DiffPtrPair),
+            NativeGeneric::Tuple => {
+                let parts: Option<Vec<Ty>> = (0..args.len()).map(ty).collect();
+                parts.map(TyKind::Tuple)
+            }
+            NativeGeneric::Optional => ty(0).map(TyKind::Optional),
+            NativeGeneric::Ptr => ty(0).map(TyKind::Pointer),
+            NativeGeneric::Buffer(kind) => ty(0).map(|t| TyKind::Buffer(kind, t)),
+            NativeGeneric::Unsupported => {
+                self.unsupported(span, "this resource type is");
+                return Ty::ERROR;
+            }
+        };
+        if args.iter().any(|a| matches!(a, GenericArg::Type(Ty::ERROR) | GenericArg::Val(Val::Error))) {
+            return Ty::ERROR;
+        }
+        match kind {
+            Some(kind) => self.p.types.intern(kind),
+            None => {
+                self.error("E30075", span, "these generic arguments do not fit the type");
+                Ty::ERROR
+            }
+        }
+    }
+
+    fn is_component(&self, ty: Ty) -> bool {
+        matches!(
+            self.p.types[ty],
+            TyKind::Scalar(_) | TyKind::Param(_) | TyKind::Assoc(..) | TyKind::This(_) | TyKind::Error
+        )
+    }
+
+    /// A generic argument: a type or a compile-time integer.
+    pub(crate) fn generic_arg(&mut self, expr: ExprId) -> GenericArg {
+        self.infer_any(expr, None);
+        match self.p.tables.exprs[expr].meaning.clone() {
+            Meaning::Type(ty) => GenericArg::Type(ty),
+            Meaning::Error => GenericArg::Type(Ty::ERROR),
+            _ => GenericArg::Val(self.val_of(expr)),
+        }
+    }
+
+    /// A generic type with its arguments.
+    pub(crate) fn apply_generic(&mut self, decl: DeclId, outer: &Rc<Subst>, args: Vec<GenericArg>, span: Span) -> Ty {
+        let Some(generics) = self.p.ast.decls[decl].generics.clone() else { return Ty::ERROR };
+        let mut env = (**outer).clone();
+        if args.len() > generics.params.len() {
+            let message = format!("expected {} generic arguments, got {}", generics.params.len(), args.len());
+            self.error("E30075", span, message);
+            return Ty::ERROR;
+        }
+        if args.iter().any(|a| matches!(a, GenericArg::Type(Ty::ERROR) | GenericArg::Val(Val::Error))) {
+            return Ty::ERROR;
+        }
+        for (idx, &param) in generics.params.iter().enumerate() {
+            let arg = match args.get(idx) {
+                Some(arg) => arg.clone(),
+                None => match self.default_arg(param, &env) {
+                    Some(arg) => arg,
+                    None => {
+                        let name = self.p.ast.name(self.p.ast.decls[param].name).to_string();
+                        self.error("E30075", span, format!("generic argument '{name}' is missing"));
+                        return Ty::ERROR;
+                    }
+                },
+            };
+            if !self.fits_param(param, &arg, span) {
+                return Ty::ERROR;
+            }
+            env.map.push((param, arg));
+        }
+        let busy = self.p.types_busy.contains(&decl);
+        if !busy && let Some((subject, bound)) = self.p.unsatisfied(decl, &env) {
+            self.constraint_error(subject, bound, span);
+            return Ty::ERROR;
+        }
+        let declared = self.p.decl_type(decl);
+        self.p.substitute(declared, &env)
+    }
+
+    pub(crate) fn constraint_error(&mut self, subject: Ty, bound: Ty, span: Span) {
+        let (subject, bound_name) = (self.name(subject), self.name(bound));
+        let message = if matches!(self.p.types[bound], TyKind::Interface(..)) {
+            format!("type '{subject}' does not conform to '{bound_name}'")
+        } else {
+            format!("type '{subject}' is not the same as '{bound_name}'")
+        };
+        self.error("E38029", span, message);
+    }
+
+    fn fits_param(&mut self, param: DeclId, arg: &GenericArg, span: Span) -> bool {
+        let is_value = matches!(self.p.ast.decls[param].kind, DeclKind::ValueParam { .. });
+        let fits = is_value == matches!(arg, GenericArg::Val(_));
+        if !fits {
+            let name = self.p.ast.name(self.p.ast.decls[param].name).to_string();
+            let wanted = if is_value { "a value" } else { "a type" };
+            self.error("E30075", span, format!("generic argument '{name}' has to be {wanted}"));
+        }
+        fits
+    }
+
+    /// The default of a generic parameter.
+    pub(crate) fn default_arg(&mut self, param: DeclId, env: &Subst) -> Option<GenericArg> {
+        let arg = match self.p.ast.decls[param].kind {
+            DeclKind::TypeParam { default: Some(default), .. } => {
+                GenericArg::Type(Checker::new(self.p, param).type_expr_at_owner(default))
+            }
+            DeclKind::ValueParam { default: Some(default), .. } => {
+                Checker::new(self.p, param).generic_arg_at_owner(default)
+            }
+            _ => return None,
+        };
+        Some(self.p.substitute_arg(&arg, env))
+    }
+
+    fn at_owner(&mut self) {
+        if let Some(&owner) = self.p.param_owner.get(&self.scope) {
+            self.scope = owner;
+        }
+    }
+
+    fn type_expr_at_owner(&mut self, expr: ExprId) -> Ty {
+        self.at_owner();
+        self.type_expr(expr)
+    }
+
+    fn generic_arg_at_owner(&mut self, expr: ExprId) -> GenericArg {
+        self.at_owner();
+        self.generic_arg(expr)
+    }
+
+    // ---- names
+
+    /// What a path of names refers to. Other expressions are inferred and given as values or types.
+    pub(crate) fn resolve(&mut self, expr: ExprId) -> Ref {
+        match self.p.ast.exprs[expr].kind.clone() {
+            ExprKind::Name(name) | ExprKind::OperatorName(name) => self.lookup(name),
+            ExprKind::Paren(inner) if self.is_path(inner) => self.resolve(inner),
+            ExprKind::Member { base, name, arrow, .. } => self.resolve_member(base, name, arrow),
+            ExprKind::Static { base, name, .. } => self.resolve_member(base, name, false),
+            ExprKind::Generic { base, args } => match self.resolve(base) {
+                Ref::Native(native) => {
+                    let span = self.span(expr);
+                    Ref::Type(self.native_generic(native, &args, span))
+                }
+                Ref::Generic(decl, outer) => {
+                    let args = args.iter().map(|&a| self.generic_arg(a)).collect();
+                    let span = self.span(expr);
+                    Ref::Type(self.apply_generic(decl, &outer, args, span))
+                }
+                Ref::Funcs(mut funcs, base) => {
+                    let args: Vec<GenericArg> = args.iter().map(|&a| self.generic_arg(a)).collect();
+                    funcs.retain(|c| {
+                        self.p.ast.decls[c.decl].generics.as_ref().is_some_and(|g| g.params.len() >= args.len())
+                    });
+                    if funcs.is_empty() {
+                        let span = self.span(expr);
+                        self.error("E30075", span, "no function of this name takes these generic arguments");
+                        return Ref::Error;
+                    }
+                    funcs.iter_mut().for_each(|c| c.explicit.clone_from(&args));
+                    Ref::Funcs(funcs, base)
+                }
+                Ref::Error => Ref::Error,
+                Ref::NotFound => {
+                    self.not_found(base);
+                    Ref::Error
+                }
+                Ref::Type(_) | Ref::Namespace(_) | Ref::Value(_) => {
+                    let span = self.span(base);
+                    self.error("E30075", span, "this takes no generic arguments");
+                    Ref::Error
+                }
+            },
+            ExprKind::FwdDiff(inner) => self.resolve_operator(DiffOp::Fwd, inner),
+            ExprKind::BwdDiff(inner) => self.resolve_operator(DiffOp::Bwd, inner),
+            _ => {
+                self.infer_any(expr, None);
+                let info = self.p.tables.exprs[expr].clone();
+                match info.meaning {
+                    Meaning::Type(ty) => Ref::Type(ty),
+                    Meaning::Error => Ref::Error,
+                    _ => Ref::Value(info),
+                }
+            }
+        }
+    }
+
+    fn is_path(&self, expr: ExprId) -> bool {
+        match &self.p.ast.exprs[expr].kind {
+            ExprKind::Name(_)
+            | ExprKind::OperatorName(_)
+            | ExprKind::Member { .. }
+            | ExprKind::Static { .. }
+            | ExprKind::Generic { .. }
+            | ExprKind::FwdDiff(_)
+            | ExprKind::BwdDiff(_) => true,
+            ExprKind::Paren(inner) => self.is_path(*inner),
+            _ => false,
+        }
+    }
+
+    fn resolve_operator(&mut self, op: DiffOp, inner: ExprId) -> Ref {
+        let result = self.resolve(inner);
+        self.with_operator(op, result, inner)
+    }
+
+    fn with_operator(&mut self, op: DiffOp, result: Ref, inner: ExprId) -> Ref {
+        match result {
+            Ref::Funcs(mut funcs, base) => {
+                if let Some(base) = base {
+                    funcs.retain(|c| self.p.is_static(c.decl));
+                    if funcs.is_empty() {
+                        let span = self.span(base);
+                        self.unsupported(span, "derivatives of a method bound to a value are");
+                        return Ref::Error;
+                    }
+                }
+                funcs.iter_mut().for_each(|c| c.ops.insert(0, op));
+                Ref::Funcs(funcs, None)
+            }
+            Ref::Error => Ref::Error,
+            Ref::NotFound => {
+                self.not_found(inner);
+                Ref::Error
+            }
+            Ref::Type(_) | Ref::Native(_) | Ref::Generic(..) | Ref::Namespace(_) | Ref::Value(_) => {
+                let span = self.span(inner);
+                let word = if op == DiffOp::Fwd { "fwd_diff" } else { "bwd_diff" };
+                self.error("E38030", span, format!("'{word}' takes a function"));
+                Ref::Error
+            }
+        }
+    }
+
+    fn resolve_member(&mut self, base: ExprId, name: Symbol, arrow: bool) -> Ref {
+        let found = if self.is_path(base) {
+            match self.resolve(base) {
+                Ref::Value(info) => {
+                    self.set(base, info);
+                    self.value_member(base, name)
+                }
+                Ref::Type(ty) => {
+                    self.set_value(base, ty, Meaning::Type(ty));
+                    self.static_member(ty, name)
+                }
+                Ref::Native(native) => {
+                    let span = self.span(base);
+                    let text = match self.p.ast.exprs[base].kind {
+                        ExprKind::Name(n) => self.p.ast.name(n).to_string(),
+                        _ => String::new(),
+                    };
+                    match self.p.native_type(&text) {
+                        Some(ty) => self.static_member(ty, name),
+                        None => {
+                            let _ = native;
+                            self.error("E30075", span, "generic arguments are missing");
+                            Ref::Error
+                        }
+                    }
+                }
+                Ref::Namespace(namespace) => {
+                    let mut decls = Vec::new();
+                    for part in self.p.parts(namespace) {
+                        if let Some(found) = self.p.names_in(part).and_then(|n| n.get(&name)) {
+                            decls.extend_from_slice(found);
+                        }
+                    }
+                    self.set_value(base, Ty::ERROR, Meaning::Namespace(namespace));
+                    self.ref_of(&decls, &Rc::default(), 0)
+                }
+                Ref::Funcs(funcs, receiver) => {
+                    let op = match self.p.ast.name(name) {
+                        "fwd_diff" => DiffOp::Fwd,
+                        "bwd_diff" => DiffOp::Bwd,
+                        _ => {
+                            let span = self.span(base);
+                            let message = format!("a function has no member '{}'", self.p.ast.name(name));
+                            self.error("E30027", span, message);
+                            return Ref::Error;
+                        }
+                    };
+                    return self.with_operator(op, Ref::Funcs(funcs, receiver), base);
+                }
+                Ref::Generic(..) => {
+                    let span = self.span(base);
+                    self.error("E30075", span, "generic arguments are missing");
+                    Ref::Error
+                }
+                Ref::Error => Ref::Error,
+                Ref::NotFound => {
+                    self.not_found(base);
+                    self.set_error(base);
+                    return Ref::Error;
+                }
+            }
+        } else {
+            self.infer_any(base, None);
+            match self.p.tables.exprs[base].meaning {
+                Meaning::Error => Ref::Error,
+                Meaning::Type(ty) => self.static_member(ty, name),
+                _ => self.value_member(base, name),
+            }
+        };
+        let _ = arrow;
+        found
+    }
+
+    /// Says that a name (or the last name of a path) is unknown.
+    pub(crate) fn not_found(&mut self, expr: ExprId) {
+        let (name, base, span) = match self.p.ast.exprs[expr].kind {
+            ExprKind::Name(name) | ExprKind::OperatorName(name) => (name, None, self.span(expr)),
+            ExprKind::Member { base, name, name_span, .. } | ExprKind::Static { base, name, name_span } => {
+                (name, Some(base), name_span)
+            }
+            ExprKind::Paren(inner) | ExprKind::Generic { base: inner, .. } => return self.not_found(inner),
+            _ => return,
+        };
+        let text = self.p.ast.name(name).to_string();
+        let diagnostic = match base {
+            None => {
+                let diagnostic = Diagnostic::error("E30015", span, format!("undefined identifier '{text}'"));
+                match self.similar_name(&text) {
+                    Some(similar) => diagnostic.help(format!("did you mean '{similar}'?")),
+                    None => diagnostic,
+                }
+            }
+            Some(base) => {
+                let info = &self.p.tables.exprs[base];
+                let whose = match info.meaning {
+                    Meaning::Namespace(decl) => self.p.ast.name(self.p.ast.decls[decl].name).to_string(),
+                    _ => self.name(info.ty),
+                };
+                let ty = info.ty;
+                let diagnostic = Diagnostic::error("E30027", span, format!("'{text}' is not a member of '{whose}'"));
+                match self.similar_member(ty, &text) {
+                    Some(similar) => diagnostic.help(format!("did you mean '{similar}'?")),
+                    None => diagnostic,
+                }
+            }
+        };
+        self.p.report(diagnostic);
+    }
+
+    // ---- expressions
+
+    /// Infers an expression that has to be a value.
+    pub(crate) fn infer(&mut self, expr: ExprId, expected: Option<Ty>) -> Ty {
+        let ty = self.infer_any(expr, expected);
+        match self.p.tables.exprs[expr].meaning {
+            Meaning::Type(_) => {
+                let span = self.span(expr);
+                let message = format!("expected a value, found the type '{}'", self.name(ty));
+                self.error("E30060", span, message);
+                self.set_error(expr)
+            }
+            Meaning::Func { .. } => {
+                let span = self.span(expr);
+                self.unsupported(span, "functions as values are");
+                self.set_error(expr)
+            }
+            Meaning::Namespace(_) => {
+                let span = self.span(expr);
+                self.error("E30060", span, "expected a value, found a namespace");
+                self.set_error(expr)
+            }
+            _ => ty,
+        }
+    }
+
+    /// Infers an expression that may denote a type. `expected` is a hint for brace lists.
+    pub(crate) fn infer_any(&mut self, expr: ExprId, expected: Option<Ty>) -> Ty {
+        self.depth += 1;
+        if self.depth > MAX_DEPTH {
+            let span = self.span(expr);
+            self.error("E0901", span, "this expression is nested too deeply");
+            self.depth -= 1;
+            return self.set_error(expr);
+        }
+        let ty = self.infer_kind(expr, expected);
+        self.depth -= 1;
+        ty
+    }
+
+    fn infer_kind(&mut self, expr: ExprId, expected: Option<Ty>) -> Ty {
+        let span = self.span(expr);
+        match self.p.ast.exprs[expr].kind.clone() {
+            ExprKind::Int { value, suffix } => {
+                let ty = int_literal_type(value, self.p.ast.name(suffix));
+                let ty = self.p.types.scalar(ty);
+                self.set_value(expr, ty, Meaning::Literal)
+            }
+            ExprKind::Float { suffix, .. } => {
+                let ty = match self.p.ast.name(suffix) {
+                    "h" | "hf" => Ty::HALF,
+                    "l" | "lf" => Ty::DOUBLE,
+                    _ => Ty::FLOAT,
+                };
+                self.set_value(expr, ty, Meaning::Literal)
+            }
+            ExprKind::Bool(_) => self.set_value(expr, Ty::BOOL, Meaning::Literal),
+            ExprKind::String(_) => self.set_value(expr, Ty::STRING, Meaning::Literal),
+            ExprKind::NullPtr => self.set_value(expr, Ty::NULLPTR, Meaning::Literal),
+            ExprKind::None => self.set_value(expr, Ty::NONE, Meaning::Literal),
+            ExprKind::Name(_)
+            | ExprKind::OperatorName(_)
+            | ExprKind::Member { .. }
+            | ExprKind::Static { .. }
+            | ExprKind::Generic { .. }
+            | ExprKind::FwdDiff(_)
+            | ExprKind::BwdDiff(_) => self.infer_path(expr),
+            ExprKind::This => match self.this {
+                Some((ty, lvalue)) => {
+                    self.set(expr, ExprInfo { ty, coerce: None, meaning: Meaning::This, lvalue })
+                }
+                None => {
+                    self.error("E30015", span, "'this' is only known inside methods");
+                    self.set_error(expr)
+                }
+            },
+            ExprKind::ThisType => {
+                let ty = self.this_type();
+                if ty == Ty::ERROR {
+                    self.error("E30015", span, "'This' is only known inside a type");
+                }
+                self.set_value(expr, ty, if ty == Ty::ERROR { Meaning::Error } else { Meaning::Type(ty) })
+            }
+            ExprKind::Index { base, args } => self.infer_index(expr, base, &args),
+            ExprKind::Call { callee, args } => self.infer_call(expr, callee, &args, expected),
+            ExprKind::Unary(op, inner) => self.infer_unary(expr, op, inner),
+            ExprKind::Postfix(_, inner) => self.infer_inc_dec(expr, inner),
+            ExprKind::Binary(..) => self.infer_binary_chain(expr),
+            ExprKind::Assign(op, target, value) => self.infer_assign(expr, op, target, value),
+            ExprKind::Ternary(cond, a, b) => self.infer_ternary(expr, cond, a, b, expected),
+            ExprKind::Cast(ty, inner) => {
+                let ty = self.type_expr(ty);
+                self.infer_cast(expr, ty, inner)
+            }
+            ExprKind::Paren(inner) => {
+                self.infer_any(inner, expected);
+                let info = self.p.tables.exprs[inner].clone();
+                let meaning = match info.meaning {
+                    Meaning::Type(_) | Meaning::Error | Meaning::Func { .. } => info.meaning,
+                    _ => Meaning::Same(inner),
+                };
+                let (ty, lvalue) = (info.coerce.unwrap_or(info.ty), info.lvalue);
+                self.set(expr, ExprInfo { ty, coerce: None, meaning, lvalue })
+            }
+            ExprKind::InitList(_) => match expected {
+                Some(ty) => self.init_list(expr, ty),
+                None => {
+                    self.error("E39999", span, "the type of this brace list is not known here");
+                    self.set_error(expr)
+                }
+            },
+            ExprKind::NoDiff(inner) => {
+                self.infer_any(inner, expected);
+                let info = self.p.tables.exprs[inner].clone();
+                if let Meaning::Type(ty) = info.meaning {
+                    return self.set_value(expr, ty, Meaning::Type(ty));
+                }
+                if !self.may_be_no_diff(inner) {
+                    self.error("E38031", span, "'no_diff' can only be used with a call or a subscript");
+                }
+                self.set_value(expr, info.ty, Meaning::NoDiff(inner))
+            }
+            ExprKind::Apply(_) => {
+                self.unsupported(span, "'__apply' is");
+                self.set_error(expr)
+            }
+            ExprKind::Is(value, ty) | ExprKind::As(value, ty) => {
+                let cast = matches!(self.p.ast.exprs[expr].kind, ExprKind::As(..));
+                let from = self.infer(value, None);
+                let ty = self.type_expr(ty);
+                if matches!(self.p.types[from], TyKind::Interface(..)) {
+                    self.unsupported(span, "values of interface type are");
+                    return self.set_error(expr);
+                }
+                let result = if cast { self.p.types.intern(TyKind::Optional(ty)) } else { Ty::BOOL };
+                self.set_value(expr, result, Meaning::TypeTest { value, ty, cast })
+            }
+            ExprKind::SizeOf(kind, inner) => {
+                self.infer_any(inner, None);
+                let ty = self.p.tables.exprs[inner].ty;
+                let result = if kind == SizeOfKind::CountOf { Ty::INT } else { Ty::UINT };
+                let meaning = match self.p.measure(kind, ty) {
+                    Some(value) => Meaning::Const(value as f64),
+                    // Known when the parameters are: `lower` measures the operand's type.
+                    None => Meaning::SizeOf(kind, ty),
+                };
+                self.set_value(expr, result, meaning)
+            }
+            ExprKind::Expand(_) | ExprKind::Each(_) => {
+                self.unsupported(span, "packs are");
+                self.set_error(expr)
+            }
+            ExprKind::Pointer(inner) => {
+                let ty = self.type_expr(inner);
+                let ty = self.p.types.intern(TyKind::Pointer(ty));
+                self.set_value(expr, ty, Meaning::Type(ty))
+            }
+            ExprKind::Modified(_, inner) => {
+                let ty = self.type_expr(inner);
+                let meaning = if ty == Ty::ERROR { Meaning::Error } else { Meaning::Type(ty) };
+                self.set_value(expr, ty, meaning)
+            }
+            ExprKind::Lambda(_) => {
+                self.unsupported(span, "lambdas are");
+                self.set_error(expr)
+            }
+            ExprKind::FuncType(..) => {
+                self.unsupported(span, "function types are");
+                self.set_error(expr)
+            }
+            ExprKind::Opaque(word) => {
+                let message = format!("'{}' is", self.p.ast.name(word));
+                self.unsupported(span, &message);
+                self.set_error(expr)
+            }
+            ExprKind::Error => self.set_error(expr),
+        }
+    }
+
+    /// The type that `This` denotes here.
+    pub(crate) fn this_type(&mut self) -> Ty {
+        let mut at = Some(self.scope);
+        while let Some(decl) = at {
+            if matches!(
+                self.p.ast.decls[decl].kind,
+                DeclKind::Struct { .. } | DeclKind::Interface { .. } | DeclKind::Extension { .. }
+            ) {
+                return self.p.self_type(decl);
+            }
+            at = self.p.ast.decls[decl].parent;
+        }
+        Ty::ERROR
+    }
+
+    fn infer_path(&mut self, expr: ExprId) -> Ty {
+        match self.resolve(expr) {
+            Ref::Value(info) => {
+                // A type's field named without a value makes no sense outside of attributes.
+                self.check_receiver(expr, &info);
+                self.set(expr, info)
+            }
+            Ref::Type(ty) => {
+                let meaning = if ty == Ty::ERROR { Meaning::Error } else { Meaning::Type(ty) };
+                self.set_value(expr, ty, meaning)
+            }
+            Ref::Native(NativeGeneric::Vector) => {
+                let ty = self.p.types.intern(TyKind::Vector(Ty::FLOAT, Val::Int(4)));
+                self.set_value(expr, ty, Meaning::Type(ty))
+            }
+            Ref::Native(NativeGeneric::Matrix) => {
+                let ty = self.p.types.intern(TyKind::Matrix(Ty::FLOAT, Val::Int(4), Val::Int(4)));
+                self.set_value(expr, ty, Meaning::Type(ty))
+            }
+            Ref::Native(NativeGeneric::Unsupported) => {
+                let span = self.span(expr);
+                self.unsupported(span, "this resource type is");
+                self.set_error(expr)
+            }
+            Ref::Native(_) => {
+                let span = self.span(expr);
+                self.error("E30075", span, "generic arguments are missing");
+                self.set_error(expr)
+            }
+            Ref::Generic(decl, outer) => {
+                // All parameters may have defaults.
+                let span = self.span(expr);
+                // Inside of a generic type its bare name means the type itself.
+                let mut at = Some(self.scope);
+                while let Some(d) = at {
+                    if d == decl {
+                        let ty = self.p.decl_type(decl);
+                        return self.set_value(expr, ty, Meaning::Type(ty));
+                    }
+                    at = self.p.ast.decls[d].parent;
+                }
+                let ty = self.apply_generic(decl, &outer, Vec::new(), span);
+                let meaning = if ty == Ty::ERROR { Meaning::Error } else { Meaning::Type(ty) };
+                self.set_value(expr, ty, meaning)
+            }
+            Ref::Namespace(decl) => self.set_value(expr, Ty::ERROR, Meaning::Namespace(decl)),
+            Ref::Funcs(funcs, base) => {
+                let candidate = &funcs[0];
+                let callable = self.callable_of(candidate);
+                let args = self.p.identity_args(candidate.decl);
+                let ty = self.p.types.intern(TyKind::Function(candidate.decl, args));
+                self.set_value(expr, ty, Meaning::Func { func: callable, base })
+            }
+            Ref::NotFound => {
+                self.not_found(expr);
+                self.set_error(expr)
+            }
+            Ref::Error => self.set_error(expr),
+        }
+    }
+
+    /// `this` has to be there for a member that is named without a receiver.
+    fn check_receiver(&mut self, expr: ExprId, info: &ExprInfo) {
+        let implicit = matches!(info.meaning, Meaning::Field { base: None, .. });
+        if implicit && self.this.is_none() && matches!(self.p.ast.exprs[expr].kind, ExprKind::Name(_)) {
+            let span = self.span(expr);
+            self.error("E30015", span, "this field needs a value of its type: there is no 'this' here");
+        }
+    }
+
+    fn may_be_no_diff(&self, expr: ExprId) -> bool {
+        match &self.p.ast.exprs[expr].kind {
+            ExprKind::Paren(inner) => self.may_be_no_diff(*inner),
+            ExprKind::Call { .. } | ExprKind::Index { .. } => true,
+            ExprKind::Error => true,
+            // A property is a call too.
+            _ => matches!(
+                self.p.tables.exprs[expr].meaning,
+                Meaning::Error | Meaning::Property { .. } | Meaning::Call { .. } | Meaning::Subscript { .. }
+            ),
+        }
+    }
+
+    fn infer_index(&mut self, expr: ExprId, base: ExprId, args: &[ExprId]) -> Ty {
+        let span = self.span(expr);
+        self.infer_any(base, None);
+        let info = self.p.tables.exprs[base].clone();
+        if let Meaning::Type(element) = info.meaning {
+            let n = match args {
+                [] => None,
+                [n] => Some(self.const_arg(*n)),
+                _ => {
+                    self.error("E30025", span, "an array type has one length");
+                    Some(Val::Error)
+                }
+            };
+            let ty = self.array_of(element, n, span);
+            let meaning = if ty == Ty::ERROR { Meaning::Error } else { Meaning::Type(ty) };
+            return self.set_value(expr, ty, meaning);
+        }
+        if matches!(info.meaning, Meaning::Error) {
+            for &arg in args {
+                self.infer(arg, None);
+            }
+            return self.set_error(expr);
+        }
+        if matches!(info.meaning, Meaning::Func { .. } | Meaning::Namespace(_)) {
+            self.error("E30013", span, "this cannot be subscripted");
+            return self.set_error(expr);
+        }
+        let mut ty = info.ty;
+        if self.p.types_deref(ty)
+            && let TyKind::Buffer(_, content) = self.p.types[ty]
+        {
+            self.p.tables.exprs[base].coerce = Some(content);
+            ty = content;
+        }
+        let element = match self.p.types[ty].clone() {
+            TyKind::Array(element, _) | TyKind::Vector(element, _) => Some((element, info.lvalue)),
+            TyKind::Matrix(element, _, columns) => {
+                Some((self.p.types.intern(TyKind::Vector(element, columns)), info.lvalue))
+            }
+            TyKind::Buffer(kind, element) => Some((element, kind == crate::types::BufferKind::RWStructuredBuffer)),
+            TyKind::Pointer(element) => Some((element, true)),
+            _ => None,
+        };
+        if let Some((element, lvalue)) = element {
+            let [index] = args else {
+                self.error("E30013", span, "exactly one index is needed here");
+                return self.set_error(expr);
+            };
+            self.index_value(*index);
+            if let (TyKind::Array(_, Some(Val::Int(n))) | TyKind::Vector(_, Val::Int(n)), Some(at)) =
+                (&self.p.types[ty], self.p.int_literal(*index))
+                && (at < 0 || at >= i128::from(*n))
+            {
+                let message = format!("index {at} is out of bounds: there are {n} elements");
+                let span = self.span(*index);
+                self.error("E30029", span, message);
+            }
+            let meaning = Meaning::Index { base, index: *index };
+            return self.set(expr, ExprInfo { ty: element, coerce: None, meaning, lvalue });
+        }
+        self.infer_subscript(expr, base, args)
+    }
+
+    /// An index has to be an integer (or a bool or enumeration, which become `int`).
+    fn index_value(&mut self, index: ExprId) {
+        let ty = self.infer(index, None);
+        let is_int = match &self.p.types[ty] {
+            TyKind::Scalar(scalar) => scalar.is_int(),
+            TyKind::Error => true,
+            _ => false,
+        };
+        if !is_int {
+            let float = matches!(&self.p.types[ty], TyKind::Scalar(s) if s.is_float());
+            if float {
+                let span = self.span(index);
+                let message = format!("an index has to be an integer, got '{}'", self.name(ty));
+                self.error("E30019", span, message);
+            } else if let TyKind::Vector(_, Val::Int(1)) | TyKind::Scalar(_) | TyKind::Enum(_) = self.p.types[ty] {
+                self.coerce(index, Ty::INT);
+            } else if self.p.has_operators(ty) {
+                // A parameter that is an integer.
+            } else {
+                self.coerce(index, Ty::INT);
+            }
+        }
+    }
+
+    /// The length in an array type.
+    fn const_arg(&mut self, expr: ExprId) -> Val {
+        self.infer(expr, None);
+        self.val_of(expr)
+    }
+
+    // ---- conversion
+
+    /// Checks an expression against the type that its context wants.
+    pub(crate) fn check(&mut self, expr: ExprId, to: Ty) {
+        if let ExprKind::InitList(_) = self.p.ast.exprs[expr].kind {
+            self.init_list(expr, to);
+            return;
+        }
+        self.infer(expr, Some(to));
+        self.coerce(expr, to);
+    }
+
+    /// Converts an expression that has been inferred.
+    pub(crate) fn coerce(&mut self, expr: ExprId, to: Ty) -> bool {
+        let from = self.ty_of(expr);
+        if from == to || from == Ty::ERROR || to == Ty::ERROR {
+            return true;
+        }
+        let source = self.source_of(expr);
+        if self.p.conversion(from, to, source).is_some() {
+            if self.reports_interfaces(from, to, expr) {
+                return false;
+            }
+            self.p.tables.exprs[expr].coerce = Some(to);
+            return true;
+        }
+        let span = self.span(expr);
+        let message =
+            format!("expected an expression of type '{}', got '{}'", self.name(to), self.name(from));
+        let mut diagnostic = Diagnostic::error("E30019", span, message);
+        let explicit = Source { explicit: true, ..source };
+        if self.p.conversion(from, to, explicit).is_some() {
+            diagnostic = diagnostic.help(format!("convert it explicitly: '({})…'", self.name(to)));
+        }
+        self.p.report(diagnostic);
+        false
+    }
+
+    fn reports_interfaces(&mut self, from: Ty, to: Ty, expr: ExprId) -> bool {
+        let existential = matches!(self.p.types[to], TyKind::Interface(..)) && from != to;
+        if existential {
+            let span = self.span(expr);
+            self.unsupported(span, "values of interface type are");
+        }
+        existential
+    }
+
+    pub(crate) fn callable_of(&mut self, candidate: &Candidate) -> crate::tables::Callable {
+        let params = self.p.all_generic_params(candidate.decl);
+        let args = params
+            .into_iter()
+            .map(|p| candidate.env.get(p).cloned().unwrap_or_else(|| self.p.param_arg(p)))
+            .collect();
+        let func = crate::tables::FuncRef { decl: candidate.decl, args, self_ty: candidate.self_ty };
+        crate::overload::wrap(func, &candidate.ops)
+    }
+
+    /// The type of a variable without one, by its initial value.
+    pub(crate) fn infer_initialiser(&mut self, init: ExprId) -> Ty {
+        self.infer(init, None)
+    }
+
+    /// Whether an operator takes the place of its operand.
+    pub(crate) fn is_place_operator(op: UnaryOp) -> bool {
+        matches!(op, UnaryOp::PreInc | UnaryOp::PreDec)
+    }
+
+    pub(crate) fn has(&self, decl: DeclId, modifier: Modifiers) -> bool {
+        self.p.ast.decls[decl].modifiers.has(modifier)
+    }
+}
+
+fn int_literal_type(value: u64, suffix: &str) -> Scalar {
+    match suffix {
+        "u" => {
+            if value > u64::from(u32::MAX) { Scalar::UInt64 } else { Scalar::UInt }
+        }
+        "ul" | "ull" | "lu" | "llu" | "uz" | "zu" | "z" => Scalar::UInt64,
+        "l" | "ll" => Scalar::Int64,
+        _ if value <= i32::MAX as u64 => Scalar::Int,
+        _ if value <= u64::from(u32::MAX) => Scalar::UInt,
+        _ if value <= i64::MAX as u64 => Scalar::Int64,
+        _ => Scalar::UInt64,
+    }
+}

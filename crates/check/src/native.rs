@@ -1,0 +1,347 @@
+//! Types and interfaces that the language knows by name.
+//!
+//! Conformance of built-in types to the interfaces of `core/prelude.slang` is a matter of sets: each interface has
+//! the set of kinds of built-in types that conform, a generic parameter has the intersection of its constraints'
+//! sets, and it conforms to an interface if its set lies within that of the interface.
+
+use syntax::ast::ExprKind;
+use syntax::{DeclId, ExprId};
+
+use crate::program::Program;
+use crate::types::{BufferKind, Scalar, Ty, TyKind, Val};
+
+/// An interface of the library that means something to the checker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "the names of the language")]
+pub enum Magic {
+    Differentiable,
+    DifferentiablePtr,
+    DefaultInitializable,
+    Elementwise,
+    NumericElementwise,
+    IntElementwise,
+    FloatElementwise,
+    Comparable,
+    Ranged,
+    Arithmetic,
+    Logical,
+    Integer,
+    Float,
+    BuiltinType,
+    BuiltinArithmetic,
+    BuiltinLogical,
+    BuiltinSignedArithmetic,
+    BuiltinInteger,
+    BuiltinReal,
+    BuiltinFloat,
+}
+
+/// A set of kinds of types.
+pub(crate) type Kinds = u16;
+
+const BOOL: Kinds = 1;
+const SIGNED: Kinds = 2;
+const UNSIGNED: Kinds = 4;
+const FLOAT: Kinds = 8;
+const SCALARS: Kinds = 15;
+/// Vectors and matrices have the bits of their elements, shifted.
+const SHIFT: u32 = 4;
+const USER: Kinds = 256;
+const NUMBERS: Kinds = SIGNED | UNSIGNED | FLOAT;
+/// Scalars, vectors and matrices of floating point.
+pub(crate) const FLOATS: Kinds = FLOAT | (FLOAT << SHIFT);
+
+const fn shaped(scalars: Kinds) -> Kinds {
+    scalars | (scalars << SHIFT)
+}
+
+impl Magic {
+    /// The interface of that name in the library.
+    pub(crate) fn by_name(name: &str) -> Option<Magic> {
+        Some(match name {
+            "IDifferentiable" => Magic::Differentiable,
+            "IDifferentiablePtrType" => Magic::DifferentiablePtr,
+            "IDefaultInitializable" => Magic::DefaultInitializable,
+            "__Elementwise" => Magic::Elementwise,
+            "__NumericElementwise" => Magic::NumericElementwise,
+            "__IntElementwise" => Magic::IntElementwise,
+            "__FloatElementwise" => Magic::FloatElementwise,
+            "IComparable" => Magic::Comparable,
+            "IRangedValue" => Magic::Ranged,
+            "IArithmetic" => Magic::Arithmetic,
+            "ILogical" => Magic::Logical,
+            "IInteger" => Magic::Integer,
+            "IFloat" => Magic::Float,
+            "__BuiltinType" => Magic::BuiltinType,
+            "__BuiltinArithmeticType" => Magic::BuiltinArithmetic,
+            "__BuiltinLogicalType" => Magic::BuiltinLogical,
+            "__BuiltinSignedArithmeticType" => Magic::BuiltinSignedArithmetic,
+            "__BuiltinIntegerType" => Magic::BuiltinInteger,
+            "__BuiltinRealType" => Magic::BuiltinReal,
+            "__BuiltinFloatingPointType" => Magic::BuiltinFloat,
+            _ => return None,
+        })
+    }
+
+    /// Which types conform.
+    pub(crate) fn kinds(self) -> Kinds {
+        match self {
+            Magic::Differentiable => FLOATS | USER,
+            Magic::DifferentiablePtr => USER,
+            Magic::DefaultInitializable => shaped(SCALARS) | USER,
+            Magic::Elementwise => shaped(SCALARS),
+            Magic::NumericElementwise => shaped(NUMBERS),
+            Magic::IntElementwise => shaped(SIGNED | UNSIGNED),
+            Magic::FloatElementwise => FLOATS,
+            Magic::Comparable => SCALARS | USER,
+            Magic::Ranged => NUMBERS | USER,
+            Magic::Arithmetic => shaped(NUMBERS) | USER,
+            Magic::Logical => shaped(BOOL | SIGNED | UNSIGNED) | USER,
+            Magic::Integer => shaped(SIGNED | UNSIGNED) | USER,
+            Magic::Float => FLOATS | USER,
+            Magic::BuiltinType => SCALARS,
+            Magic::BuiltinArithmetic => NUMBERS,
+            Magic::BuiltinLogical => BOOL | SIGNED | UNSIGNED,
+            Magic::BuiltinSignedArithmetic => SIGNED | FLOAT,
+            Magic::BuiltinInteger => SIGNED | UNSIGNED,
+            Magic::BuiltinReal | Magic::BuiltinFloat => FLOAT,
+        }
+    }
+
+    /// Whether operators work on values of a parameter with this constraint.
+    fn has_operators(self) -> bool {
+        !matches!(
+            self,
+            Magic::Differentiable | Magic::DifferentiablePtr | Magic::DefaultInitializable | Magic::Ranged
+        )
+    }
+}
+
+impl Scalar {
+    fn kinds(self) -> Kinds {
+        match self {
+            Scalar::Bool => BOOL,
+            Scalar::Int8 | Scalar::Int16 | Scalar::Int | Scalar::Int64 => SIGNED,
+            Scalar::UInt8 | Scalar::UInt16 | Scalar::UInt | Scalar::UInt64 => UNSIGNED,
+            Scalar::Half | Scalar::Float | Scalar::Double => FLOAT,
+        }
+    }
+
+    /// The scalar of a name of the language.
+    pub(crate) fn by_name(name: &str) -> Option<Scalar> {
+        Some(match name {
+            "bool" => Scalar::Bool,
+            "int8_t" => Scalar::Int8,
+            "int16_t" | "short" => Scalar::Int16,
+            "int" | "int32_t" => Scalar::Int,
+            "int64_t" | "long" | "intptr_t" => Scalar::Int64,
+            "uint8_t" => Scalar::UInt8,
+            "uint16_t" | "ushort" => Scalar::UInt16,
+            "uint" | "uint32_t" | "dword" => Scalar::UInt,
+            "uint64_t" | "size_t" | "uintptr_t" | "ulong" => Scalar::UInt64,
+            "half" | "float16_t" => Scalar::Half,
+            "float" | "float32_t" => Scalar::Float,
+            "double" | "float64_t" => Scalar::Double,
+            _ => return None,
+        })
+    }
+
+    /// Whether this is an integer (not `bool`).
+    pub fn is_int(self) -> bool {
+        !self.is_float() && self != Scalar::Bool
+    }
+
+    /// Whether this integer has a sign.
+    pub fn is_signed(self) -> bool {
+        self.kinds() == SIGNED
+    }
+
+    /// Bytes.
+    pub fn size(self) -> u32 {
+        match self {
+            Scalar::Bool | Scalar::Int8 | Scalar::UInt8 => 1,
+            Scalar::Int16 | Scalar::UInt16 | Scalar::Half => 2,
+            Scalar::Int | Scalar::UInt | Scalar::Float => 4,
+            Scalar::Int64 | Scalar::UInt64 | Scalar::Double => 8,
+        }
+    }
+}
+
+/// Built-in types that take arguments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NativeGeneric {
+    Vector,
+    Matrix,
+    Array,
+    Pair,
+    PtrPair,
+    Tuple,
+    Optional,
+    Ptr,
+    Buffer(BufferKind),
+    /// Known by name and not supported.
+    Unsupported,
+}
+
+impl NativeGeneric {
+    pub(crate) fn by_name(name: &str) -> Option<NativeGeneric> {
+        Some(match name {
+            "vector" => NativeGeneric::Vector,
+            "matrix" => NativeGeneric::Matrix,
+            "Array" => NativeGeneric::Array,
+            "DifferentialPair" => NativeGeneric::Pair,
+            "DifferentialPtrPair" => NativeGeneric::PtrPair,
+            "Tuple" => NativeGeneric::Tuple,
+            "Optional" => NativeGeneric::Optional,
+            "Ptr" => NativeGeneric::Ptr,
+            "RWStructuredBuffer" | "RasterizerOrderedStructuredBuffer" => {
+                NativeGeneric::Buffer(BufferKind::RWStructuredBuffer)
+            }
+            "StructuredBuffer" => NativeGeneric::Buffer(BufferKind::StructuredBuffer),
+            "ConstantBuffer" => NativeGeneric::Buffer(BufferKind::ConstantBuffer),
+            "ParameterBlock" => NativeGeneric::Buffer(BufferKind::ParameterBlock),
+            "AppendStructuredBuffer"
+            | "ConsumeStructuredBuffer"
+            | "Buffer"
+            | "RWBuffer"
+            | "TextureBuffer"
+            | "Conditional"
+            | "CoopVec"
+            | "CoopMat"
+            | "TensorView"
+            | "Result"
+            | "DescriptorHandle" => NativeGeneric::Unsupported,
+            _ if is_texture(name) => NativeGeneric::Unsupported,
+            _ => return None,
+        })
+    }
+}
+
+/// Names of resources that Pullback knows of and doesn't have.
+pub(crate) fn is_unsupported_name(name: &str) -> bool {
+    is_texture(name)
+        || matches!(
+            name,
+            "SamplerState"
+                | "SamplerComparisonState"
+                | "ByteAddressBuffer"
+                | "RWByteAddressBuffer"
+                | "RaytracingAccelerationStructure"
+                | "RayDesc"
+                | "RayQuery"
+        )
+}
+
+fn is_texture(name: &str) -> bool {
+    let name = name.strip_prefix("RW").unwrap_or(name);
+    name.starts_with("Texture") && name.len() > 8 || name.starts_with("Sampler") && name.ends_with('D')
+}
+
+impl Program {
+    /// A type that is known by its name alone: `float`, `float3`, `int2x2`, `void`.
+    pub(crate) fn native_type(&mut self, name: &str) -> Option<Ty> {
+        if let Some(scalar) = Scalar::by_name(name) {
+            return Some(self.types.scalar(scalar));
+        }
+        match name {
+            "void" => return Some(Ty::VOID),
+            "String" | "NativeString" => return Some(Ty::STRING),
+            "vector" => return Some(self.types.intern(TyKind::Vector(Ty::FLOAT, Val::Int(4)))),
+            "matrix" => return Some(self.types.intern(TyKind::Matrix(Ty::FLOAT, Val::Int(4), Val::Int(4)))),
+            _ => {}
+        }
+        let bytes = name.as_bytes();
+        let digit = |b: u8| (b'1'..=b'4').contains(&b).then(|| i64::from(b - b'0'));
+        let (&last, rest) = bytes.split_last()?;
+        let last = digit(last)?;
+        if let [head @ .., row, b'x'] = rest
+            && let Some(rows) = digit(*row)
+            && let Some(scalar) = std::str::from_utf8(head).ok().and_then(Scalar::by_name)
+        {
+            let element = self.types.scalar(scalar);
+            return Some(self.types.intern(TyKind::Matrix(element, Val::Int(rows), Val::Int(last))));
+        }
+        let scalar = Scalar::by_name(std::str::from_utf8(rest).ok()?)?;
+        let element = self.types.scalar(scalar);
+        Some(self.types.intern(TyKind::Vector(element, Val::Int(last))))
+    }
+
+    /// The library's interface.
+    pub(crate) fn magic_decl(&self, magic: Magic) -> Option<DeclId> {
+        self.magic_decls.iter().find(|m| m.0 == magic).map(|m| m.1)
+    }
+
+    /// The interface as a type.
+    pub(crate) fn magic_type(&mut self, magic: Magic) -> Option<Ty> {
+        let decl = self.magic_decl(magic)?;
+        Some(self.types.intern(TyKind::Interface(decl, Vec::new())))
+    }
+
+    /// The kinds of built-in types that a type is or may turn out to be; 0 for one that is none of them.
+    pub(crate) fn kinds_of(&mut self, ty: Ty) -> Kinds {
+        match &self.types[ty] {
+            TyKind::Scalar(scalar) => scalar.kinds(),
+            TyKind::Vector(element, _) | TyKind::Matrix(element, _, _) => {
+                let element = *element;
+                (self.kinds_of(element) & SCALARS) << SHIFT
+            }
+            TyKind::Param(_) | TyKind::This(_) | TyKind::Assoc(..) => {
+                let mut kinds = shaped(SCALARS) | USER;
+                for interface in self.interfaces_of(ty) {
+                    if let TyKind::Interface(decl, _) = &self.types[interface]
+                        && let Some(magic) = self.magic.get(decl)
+                    {
+                        kinds &= magic.kinds();
+                    }
+                }
+                kinds
+            }
+            TyKind::Enum(_) | TyKind::Struct(..) => USER,
+            _ => 0,
+        }
+    }
+
+    /// Whether the built-in operators work on a value of this type as far as is known: a scalar, vector, matrix, or a
+    /// parameter that is constrained to numbers.
+    pub(crate) fn has_operators(&mut self, ty: Ty) -> bool {
+        match &self.types[ty] {
+            TyKind::Scalar(_) => true,
+            TyKind::Vector(..) | TyKind::Matrix(..) => true,
+            TyKind::Param(_) | TyKind::This(_) | TyKind::Assoc(..) => {
+                self.interfaces_of(ty).iter().any(|&interface| {
+                    matches!(&self.types[interface], TyKind::Interface(decl, _)
+                        if self.magic.get(decl).is_some_and(|m| m.has_operators()))
+                })
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether every type that this may turn out to be is floating point, so that it is its own differential.
+    pub(crate) fn is_float_kind(&mut self, ty: Ty) -> bool {
+        let kinds = self.kinds_of(ty);
+        kinds != 0 && kinds & !FLOATS == 0
+    }
+
+    /// Whether the type may turn out to be floating point.
+    pub(crate) fn may_be_float(&mut self, ty: Ty) -> bool {
+        self.kinds_of(ty) & FLOATS != 0
+    }
+
+    /// Whether a type that isn't the user's conforms to an interface of the library.
+    pub(crate) fn conforms_natively(&mut self, ty: Ty, magic: Magic) -> bool {
+        let kinds = self.kinds_of(ty);
+        kinds != 0 && kinds & USER == 0 && kinds & !magic.kinds() == 0
+    }
+
+    /// A literal integer, also a negative one.
+    pub(crate) fn int_literal(&self, expr: ExprId) -> Option<i128> {
+        match &self.ast.exprs[expr].kind {
+            ExprKind::Int { value, .. } => Some(i128::from(*value)),
+            ExprKind::Paren(inner) => self.int_literal(*inner),
+            ExprKind::Unary(syntax::ast::UnaryOp::Neg, inner) => self.int_literal(*inner).map(|v| -v),
+            ExprKind::Unary(syntax::ast::UnaryOp::Plus, inner) => self.int_literal(*inner),
+            _ => None,
+        }
+    }
+}

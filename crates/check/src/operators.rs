@@ -1,0 +1,628 @@
+//! Operators: on numbers they are built in, on other types they are the user's functions.
+
+use smallvec::SmallVec;
+use syntax::ast::{BinaryOp, DeclKind, ExprKind, UnaryOp};
+use syntax::{Diagnostic, ExprId};
+
+use crate::infer::Checker;
+use crate::lookup::{Base, Candidate, Ref};
+use crate::overload::Argument;
+use crate::program::Program;
+use crate::subst::unary_method;
+use crate::tables::{Arg, Callable, ExprInfo, FuncRef, Meaning};
+use crate::types::{Scalar, Ty, TyKind};
+
+fn is_comparison(op: BinaryOp) -> bool {
+    matches!(op, BinaryOp::Eq | BinaryOp::Ne | BinaryOp::Lt | BinaryOp::Le | BinaryOp::Gt | BinaryOp::Ge)
+}
+
+fn is_bitwise(op: BinaryOp) -> bool {
+    matches!(op, BinaryOp::BitAnd | BinaryOp::BitOr | BinaryOp::BitXor | BinaryOp::Shl | BinaryOp::Shr)
+}
+
+impl Program {
+    /// The user's function for an operator on two values of a type; `None` for built-in numbers.
+    pub fn operator_of(&mut self, op: BinaryOp, ty: Ty) -> Option<FuncRef> {
+        if matches!(self.types[ty], TyKind::Scalar(_) | TyKind::Vector(..) | TyKind::Matrix(..)) {
+            return None;
+        }
+        let method = match op {
+            BinaryOp::Add => "add",
+            BinaryOp::Sub => "sub",
+            BinaryOp::Mul => "mul",
+            BinaryOp::Div => "div",
+            BinaryOp::Rem => "mod",
+            BinaryOp::Lt => "lessThan",
+            BinaryOp::Le => "lessThanOrEquals",
+            BinaryOp::Eq => "equals",
+            BinaryOp::Shl => "shl",
+            BinaryOp::Shr => "shr",
+            BinaryOp::BitAnd => "bitAnd",
+            BinaryOp::BitOr => "bitOr",
+            BinaryOp::BitXor => "bitXor",
+            BinaryOp::And => "and",
+            BinaryOp::Or => "or",
+            BinaryOp::Ne | BinaryOp::Gt | BinaryOp::Ge | BinaryOp::Comma => "",
+        };
+        self.operator_function(&format!("operator{}", op.text()), ty, 2)
+            .or_else(|| self.method_named(ty, method, 1))
+    }
+
+    /// The user's function for a prefix operator on a type.
+    pub fn unary_operator_of(&mut self, op: UnaryOp, ty: Ty) -> Option<FuncRef> {
+        if matches!(self.types[ty], TyKind::Scalar(_) | TyKind::Vector(..) | TyKind::Matrix(..)) {
+            return None;
+        }
+        let text = match op {
+            UnaryOp::Plus => "+",
+            UnaryOp::Neg => "-",
+            UnaryOp::Not => "!",
+            UnaryOp::BitNot => "~",
+            UnaryOp::PreInc => "++",
+            UnaryOp::PreDec => "--",
+            UnaryOp::Deref => "*",
+            UnaryOp::AddressOf => "&",
+        };
+        self.operator_function(&format!("operator{text}"), ty, 1)
+            .or_else(|| self.method_named(ty, unary_method(op)?, 0))
+    }
+
+    /// `operator+(T, T)` anywhere in the program's modules.
+    fn operator_function(&mut self, name: &str, ty: Ty, n_params: usize) -> Option<FuncRef> {
+        let symbol = self.ast.symbols.find(name)?;
+        for module in 0..self.modules.len() {
+            let decls: SmallVec<[syntax::DeclId; 4]> =
+                self.modules[module].names.get(&symbol).map(|d| d.iter().copied().collect()).unwrap_or_default();
+            for decl in decls {
+                let signature = self.raw_signature(decl);
+                if signature.params.len() != n_params {
+                    continue;
+                }
+                let params = self.all_generic_params(decl);
+                let mut env = crate::Subst::default();
+                if signature.params.iter().all(|p| self.unify(p.ty, ty, &params, &mut env))
+                    && params.iter().all(|&p| env.get(p).is_some())
+                    && self.satisfies(decl, &env)
+                {
+                    let args = params.iter().filter_map(|&p| env.get(p).cloned()).collect();
+                    return Some(FuncRef { decl, args, self_ty: None });
+                }
+            }
+        }
+        None
+    }
+
+    fn method_named(&mut self, ty: Ty, name: &str, n_params: usize) -> Option<FuncRef> {
+        let symbol = self.ast.symbols.find(name)?;
+        for facet in self.facets(ty).iter() {
+            let Some(decls) = self.names_in(facet.container).and_then(|n| n.get(&symbol)).cloned() else { continue };
+            for decl in decls {
+                if matches!(self.ast.decls[decl].kind, DeclKind::Func { .. })
+                    && self.params_of(decl).len() == n_params
+                    && self.ast.decls[decl].generics.is_none()
+                {
+                    let params = self.all_generic_params(decl);
+                    let args = params
+                        .into_iter()
+                        .map(|p| facet.env.get(p).cloned().unwrap_or_else(|| self.param_arg(p)))
+                        .collect();
+                    let func = FuncRef { decl, args, self_ty: Some(facet.self_ty) };
+                    return match self.resolve_requirement(&func) {
+                        crate::Resolved::Func(func) => Some(func),
+                        _ => None,
+                    };
+                }
+            }
+        }
+        None
+    }
+
+    fn with_element(&mut self, shape: Ty, element: Ty) -> Ty {
+        match self.types[shape].clone() {
+            TyKind::Vector(_, n) => self.types.intern(TyKind::Vector(element, n)),
+            TyKind::Matrix(_, r, c) => self.types.intern(TyKind::Matrix(element, r, c)),
+            _ => element,
+        }
+    }
+
+    fn element(&self, ty: Ty) -> Ty {
+        match self.types[ty] {
+            TyKind::Vector(e, _) | TyKind::Matrix(e, _, _) => e,
+            _ => ty,
+        }
+    }
+}
+
+impl Checker<'_> {
+    /// Whether the operands of an operator are numbers, as far as is known.
+    fn numbers(&mut self, ty: Ty) -> bool {
+        ty == Ty::ERROR || matches!(self.p.types[ty], TyKind::Enum(_)) || self.p.has_operators(ty)
+    }
+
+    /// A chain `a + b + c + …` is nested to the left; it is checked from the inside out without recursion.
+    pub(crate) fn infer_binary_chain(&mut self, expr: ExprId) -> Ty {
+        let mut chain = Vec::new();
+        let mut at = expr;
+        while let ExprKind::Binary(_, left, _) = self.p.ast.exprs[at].kind {
+            chain.push(at);
+            at = left;
+        }
+        self.infer(at, None);
+        let mut ty = Ty::ERROR;
+        for &node in chain.iter().rev() {
+            let ExprKind::Binary(op, left, right) = self.p.ast.exprs[node].kind else { break };
+            ty = self.infer_binary(node, op, left, right);
+        }
+        ty
+    }
+
+    /// The left operand has been inferred.
+    fn infer_binary(&mut self, expr: ExprId, op: BinaryOp, left: ExprId, right: ExprId) -> Ty {
+        if op == BinaryOp::Comma {
+            let ty = self.infer(right, None);
+            return self.set_value(expr, ty, Meaning::Binary(op, left, right));
+        }
+        let a = self.load(left);
+        self.infer(right, None);
+        let b = self.load(right);
+        if a == Ty::ERROR || b == Ty::ERROR {
+            // What a comparison gives is known all the same.
+            let ty = if is_comparison(op) { Ty::BOOL } else { Ty::ERROR };
+            return self.set_value(expr, ty, Meaning::Error);
+        }
+        if !self.numbers(a) || !self.numbers(b) {
+            return self.user_binary(expr, op, left, right);
+        }
+        match self.binary_types(op, a, b) {
+            Some((x, y, result)) => {
+                if op == BinaryOp::Rem || op == BinaryOp::Div {
+                    self.check_zero_divisor(op, x, right);
+                }
+                self.coerce(left, x);
+                self.coerce(right, y);
+                self.set_value(expr, result, Meaning::Binary(op, left, right))
+            }
+            None => self.operand_error(expr, op.text(), a, b),
+        }
+    }
+
+    fn check_zero_divisor(&mut self, op: BinaryOp, ty: Ty, right: ExprId) {
+        let element = self.p.element(ty);
+        if matches!(self.p.types[element], TyKind::Scalar(s) if s.is_int()) && self.p.int_literal(right) == Some(0) {
+            let span = self.span(right);
+            let what = if op == BinaryOp::Div { "division" } else { "remainder" };
+            self.error("E30002", span, format!("{what} by zero"));
+        }
+    }
+
+    fn operand_error(&mut self, expr: ExprId, op: &str, a: Ty, b: Ty) -> Ty {
+        let span = self.span(expr);
+        let message = format!("no operator '{op}' for '{}' and '{}'", self.name(a), self.name(b));
+        self.p.report(Diagnostic::error("E39999", span, message));
+        self.set_error(expr)
+    }
+
+    /// The types that the operands are converted to, and the result's.
+    fn binary_types(&mut self, op: BinaryOp, a: Ty, b: Ty) -> Option<(Ty, Ty, Ty)> {
+        if matches!(op, BinaryOp::Eq | BinaryOp::Ne) && a == b && matches!(self.p.types[a], TyKind::Enum(_)) {
+            return Some((a, a, Ty::BOOL));
+        }
+        let untag = |checker: &mut Self, ty: Ty| match checker.p.types[ty] {
+            TyKind::Enum(decl) => checker.p.enum_tag(decl),
+            _ => ty,
+        };
+        let (a, b) = (untag(self, a), untag(self, b));
+        if matches!(op, BinaryOp::And | BinaryOp::Or) {
+            let shape = self.p.join(a, b)?;
+            let ty = self.p.with_element(shape, Ty::BOOL);
+            return Some((ty, ty, ty));
+        }
+        if matches!(op, BinaryOp::Shl | BinaryOp::Shr) {
+            // The amount has a type of its own; only its shape follows.
+            let element = self.p.element(b);
+            let is_shape = matches!(self.p.types[a], TyKind::Vector(..) | TyKind::Matrix(..));
+            let is_scalar = matches!(self.p.types[b], TyKind::Scalar(_));
+            let a = if is_shape || is_scalar {
+                a
+            } else {
+                let element = self.p.element(a);
+                self.p.with_element(b, element)
+            };
+            let left = self.p.element(a);
+            let integral = |checker: &Self, ty: Ty| !matches!(checker.p.types[ty], TyKind::Scalar(s) if s.is_float());
+            if !integral(self, left) || !integral(self, element) {
+                return None;
+            }
+            let left = if left == Ty::BOOL { Ty::INT } else { left };
+            let a = self.p.with_element(a, left);
+            return Some((a, a, a));
+        }
+        let mut ty = self.p.join(a, b)?;
+        if is_comparison(op) {
+            let result = self.p.with_element(ty, Ty::BOOL);
+            return Some((ty, ty, result));
+        }
+        let element = self.p.element(ty);
+        if let TyKind::Scalar(scalar) = self.p.types[element] {
+            if is_bitwise(op) && scalar.is_float() {
+                return None;
+            }
+            if scalar == Scalar::Bool && !is_bitwise(op) {
+                ty = self.p.with_element(ty, Ty::INT);
+            }
+        }
+        Some((ty, ty, ty))
+    }
+
+    /// Reads through constant buffers; the type that remains.
+    fn load(&mut self, expr: ExprId) -> Ty {
+        let ty = self.ty_of(expr);
+        let loaded = self.p.loaded(ty);
+        if loaded != ty {
+            self.coerce(expr, loaded);
+        }
+        loaded
+    }
+
+    fn operator_candidates(&mut self, name: &str) -> Vec<Candidate> {
+        let Some(symbol) = self.p.ast.symbols.find(name) else { return Vec::new() };
+        match self.lookup(symbol) {
+            Ref::Funcs(candidates, _) => candidates,
+            _ => Vec::new(),
+        }
+    }
+
+    fn argument(&self, expr: ExprId) -> Argument {
+        Argument {
+            expr,
+            ty: Some(self.ty_of(expr)),
+            source: self.source_of(expr),
+            lvalue: self.p.tables.exprs[expr].lvalue,
+        }
+    }
+
+    fn user_binary(&mut self, expr: ExprId, op: BinaryOp, left: ExprId, right: ExprId) -> Ty {
+        let (a, b) = (self.ty_of(left), self.ty_of(right));
+        let candidates = self.operator_candidates(&format!("operator{}", op.text()));
+        let arguments = [self.argument(left), self.argument(right)];
+        if !candidates.is_empty() {
+            let before = self.p.diagnostics.len();
+            let span = self.span(expr);
+            if let Some(chosen) = self.choose(&candidates, &arguments, span) {
+                let args = self.fit_arguments(&chosen, &arguments);
+                let ty = chosen.signature.ret;
+                return self.set_value(expr, ty, Meaning::Call { func: chosen.callable, base: None, args });
+            }
+            self.p.diagnostics.truncate(before);
+        }
+        // Pointers, optionals and the like compare with their empty value.
+        if matches!(op, BinaryOp::Eq | BinaryOp::Ne) {
+            let comparable = |checker: &Self, ty: Ty| {
+                matches!(
+                    checker.p.types[ty],
+                    TyKind::Optional(_) | TyKind::NoneLiteral | TyKind::Pointer(_) | TyKind::NullPtr
+                )
+            };
+            if comparable(self, a) && comparable(self, b) && let Some(ty) = self.p.join(a, b) {
+                self.coerce(left, ty);
+                self.coerce(right, ty);
+                return self.set_value(expr, Ty::BOOL, Meaning::Binary(op, left, right));
+            }
+        }
+        // A member operator, or the method that an interface has for it.
+        let name = format!("operator{}", op.text());
+        if let Some(symbol) = self.p.ast.symbols.find(&name)
+            && let Ref::Funcs(candidates, _) = self.declared_member(a, symbol, Base::Value(left, false))
+        {
+            let span = self.span(expr);
+            let arguments = [self.argument(right)];
+            if let Some(chosen) = self.choose(&candidates, &arguments, span) {
+                let args = self.fit_arguments(&chosen, &arguments);
+                let ty = chosen.signature.ret;
+                let meaning = Meaning::Call { func: chosen.callable, base: Some(left), args };
+                return self.set_value(expr, ty, meaning);
+            }
+            return self.set_error(expr);
+        }
+        if a == b && let Some(func) = self.p.operator_of(op, a) {
+            let signature = self.p.func_signature(&func);
+            let meaning = if signature.this.is_some() {
+                Meaning::Call { func: Callable::Func(func), base: Some(left), args: vec![Arg::Expr(right)] }
+            } else {
+                Meaning::Call {
+                    func: Callable::Func(func),
+                    base: None,
+                    args: vec![Arg::Expr(left), Arg::Expr(right)],
+                }
+            };
+            return self.set_value(expr, signature.ret, meaning);
+        }
+        self.operand_error(expr, op.text(), a, b)
+    }
+
+    /// A prefix operator.
+    pub(crate) fn infer_unary(&mut self, expr: ExprId, op: UnaryOp, inner: ExprId) -> Ty {
+        if Self::is_place_operator(op) {
+            return self.infer_inc_dec(expr, inner);
+        }
+        self.infer(inner, None);
+        let ty = self.load(inner);
+        let span = self.span(expr);
+        if ty == Ty::ERROR {
+            return self.set_error(expr);
+        }
+        match op {
+            UnaryOp::Deref => {
+                return match self.p.types[ty] {
+                    TyKind::Pointer(content) => self
+                        .set(expr, ExprInfo { ty: content, coerce: None, meaning: Meaning::Deref(inner), lvalue: true }),
+                    _ => {
+                        let message = format!("a value of type '{}' cannot be dereferenced", self.name(ty));
+                        self.error("E39999", span, message);
+                        self.set_error(expr)
+                    }
+                };
+            }
+            UnaryOp::AddressOf => {
+                self.unsupported(span, "the address of a variable is");
+                return self.set_error(expr);
+            }
+            UnaryOp::Plus | UnaryOp::Neg | UnaryOp::Not | UnaryOp::BitNot => {}
+            UnaryOp::PreInc | UnaryOp::PreDec => {}
+        }
+        if !self.numbers(ty) {
+            if let Some(func) = self.p.unary_operator_of(op, ty) {
+                let signature = self.p.func_signature(&func);
+                let (base, args) = if signature.this.is_some() {
+                    (Some(inner), Vec::new())
+                } else {
+                    (None, vec![Arg::Expr(inner)])
+                };
+                let meaning = Meaning::Call { func: Callable::Func(func), base, args };
+                return self.set_value(expr, signature.ret, meaning);
+            }
+            let text = match op {
+                UnaryOp::Plus => "+",
+                UnaryOp::Neg => "-",
+                UnaryOp::Not => "!",
+                UnaryOp::BitNot => "~",
+                UnaryOp::PreInc | UnaryOp::PreDec | UnaryOp::Deref | UnaryOp::AddressOf => "",
+            };
+            let message = format!("no operator '{text}' for '{}'", self.name(ty));
+            self.error("E39999", span, message);
+            return self.set_error(expr);
+        }
+        let ty = match self.p.types[ty] {
+            TyKind::Enum(decl) => self.p.enum_tag(decl),
+            _ => ty,
+        };
+        let element = self.p.element(ty);
+        let result = match op {
+            UnaryOp::Not => self.p.with_element(ty, Ty::BOOL),
+            UnaryOp::Neg | UnaryOp::BitNot | UnaryOp::Plus if element == Ty::BOOL => {
+                self.p.with_element(ty, Ty::INT)
+            }
+            _ => ty,
+        };
+        if op == UnaryOp::BitNot && matches!(self.p.types[element], TyKind::Scalar(s) if s.is_float()) {
+            let message = format!("no operator '~' for '{}'", self.name(ty));
+            self.error("E39999", span, message);
+            return self.set_error(expr);
+        }
+        self.coerce(inner, result);
+        let meaning = if op == UnaryOp::Plus { Meaning::Same(inner) } else { Meaning::Unary(op, inner) };
+        self.set_value(expr, result, meaning)
+    }
+
+    /// `++e`, `e--` and so on.
+    pub(crate) fn infer_inc_dec(&mut self, expr: ExprId, inner: ExprId) -> Ty {
+        let ty = self.infer(inner, None);
+        if ty == Ty::ERROR {
+            return self.set_error(expr);
+        }
+        let span = self.span(expr);
+        self.need_place(inner);
+        if !self.p.has_operators(ty) || self.p.element(ty) == Ty::BOOL {
+            let message = format!("a value of type '{}' cannot be counted up or down", self.name(ty));
+            self.error("E39999", span, message);
+            return self.set_error(expr);
+        }
+        self.set_value(expr, ty, Meaning::IncDec(inner))
+    }
+
+    /// Says so if an expression cannot be assigned to.
+    pub(crate) fn need_place(&mut self, expr: ExprId) -> bool {
+        let info = &self.p.tables.exprs[expr];
+        if info.lvalue || matches!(info.meaning, Meaning::Error) {
+            return true;
+        }
+        let help = match self.root_of(expr).map(|e| self.p.tables.exprs[e].meaning.clone()) {
+            Some(Meaning::Var(decl)) => {
+                let modifiers = self.p.ast.decls[decl].modifiers;
+                let name = self.p.ast.name(self.p.ast.decls[decl].name).to_string();
+                if modifiers.has(syntax::ast::Modifiers::LET) {
+                    Some(format!("'{name}' is declared with 'let': use 'var'"))
+                } else if modifiers.has(syntax::ast::Modifiers::CONST) {
+                    Some(format!("'{name}' is constant"))
+                } else {
+                    None
+                }
+            }
+            Some(Meaning::This | Meaning::Field { base: None, .. }) => {
+                Some("mark the method '[mutating]' to change its object".to_string())
+            }
+            Some(Meaning::PairField { .. }) => {
+                Some("make a new pair: 'p = diffPair(p.p, d)'".to_string())
+            }
+            _ => None,
+        };
+        let span = self.span(expr);
+        let mut diagnostic = Diagnostic::error("E30011", span, "left of '=' is not an l-value");
+        if let Some(help) = help {
+            diagnostic = diagnostic.help(help);
+        }
+        self.p.report(diagnostic);
+        false
+    }
+
+    /// The expression that decides whether a path can be assigned to.
+    fn root_of(&self, expr: ExprId) -> Option<ExprId> {
+        match &self.p.tables.exprs[expr].meaning {
+            Meaning::Field { base: Some(base), .. }
+            | Meaning::DiffField { base, .. }
+            | Meaning::TupleField { base, .. }
+            | Meaning::Swizzle { base, .. }
+            | Meaning::MatrixSwizzle { base, .. }
+            | Meaning::Index { base, .. }
+            | Meaning::Same(base) => {
+                if self.p.tables.exprs[*base].lvalue { Some(expr) } else { self.root_of(*base) }
+            }
+            _ => Some(expr),
+        }
+    }
+
+    /// `a = b`, `a op= b`.
+    pub(crate) fn infer_assign(&mut self, expr: ExprId, op: Option<BinaryOp>, target: ExprId, value: ExprId) -> Ty {
+        let ty = self.infer(target, None);
+        let span = self.span(expr);
+        if ty == Ty::ERROR {
+            if !matches!(self.p.ast.exprs[value].kind, ExprKind::InitList(_)) {
+                self.infer(value, None);
+            }
+            return self.set_error(expr);
+        }
+        let is_place = self.need_place(target);
+        let lvalue = is_place;
+        let Some(op) = op else {
+            self.check(value, ty);
+            let meaning = Meaning::Assign { op: None, target, value };
+            return self.set(expr, ExprInfo { ty, coerce: None, meaning, lvalue });
+        };
+        self.infer(value, None);
+        let b = self.load(value);
+        if b == Ty::ERROR {
+            return self.set_value(expr, ty, Meaning::Error);
+        }
+        if self.numbers(ty) && self.numbers(b) {
+            let types = self.binary_types(op, ty, b);
+            let Some((_, y, result)) = types else { return self.operand_error(expr, op.text(), ty, b) };
+            // The result has to come back to the target's shape.
+            if self.p.conversion(result, ty, crate::conversion::Source { explicit: true, literal: None }).is_none()
+                || self.truncates(result, ty)
+            {
+                return self.operand_error(expr, &format!("{}=", op.text()), ty, b);
+            }
+            self.coerce(value, y);
+            let meaning = Meaning::Assign { op: Some(op), target, value };
+            return self.set(expr, ExprInfo { ty, coerce: None, meaning, lvalue });
+        }
+        let arguments = [self.argument(target), self.argument(value)];
+        for name in [format!("operator{}=", op.text()), format!("operator{}", op.text())] {
+            let candidates = self.operator_candidates(&name);
+            if candidates.is_empty() {
+                continue;
+            }
+            let before = self.p.diagnostics.len();
+            if let Some(chosen) = self.choose(&candidates, &arguments, span)
+                && let Callable::Func(func) = &chosen.callable
+            {
+                let func = func.clone();
+                self.fit_arguments(&chosen, &arguments);
+                let meaning = Meaning::AssignCall { func, target, value };
+                return self.set(expr, ExprInfo { ty, coerce: None, meaning, lvalue });
+            }
+            self.p.diagnostics.truncate(before);
+        }
+        if ty == b && let Some(func) = self.p.operator_of(op, ty) {
+            let meaning = Meaning::AssignCall { func, target, value };
+            return self.set(expr, ExprInfo { ty, coerce: None, meaning, lvalue });
+        }
+        self.operand_error(expr, &format!("{}=", op.text()), ty, b)
+    }
+
+    fn truncates(&self, from: Ty, to: Ty) -> bool {
+        let shape = |ty: Ty| matches!(self.p.types[ty], TyKind::Vector(..) | TyKind::Matrix(..));
+        shape(from) && !shape(to)
+    }
+
+    /// `c ? a : b`.
+    pub(crate) fn infer_ternary(
+        &mut self,
+        expr: ExprId,
+        cond: ExprId,
+        a: ExprId,
+        b: ExprId,
+        expected: Option<Ty>,
+    ) -> Ty {
+        let cond_ty = self.infer(cond, None);
+        let cond_ty = self.p.loaded(cond_ty);
+        let vector = matches!(self.p.types[cond_ty], TyKind::Vector(..));
+        if vector {
+            let ty = self.p.with_element(cond_ty, Ty::BOOL);
+            self.coerce(cond, ty);
+        } else {
+            self.condition(cond);
+        }
+        let is_list = |checker: &Self, e: ExprId| matches!(checker.p.ast.exprs[e].kind, ExprKind::InitList(_));
+        let (list_a, list_b) = (is_list(self, a), is_list(self, b));
+        let ty = match (list_a, list_b) {
+            (false, false) => {
+                self.infer(a, expected);
+                self.infer(b, expected);
+                let (x, y) = (self.load(a), self.load(b));
+                match self.p.join(x, y) {
+                    Some(ty) => ty,
+                    None => {
+                        let span = self.span(expr);
+                        let message = format!(
+                            "the two sides of '?:' are of different types: '{}' and '{}'",
+                            self.name(x),
+                            self.name(y)
+                        );
+                        self.error("E39999", span, message);
+                        return self.set_error(expr);
+                    }
+                }
+            }
+            (true, true) => expected.unwrap_or(Ty::ERROR),
+            (true, false) => self.infer(b, expected),
+            (false, true) => self.infer(a, expected),
+        };
+        let ty = if vector && !matches!(self.p.types[ty], TyKind::Vector(..)) {
+            self.p.with_element(cond_ty, ty)
+        } else {
+            ty
+        };
+        for side in [a, b] {
+            if is_list(self, side) {
+                self.init_list(side, ty);
+            } else {
+                self.coerce(side, ty);
+            }
+        }
+        self.set_value(expr, ty, Meaning::Ternary(cond, a, b))
+    }
+
+    /// A condition of `if`, a loop or `?:` that has been inferred.
+    pub(crate) fn condition(&mut self, cond: ExprId) {
+        let ty = self.ty_of(cond);
+        let loaded = self.p.loaded(ty);
+        let fits = match &self.p.types[loaded] {
+            TyKind::Scalar(_) | TyKind::Error | TyKind::Pointer(_) => true,
+            TyKind::Vector(_, n) => *n == crate::types::Val::Int(1),
+            TyKind::Enum(_) => true,
+            _ => self.p.has_operators(loaded),
+        };
+        if fits {
+            if loaded != Ty::BOOL && loaded != Ty::ERROR {
+                self.p.tables.exprs[cond].coerce = Some(Ty::BOOL);
+            } else {
+                self.coerce(cond, Ty::BOOL);
+            }
+        } else {
+            let span = self.span(cond);
+            let message = format!("a condition has to be a 'bool', got '{}'", self.name(ty));
+            self.error("E30019", span, message);
+        }
+    }
+}

@@ -1,0 +1,445 @@
+//! Choosing a function for a call.
+//!
+//! Each candidate is tried: its generic arguments are inferred from the call's, through `fwd_diff` and `bwd_diff` by
+//! matching the derived signature, then each argument must convert. The least total cost wins; among equals the one
+//! that is not generic, nearer, and with fewer default arguments.
+
+use syntax::ast::{DeclKind, ExprKind};
+use syntax::{DeclId, Diagnostic, ExprId, Span};
+
+use crate::conversion::Source;
+use crate::infer::Checker;
+use crate::lookup::Candidate;
+use crate::native::FLOATS;
+use crate::sigs::DiffOp;
+use crate::signature::{Signature, Subst};
+use crate::tables::{Callable, FuncRef};
+use crate::types::{GenericArg, Scalar, Ty, TyKind, Val};
+
+/// What is known of an argument before its parameter is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Argument {
+    pub(crate) expr: ExprId,
+    /// `None` for a brace list, whose type its parameter gives.
+    pub(crate) ty: Option<Ty>,
+    pub(crate) source: Source,
+    pub(crate) lvalue: bool,
+}
+
+/// The candidate that a call is of.
+#[derive(Clone, Debug)]
+pub(crate) struct Chosen {
+    pub(crate) callable: Callable,
+    pub(crate) decl: DeclId,
+    pub(crate) signature: Signature,
+}
+
+/// Why a candidate does not apply.
+#[derive(Clone, Debug)]
+enum Failure {
+    Count { least: usize, most: usize },
+    Type { arg: ExprId, from: Ty, to: Ty },
+    NotAPlace { arg: ExprId },
+    NotInferred { param: DeclId },
+    Constraint { subject: Ty, bound: Ty },
+    Generics,
+}
+
+struct Applicable {
+    chosen: Chosen,
+    cost: u32,
+    generic: bool,
+    n_defaults: usize,
+    rank: u32,
+    required: bool,
+    has_body: bool,
+    specificity: u32,
+}
+
+/// A function within operators, outermost first.
+pub(crate) fn wrap(func: FuncRef, ops: &[DiffOp]) -> Callable {
+    let mut callable = Callable::Func(func);
+    for op in ops.iter().rev() {
+        callable = match op {
+            DiffOp::Fwd => Callable::Fwd(Box::new(callable)),
+            DiffOp::Bwd => Callable::Bwd(Box::new(callable)),
+        };
+    }
+    callable
+}
+
+impl Checker<'_> {
+    /// Infers arguments without knowing their parameters.
+    pub(crate) fn arguments(&mut self, args: &[ExprId]) -> Vec<Argument> {
+        args.iter()
+            .map(|&expr| {
+                if let ExprKind::InitList(_) = self.p.ast.exprs[expr].kind {
+                    return Argument { expr, ty: None, source: Source::default(), lvalue: false };
+                }
+                let ty = self.infer(expr, None);
+                let lvalue = self.p.tables.exprs[expr].lvalue;
+                Argument { expr, ty: Some(ty), source: self.source_of(expr), lvalue }
+            })
+            .collect()
+    }
+
+    /// Chooses among candidates; a diagnostic if none or several fit.
+    pub(crate) fn choose(&mut self, candidates: &[Candidate], args: &[Argument], span: Span) -> Option<Chosen> {
+        let mut fits: Vec<Applicable> = Vec::new();
+        let mut failures: Vec<(DeclId, Failure)> = Vec::new();
+        for candidate in candidates {
+            match self.try_candidate(candidate, args) {
+                Ok(applicable) => fits.push(applicable),
+                Err(failure) => failures.push((candidate.decl, failure)),
+            }
+        }
+        if args.iter().any(|a| a.ty == Some(Ty::ERROR)) && (fits.len() != 1) {
+            // Diagnosed already; more would only be noise.
+            return None;
+        }
+        if fits.is_empty() {
+            self.report_none(candidates, &failures, args, span);
+            return None;
+        }
+        let key = |a: &Applicable| (a.cost, a.generic, a.required, a.rank, a.n_defaults, a.specificity, !a.has_body);
+        let best = fits.iter().map(key).min()?;
+        let mut winners: Vec<Applicable> = fits.into_iter().filter(|a| key(a) == best).collect();
+        if winners.len() > 1 {
+            // Redeclarations of one function are the same function.
+            let first = winners[0].chosen.signature.clone();
+            let same = winners.iter().all(|w| {
+                let s = &w.chosen.signature;
+                s.ret == first.ret
+                    && s.params.len() == first.params.len()
+                    && s.params.iter().zip(&first.params).all(|(a, b)| a.ty == b.ty && a.dir == b.dir)
+            });
+            let prototypes = winners.iter().filter(|w| !w.has_body).count();
+            if !(same && prototypes + 1 >= winners.len()) {
+                let name = self.p.ast.name(self.p.ast.decls[winners[0].chosen.decl].name).to_string();
+                let mut diagnostic = Diagnostic::error("E39999", span, format!("ambiguous call to '{name}'"));
+                for winner in winners.iter().take(5) {
+                    let text = self.describe(winner.chosen.decl);
+                    diagnostic = diagnostic.note(self.p.ast.decls[winner.chosen.decl].name_span, text);
+                }
+                self.p.report(diagnostic);
+                return None;
+            }
+        }
+        Some(winners.swap_remove(0).chosen)
+    }
+
+    /// A function's declaration in short.
+    pub(crate) fn describe(&mut self, decl: DeclId) -> String {
+        let signature = self.p.raw_signature(decl);
+        let params: Vec<String> = signature.params.iter().map(|p| self.name(p.ty)).collect();
+        let name = match self.p.ast.decls[decl].kind {
+            DeclKind::Init { .. } => "__init",
+            _ => self.p.ast.name(self.p.ast.decls[decl].name),
+        };
+        format!("candidate: {name}({}) -> {}", params.join(", "), self.name(signature.ret))
+    }
+
+    fn report_none(
+        &mut self,
+        candidates: &[Candidate],
+        failures: &[(DeclId, Failure)],
+        args: &[Argument],
+        span: Span,
+    ) {
+        let name = match self.p.ast.decls[candidates[0].decl].kind {
+            DeclKind::Init { .. } => candidates[0].self_ty.map_or_else(String::new, |ty| self.name(ty)),
+            _ => self.p.ast.name(self.p.ast.decls[candidates[0].decl].name).to_string(),
+        };
+        if let [(decl, failure)] = failures {
+            let declared = self.p.ast.decls[*decl].name_span;
+            let diagnostic = match failure {
+                Failure::Count { least, most } => {
+                    let wanted = if least == most { format!("{least}") } else { format!("{least} to {most}") };
+                    let plural = if least == most && *least == 1 { "" } else { "s" };
+                    let code = if args.len() < *least { "E39025" } else { "E39999" };
+                    let message = format!("'{name}' takes {wanted} argument{plural}, got {}", args.len());
+                    Diagnostic::error(code, span, message)
+                }
+                Failure::Type { arg, from, to } => {
+                    let message = format!(
+                        "expected an expression of type '{}', got '{}'",
+                        self.name(*to),
+                        self.name(*from)
+                    );
+                    Diagnostic::error("E30019", self.span(*arg), message)
+                }
+                Failure::NotAPlace { arg } => {
+                    let message = "argument passed to parameter must be an l-value: a variable that can be assigned to";
+                    Diagnostic::error("E30047", self.span(*arg), message)
+                }
+                Failure::NotInferred { param } => {
+                    let param = self.p.ast.name(self.p.ast.decls[*param].name).to_string();
+                    let message = format!("the generic argument '{param}' of '{name}' cannot be inferred");
+                    Diagnostic::error("E39999", span, message).help(format!("name it: '{name}<…>(…)'"))
+                }
+                Failure::Constraint { subject, bound } => {
+                    let message =
+                        format!("type '{}' does not conform to '{}'", self.name(*subject), self.name(*bound));
+                    Diagnostic::error("E38029", span, message)
+                }
+                Failure::Generics => {
+                    Diagnostic::error("E30075", span, format!("wrong generic arguments for '{name}'"))
+                }
+            };
+            self.p.report(diagnostic.note(declared, "declared here"));
+            return;
+        }
+        let types: Vec<String> =
+            args.iter().map(|a| a.ty.map_or_else(|| "{…}".to_string(), |ty| self.name(ty))).collect();
+        let message = format!("no overload of '{name}' takes ({})", types.join(", "));
+        let mut diagnostic = Diagnostic::error("E39999", span, message);
+        for (decl, _) in failures.iter().take(5) {
+            let text = self.describe(*decl);
+            diagnostic = diagnostic.note(self.p.ast.decls[*decl].name_span, text);
+        }
+        self.p.report(diagnostic);
+    }
+
+    fn try_candidate(&mut self, candidate: &Candidate, args: &[Argument]) -> Result<Applicable, Failure> {
+        let pattern = self.p.pattern_signature(candidate.decl, &candidate.ops);
+        let most = pattern.params.len();
+        let mut least = most;
+        if candidate.ops.is_empty() {
+            while least > 0 {
+                let Some(param) = pattern.params[least - 1].decl else { break };
+                let has_default =
+                    matches!(self.p.ast.decls[param].kind, DeclKind::Param { default: Some(_), .. });
+                if !has_default {
+                    break;
+                }
+                least -= 1;
+            }
+        }
+        let variadic = self.p.is_variadic(candidate.decl);
+        if args.len() < least || args.len() > most && !variadic {
+            return Err(Failure::Count { least, most });
+        }
+        let env = self.infer_generics(candidate, &pattern, args)?;
+        let params = self.p.all_generic_params(candidate.decl);
+        let generic = self.p.ast.decls[candidate.decl].generics.is_some();
+        let func = FuncRef {
+            decl: candidate.decl,
+            args: params
+                .iter()
+                .map(|&p| env.get(p).cloned().unwrap_or_else(|| self.p.param_arg(p)))
+                .collect(),
+            self_ty: candidate.self_ty,
+        };
+        let callable = wrap(func, &candidate.ops);
+        let signature = self.p.callable_signature(&callable);
+        let mut cost = 0;
+        for (arg, param) in args.iter().zip(&signature.params) {
+            let Some(from) = arg.ty else {
+                if !self.list_may_fit(arg.expr, param.ty) {
+                    return Err(Failure::Type { arg: arg.expr, from: Ty::VOID, to: param.ty });
+                }
+                continue;
+            };
+            if from == Ty::ERROR {
+                continue;
+            }
+            let mismatch = Failure::Type { arg: arg.expr, from, to: param.ty };
+            if param.dir.is_written() {
+                // Written back without conversion.
+                let same = from == param.ty
+                    || self.same_shape(from, param.ty)
+                    || self.p.conversion(from, param.ty, Source::default()).is_some_and(|c| c <= 30);
+                if !same {
+                    return Err(mismatch);
+                }
+                if !arg.lvalue {
+                    return Err(Failure::NotAPlace { arg: arg.expr });
+                }
+            }
+            cost += self.p.conversion(from, param.ty, arg.source).ok_or(mismatch)?;
+        }
+        let has_body = match self.p.ast.decls[candidate.decl].kind {
+            DeclKind::Func { body, .. } | DeclKind::Init { body, .. } => body.is_some(),
+            _ => true,
+        };
+        let mut specificity = 0;
+        for param in &pattern.params {
+            // A bare parameter fits more than a shape of one.
+            specificity += u32::from(matches!(self.p.types[param.ty], TyKind::Param(_)));
+        }
+        Ok(Applicable {
+            chosen: Chosen { callable, decl: candidate.decl, signature: signature.clone() },
+            cost,
+            generic,
+            n_defaults: signature.params.len().saturating_sub(args.len()),
+            rank: candidate.rank,
+            required: candidate.required,
+            has_body,
+            specificity,
+        })
+    }
+
+    /// `float1` and `float`, which are the same place.
+    fn same_shape(&self, a: Ty, b: Ty) -> bool {
+        match (&self.p.types[a], &self.p.types[b]) {
+            (TyKind::Vector(e, Val::Int(1)), _) => *e == b,
+            (_, TyKind::Vector(e, Val::Int(1))) => *e == a,
+            _ => false,
+        }
+    }
+
+    /// The arguments of a candidate's generics.
+    fn infer_generics(
+        &mut self,
+        candidate: &Candidate,
+        pattern: &Signature,
+        args: &[Argument],
+    ) -> Result<Subst, Failure> {
+        let mut env = (*candidate.env).clone();
+        env.this = candidate.self_ty.or(env.this);
+        let Some(generics) = self.p.ast.decls[candidate.decl].generics.clone() else { return Ok(env) };
+        if candidate.explicit.len() > generics.params.len() {
+            return Err(Failure::Generics);
+        }
+        for (&param, arg) in generics.params.iter().zip(&candidate.explicit) {
+            let is_value = matches!(self.p.ast.decls[param].kind, DeclKind::ValueParam { .. });
+            if is_value != matches!(arg, GenericArg::Val(_)) {
+                return Err(Failure::Generics);
+            }
+            env.map.push((param, arg.clone()));
+        }
+        let open: Vec<DeclId> = generics.params[candidate.explicit.len()..].to_vec();
+        if !open.is_empty() {
+            let mut found = Found::default();
+            for (param, arg) in pattern.params.iter().zip(args) {
+                let Some(from) = arg.ty else { continue };
+                if from == Ty::ERROR {
+                    continue;
+                }
+                let to = if env.is_empty() { param.ty } else { self.p.substitute(param.ty, &env) };
+                self.collect(to, from, &open, &mut found);
+            }
+            for &param in &open {
+                let arg = if matches!(self.p.ast.decls[param].kind, DeclKind::ValueParam { .. }) {
+                    let val = found.vals.iter().find(|v| v.0 == param).map(|v| v.1.clone());
+                    val.map(GenericArg::Val)
+                } else {
+                    self.solve(param, &found).map(GenericArg::Type)
+                };
+                match arg.or_else(|| self.default_arg(param, &env)) {
+                    Some(arg) => env.map.push((param, arg)),
+                    None => return Err(Failure::NotInferred { param }),
+                }
+            }
+        }
+        if let Some((subject, bound)) = self.p.unsatisfied(candidate.decl, &env) {
+            return Err(Failure::Constraint { subject, bound });
+        }
+        Ok(env)
+    }
+
+    /// What the arguments for one parameter have in common; an integer becomes `float` where only floats will do.
+    fn solve(&mut self, param: DeclId, found: &Found) -> Option<Ty> {
+        let mut exact = found.types.iter().filter(|t| t.0 == param && t.2).map(|t| t.1);
+        let mut ty = exact.next();
+        if ty.is_none() {
+            for &(_, from, _) in found.types.iter().filter(|t| t.0 == param) {
+                ty = match ty {
+                    None => Some(from),
+                    Some(ty) => Some(self.p.join(ty, from)?),
+                };
+            }
+        }
+        let ty = ty?;
+        let wants_float = {
+            let as_param = self.p.types.intern(TyKind::Param(param));
+            let kinds = self.p.kinds_of(as_param);
+            let bounded = !self.p.interfaces_of(as_param).is_empty();
+            bounded && kinds & FLOATS != 0 && kinds & !(FLOATS | 256) == 0
+        };
+        if wants_float {
+            let float = |ty: Ty, checker: &Self| matches!(&checker.p.types[ty], TyKind::Scalar(s) if !s.is_float());
+            return Some(match self.p.types[ty].clone() {
+                TyKind::Scalar(s) if !s.is_float() => Ty::FLOAT,
+                TyKind::Vector(e, n) if float(e, self) => self.p.types.intern(TyKind::Vector(Ty::FLOAT, n)),
+                TyKind::Matrix(e, r, c) if float(e, self) => self.p.types.intern(TyKind::Matrix(Ty::FLOAT, r, c)),
+                _ => ty,
+            });
+        }
+        let as_param = self.p.types.intern(TyKind::Param(param));
+        if ty == Ty::BOOL && self.p.kinds_of(as_param) & 1 == 0 && self.p.kinds_of(as_param) & 2 != 0 {
+            return Some(self.p.types.scalar(Scalar::Int));
+        }
+        Some(ty)
+    }
+
+    /// Collects what an argument says of the parameters in its parameter's type.
+    fn collect(&mut self, pattern: Ty, from: Ty, open: &[DeclId], found: &mut Found) {
+        match (self.p.types[pattern].clone(), self.p.types[from].clone()) {
+            (TyKind::Param(param), _) if open.contains(&param) => {
+                let from = self.p.loaded(from);
+                found.types.push((param, from, false));
+            }
+            (TyKind::Vector(element, n), TyKind::Vector(from, m)) => {
+                self.collect(element, from, open, found);
+                collect_val(&n, &m, open, found);
+            }
+            (TyKind::Vector(element, _) | TyKind::Matrix(element, _, _), TyKind::Scalar(_)) => {
+                self.collect(element, from, open, found);
+            }
+            (TyKind::Matrix(element, r, c), TyKind::Matrix(from, s, d)) => {
+                self.collect(element, from, open, found);
+                collect_val(&r, &s, open, found);
+                collect_val(&c, &d, open, found);
+            }
+            (TyKind::Optional(inner), from_kind) => match from_kind {
+                TyKind::Optional(from) => self.collect(inner, from, open, found),
+                TyKind::NoneLiteral => {}
+                _ => self.collect(inner, from, open, found),
+            },
+            _ => {
+                // Anything else has to match exactly.
+                let mut env = Subst::default();
+                if self.p.unify(pattern, from, open, &mut env) {
+                    for (param, arg) in env.map {
+                        match arg {
+                            GenericArg::Type(ty) => found.types.push((param, ty, true)),
+                            GenericArg::Val(val) => found.vals.push((param, val)),
+                        }
+                    }
+                } else if let TyKind::Interface(decl, args) = self.p.types[pattern].clone() {
+                    for interface in self.p.interfaces_of(from) {
+                        let mut env = Subst::default();
+                        if matches!(self.p.types[interface], TyKind::Interface(d, _) if d == decl)
+                            && !args.is_empty()
+                            && self.p.unify(pattern, interface, open, &mut env)
+                        {
+                            for (param, arg) in env.map {
+                                match arg {
+                                    GenericArg::Type(ty) => found.types.push((param, ty, true)),
+                                    GenericArg::Val(val) => found.vals.push((param, val)),
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What arguments say of generic parameters.
+#[derive(Debug, Default)]
+struct Found {
+    /// Parameter, type, and whether it has to be exactly that.
+    types: Vec<(DeclId, Ty, bool)>,
+    vals: Vec<(DeclId, Val)>,
+}
+
+fn collect_val(pattern: &Val, from: &Val, open: &[DeclId], found: &mut Found) {
+    if let Val::Param(param) = pattern
+        && open.contains(param)
+    {
+        found.vals.push((*param, from.clone()));
+    }
+}

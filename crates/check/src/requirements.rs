@@ -1,0 +1,165 @@
+//! What fulfils a requirement of an interface for a known type.
+
+use syntax::DeclId;
+use syntax::ast::{AccessorKind, DeclKind};
+
+use crate::conform::FacetKind;
+use crate::native::Magic;
+use crate::program::Program;
+use crate::signature::{Resolved, Subst};
+use crate::tables::{FuncRef, SynthesizedMember};
+use crate::types::{GenericArg, Ty, TyKind};
+
+impl Program {
+    /// Whether a declaration is (part of) a requirement of an interface.
+    pub fn is_requirement(&self, decl: DeclId) -> bool {
+        self.container_of(decl).is_some_and(|c| matches!(self.ast.decls[c].kind, DeclKind::Interface { .. }))
+    }
+
+    /// What fulfils a requirement (method, accessor, constructor, static function) for its `self_ty`. A function
+    /// that is no requirement is its own resolution.
+    pub fn resolve_requirement(&mut self, func: &FuncRef) -> Resolved {
+        let Some(container) = self.container_of(func.decl) else { return Resolved::Func(func.clone()) };
+        if !matches!(self.ast.decls[container].kind, DeclKind::Interface { .. }) {
+            return Resolved::Func(func.clone());
+        }
+        let Some(self_ty) = func.self_ty else { return Resolved::Unresolved };
+        if matches!(
+            self.types[self_ty],
+            TyKind::Param(_) | TyKind::This(_) | TyKind::Assoc(..) | TyKind::Interface(..) | TyKind::Error
+        ) {
+            return Resolved::Unresolved;
+        }
+        // An accessor is found through its property or subscript.
+        if let DeclKind::Accessor { kind, .. } = self.ast.decls[func.decl].kind {
+            let Some(parent) = self.ast.decls[func.decl].parent else { return Resolved::Unresolved };
+            let member = FuncRef { decl: parent, ..func.clone() };
+            return match self.resolve_requirement(&member) {
+                Resolved::Func(found) if found.decl == parent => Resolved::Func(func.clone()),
+                Resolved::Func(found) => match self.accessor(found.decl, kind) {
+                    Some(decl) => Resolved::Func(FuncRef { decl, ..found }),
+                    None => Resolved::Unresolved,
+                },
+                other => other,
+            };
+        }
+        let name = match self.ast.decls[func.decl].kind {
+            DeclKind::Init { .. } => self.words.init,
+            DeclKind::Subscript { .. } => self.ast.symbols.intern("__subscript"),
+            _ => self.ast.decls[func.decl].name,
+        };
+        let magic = self.magic.get(&container).copied();
+        if let Some(found) = self.member_for(func, self_ty, name) {
+            return Resolved::Func(found);
+        }
+        if magic == Some(Magic::Differentiable) {
+            let member = match self.ast.name(name) {
+                "dzero" => Some(SynthesizedMember::DZero),
+                "dadd" => Some(SynthesizedMember::DAdd),
+                _ => None,
+            };
+            if let Some(member) = member {
+                return Resolved::Synthesized(member, self_ty);
+            }
+        }
+        if self.has_default(func.decl) {
+            return Resolved::Func(func.clone());
+        }
+        if magic.is_some() {
+            let text = if matches!(self.ast.decls[func.decl].kind, DeclKind::Init { .. }) {
+                "__init".to_string()
+            } else {
+                self.ast.name(name).to_string()
+            };
+            return Resolved::Builtin(text);
+        }
+        Resolved::Unresolved
+    }
+
+    fn accessor(&self, member: DeclId, wanted: AccessorKind) -> Option<DeclId> {
+        let (DeclKind::Property { accessors, .. } | DeclKind::Subscript { accessors, .. }) =
+            &self.ast.decls[member].kind
+        else {
+            return None;
+        };
+        accessors
+            .iter()
+            .copied()
+            .find(|&a| matches!(self.ast.decls[a].kind, DeclKind::Accessor { kind, .. } if kind == wanted))
+    }
+
+    fn has_default(&self, decl: DeclId) -> bool {
+        match &self.ast.decls[decl].kind {
+            DeclKind::Func { body, .. } | DeclKind::Init { body, .. } | DeclKind::Accessor { body, .. } => body.is_some(),
+            DeclKind::Property { accessors, .. } | DeclKind::Subscript { accessors, .. } => {
+                accessors.iter().any(|&a| self.has_default(a))
+            }
+            DeclKind::Var { init, .. } => init.is_some(),
+            _ => false,
+        }
+    }
+
+    /// The member of a type that fits a requirement.
+    fn member_for(&mut self, func: &FuncRef, self_ty: Ty, name: syntax::Symbol) -> Option<FuncRef> {
+        let mut facets: Vec<_> = self.facets(self_ty).iter().filter(|f| f.kind != FacetKind::Interface).cloned().collect();
+        facets.extend(self.blanket_facets(self_ty, |p, ext| p.names_in(ext).is_some_and(|n| n.contains_key(&name))));
+        // What the requirement looks like for this type.
+        let required = self.substituted_params(func);
+        let own_params = self.own_params(func.decl);
+        let n_outer = func.args.len().saturating_sub(own_params.len());
+        let own_args: Vec<GenericArg> = func.args[n_outer.min(func.args.len())..].to_vec();
+        let mut by_count: Option<FuncRef> = None;
+        for facet in facets {
+            let Some(decls) = self.names_in(facet.container).and_then(|n| n.get(&name)).cloned() else { continue };
+            for decl in decls {
+                let same_kind = matches!(
+                    (&self.ast.decls[decl].kind, &self.ast.decls[func.decl].kind),
+                    (DeclKind::Func { .. }, DeclKind::Func { .. })
+                        | (DeclKind::Init { .. }, DeclKind::Init { .. })
+                        | (DeclKind::Property { .. } | DeclKind::Var { .. }, DeclKind::Property { .. })
+                        | (DeclKind::Subscript { .. }, DeclKind::Subscript { .. })
+                        | (DeclKind::Var { .. }, DeclKind::Var { .. })
+                );
+                if !same_kind {
+                    continue;
+                }
+                let own = self.own_params(decl);
+                if own.len() != own_args.len() {
+                    continue;
+                }
+                let mut env: Subst = (*facet.env).clone();
+                env.this = Some(facet.self_ty);
+                env.map.extend(own.iter().copied().zip(own_args.iter().cloned()));
+                let args = self
+                    .all_generic_params(decl)
+                    .into_iter()
+                    .map(|p| env.get(p).cloned().unwrap_or_else(|| self.param_arg(p)))
+                    .collect();
+                let found = FuncRef { decl, args, self_ty: Some(facet.self_ty) };
+                let given = self.substituted_params(&found);
+                if given == required {
+                    return Some(found);
+                }
+                if given.len() == required.len() && by_count.is_none() {
+                    by_count = Some(found);
+                }
+            }
+        }
+        by_count
+    }
+
+    pub(crate) fn own_params(&self, decl: DeclId) -> Vec<DeclId> {
+        self.ast.decls[decl].generics.as_ref().map_or(Vec::new(), |g| g.params.clone())
+    }
+
+    fn substituted_params(&mut self, func: &FuncRef) -> Vec<Ty> {
+        let env = self.subst_of(func);
+        self.params_of(func.decl)
+            .into_iter()
+            .map(|p| {
+                let ty = self.decl_type(p);
+                self.substitute(ty, &env)
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,414 @@
+//! Signatures: of functions as declared, and through `fwd_diff` and `bwd_diff`.
+//!
+//! `f : (A, inout B, out C, N) → R` becomes
+//! `fwd_diff(f) : (⟨A⟩, inout ⟨B⟩, out ⟨C⟩, N) → ⟨R⟩` and
+//! `bwd_diff(f) : (inout ⟨A⟩, inout ⟨B⟩, C.Differential, N, R.Differential) → void`
+//! with `⟨T⟩` for `DifferentialPair<T>` and `N` not differentiable.
+
+use std::rc::Rc;
+
+use syntax::DeclId;
+use syntax::ast::{AccessorKind, DeclKind, Modifiers};
+
+use crate::infer::Checker;
+use crate::program::Program;
+use crate::signature::{Accessors, Direction, ParamSig, Signature, Subst, ThisSig};
+use crate::tables::{Callable, FuncRef, SynthesizedMember};
+use crate::types::{Ty, TyKind};
+
+/// A derivative operator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DiffOp {
+    Fwd,
+    Bwd,
+}
+
+impl Program {
+    /// The type of a declaration (variable, field, parameter, property, …), as declared: may mention parameters.
+    pub fn decl_type(&mut self, decl: DeclId) -> Ty {
+        if let Some(ty) = self.tables.decl_types[decl] {
+            return ty;
+        }
+        if !self.types_busy.insert(decl) {
+            let span = self.ast.decls[decl].name_span;
+            let name = self.ast.name(self.ast.decls[decl].name).to_string();
+            self.error("E39999", span, format!("the type of '{name}' depends on itself"));
+            self.tables.decl_types[decl] = Some(Ty::ERROR);
+            return Ty::ERROR;
+        }
+        let ty = match self.ast.decls[decl].kind.clone() {
+            DeclKind::Var { ty: Some(ty), init, .. } => {
+                let declared = Checker::new(self, decl).type_expr(ty);
+                match (&self.types[declared], init) {
+                    (TyKind::Array(element, None), Some(init)) => {
+                        let element = *element;
+                        self.sized_by(element, init).unwrap_or(declared)
+                    }
+                    _ => declared,
+                }
+            }
+            DeclKind::Var { ty: None, init: Some(init), .. } => Checker::new(self, decl).infer_initialiser(init),
+            DeclKind::Param { ty: Some(ty), .. } => Checker::new(self, decl).type_expr(ty),
+            DeclKind::Param { ty: None, .. } if self.is_setter_param(decl) => {
+                // `newValue`: of the property's or subscript's type.
+                let accessor = self.ast.decls[decl].parent;
+                let owner = accessor.and_then(|a| self.ast.decls[a].parent);
+                owner.map_or(Ty::ERROR, |owner| self.decl_type(owner))
+            }
+            DeclKind::Var { ty: None, init: None, .. } | DeclKind::Param { ty: None, .. } => {
+                let span = self.ast.decls[decl].name_span;
+                self.error("E39999", span, "a type or an initial value is needed here");
+                Ty::ERROR
+            }
+            DeclKind::Property { ty, .. }
+            | DeclKind::Subscript { result: ty, .. }
+            | DeclKind::TypeAlias(ty)
+            | DeclKind::ValueParam { ty, .. } => Checker::new(self, decl).type_expr(ty),
+            DeclKind::Accessor { .. } => {
+                let parent = self.ast.decls[decl].parent;
+                parent.map_or(Ty::ERROR, |p| self.decl_type(p))
+            }
+            DeclKind::EnumCase(_) => {
+                let parent = self.ast.decls[decl].parent;
+                parent.map_or(Ty::ERROR, |p| self.self_type(p))
+            }
+            DeclKind::TypeParam { .. } => self.types.intern(TyKind::Param(decl)),
+            DeclKind::Struct { .. } | DeclKind::Enum { .. } => self.self_type(decl),
+            DeclKind::Interface { .. } => {
+                let args = self.identity_args(decl);
+                self.types.intern(TyKind::Interface(decl, args))
+            }
+            DeclKind::Func { .. }
+            | DeclKind::Init { .. }
+            | DeclKind::Extension { .. }
+            | DeclKind::AssociatedType { .. }
+            | DeclKind::Namespace { .. }
+            | DeclKind::CBuffer { .. }
+            | DeclKind::Import { .. }
+            | DeclKind::Include { .. }
+            | DeclKind::Module(_)
+            | DeclKind::Implementing(_)
+            | DeclKind::Using(_)
+            | DeclKind::FuncExtension { .. }
+            | DeclKind::Unsupported(_)
+            | DeclKind::Empty => Ty::ERROR,
+        };
+        self.types_busy.remove(&decl);
+        self.tables.decl_types[decl] = Some(ty);
+        ty
+    }
+
+    fn is_setter_param(&self, decl: DeclId) -> bool {
+        self.ast.decls[decl]
+            .parent
+            .is_some_and(|p| matches!(self.ast.decls[p].kind, DeclKind::Accessor { kind: AccessorKind::Set, .. }))
+    }
+
+    /// The parameters of a function, constructor, subscript or accessor (for a setter: the indices, then the value).
+    pub(crate) fn params_of(&self, decl: DeclId) -> Vec<DeclId> {
+        match &self.ast.decls[decl].kind {
+            DeclKind::Func { params, .. } | DeclKind::Init { params, .. } | DeclKind::Subscript { params, .. } => {
+                params.clone()
+            }
+            DeclKind::Accessor { param, kind, .. } => {
+                let mut params = self.ast.decls[decl].parent.map_or(Vec::new(), |p| self.params_of(p));
+                if *kind == AccessorKind::Set {
+                    params.extend(*param);
+                }
+                params
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// The signature as declared.
+    pub(crate) fn raw_signature(&mut self, decl: DeclId) -> Rc<Signature> {
+        if let Some(found) = self.signatures.get(&decl) {
+            return found.clone();
+        }
+        let mut params = Vec::new();
+        for param in self.params_of(decl) {
+            let ty = self.decl_type(param);
+            let modifiers = self.ast.decls[param].modifiers;
+            let dir = if modifiers.has(Modifiers::INOUT)
+                || modifiers.has(Modifiers::IN) && modifiers.has(Modifiers::OUT)
+            {
+                Direction::InOut
+            } else if modifiers.has(Modifiers::OUT) {
+                Direction::Out
+            } else if modifiers.has(Modifiers::REF) {
+                Direction::Ref
+            } else if modifiers.has(Modifiers::CONSTREF) {
+                Direction::ConstRef
+            } else {
+                Direction::In
+            };
+            let no_diff = self.is_no_diff(param);
+            let (differentiable, pointer_like) = self.differentiability(ty, no_diff);
+            params.push(ParamSig { decl: Some(param), ty, dir, no_diff, differentiable, pointer_like });
+        }
+        let ret = match self.ast.decls[decl].kind.clone() {
+            DeclKind::Func { result: Some(result), .. } => Checker::new(self, decl).type_expr(result),
+            DeclKind::Func { result: None, .. } => Ty::VOID,
+            DeclKind::Init { .. } => self.container_of(decl).map_or(Ty::ERROR, |c| self.self_type(c)),
+            DeclKind::Accessor { kind: AccessorKind::Set, .. } => Ty::VOID,
+            DeclKind::Accessor { .. } | DeclKind::Subscript { .. } | DeclKind::Property { .. } => self.decl_type(decl),
+            _ => Ty::ERROR,
+        };
+        let ret_differentiable = !self.is_no_diff(decl) && ret != Ty::VOID && self.differential(ret).is_some();
+        let this = self.raw_this(decl);
+        let signature = Rc::new(Signature { params, ret, ret_differentiable, this });
+        self.signatures.insert(decl, signature.clone());
+        signature
+    }
+
+    fn raw_this(&mut self, decl: DeclId) -> Option<ThisSig> {
+        if self.is_static(decl) || matches!(self.ast.decls[decl].kind, DeclKind::Init { .. }) {
+            return None;
+        }
+        let ty = self.container_of(decl).map(|c| self.self_type(c))?;
+        let d = &self.ast.decls[decl];
+        let mutating = match &d.kind {
+            DeclKind::Accessor { kind: AccessorKind::Set | AccessorKind::Ref, .. } => {
+                !d.modifiers.has(Modifiers::NONMUTATING)
+                    && self.attribute(decl, "nonmutating").is_none()
+                    && d.parent.is_none_or(|p| self.attribute(p, "nonmutating").is_none())
+            }
+            _ => d.modifiers.has(Modifiers::MUTATING) || self.attribute(decl, "mutating").is_some(),
+        };
+        let parent = d.parent.unwrap_or(decl);
+        let no_diff = [decl, parent]
+            .iter()
+            .any(|&d| self.attribute(d, "NoDiffThis").is_some() || self.attribute(d, "noDiffThis").is_some());
+        let (differentiable, pointer_like) = self.differentiability(ty, no_diff);
+        Some(ThisSig { ty, mutating, differentiable, pointer_like })
+    }
+
+    /// Whether a place of this type has a tangent, and whether that is a pointer's.
+    fn differentiability(&mut self, ty: Ty, no_diff: bool) -> (bool, bool) {
+        if no_diff || ty == Ty::ERROR {
+            return (false, false);
+        }
+        if self.differential(ty).is_some() {
+            return (true, false);
+        }
+        let pointer = self.pointer_differential(ty).is_some();
+        (pointer, pointer)
+    }
+
+    /// The signature of a function with the arguments put in.
+    pub fn func_signature(&mut self, func: &FuncRef) -> Signature {
+        let raw = self.raw_signature(func.decl);
+        let env = self.subst_of(func);
+        let mut signature = self.substitute_signature(&raw, &env);
+        if self.is_core(func.decl) {
+            self.refresh(&mut signature);
+        }
+        signature
+    }
+
+    /// The library's generic functions are differentiable where their arguments are: its declarations say `T` for
+    /// any number.
+    fn refresh(&mut self, signature: &mut Signature) {
+        for param in &mut signature.params {
+            (param.differentiable, param.pointer_like) = self.differentiability(param.ty, param.no_diff);
+        }
+        signature.ret_differentiable = signature.ret != Ty::VOID && self.differential(signature.ret).is_some();
+        if let Some(this) = &mut signature.this {
+            this.differentiable = self.differential(this.ty).is_some();
+        }
+    }
+
+    pub(crate) fn substitute_signature(&mut self, signature: &Signature, env: &Subst) -> Signature {
+        let mut out = signature.clone();
+        if env.is_empty() {
+            return out;
+        }
+        for param in &mut out.params {
+            param.ty = self.substitute(param.ty, env);
+        }
+        out.ret = self.substitute(out.ret, env);
+        if let Some(this) = &mut out.this {
+            this.ty = self.substitute(this.ty, env);
+        }
+        out
+    }
+
+    /// The signature through `fwd_diff` and `bwd_diff`. Under these operators a receiver is the first parameter.
+    pub fn callable_signature(&mut self, callable: &Callable) -> Signature {
+        let mut ops = Vec::new();
+        let mut at = callable;
+        loop {
+            match at {
+                Callable::Func(func) => return self.derived_signature(func, &ops),
+                Callable::Fwd(inner) => {
+                    ops.push(DiffOp::Fwd);
+                    at = inner;
+                }
+                Callable::Bwd(inner) => {
+                    ops.push(DiffOp::Bwd);
+                    at = inner;
+                }
+                Callable::Apply(inner) => at = inner,
+                Callable::Synthesized(member, ty) => {
+                    let differential = self.differential(*ty).unwrap_or(Ty::ERROR);
+                    let param = ParamSig {
+                        decl: None,
+                        ty: differential,
+                        dir: Direction::In,
+                        no_diff: false,
+                        differentiable: true,
+                        pointer_like: false,
+                    };
+                    let params = match member {
+                        SynthesizedMember::DZero => Vec::new(),
+                        SynthesizedMember::DAdd => vec![param.clone(), param],
+                    };
+                    let mut signature =
+                        Signature { params, ret: differential, ret_differentiable: true, this: None };
+                    for op in ops.iter().rev() {
+                        signature = self.apply_op(*op, &signature);
+                    }
+                    return signature;
+                }
+            }
+        }
+    }
+
+    /// `ops` is outermost first.
+    fn derived_signature(&mut self, func: &FuncRef, ops: &[DiffOp]) -> Signature {
+        if ops.is_empty() {
+            return self.func_signature(func);
+        }
+        let env = self.subst_of(func);
+        if self.is_core(func.decl) {
+            let mut signature = self.func_signature(func);
+            for op in ops.iter().rev() {
+                signature = self.apply_op(*op, &signature);
+            }
+            return signature;
+        }
+        let mut signature = (*self.raw_signature(func.decl)).clone();
+        for op in ops.iter().rev() {
+            signature = self.apply_op(*op, &signature);
+        }
+        self.substitute_signature(&signature, &env)
+    }
+
+    /// A function's signature through operators, for matching arguments with it before its generic arguments are
+    /// known.
+    pub(crate) fn pattern_signature(&mut self, decl: DeclId, ops: &[DiffOp]) -> Signature {
+        let raw = self.raw_signature(decl);
+        let mut signature = (*raw).clone();
+        if !ops.is_empty() && self.is_core(decl) {
+            for param in &mut signature.params {
+                param.differentiable |= !param.no_diff && self.may_be_float(param.ty);
+            }
+            signature.ret_differentiable |= self.may_be_float(signature.ret);
+        }
+        for op in ops.iter().rev() {
+            signature = self.apply_op(*op, &signature);
+        }
+        signature
+    }
+
+    fn pair_of(&mut self, ty: Ty, pointer_like: bool) -> Ty {
+        let kind = if pointer_like { TyKind::DiffPtrPair(ty) } else { TyKind::DiffPair(ty) };
+        self.types.intern(kind)
+    }
+
+    fn differential_or_self(&mut self, ty: Ty) -> Ty {
+        self.differential(ty).unwrap_or(ty)
+    }
+
+    pub(crate) fn apply_op(&mut self, op: DiffOp, signature: &Signature) -> Signature {
+        let mut inputs = Vec::new();
+        if let Some(this) = &signature.this {
+            inputs.push(ParamSig {
+                decl: None,
+                ty: this.ty,
+                dir: if this.mutating { Direction::InOut } else { Direction::In },
+                no_diff: !this.differentiable,
+                differentiable: this.differentiable,
+                pointer_like: this.pointer_like,
+            });
+        }
+        inputs.extend(signature.params.iter().cloned());
+        let mut params = Vec::new();
+        match op {
+            DiffOp::Fwd => {
+                for mut param in inputs {
+                    if param.differentiable {
+                        param.ty = self.pair_of(param.ty, param.pointer_like);
+                        param.differentiable = !param.pointer_like;
+                        param.pointer_like = false;
+                    }
+                    params.push(param);
+                }
+                let ret = if signature.ret_differentiable {
+                    self.types.intern(TyKind::DiffPair(signature.ret))
+                } else {
+                    signature.ret
+                };
+                Signature { params, ret, ret_differentiable: signature.ret_differentiable, this: None }
+            }
+            DiffOp::Bwd => {
+                for mut param in inputs {
+                    if !param.differentiable {
+                        match param.dir {
+                            Direction::Out => continue,
+                            Direction::InOut => param.dir = Direction::In,
+                            Direction::In | Direction::Ref | Direction::ConstRef => {}
+                        }
+                    } else if param.pointer_like {
+                        param.ty = self.pair_of(param.ty, true);
+                        param.differentiable = false;
+                        param.pointer_like = false;
+                    } else if param.dir == Direction::Out {
+                        param.ty = self.differential_or_self(param.ty);
+                        param.dir = Direction::In;
+                    } else {
+                        param.ty = self.pair_of(param.ty, false);
+                        param.dir = Direction::InOut;
+                    }
+                    params.push(param);
+                }
+                if signature.ret_differentiable {
+                    params.push(ParamSig {
+                        decl: None,
+                        ty: self.differential_or_self(signature.ret),
+                        dir: Direction::In,
+                        no_diff: false,
+                        differentiable: true,
+                        pointer_like: false,
+                    });
+                }
+                Signature { params, ret: Ty::VOID, ret_differentiable: false, this: None }
+            }
+        }
+    }
+
+    /// The accessors of a property or subscript (`decl` of the [`FuncRef`] is the property or subscript).
+    pub fn accessors(&mut self, member: &FuncRef) -> Accessors {
+        let member = match self.resolve_requirement(member) {
+            crate::signature::Resolved::Func(func) => func,
+            _ => member.clone(),
+        };
+        let mut out = Accessors::default();
+        let (DeclKind::Property { accessors, .. } | DeclKind::Subscript { accessors, .. }) =
+            &self.ast.decls[member.decl].kind
+        else {
+            return out;
+        };
+        for &accessor in accessors {
+            let func = FuncRef { decl: accessor, ..member.clone() };
+            match self.ast.decls[accessor].kind {
+                DeclKind::Accessor { kind: AccessorKind::Get, .. } => out.get = Some(func),
+                DeclKind::Accessor { kind: AccessorKind::Set, .. } => out.set = Some(func),
+                DeclKind::Accessor { kind: AccessorKind::Ref, .. } => out.by_ref = Some(func),
+                _ => {}
+            }
+        }
+        out
+    }
+}

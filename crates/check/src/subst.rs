@@ -1,0 +1,337 @@
+//! Putting arguments in, with the result normalised, and types as text.
+//!
+//! Normal: an associated type of a known type is replaced by what it is; one that an equality constraint names is
+//! replaced by the other side; a synthesised differential is asked for again, since it may be another type now.
+
+use syntax::DeclId;
+use syntax::ast::{DeclKind, UnaryOp};
+
+use crate::conform::FacetKind;
+use crate::native::Magic;
+use crate::program::Program;
+use crate::signature::Subst;
+use crate::tables::{Callable, FuncRef};
+use crate::types::{Args, BufferKind, GenericArg, Ty, TyKind, Val};
+
+impl Program {
+    /// What the generic parameters stand for in this function, and `This`.
+    pub fn subst_of(&self, func: &FuncRef) -> Subst {
+        let map = self.all_generic_params(func.decl).into_iter().zip(func.args.iter().cloned()).collect();
+        Subst { map, this: func.self_ty }
+    }
+
+    /// Puts arguments in. The result is normalised: associated types of known types are replaced.
+    pub fn substitute(&mut self, ty: Ty, env: &Subst) -> Ty {
+        if env.is_empty() {
+            return ty;
+        }
+        let kind = match self.types[ty].clone() {
+            TyKind::Param(param) => {
+                return match env.get(param) {
+                    Some(GenericArg::Type(arg)) => *arg,
+                    _ => ty,
+                };
+            }
+            TyKind::This(_) => return env.this.unwrap_or(ty),
+            TyKind::Assoc(base, assoc) => {
+                let new = self.substitute(base, env);
+                return if new == base { self.project(base, assoc) } else { self.project(new, assoc) };
+            }
+            TyKind::SynthDiff(primal) => {
+                let new = self.substitute(primal, env);
+                if new == primal {
+                    return ty;
+                }
+                return self.differential(new).unwrap_or(Ty::ERROR);
+            }
+            TyKind::Vector(e, n) => TyKind::Vector(self.substitute(e, env), self.substitute_val(&n, env)),
+            TyKind::Matrix(e, r, c) => {
+                TyKind::Matrix(self.substitute(e, env), self.substitute_val(&r, env), self.substitute_val(&c, env))
+            }
+            TyKind::Array(e, n) => {
+                TyKind::Array(self.substitute(e, env), n.map(|n| self.substitute_val(&n, env)))
+            }
+            TyKind::Struct(decl, args) => {
+                if args.is_empty() {
+                    return ty;
+                }
+                TyKind::Struct(decl, self.substitute_args(&args, env))
+            }
+            TyKind::Interface(decl, args) => {
+                if args.is_empty() {
+                    return ty;
+                }
+                TyKind::Interface(decl, self.substitute_args(&args, env))
+            }
+            TyKind::Opaque(decl, args) => TyKind::Opaque(decl, self.substitute_args(&args, env)),
+            TyKind::Function(decl, args) => TyKind::Function(decl, self.substitute_args(&args, env)),
+            TyKind::DiffPair(e) => TyKind::DiffPair(self.substitute(e, env)),
+            TyKind::DiffPtrPair(e) => TyKind::DiffPtrPair(self.substitute(e, env)),
+            TyKind::Optional(e) => TyKind::Optional(self.substitute(e, env)),
+            TyKind::Pointer(e) => TyKind::Pointer(self.substitute(e, env)),
+            TyKind::Buffer(kind, e) => TyKind::Buffer(kind, self.substitute(e, env)),
+            TyKind::Tuple(parts) => TyKind::Tuple(parts.into_iter().map(|t| self.substitute(t, env)).collect()),
+            TyKind::Pack(parts) => TyKind::Pack(parts.into_iter().map(|t| self.substitute(t, env)).collect()),
+            TyKind::Error
+            | TyKind::Void
+            | TyKind::Scalar(_)
+            | TyKind::Enum(_)
+            | TyKind::String
+            | TyKind::NullPtr
+            | TyKind::NoneLiteral => return ty,
+        };
+        self.types.intern(kind)
+    }
+
+    /// A generic argument under a substitution.
+    pub fn substitute_arg(&mut self, arg: &GenericArg, env: &Subst) -> GenericArg {
+        match arg {
+            GenericArg::Type(ty) => GenericArg::Type(self.substitute(*ty, env)),
+            GenericArg::Val(val) => GenericArg::Val(self.substitute_val(val, env)),
+        }
+    }
+
+    pub(crate) fn substitute_args(&mut self, args: &Args, env: &Subst) -> Args {
+        args.iter().map(|a| self.substitute_arg(a, env)).collect()
+    }
+
+    /// A compile-time integer under a substitution, folded.
+    pub fn substitute_val(&mut self, val: &Val, env: &Subst) -> Val {
+        match val {
+            Val::Int(_) | Val::Error => val.clone(),
+            Val::Param(param) => match env.get(*param) {
+                Some(GenericArg::Val(arg)) => arg.clone(),
+                _ => val.clone(),
+            },
+            Val::Binary(op, a, b) => {
+                let (a, b) = (self.substitute_val(a, env), self.substitute_val(b, env));
+                binary_val(*op, a, b)
+            }
+            Val::CountOf(ty) => Val::CountOf(self.substitute(*ty, env)),
+        }
+    }
+
+    /// Puts arguments into a reference to a function (a callee found in a generic body).
+    pub fn substitute_func(&mut self, func: &FuncRef, env: &Subst) -> FuncRef {
+        FuncRef {
+            decl: func.decl,
+            args: self.substitute_args(&func.args, env),
+            self_ty: func.self_ty.map(|ty| self.substitute(ty, env)),
+        }
+    }
+
+    /// Puts arguments into a callee.
+    pub fn substitute_callable(&mut self, callable: &Callable, env: &Subst) -> Callable {
+        match callable {
+            Callable::Func(func) => Callable::Func(self.substitute_func(func, env)),
+            Callable::Fwd(inner) => Callable::Fwd(Box::new(self.substitute_callable(inner, env))),
+            Callable::Bwd(inner) => Callable::Bwd(Box::new(self.substitute_callable(inner, env))),
+            Callable::Apply(inner) => Callable::Apply(Box::new(self.substitute_callable(inner, env))),
+            Callable::Synthesized(member, ty) => Callable::Synthesized(*member, self.substitute(*ty, env)),
+        }
+    }
+
+    /// `base.Assoc`, normalised.
+    pub(crate) fn project(&mut self, base: Ty, assoc: DeclId) -> Ty {
+        if base == Ty::ERROR {
+            return Ty::ERROR;
+        }
+        let magic = self.container_of(assoc).and_then(|c| self.magic.get(&c).copied());
+        let unknown = matches!(
+            self.types[base],
+            TyKind::Param(_) | TyKind::This(_) | TyKind::Assoc(..) | TyKind::Interface(..)
+        );
+        if unknown {
+            let raw = self.types.intern(TyKind::Assoc(base, assoc));
+            if let Some(owner) = self.root_owner(base) {
+                let constraints = self.constraints_of(owner);
+                if let Some(&(_, to)) = constraints.equal.iter().find(|e| e.0 == raw) {
+                    return to;
+                }
+            }
+            if magic == Some(Magic::Differentiable) {
+                // A differential is its own differential.
+                if let TyKind::Assoc(_, inner) = self.types[base]
+                    && inner == assoc
+                {
+                    return base;
+                }
+                if self.is_float_kind(base) {
+                    return base;
+                }
+            }
+            return raw;
+        }
+        match magic {
+            Some(Magic::Differentiable) => return self.differential(base).unwrap_or(Ty::ERROR),
+            Some(Magic::DifferentiablePtr) => return self.pointer_differential(base).unwrap_or(Ty::ERROR),
+            _ => {}
+        }
+        let name = self.ast.decls[assoc].name;
+        self.type_member(base, name).unwrap_or(Ty::ERROR)
+    }
+
+    /// A type that a known type declares as a member, itself or by an extension.
+    pub(crate) fn type_member(&mut self, base: Ty, name: syntax::Symbol) -> Option<Ty> {
+        for facet in self.facets(base).iter() {
+            if facet.kind == FacetKind::Interface {
+                continue;
+            }
+            let found = self.names_in(facet.container).and_then(|n| n.get(&name)).map(|d| d[0]);
+            if let Some(decl) = found
+                && matches!(
+                    self.ast.decls[decl].kind,
+                    DeclKind::TypeAlias(_) | DeclKind::Struct { .. } | DeclKind::Enum { .. }
+                )
+            {
+                let ty = self.decl_type(decl);
+                return Some(self.substitute(ty, &facet.env));
+            }
+        }
+        None
+    }
+
+    /// The value of a compile-time integer under a substitution.
+    pub fn val_int(&self, val: &Val, env: &Subst) -> Option<i64> {
+        match val {
+            Val::Int(value) => Some(*value),
+            Val::Param(param) => match env.get(*param) {
+                Some(GenericArg::Val(Val::Param(p))) if p == param => None,
+                Some(GenericArg::Val(arg)) => self.val_int(arg, env),
+                _ => None,
+            },
+            Val::Binary(op, a, b) => {
+                let (a, b) = (self.val_int(a, env)?, self.val_int(b, env)?);
+                match binary_val(*op, Val::Int(a), Val::Int(b)) {
+                    Val::Int(value) => Some(value),
+                    _ => None,
+                }
+            }
+            Val::CountOf(ty) => match &self.types[*ty] {
+                TyKind::Pack(parts) | TyKind::Tuple(parts) => Some(parts.len() as i64),
+                _ => None,
+            },
+            Val::Error => None,
+        }
+    }
+
+    /// A type as Slang writes it.
+    pub fn type_name(&self, ty: Ty) -> String {
+        let name = |decl: DeclId| self.ast.name(self.ast.decls[decl].name).to_string();
+        match &self.types[ty] {
+            TyKind::Error => "<error>".into(),
+            TyKind::Void => "void".into(),
+            TyKind::Scalar(scalar) => scalar.name().into(),
+            TyKind::Vector(element, n) => match (&self.types[*element], n) {
+                (TyKind::Scalar(s), Val::Int(n)) => format!("{}{n}", vector_prefix(s.name())),
+                _ => format!("vector<{}, {}>", self.type_name(*element), self.val_name(n)),
+            },
+            TyKind::Matrix(element, r, c) => match (&self.types[*element], r, c) {
+                (TyKind::Scalar(s), Val::Int(r), Val::Int(c)) => format!("{}{r}x{c}", vector_prefix(s.name())),
+                _ => {
+                    let element = self.type_name(*element);
+                    format!("matrix<{element}, {}, {}>", self.val_name(r), self.val_name(c))
+                }
+            },
+            TyKind::Array(element, Some(n)) => format!("{}[{}]", self.type_name(*element), self.val_name(n)),
+            TyKind::Array(element, None) => format!("{}[]", self.type_name(*element)),
+            TyKind::Struct(decl, args) | TyKind::Interface(decl, args) | TyKind::Opaque(decl, args) => {
+                // The arguments of generics around the struct come first and are not written at it.
+                let own = self.ast.decls[*decl].generics.as_ref().map_or(0, |g| g.params.len());
+                let args = &args[args.len().saturating_sub(own)..];
+                format!("{}{}", name(*decl), self.args_name(args))
+            }
+            TyKind::Function(decl, args) => format!("{}{}", name(*decl), self.args_name(args)),
+            TyKind::Enum(decl) | TyKind::Param(decl) => name(*decl),
+            TyKind::This(_) => "This".into(),
+            TyKind::Assoc(base, decl) => format!("{}.{}", self.type_name(*base), name(*decl)),
+            TyKind::DiffPair(t) => format!("DifferentialPair<{}>", self.type_name(*t)),
+            TyKind::DiffPtrPair(t) => format!("DifferentialPtrPair<{}>", self.type_name(*t)),
+            TyKind::SynthDiff(t) => format!("{}.Differential", self.type_name(*t)),
+            TyKind::Tuple(parts) => {
+                let parts: Vec<String> = parts.iter().map(|&t| self.type_name(t)).collect();
+                format!("Tuple<{}>", parts.join(", "))
+            }
+            TyKind::Pack(parts) => {
+                let parts: Vec<String> = parts.iter().map(|&t| self.type_name(t)).collect();
+                parts.join(", ")
+            }
+            TyKind::Optional(t) => format!("Optional<{}>", self.type_name(*t)),
+            TyKind::Pointer(t) => format!("Ptr<{}>", self.type_name(*t)),
+            TyKind::Buffer(kind, t) => {
+                let kind = match kind {
+                    BufferKind::StructuredBuffer => "StructuredBuffer",
+                    BufferKind::RWStructuredBuffer => "RWStructuredBuffer",
+                    BufferKind::ConstantBuffer => "ConstantBuffer",
+                    BufferKind::ParameterBlock => "ParameterBlock",
+                };
+                format!("{kind}<{}>", self.type_name(*t))
+            }
+            TyKind::String => "String".into(),
+            TyKind::NullPtr => "nullptr".into(),
+            TyKind::NoneLiteral => "none".into(),
+        }
+    }
+
+    pub(crate) fn args_name(&self, args: &[GenericArg]) -> String {
+        if args.is_empty() {
+            return String::new();
+        }
+        let args: Vec<String> = args
+            .iter()
+            .map(|arg| match arg {
+                GenericArg::Type(ty) => self.type_name(*ty),
+                GenericArg::Val(val) => self.val_name(val),
+            })
+            .collect();
+        format!("<{}>", args.join(", "))
+    }
+
+    fn val_name(&self, val: &Val) -> String {
+        match val {
+            Val::Int(value) => value.to_string(),
+            Val::Param(param) => self.ast.name(self.ast.decls[*param].name).to_string(),
+            Val::Binary(op, a, b) => format!("{} {op} {}", self.val_name(a), self.val_name(b)),
+            Val::CountOf(ty) => format!("countof({})", self.type_name(*ty)),
+            Val::Error => "<error>".into(),
+        }
+    }
+}
+
+fn vector_prefix(scalar: &str) -> &str {
+    scalar
+}
+
+/// `a op b`, computed if both are known.
+pub(crate) fn binary_val(op: char, a: Val, b: Val) -> Val {
+    if let (Val::Int(x), Val::Int(y)) = (&a, &b) {
+        let (x, y) = (*x, *y);
+        let value = match op {
+            '+' => Some(x.wrapping_add(y)),
+            '-' => Some(x.wrapping_sub(y)),
+            '*' => Some(x.wrapping_mul(y)),
+            '/' => x.checked_div(y),
+            '%' => x.checked_rem(y),
+            _ => None,
+        };
+        return value.map_or(Val::Error, Val::Int);
+    }
+    if a == Val::Error || b == Val::Error {
+        return Val::Error;
+    }
+    // Constants to the right, so that `1 + N` is `N + 1`.
+    if matches!(op, '+' | '*') && matches!(a, Val::Int(_)) {
+        return Val::Binary(op, Box::new(b), Box::new(a));
+    }
+    Val::Binary(op, Box::new(a), Box::new(b))
+}
+
+/// The method of `IArithmetic` and its kin that an operator is.
+pub(crate) fn unary_method(op: UnaryOp) -> Option<&'static str> {
+    match op {
+        UnaryOp::Neg => Some("neg"),
+        UnaryOp::Not => Some("not"),
+        UnaryOp::BitNot => Some("bitNot"),
+        UnaryOp::Plus | UnaryOp::PreInc | UnaryOp::PreDec | UnaryOp::Deref | UnaryOp::AddressOf => None,
+    }
+}
