@@ -136,7 +136,7 @@ impl Program {
             self.base_types(b, scope, out);
             return;
         }
-        let ty = Checker::new(self, scope).type_expr(expr);
+        let ty = Checker::outside(self, scope).type_expr(expr);
         if ty != Ty::ERROR {
             out.push(ty);
         }
@@ -166,7 +166,7 @@ impl Program {
         for constraint in &generics.constraints {
             match constraint {
                 Constraint::Conforms(expr, bases) => {
-                    let ty = Checker::new(self, owner).type_expr(*expr);
+                    let ty = Checker::outside(self, owner).type_expr(*expr);
                     let mut types = Vec::new();
                     for &base in bases {
                         self.base_types(base, owner, &mut types);
@@ -174,8 +174,8 @@ impl Program {
                     known.conforms.extend(types.into_iter().map(|base| (ty, base)));
                 }
                 Constraint::Equal(a, b) => {
-                    let a = Checker::new(self, owner).type_expr(*a);
-                    let b = Checker::new(self, owner).type_expr(*b);
+                    let a = Checker::outside(self, owner).type_expr(*a);
+                    let b = Checker::outside(self, owner).type_expr(*b);
                     let is_assoc = matches!(self.types[a], TyKind::Assoc(..));
                     known.equal.push(if is_assoc { (a, b) } else { (b, a) });
                 }
@@ -283,7 +283,7 @@ impl Program {
         while let Some(decl) = self.pending_extensions.pop() {
             let DeclKind::Extension { target, .. } = self.ast.decls[decl].kind else { continue };
             let params = self.all_generic_params(decl);
-            let target = Checker::new(self, decl).type_expr(target);
+            let target = Checker::outside(self, decl).type_expr(target);
             self.extensions.push(ExtensionInfo { decl, target, params });
         }
     }
@@ -430,6 +430,7 @@ impl Program {
             out.push(Facet { container: *decl, kind: FacetKind::Own, env, self_ty: ty });
         }
         self.facets.insert(ty, out.clone().into());
+        self.facets_depth += 1;
         self.resolve_extensions();
         let mut interfaces = Vec::new();
         if !matches!(kind, TyKind::Param(_) | TyKind::This(_) | TyKind::Assoc(..) | TyKind::Interface(..)) {
@@ -505,6 +506,7 @@ impl Program {
             }
         }
         let facets: Rc<[Facet]> = out.into();
+        self.facets_depth -= 1;
         self.facets.insert(ty, facets.clone());
         facets
     }

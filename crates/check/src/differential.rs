@@ -51,7 +51,11 @@ impl Program {
                 } else {
                     None
                 };
-                self.differentials.insert(ty, result);
+                if self.facets_depth > 0 {
+                    self.differentials.remove(&ty);
+                } else {
+                    self.differentials.insert(ty, result);
+                }
                 return result;
             }
             TyKind::Param(_) | TyKind::This(_) | TyKind::Assoc(..) | TyKind::Interface(..) => {
@@ -70,7 +74,9 @@ impl Program {
             | TyKind::Function(..)
             | TyKind::Pack(_) => None,
         };
-        self.differentials.insert(ty, result);
+        if self.facets_depth == 0 {
+            self.differentials.insert(ty, result);
+        }
         result
     }
 

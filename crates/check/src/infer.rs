@@ -35,6 +35,8 @@ pub(crate) struct Checker<'p> {
     pub(crate) n_loops: u32,
     pub(crate) n_switches: u32,
     pub(crate) depth: u32,
+    /// Whose members are not looked at: a type's bases are resolved without them.
+    pub(crate) outside_of: Option<DeclId>,
 }
 
 impl<'p> Checker<'p> {
@@ -51,7 +53,15 @@ impl<'p> Checker<'p> {
             n_loops: 0,
             n_switches: 0,
             depth: 0,
+            outside_of: None,
         }
+    }
+
+    /// A checker for what is written at a declaration and cannot depend on its members: bases, constraints.
+    pub(crate) fn outside(p: &'p mut Program, scope: DeclId) -> Checker<'p> {
+        let mut checker = Checker::new(p, scope);
+        checker.outside_of = Some(scope);
+        checker
     }
 
     pub(crate) fn span(&self, expr: ExprId) -> Span {

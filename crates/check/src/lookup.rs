@@ -73,6 +73,7 @@ impl Checker<'_> {
             }
             rank += 1;
             match self.p.ast.decls[decl].kind {
+                _ if self.outside_of == Some(decl) => {}
                 DeclKind::Struct { .. } | DeclKind::Interface { .. } | DeclKind::Extension { .. } | DeclKind::Enum { .. } => {
                     match self.lookup_in_container(decl, name) {
                         Ref::NotFound => {}

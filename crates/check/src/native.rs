@@ -12,8 +12,7 @@ use crate::types::{BufferKind, Scalar, Ty, TyKind, Val};
 
 /// An interface of the library that means something to the checker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[expect(missing_docs, reason = "the names of the language")]
-pub enum Magic {
+pub(crate) enum Magic {
     Differentiable,
     DifferentiablePtr,
     DefaultInitializable,

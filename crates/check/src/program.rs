@@ -49,7 +49,6 @@ pub struct Program {
     pub(crate) module_of_file: FxHashMap<FileId, usize>,
     /// Which module each file of `ast.files` was made.
     pub(crate) module_of_index: FxHashMap<usize, usize>,
-    pub(crate) n_core_files: usize,
     /// Members of structs, interfaces, enumerations, extensions and namespaces.
     pub(crate) members: FxHashMap<DeclId, Rc<Names>>,
     /// All parts of a namespace, by each of its parts.
@@ -66,6 +65,8 @@ pub struct Program {
     pub(crate) derivatives: FxHashMap<FuncRef, Rc<Derivatives>>,
     pub(crate) derivatives_busy: FxHashSet<FuncRef>,
     pub(crate) facets: FxHashMap<Ty, Rc<[Facet]>>,
+    /// How many lists of facets are being made: what is found out meanwhile may be incomplete.
+    pub(crate) facets_depth: u32,
     pub(crate) bases: FxHashMap<DeclId, Rc<[Ty]>>,
     pub(crate) constraints: FxHashMap<DeclId, Rc<Constraints>>,
     pub(crate) differentials: FxHashMap<Ty, Option<Ty>>,
@@ -84,7 +85,6 @@ pub struct Program {
 
 /// Interned words.
 #[derive(Clone, Copy, Debug)]
-#[expect(missing_docs, reason = "each is the word of its name")]
 pub(crate) struct Words {
     pub(crate) differential: Symbol,
     pub(crate) init: Symbol,
@@ -129,7 +129,7 @@ impl Program {
     /// A program of the library only. `core` are the indices of its files in `ast.files`.
     pub fn new(mut ast: Ast, core: &[usize]) -> Program {
         let words = Words::new(&mut ast);
-        let mut program = Program { ast, words, n_core_files: core.len(), ..Program::default() };
+        let mut program = Program { ast, words, ..Program::default() };
         program.modules.push(Module::default());
         let mut imports = Vec::new();
         for &file in core {
@@ -218,6 +218,8 @@ impl Program {
     fn enter(&mut self, id: DeclId, module: usize, names: &mut Names) {
         let decl = &self.ast.decls[id];
         let name = decl.name;
+        // What is `#include`d is of the module that includes it.
+        self.module_of_file.entry(decl.span.file).or_insert(module);
         if let Some(generics) = &decl.generics {
             for &param in &generics.params {
                 self.param_owner.insert(param, id);
