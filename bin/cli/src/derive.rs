@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use driver::call::{self, Callee, parse_arguments};
+use driver::call::{Callee, parse_arguments};
 use driver::gradcheck::{self, Entry, Random, Verdict};
 use driver::pipeline::{self, Options};
 use driver::session::Session;

@@ -156,6 +156,26 @@ impl Loaded {
         found
     }
 
+    /// Whether a global of that name (or of the part before a dot) is declared, whether it is used or not.
+    pub fn declares_global(&self, name: &str) -> bool {
+        let base = name.split(['.', '[']).next().unwrap_or(name);
+        let Some(symbol) = self.program.ast.symbols.find(base) else { return false };
+        self.program.ast.decls.values().any(|d| {
+            let outside = |parent: Option<DeclId>| {
+                parent.is_none_or(|p| {
+                    let kind = &self.program.ast.decls[p].kind;
+                    matches!(kind, DeclKind::CBuffer { .. } | DeclKind::Namespace { .. })
+                })
+            };
+            d.name == symbol
+                && match d.kind {
+                    DeclKind::Var { .. } => outside(d.parent),
+                    DeclKind::Param { .. } | DeclKind::CBuffer { .. } => true,
+                    _ => false,
+                }
+        })
+    }
+
     /// All diagnostics if there is an error among them.
     pub fn errors(&mut self) -> Result<(), Failure> {
         if has_errors(&self.program.diagnostics) {

@@ -1,0 +1,384 @@
+//! `fit`: reads the options, minimises, shows how it goes, writes what came out.
+
+mod picture;
+mod plot;
+
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use clap::Parser;
+use driver::fit::items::Items;
+use driver::fit::optimise::{Adam, Objective};
+use driver::fit::state::State;
+use driver::fit::{Fit, Init, Setup};
+use driver::gradcheck::Random;
+use driver::{Error, bind, npy};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::args::{Cli, Command, FitArgs, Optimizer};
+use crate::report::{self, Stop};
+use picture::Picture;
+
+/// Steps between two values of the loss in the plot.
+const LOSS_EVERY: u64 = 10;
+/// Seconds between two saved checkpoints.
+const SAVE_EVERY: f64 = 5.0;
+
+pub(crate) fn fit(args: &FitArgs) -> u8 {
+    let merged = match with_file_options(args) {
+        Ok(merged) => merged,
+        Err(status) => return status,
+    };
+    let args = merged.as_ref().unwrap_or(args);
+    report::finish(&args.source, false, |session| {
+        let folder = args.source.file.parent().map_or_else(PathBuf::new, Path::to_path_buf);
+        let (items, target) = read_items(args, &folder)?;
+        let threads =
+            args.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get())).max(1);
+        let inits: Result<Vec<_>, Stop> = args.param.iter().map(|p| parse_init(p, &folder)).collect();
+        let setup = Setup {
+            path: args.source.file.clone(),
+            loss: args.loss.clone(),
+            render: args.render.clone(),
+            inits: inits?,
+            threads,
+            options: report::options(&args.compile),
+            seed: args.seed,
+        };
+        let mut fit = Fit::new(session, &setup, items)?;
+        if args.show_kernel {
+            report::out(&fit.kernel.text());
+            return Ok(0);
+        }
+        let rates = rates(args, &fit)?;
+        let n = fit.start.len();
+        let mut state = State { x: fit.start.clone(), adam: Adam::new(n), ..State::default() };
+        if let (true, Some(path)) = (args.resume, &args.checkpoint) {
+            state = State::load(path, n)?;
+        }
+        let bar = progress(args, state.step);
+        let outcome = match args.optimizer {
+            Optimizer::Adam => adam(args, &mut fit, &mut state, &rates, &bar),
+            Optimizer::Lbfgs => lbfgs(args, &mut fit, &mut state, &bar),
+        };
+        bar.finish();
+        outcome?;
+        if let Some(path) = &args.checkpoint {
+            state.save(path)?;
+        }
+        finish(args, &mut fit, &state, target.as_ref())?;
+        Ok(0)
+    })
+}
+
+/// The same arguments with those of the file's `// fit:` comments before them; `None` if it has none.
+fn with_file_options(args: &FitArgs) -> Result<Option<FitArgs>, u8> {
+    let Ok(text) = std::fs::read_to_string(&args.source.file) else { return Ok(None) };
+    let words: Vec<String> = text
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("// fit:"))
+        .flat_map(|line| line.split_whitespace().map(String::from).collect::<Vec<_>>())
+        .collect();
+    if words.is_empty() {
+        return Ok(None);
+    }
+    // Options given twice: the later one wins, so the command line goes last.
+    let given: Vec<String> = std::env::args().skip_while(|a| a != "fit").skip(1).collect();
+    let mut all = vec!["pullback".to_string(), "fit".to_string()];
+    all.extend(words.iter().enumerate().filter_map(|(k, word)| {
+        let option = words[..=k].iter().rev().find(|w| w.starts_with("--"))?;
+        let name = option.split('=').next().unwrap_or(option);
+        let overridden = !is_list(name) && given.iter().any(|g| g == name || g.starts_with(&format!("{name}=")));
+        (!overridden).then(|| word.clone())
+    }));
+    all.extend(given);
+    match Cli::try_parse_from(all) {
+        Ok(Cli { command: Command::Fit(args) }) => Ok(Some(args)),
+        Ok(_) => Ok(None),
+        Err(error) => {
+            let _ = error.print();
+            Err(2)
+        }
+    }
+}
+
+/// Options that may be given several times.
+fn is_list(name: &str) -> bool {
+    matches!(name, "--param" | "--rate" | "--define")
+}
+
+fn read_items(args: &FitArgs, folder: &Path) -> Result<(Items, Option<Picture>), Stop> {
+    let text = args
+        .items
+        .as_deref()
+        .ok_or_else(|| Stop::Usage("`--items` is needed: image:FILE.png, @file.npy, @file.csv or a number".into()))?;
+    if let Some(path) = text.strip_prefix("image:").filter(|p| p.to_ascii_lowercase().ends_with(".png")) {
+        let picture = Picture::read(&at(folder, path))?;
+        let items = Items::pixels(picture.width, picture.height, picture.to_numbers());
+        return Ok((items, Some(picture)));
+    }
+    Ok((Items::parse(text, folder)?, None))
+}
+
+/// A path of the options: beside the program if it is there, else from the current folder.
+fn at(folder: &Path, path: &str) -> PathBuf {
+    let beside = folder.join(path);
+    if beside.exists() { beside } else { path.into() }
+}
+
+fn parse_init(text: &str, folder: &Path) -> Result<(String, Init), Stop> {
+    let (name, init) =
+        text.split_once('=').ok_or_else(|| Stop::Usage(format!("`--param {text}`: expected NAME=INIT")))?;
+    let init = init.trim();
+    let init = if init == "zeros" {
+        Init::Random(0.0, 0.0)
+    } else if let Some(range) = init.strip_prefix("random:") {
+        let parsed = range.split_once(',').and_then(|(a, b)| Some((a.parse().ok()?, b.parse().ok()?)));
+        let (low, high) = parsed.ok_or_else(|| Stop::Usage(format!("`--param {text}`: expected random:LO,HI")))?;
+        Init::Random(low, high)
+    } else if init.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') {
+        Init::Function(init.to_string())
+    } else if let Some(path) = init.strip_prefix('@') {
+        Init::Value(bind::BindValue::Npy(at(folder, path)))
+    } else {
+        Init::Value(bind::parse_value(init).map_err(|why| Stop::Usage(format!("`--param {name}`: {why}")))?)
+    };
+    Ok((name.trim().to_string(), init))
+}
+
+/// The learning rate of each number: the longest name that fits, else the one for all.
+fn rates(args: &FitArgs, fit: &Fit) -> Result<Vec<f64>, Stop> {
+    let mut common = 0.01;
+    let mut named: Vec<(String, f64)> = Vec::new();
+    for text in &args.rate {
+        let (name, rate) = text.rsplit_once('=').map_or(("", text.as_str()), |(n, r)| (n.trim(), r));
+        let rate: f64 = rate.trim().parse().map_err(|_| Stop::Usage(format!("`--rate {text}`: not a number")))?;
+        if name.is_empty() {
+            common = rate;
+        } else if fit.names.iter().any(|n| covers(name, n)) {
+            named.push((name.to_string(), rate));
+        } else {
+            let mut known = fit.names.clone();
+            known.dedup();
+            known.sort();
+            known.dedup();
+            return Err(Error::input(format!("`--rate {text}`: there is {}", known.join(", "))).into());
+        }
+    }
+    named.sort_by_key(|n| n.0.len());
+    Ok(fit
+        .names
+        .iter()
+        .map(|n| named.iter().rev().find(|(name, _)| covers(name, n)).map_or(common, |r| r.1))
+        .collect())
+}
+
+/// Whether `gaussians` or `gaussians.color` covers the number `gaussians.color`.
+fn covers(name: &str, number: &str) -> bool {
+    number.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+}
+
+fn progress(args: &FitArgs, start: u64) -> ProgressBar {
+    let bar = ProgressBar::new(args.steps);
+    bar.set_position(start);
+    if args.quiet || !std::io::stderr().is_terminal() {
+        bar.set_draw_target(ProgressDrawTarget::hidden());
+    }
+    let style = ProgressStyle::with_template(
+        "{spinner} [{elapsed_precise}] {wide_bar} {pos}/{len} steps  {per_sec}  {msg}",
+    );
+    if let Ok(style) = style {
+        bar.set_style(style);
+    }
+    bar
+}
+
+/// Says how far it is: by the bar, or by a line every few seconds where there is no terminal.
+struct Reporter<'a> {
+    args: &'a FitArgs,
+    bar: &'a ProgressBar,
+    begin: Instant,
+    first_step: u64,
+    first_seconds: f64,
+    last_line: f64,
+    last_save: f64,
+}
+
+impl<'a> Reporter<'a> {
+    fn new(args: &'a FitArgs, bar: &'a ProgressBar, state: &State) -> Reporter<'a> {
+        let (first_step, first_seconds) = (state.step, state.seconds);
+        Reporter { args, bar, begin: Instant::now(), first_step, first_seconds, last_line: -2.0, last_save: 0.0 }
+    }
+
+    /// How much of the budget is used, from 0 to 1.
+    fn share(&self, state: &State) -> f64 {
+        let by_steps = state.step as f64 / self.args.steps.max(1) as f64;
+        let by_time = self.args.seconds.map_or(0.0, |s| state.seconds / s.max(1e-9));
+        by_steps.max(by_time)
+    }
+
+    fn step(&mut self, state: &mut State, loss: f64) -> Result<(), Error> {
+        let elapsed = self.begin.elapsed().as_secs_f64();
+        state.seconds = self.first_seconds + elapsed;
+        let share = self.share(state).clamp(1e-9, 1.0);
+        let left = (elapsed / share.max(1e-9) * (1.0 - share)).min(86_400.0);
+        let speed = (state.step - self.first_step) as f64 / elapsed.max(1e-9);
+        self.bar.set_position(state.step);
+        self.bar.set_message(format!("loss {loss:.6}  {left:.0} s left"));
+        if self.bar.is_hidden() && !self.args.quiet && elapsed - self.last_line >= 2.0 {
+            self.last_line = elapsed;
+            let steps = self.args.steps;
+            report::err(&format!(
+                "step {}/{steps}  loss {loss:.6}  {speed:.1} steps/s  {left:.0} s left\n",
+                state.step
+            ));
+        }
+        if let Some(path) = self.args.checkpoint.as_ref().filter(|_| elapsed - self.last_save >= SAVE_EVERY) {
+            self.last_save = elapsed;
+            state.save(path)?;
+        }
+        Ok(())
+    }
+}
+
+fn adam(
+    args: &FitArgs,
+    fit: &mut Fit,
+    state: &mut State,
+    rates: &[f64],
+    bar: &ProgressBar,
+) -> Result<(), Error> {
+    let n = fit.items.n;
+    let batch = args.batch.unwrap_or(8192).clamp(1, n);
+    let mut order: Vec<u32> = (0..n as u32).collect();
+    let mut random = Random::new(args.seed ^ state.step.wrapping_mul(0x5851_F42D_4C95_7F2D));
+    let mut at = n;
+    let mut gradient = vec![0.0; state.x.len()];
+    let mut reporter = Reporter::new(args, bar, state);
+    let mut loss = state.history.last().map_or(f64::NAN, |h| h.1);
+    while reporter.share(state) < 1.0 {
+        if at + batch > n {
+            if batch < n {
+                for k in (1..n).rev() {
+                    order.swap(k, random.below(k + 1));
+                }
+            }
+            at = 0;
+        }
+        let wants_loss = state.step.is_multiple_of(LOSS_EVERY);
+        let value = fit.evaluate(&state.x, &order[at..at + batch], wants_loss, &mut gradient)?;
+        at += batch;
+        if wants_loss {
+            loss = value;
+            state.history.push((state.step as f64, value));
+        }
+        // Cosine schedule: full at the start, a hundredth at the end.
+        let share = reporter.share(state).min(1.0);
+        let scale = 0.01 + 0.99 * 0.5 * (1.0 + (std::f64::consts::PI * share).cos());
+        state.adam.update(&mut state.x, &gradient, rates, scale);
+        state.step += 1;
+        reporter.step(state, loss)?;
+    }
+    Ok(())
+}
+
+/// The mean loss over all items.
+struct Whole<'a> {
+    fit: &'a mut Fit,
+    order: Vec<u32>,
+}
+
+impl Objective for Whole<'_> {
+    fn evaluate(&mut self, x: &[f64], gradient: &mut [f64]) -> Result<f64, Error> {
+        self.fit.evaluate(x, &self.order, true, gradient)
+    }
+}
+
+fn lbfgs(args: &FitArgs, fit: &mut Fit, state: &mut State, bar: &ProgressBar) -> Result<(), Error> {
+    let order = (0..fit.items.n as u32).collect();
+    let mut objective = Whole { fit, order };
+    let mut reporter = Reporter::new(args, bar, state);
+    while reporter.share(state) < 1.0 {
+        let value = state.lbfgs.update(&mut state.x, &mut objective)?;
+        let Some(value) = value else { break };
+        if state.history.is_empty() {
+            state.history.push((0.0, value));
+        }
+        state.step += 1;
+        state.history.push((state.step as f64, value));
+        reporter.step(state, value)?;
+    }
+    Ok(())
+}
+
+/// Writes pictures, plot and parameters, and says where.
+fn finish(args: &FitArgs, fit: &mut Fit, state: &State, target: Option<&Picture>) -> Result<(), Error> {
+    let stem = args.source.file.file_stem().map_or_else(|| "fit".into(), |s| s.to_string_lossy().into_owned());
+    let folder = args.out.clone().unwrap_or_else(|| PathBuf::from("target").join("fit"));
+    std::fs::create_dir_all(&folder).map_err(|e| Error::write(&folder, e))?;
+    let path = |suffix: &str| folder.join(format!("{stem}{suffix}"));
+    let mut written = Vec::new();
+
+    let order: Vec<u32> = (0..fit.items.n as u32).collect();
+    let mut gradient = vec![0.0; state.x.len()];
+    let loss = fit.evaluate(&state.x, &order, true, &mut gradient)?;
+    let mut summary = format!("{} steps in {:.1} s, loss {loss:.6}", state.step, state.seconds);
+    if let (Some((numbers, channels)), Some((width, height))) = (fit.render(&state.x)?, fit.items.image)
+        && matches!(channels, 1 | 3 | 4)
+    {
+        let fitted = Picture::from_numbers(width, height, &numbers);
+        fitted.write(&path(".png"))?;
+        written.push(path(".png"));
+        if let Some(target) = target {
+            picture::side_by_side(target, &fitted).write(&path("-compare.png"))?;
+            written.push(path("-compare.png"));
+            summary += &format!(", PSNR {:.2} dB", picture::psnr(target, &fitted));
+        }
+    } else if let Some((numbers, channels)) = fit.render(&state.x)? {
+        let bits = numbers.iter().map(|x| x.to_bits()).collect();
+        let array = npy::Array { scalar: ir::Scalar::F64, shape: vec![fit.items.n, channels], bits };
+        npy::write(&path("-render.npy"), &array)?;
+        written.push(path("-render.npy"));
+    }
+    plot::loss_plot(&format!("loss: {stem}"), &state.history).write(&path("-loss.png"))?;
+    written.push(path("-loss.png"));
+    for (name, array) in fit.arrays(&state.x).unwrap_or_default() {
+        let file = path(&format!("-{name}.npy"));
+        npy::write(&file, &array)?;
+        written.push(file);
+    }
+    let mut text = format!("{summary}\n");
+    if state.x.len() <= 16 {
+        for (name, x) in fit.names.iter().zip(&state.x) {
+            text += &format!("  {name} = {x}\n");
+        }
+    }
+    for file in written {
+        text += &format!("wrote {}\n", file.display());
+    }
+    report::out(&text);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_cover_their_fields() {
+        assert!(covers("g", "g.color") && covers("g.color", "g.color") && covers("g", "g"));
+        assert!(!covers("g.col", "g.color") && !covers("h", "g.color"));
+    }
+
+    #[test]
+    fn initial_values_are_read() {
+        let folder = Path::new("");
+        let of = |text: &str| parse_init(text, folder).expect("parses").1;
+        assert_eq!(of("x=zeros"), Init::Random(0.0, 0.0));
+        assert_eq!(of("x=random:-1,2"), Init::Random(-1.0, 2.0));
+        assert_eq!(of("x=start"), Init::Function("start".into()));
+        assert!(matches!(of("x=[1,2]"), Init::Value(_)));
+        assert!(parse_init("x", folder).is_err());
+    }
+}

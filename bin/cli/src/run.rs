@@ -1,0 +1,212 @@
+//! `run`: binds, dispatches, prints. The text it prints is a contract with scripts.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use driver::bind::{self, Bind, BindValue, MatrixLayout};
+use driver::launch::{Backend, Runner};
+use driver::pipeline::{self, Loaded};
+use driver::{Error, Request, npy, output};
+
+use crate::args::{self, Layout, RunArgs};
+use crate::report::{self, Stop};
+
+/// What to do with the buffers afterwards.
+struct Outputs {
+    /// Names to print, in this order; `None`: all.
+    printed: Option<Vec<String>>,
+    /// Buffers to write to files.
+    files: Vec<(String, PathBuf)>,
+}
+
+pub(crate) fn run(args: &RunArgs) -> u8 {
+    report::finish(&args.source, args.json, |session| {
+        let groups = groups(&args.groups)?;
+        let binds: Result<Vec<Bind>, Error> = args.bind.iter().map(|b| bind::parse_bind(b)).collect();
+        let binds = binds.map_err(usage)?;
+        let conformances: Result<Vec<_>, Error> = args.conform.iter().map(|c| bind::parse_conformance(c)).collect();
+        let conformances = conformances.map_err(usage)?;
+        let outputs = outputs(&args.out)?;
+        let layout = match args.matrix_layout {
+            Layout::Row => MatrixLayout::Row,
+            Layout::Column => MatrixLayout::Column,
+        };
+        let backend = match args.backend {
+            args::Backend::Interp => Backend::Interp,
+            args::Backend::Cranelift => Backend::Cranelift,
+        };
+        if args.threads == Some(0) {
+            return Err(Stop::Usage("`--threads` must be at least 1".into()));
+        }
+
+        let mut loaded = pipeline::load(session, &args.source.file)?;
+        loaded.errors()?;
+        let entry = loaded.entry(args.entry.as_deref())?;
+        let entry_name = loaded.name(entry).to_string();
+        let request = Request { entries: vec![entry], ..Request::default() };
+        let compiled = loaded.compile(&request, &report::options(&args.compile))?;
+        report::warn(session, &compiled.warnings);
+        if let Some(first) = conformances.first() {
+            let message = format!(
+                "`--conform {}:{}`: values of interface type are not supported yet",
+                first.ty, first.interface
+            );
+            return Err(Error::input(message).into());
+        }
+        let mut runner = Runner::new(compiled.module, backend, args.trap)?;
+        bind_all(&loaded, &mut runner, &binds, layout)?;
+        check_outputs(&loaded, &runner, &outputs)?;
+
+        let mut stdout = String::new();
+        let mut seconds = Vec::new();
+        for _ in 0..args.repeat.unwrap_or(1) {
+            let done = runner.dispatch_at(&entry_name, groups, args.threads.unwrap_or(0))?;
+            stdout += &done.stdout;
+            seconds.push(done.seconds);
+        }
+        let seconds = args.repeat.map(|_| seconds);
+        print(args, &runner, &outputs, layout, &stdout, seconds.as_deref())?;
+        Ok(0)
+    })
+}
+
+fn usage(error: Error) -> Stop {
+    Stop::Usage(error.to_string())
+}
+
+fn groups(text: &str) -> Result<[u32; 3], Stop> {
+    let wrong = || Stop::Usage(format!("`--groups {text}`: expected X[,Y[,Z]], each at least 1"));
+    let mut groups = [1; 3];
+    let parts: Vec<&str> = text.split(',').collect();
+    if parts.len() > 3 {
+        return Err(wrong());
+    }
+    for (slot, part) in groups.iter_mut().zip(parts) {
+        *slot = part.trim().parse().map_err(|_| wrong())?;
+        if *slot == 0 {
+            return Err(wrong());
+        }
+    }
+    Ok(groups)
+}
+
+fn outputs(texts: &[String]) -> Result<Outputs, Stop> {
+    let mut outputs = Outputs { printed: None, files: Vec::new() };
+    for text in texts {
+        match text.split_once('=') {
+            None if text == "none" => {
+                outputs.printed.get_or_insert_default();
+            }
+            None => outputs.printed.get_or_insert_default().push(text.clone()),
+            Some((name, file)) => {
+                let path = file.strip_prefix('@').filter(|p| !p.is_empty());
+                let path = path.ok_or_else(|| Stop::Usage(format!("`--out {text}`: expected NAME=@FILE.npy")))?;
+                outputs.files.push((name.to_string(), path.into()));
+            }
+        }
+    }
+    Ok(outputs)
+}
+
+fn bind_all(loaded: &Loaded, runner: &mut Runner, binds: &[Bind], layout: MatrixLayout) -> Result<(), Error> {
+    for (k, bind) in binds.iter().enumerate() {
+        let name = &bind.name;
+        if binds[..k].iter().any(|b| b.name == *name) {
+            return Err(Error::input(format!("`{name}` is bound twice")));
+        }
+        let Some(global) = runner.find(name) else {
+            if loaded.declares_global(name) {
+                continue;
+            }
+            let known: Vec<&str> = runner.globals().map(|g| g.1.name.as_str()).collect();
+            let known = if known.is_empty() { "no buffers".into() } else { known.join(", ") };
+            return Err(Error::input(format!("`{name}` is bound, but the program has {known}")));
+        };
+        let element = runner.element_of(global);
+        let bytes = if runner.is_single(global) {
+            bind::value_bytes(runner.mem(), element, &bind.value, layout)
+        } else {
+            bind::buffer_bytes(runner.mem(), element, &bind.value, layout)
+        };
+        let bytes = bytes.map_err(|why| Error::input(format!("`--bind {name}`: {why}")))?;
+        runner.bind_global(global, &bytes);
+        if matches!(bind.value, BindValue::Zeros(n) if runner.is_single(global) && n != 1) {
+            return Err(Error::input(format!("`--bind {name}`: a uniform has one element")));
+        }
+    }
+    if let Some(global) = runner.unbound() {
+        return Err(Error::input(format!("`{0}` is not bound: `--bind {0}=…`", global.name)));
+    }
+    Ok(())
+}
+
+fn check_outputs(loaded: &Loaded, runner: &Runner, outputs: &Outputs) -> Result<(), Error> {
+    let names = outputs.printed.iter().flatten().chain(outputs.files.iter().map(|f| &f.0));
+    for name in names {
+        if runner.find(name).is_none() && !loaded.declares_global(name) {
+            return Err(Error::input(format!("`--out {name}`: the program has no buffer of that name")));
+        }
+    }
+    Ok(())
+}
+
+fn print(
+    args: &RunArgs,
+    runner: &Runner,
+    outputs: &Outputs,
+    layout: MatrixLayout,
+    stdout: &str,
+    seconds: Option<&[f64]>,
+) -> Result<(), Error> {
+    let mem = runner.mem();
+    let bytes_of = |global| {
+        let mut bytes = runner.bytes_of(global).to_vec();
+        if layout == MatrixLayout::Column {
+            bind::turn_matrices(mem, runner.element_of(global), &mut bytes, false);
+        }
+        bytes
+    };
+    for (name, path) in &outputs.files {
+        if let Some(global) = runner.find(name) {
+            npy::write(path, &output::buffer_array(mem, runner.element_of(global), runner.bytes_of(global))?)?;
+        }
+    }
+    let in_file = |name: &str| outputs.files.iter().any(|f| f.0 == name);
+    let shown: Vec<_> = match &outputs.printed {
+        Some(names) => {
+            names.iter().filter_map(|n| Some((n.clone(), runner.find(n)?))).collect()
+        }
+        None => runner
+            .globals()
+            .filter(|(g, data)| runner.is_writable(*g) && !in_file(&data.name))
+            .map(|(g, data)| (data.name.clone(), g))
+            .collect(),
+    };
+    let mut text = String::new();
+    if args.json {
+        let buffers: Vec<String> = shown
+            .iter()
+            .map(|(name, global)| {
+                let json = output::buffer_json(mem, runner.element_of(*global), &bytes_of(*global));
+                format!("{}:{json}", serde_json::Value::from(name.as_str()))
+            })
+            .collect();
+        let _ = write!(text, "{{\"buffers\":{{{}}},\"stdout\":{}", buffers.join(","), serde_json::Value::from(stdout));
+        if let Some(seconds) = seconds {
+            let list: Vec<String> = seconds.iter().map(|s| format!("{s}")).collect();
+            let _ = write!(text, ",\"seconds\":[{}]", list.join(","));
+        }
+        text.push_str("}\n");
+    } else {
+        text.push_str(stdout);
+        for (name, global) in &shown {
+            let values = output::buffer_text(mem, runner.element_of(*global), &bytes_of(*global));
+            let _ = writeln!(text, "{name}: {values}");
+        }
+    }
+    report::out(&text);
+    for s in seconds.into_iter().flatten() {
+        report::err(&format!("{s:.9} s\n"));
+    }
+    Ok(())
+}

@@ -1,0 +1,175 @@
+//! A compiled module with its memory: bind, dispatch, read.
+
+use ir::{Global, MemData, MemType, MemTypes, Module, Space};
+use syntax::Diagnostic;
+
+use crate::error::Error;
+use crate::pipeline::{Failure, source_span};
+
+/// What executes it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Backend {
+    /// The reference interpreter.
+    Interp,
+    /// Machine code by Cranelift.
+    #[default]
+    Cranelift,
+}
+
+/// A module ready to be dispatched.
+pub struct Runner {
+    module: Module,
+    /// `None`: the interpreter runs it.
+    code: Option<codegen_cranelift::Compiled>,
+    buffers: run::Buffers,
+    bound: Vec<bool>,
+}
+
+/// What a dispatch says.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Output {
+    /// What `printf` wrote.
+    pub stdout: String,
+    /// Seconds of the dispatch alone.
+    pub seconds: f64,
+}
+
+impl Runner {
+    /// Compiles a module's entry points. `trap` stops at the first access out of range.
+    pub fn new(module: Module, backend: Backend, trap: bool) -> Result<Runner, Failure> {
+        let code = match backend {
+            Backend::Interp => None,
+            Backend::Cranelift => {
+                let options = codegen_cranelift::Options { trap, ..Default::default() };
+                Some(codegen_cranelift::Compiled::compile(&module, &options).map_err(|unsupported| {
+                    let message = unsupported.to_string();
+                    Failure::Program(vec![
+                        Diagnostic::error("E0902", source_span(unsupported.span), message)
+                            .help("`--backend interp` runs every program"),
+                    ])
+                })?)
+            }
+        };
+        let buffers = run::Buffers::new(&module);
+        let bound = vec![false; module.globals.len()];
+        Ok(Runner { module, code, buffers, bound })
+    }
+
+    /// The module.
+    pub fn module(&self) -> &Module {
+        &self.module
+    }
+
+    /// Its memory types.
+    pub fn mem(&self) -> &MemTypes {
+        &self.module.mem
+    }
+
+    /// The globals that the host binds, in order of declaration.
+    pub fn globals(&self) -> impl Iterator<Item = (Global, &ir::GlobalData)> {
+        self.module
+            .globals
+            .iter()
+            .filter(|(_, g)| matches!(g.space, Space::ReadWrite | Space::ReadOnly | Space::Uniform))
+    }
+
+    /// The type of a global's elements (of what a pointer points to), if there is such a global.
+    pub fn element(&self, name: &str) -> Option<MemType> {
+        self.find(name).map(|global| self.element_of(global))
+    }
+
+    /// As [`Self::element`].
+    pub fn element_of(&self, global: Global) -> MemType {
+        let ty = self.module.globals[global].ty;
+        match self.module.mem[ty] {
+            MemData::Handle(element) => element,
+            _ => ty,
+        }
+    }
+
+    /// Whether a global holds a single value rather than any number of elements.
+    pub fn is_single(&self, global: Global) -> bool {
+        let data = &self.module.globals[global];
+        data.space == Space::Uniform && !matches!(self.module.mem[data.ty], MemData::Handle(_))
+    }
+
+    /// Whether a kernel may have written it.
+    pub fn is_writable(&self, global: Global) -> bool {
+        let data = &self.module.globals[global];
+        data.space == Space::ReadWrite || matches!(self.module.mem[data.ty], MemData::Handle(_))
+    }
+
+    /// Binds a global's content. A global that the program does not use is ignored.
+    pub fn bind(&mut self, name: &str, bytes: Vec<u8>) -> Result<(), Error> {
+        if let Some(global) = self.find(name) {
+            self.bind_global(global, &bytes);
+        }
+        Ok(())
+    }
+
+    /// Binds a global's content.
+    pub fn bind_global(&mut self, global: Global, bytes: &[u8]) {
+        let slot = cranelift_entity::EntityRef::index(global);
+        if self.bound[slot] && self.buffers.bytes(global).len() == bytes.len() {
+            self.buffers.bytes_mut(global).copy_from_slice(bytes);
+        } else {
+            self.buffers.bind(&self.module, global, bytes);
+            self.bound[slot] = true;
+        }
+    }
+
+    /// The first global that nothing is bound to.
+    pub fn unbound(&self) -> Option<&ir::GlobalData> {
+        self.globals().find(|(g, _)| !self.bound[cranelift_entity::EntityRef::index(*g)]).map(|g| g.1)
+    }
+
+    /// A global's bytes.
+    pub fn bytes(&self, name: &str) -> Result<&[u8], Error> {
+        let global = self.find(name).ok_or_else(|| Error::input(format!("there is no global `{name}`")))?;
+        Ok(self.buffers.bytes(global))
+    }
+
+    /// A global's bytes.
+    pub fn bytes_of(&self, global: Global) -> &[u8] {
+        self.buffers.bytes(global)
+    }
+
+    /// The global of that name.
+    pub fn find(&self, name: &str) -> Option<Global> {
+        self.globals().find(|(_, g)| g.name == name).map(|g| g.0)
+    }
+
+    /// Runs thread groups of an entry point. `threads` 0: all cores.
+    pub fn dispatch(&mut self, entry: &str, groups: [u32; 3], threads: usize) -> Result<Output, Error> {
+        match self.dispatch_at(entry, groups, threads) {
+            Ok(output) => Ok(output),
+            Err(Failure::Other(error)) => Err(error),
+            Err(Failure::Program(diagnostics)) => {
+                Err(Error::Stopped(diagnostics.first().map_or(String::new(), |d| d.message.clone())))
+            }
+        }
+    }
+
+    /// The same; a program that stops says where.
+    pub fn dispatch_at(&mut self, entry: &str, groups: [u32; 3], threads: usize) -> Result<Output, Failure> {
+        let number = self.module.entries.iter().position(|e| e.name == entry);
+        let number = number.ok_or_else(|| Error::input(format!("there is no entry point `{entry}`")))?;
+        let backend = match &self.code {
+            Some(code) => run::Backend::Cranelift(code),
+            None => run::Backend::Interp,
+        };
+        let options = run::Options { threads, ..Default::default() };
+        match run::dispatch(backend, &self.module, number, groups, &mut self.buffers, options) {
+            Ok(output) => Ok(Output { stdout: output.stdout, seconds: output.seconds }),
+            Err(error) => {
+                let [x, y, z] = error.thread;
+                let message = format!("{} (thread {x}, {y}, {z})", error.message);
+                if error.span == ir::Span::NONE {
+                    return Err(Error::Stopped(message).into());
+                }
+                let diagnostic = Diagnostic::error("E0801", source_span(error.span), message);
+                Err(Failure::Program(vec![diagnostic.label("the program stopped here")]))
+            }
+        }
+    }
+}
