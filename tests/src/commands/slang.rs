@@ -1,0 +1,169 @@
+//! Tests of source programs, by way of the driver's library.
+//!
+//! `test run`: runs the entry point (`main`, or the only kernel) on the interpreter and on the JIT.
+//! `// bind: NAME=VALUE` and `// groups: X,Y,Z` are as on the command line; `// stdout: TEXT` lines
+//! are all that is printed; `// buffer: NAME = VALUES` is a buffer afterwards;
+//! `// error: LINE:COLUMN: TEXT` is where and why it stops, in the compiler or on the way.
+//!
+//! `test check`: `//^ error` or `//^ error: TEXT` stands below each line that must have an error, and
+//! no other line has one. `//^ warning` likewise, but other warnings are let pass.
+
+use driver::bind::{self, MatrixLayout};
+use driver::launch::{Backend, Runner};
+use driver::pipeline::{self, Failure, Options};
+use driver::session::{FileOptions, Session};
+use driver::{Error, Request, output};
+use syntax::{Diagnostic, Severity};
+
+use crate::file::TestFile;
+
+pub(super) fn run(file: &TestFile) -> Result<(), String> {
+    for backend in [Backend::Interp, Backend::Cranelift] {
+        let mut session = Session::new(FileOptions::default());
+        let outcome = run_on(file, backend, &mut session);
+        outcome.map_err(|why| format!("{backend:?}: {why}"))?;
+    }
+    Ok(())
+}
+
+fn run_on(file: &TestFile, backend: Backend, session: &mut Session) -> Result<(), String> {
+    let wanted_error = file.all("error").next();
+    let mut printed = String::new();
+    let outcome = dispatch(file, backend, session, &mut printed);
+    match (outcome, wanted_error) {
+        (Ok(runner), None) => {
+            let wanted: Vec<&str> = file.all("stdout").collect();
+            let printed: Vec<&str> = printed.lines().map(str::trim).collect();
+            if printed != wanted {
+                return Err(format!("printed\n{}\ninstead of\n{}", printed.join("\n"), wanted.join("\n")));
+            }
+            file.all("buffer").try_for_each(|line| buffer(&runner, line))
+        }
+        (Ok(_), Some(want)) => Err(format!("it ran, instead of the error '{want}'")),
+        (Err(failure), None) => Err(text(session, &failure)),
+        (Err(failure), Some(want)) => {
+            let found = places(session, &failure);
+            let fits = |line: &String| match want.splitn(3, ':').collect::<Vec<_>>()[..] {
+                [row, column, message] if row.trim().parse::<u32>().is_ok() => {
+                    line.starts_with(&format!("{}:{}:", row.trim(), column.trim())) && line.contains(message.trim())
+                }
+                _ => line.contains(want),
+            };
+            match found.iter().any(fits) {
+                true => Ok(()),
+                false => Err(format!("found\n{}\ninstead of '{want}'", found.join("\n"))),
+            }
+        }
+    }
+}
+
+fn dispatch(
+    file: &TestFile,
+    backend: Backend,
+    session: &mut Session,
+    printed: &mut String,
+) -> Result<Runner, Failure> {
+    let mut loaded = pipeline::load(session, &file.path)?;
+    loaded.errors()?;
+    let entry = loaded.entry(None)?;
+    let name = loaded.name(entry).to_string();
+    let request = Request { entries: vec![entry], ..Request::default() };
+    let compiled = loaded.compile(&request, &Options::default())?;
+    let mut runner = Runner::new(compiled.module, backend, false)?;
+    for text in file.all("bind") {
+        let bound = bind::parse_bind(text)?;
+        let Some(global) = runner.find(&bound.name) else { continue };
+        let element = runner.element_of(global);
+        let bytes = if runner.is_single(global) {
+            bind::value_bytes(runner.mem(), element, &bound.value, MatrixLayout::Row)
+        } else {
+            bind::buffer_bytes(runner.mem(), element, &bound.value, MatrixLayout::Row)
+        };
+        runner.bind_global(global, &bytes.map_err(Error::input)?);
+    }
+    let mut groups = [1; 3];
+    if let Some(text) = file.all("groups").next() {
+        for (slot, n) in groups.iter_mut().zip(text.split(',')) {
+            *slot = n.trim().parse().map_err(|_| Error::input("groups are numbers"))?;
+        }
+    }
+    *printed = runner.dispatch_at(&name, groups, 1)?.stdout;
+    Ok(runner)
+}
+
+fn buffer(runner: &Runner, line: &str) -> Result<(), String> {
+    let (name, want) = line.split_once('=').ok_or("expected '// buffer: NAME = VALUES'")?;
+    let global = runner.find(name.trim()).ok_or_else(|| format!("there is no buffer '{}'", name.trim()))?;
+    let found = output::buffer_text(runner.mem(), runner.element_of(global), runner.bytes_of(global));
+    match found == want.trim() {
+        true => Ok(()),
+        false => Err(format!("{} is\n{found}\ninstead of\n{}", name.trim(), want.trim())),
+    }
+}
+
+/// The failure as a person sees it.
+fn text(session: &Session, failure: &Failure) -> String {
+    match failure {
+        Failure::Program(diagnostics) => driver::render::all_to_text(&session.sources, diagnostics, false),
+        Failure::Other(error) => error.to_string(),
+    }
+}
+
+/// `LINE:COLUMN: message` of each diagnostic.
+fn places(session: &Session, failure: &Failure) -> Vec<String> {
+    match failure {
+        Failure::Program(diagnostics) => diagnostics.iter().map(|d| place(session, d)).collect(),
+        Failure::Other(error) => vec![error.to_string()],
+    }
+}
+
+fn place(session: &Session, diagnostic: &Diagnostic) -> String {
+    let span = diagnostic.primary.span;
+    let (line, column) = session.sources.line_column(span.file, span.start);
+    let help = diagnostic.help.as_deref().unwrap_or_default();
+    format!("{line}:{column}: {} {} {help}", diagnostic.message, diagnostic.primary.message)
+}
+
+/// A `//^` line: what is wanted of the line above.
+struct Mark {
+    line: usize,
+    severity: Severity,
+    text: String,
+}
+
+fn marks(file: &TestFile) -> Vec<Mark> {
+    let (mut marks, mut code) = (Vec::new(), 0);
+    for (idx, line) in file.text.lines().enumerate() {
+        let Some(rest) = line.trim_start().strip_prefix("//^") else {
+            code = idx + 1;
+            continue;
+        };
+        let (severity, text) = rest.trim().split_once(':').unwrap_or((rest.trim(), ""));
+        let severity = if severity.trim() == "warning" { Severity::Warning } else { Severity::Error };
+        marks.push(Mark { line: code, severity, text: text.trim().to_string() });
+    }
+    marks
+}
+
+pub(super) fn check(file: &TestFile) -> Result<(), String> {
+    let mut session = Session::new(FileOptions::default());
+    let diagnostics = pipeline::check(&mut session, &file.path).map_err(|e| e.to_string())?;
+    let marks = marks(file);
+    let line_of = |d: &Diagnostic| session.sources.line_column(d.primary.span.file, d.primary.span.start).0 as usize;
+    for mark in &marks {
+        let fits = |d: &&Diagnostic| {
+            line_of(d) == mark.line && d.severity == mark.severity && place(&session, d).contains(&mark.text)
+        };
+        if !diagnostics.iter().any(|d| fits(&d)) {
+            let all = driver::render::all_to_text(&session.sources, &diagnostics, false);
+            return Err(format!("line {} has no {:?} '{}'\n{all}", mark.line, mark.severity, mark.text));
+        }
+    }
+    let unmarked = diagnostics
+        .iter()
+        .find(|d| d.severity == Severity::Error && !marks.iter().any(|mark| mark.line == line_of(d)));
+    match unmarked {
+        Some(d) => Err(driver::render::to_text(&session.sources, d, false)),
+        None => Ok(()),
+    }
+}
