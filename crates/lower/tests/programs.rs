@@ -6,8 +6,9 @@
 
 use check::{NoModules, Program};
 use ir::interp::{self, Memory, Value};
-use ir::scalar::{from_f64, to_f64};
-use lower::{Lowered, Request};
+use ir::Scalar;
+use ir::scalar::{from_f64, from_i64, to_f64, to_i64};
+use pullback_lower::{Lowered, Request};
 use syntax::{Ast, NoIncludes, Severity, Sources};
 
 const CORE: [&str; 5] = ["prelude", "math", "vector", "derivatives", "buffers"];
@@ -56,7 +57,7 @@ fn lower(source: &str, functions: &[&str], entries: bool) -> Lowered {
     };
     show(&diagnostics);
     show(&program.diagnostics);
-    let mut lowered = lower::lower(&mut program, &request);
+    let mut lowered = pullback_lower::lower(&mut program, &request);
     show(&program.diagnostics);
     show(&lowered.diagnostics);
     if std::env::var("EMIT_IR").is_ok() {
@@ -73,6 +74,14 @@ fn lower(source: &str, functions: &[&str], entries: bool) -> Lowered {
     lowered
 }
 
+fn bits(scalar: Scalar, x: f64) -> u64 {
+    if scalar.is_float() { from_f64(scalar, x) } else { from_i64(scalar, x as i64) }
+}
+
+fn number(scalar: Scalar, bits: u64) -> f64 {
+    if scalar.is_float() { to_f64(scalar, bits) } else { to_i64(scalar, bits) as f64 }
+}
+
 fn call_func(lowered: &Lowered, func: ir::Func, args: &[f64]) -> Vec<f64> {
     let module = &lowered.module;
     let mut next = args.iter();
@@ -81,7 +90,7 @@ fn call_func(lowered: &Lowered, func: ir::Func, args: &[f64]) -> Vec<f64> {
         .iter()
         .map(|slot| {
             let scalar = module.types.scalar_of(slot.ty).unwrap();
-            Value::zero(&module.types, slot.ty).map(&mut |_: u64| from_f64(scalar, *next.next().unwrap()))
+            Value::zero(&module.types, slot.ty).map(&mut |_: u64| bits(scalar, *next.next().unwrap()))
         })
         .collect();
     assert!(next.next().is_none(), "too many arguments");
@@ -93,7 +102,7 @@ fn call_func(lowered: &Lowered, func: ir::Func, args: &[f64]) -> Vec<f64> {
         .zip(slots)
         .flat_map(|(value, slot)| {
             let scalar = module.types.scalar_of(slot.ty).unwrap();
-            value.lanes().into_iter().map(move |bits| to_f64(scalar, bits))
+            value.lanes().into_iter().map(move |bits| number(scalar, bits))
         })
         .collect()
 }
