@@ -34,6 +34,16 @@ impl Checker<'_> {
     /// A call.
     pub(crate) fn infer_call(&mut self, expr: ExprId, callee: ExprId, args: &[ExprId], expected: Option<Ty>) -> Ty {
         let span = self.span(expr);
+        if let ExprKind::Generic { base, args: generic } = self.p.ast.exprs[callee].kind.clone()
+            && let ExprKind::Name(name) = self.p.ast.exprs[base].kind
+            && self.p.ast.name(name) == "diffPair"
+            && matches!(self.lookup(name), Ref::NotFound)
+            && let [primal] = generic[..]
+        {
+            let primal = self.type_expr(primal);
+            let pair = self.p.types.intern(TyKind::DiffPair(primal));
+            return self.construct(expr, if primal == Ty::ERROR { primal } else { pair }, args);
+        }
         match self.resolve(callee) {
             Ref::Funcs(candidates, base) => self.call_functions(expr, callee, &candidates, base, args),
             Ref::Type(ty) => {

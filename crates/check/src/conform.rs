@@ -136,8 +136,14 @@ impl Program {
             self.base_types(b, scope, out);
             return;
         }
-        let ty = Checker::outside(self, scope).type_expr(expr);
-        if ty != Ty::ERROR {
+        // A parameter's bounds are resolved outside of what it is a parameter of.
+        let outside = self.param_owner.get(&scope).copied().unwrap_or(scope);
+        let mut checker = Checker::outside(self, scope);
+        checker.outside_of = Some(outside);
+        let ty = checker.type_expr(expr);
+        if let TyKind::Pack(parts) = self.types[ty].clone() {
+            out.extend(parts);
+        } else if ty != Ty::ERROR {
             out.push(ty);
         }
     }

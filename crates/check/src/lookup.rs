@@ -411,6 +411,11 @@ impl Checker<'_> {
     pub(crate) fn value_member(&mut self, base: ExprId, name: Symbol) -> Ref {
         let info = &self.p.tables.exprs[base];
         let (ty, lvalue) = (info.ty, info.lvalue);
+        self.member_of(base, ty, lvalue, name)
+    }
+
+    /// A member of an expression's value seen as of type `ty`.
+    fn member_of(&mut self, base: ExprId, ty: Ty, lvalue: bool, name: Symbol) -> Ref {
         if ty == Ty::ERROR {
             return Ref::Error;
         }
@@ -487,22 +492,15 @@ impl Checker<'_> {
             },
             TyKind::Buffer(_, content) if self.p.types_deref(ty) => {
                 self.p.tables.exprs[base].coerce = Some(content);
-                return self.content_member(base, content, name);
+                return self.member_of(base, content, false, name);
             }
             TyKind::Pointer(content) => {
-                let found = self.content_member(base, content, name);
-                return match found {
-                    Ref::Value(info) => Ref::Value(ExprInfo { lvalue: true, ..info }),
-                    other => other,
-                };
+                self.p.tables.exprs[base].coerce = Some(content);
+                return self.member_of(base, content, true, name);
             }
             _ => {}
         }
         self.declared_member(ty, name, Base::Value(base, lvalue))
-    }
-
-    fn content_member(&mut self, base: ExprId, content: Ty, name: Symbol) -> Ref {
-        self.declared_member(content, name, Base::Value(base, false))
     }
 
     fn swizzled(&mut self, base: ExprId, element: Ty, comps: SmallVec<[u8; 4]>, lvalue: bool) -> Ref {

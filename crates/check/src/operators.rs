@@ -147,13 +147,41 @@ impl Checker<'_> {
             chain.push(at);
             at = left;
         }
-        self.infer(at, None);
+        if let Some(ty) = self.conjunction(&chain, at) {
+            return self.set_value(expr, ty, Meaning::Type(ty));
+        }
         let mut ty = Ty::ERROR;
         for &node in chain.iter().rev() {
             let ExprKind::Binary(op, left, right) = self.p.ast.exprs[node].kind else { break };
             ty = self.infer_binary(node, op, left, right);
         }
         ty
+    }
+
+    /// `A & B` of interfaces, kept as the list of them. The first operand is inferred here in any case.
+    fn conjunction(&mut self, chain: &[ExprId], first: ExprId) -> Option<Ty> {
+        let ops = |checker: &Self, &node: &ExprId| match checker.p.ast.exprs[node].kind {
+            ExprKind::Binary(BinaryOp::BitAnd, _, right) => Some(right),
+            _ => None,
+        };
+        let rest: Option<Vec<ExprId>> = chain.iter().rev().map(|node| ops(self, node)).collect();
+        let Some(rest) = rest else {
+            self.infer(first, None);
+            return None;
+        };
+        self.infer_any(first, None);
+        let Meaning::Type(ty) = self.p.tables.exprs[first].meaning else {
+            self.infer(first, None);
+            return None;
+        };
+        let mut parts = Vec::new();
+        for part in std::iter::once(ty).chain(rest.into_iter().map(|e| self.type_expr(e)).collect::<Vec<_>>()) {
+            match self.p.types[part].clone() {
+                TyKind::Pack(inner) => parts.extend(inner),
+                _ => parts.push(part),
+            }
+        }
+        Some(self.p.types.intern(TyKind::Pack(parts)))
     }
 
     /// The left operand has been inferred.

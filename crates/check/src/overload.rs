@@ -264,8 +264,11 @@ impl Checker<'_> {
         };
         let mut specificity = 0;
         for param in &pattern.params {
-            // A bare parameter fits more than a shape of one.
-            specificity += u32::from(matches!(self.p.types[param.ty], TyKind::Param(_)));
+            // A bare parameter fits more than a shape of one, and that more than a known type.
+            let mut mentioned = Vec::new();
+            self.p.params_in(param.ty, &mut mentioned);
+            specificity += u32::from(matches!(self.p.types[param.ty], TyKind::Param(_))) * 2;
+            specificity += mentioned.len() as u32;
         }
         Ok(Applicable {
             chosen: Chosen { callable, decl: candidate.decl, signature: signature.clone() },
