@@ -13,6 +13,7 @@
 pub mod cse;
 pub mod dce;
 pub mod effects;
+pub mod explode;
 pub mod inline;
 pub mod licm;
 pub mod prune;
@@ -125,7 +126,7 @@ pub fn run_function(types: &mut Types, func: &mut Function, facts: &Facts, optio
 /// One turn of what feeds itself.
 fn circle(types: &mut Types, func: &mut Function, facts: &Facts, options: &Options, zeros: Zeros) -> bool {
     let mut changed = simplify::run(types, func, options, zeros);
-    if scalarize::run(types, func) {
+    if scalarize::run(types, func) | explode::run(types, func) {
         simplify::run(types, func, options, zeros);
         changed = true;
     }
@@ -135,9 +136,10 @@ fn circle(types: &mut Types, func: &mut Function, facts: &Facts, options: &Optio
 }
 
 /// The passes by the names that tests and the command line use.
-pub const PASSES: [&str; 11] = [
+pub const PASSES: [&str; 12] = [
     "simplify",
     "scalarize",
+    "explode",
     "cse",
     "dce",
     "licm",
@@ -168,6 +170,7 @@ pub fn run_pass(module: &mut Module, name: &str, options: &Options) -> Option<()
                     let _changed = match name {
                         "simplify" => simplify::run(types, func, options, Zeros::Keep),
                         "scalarize" => scalarize::run(types, func),
+                        "explode" => explode::run(types, func),
                         "cse" => cse::run(types, func, &facts),
                         "dce" => dce::run(func, &facts),
                         "licm" => licm::run(types, func, &facts),

@@ -118,7 +118,19 @@ fn each_pass_alone() {
 #[test]
 fn passes_in_turn() {
     passes(
-        &["simplify", "scalarize", "simplify", "cse", "dce", "licm", "cse", "unroll", "simplify", "dce"],
+        &[
+            "simplify",
+            "scalarize",
+            "explode",
+            "simplify",
+            "cse",
+            "dce",
+            "licm",
+            "cse",
+            "unroll",
+            "simplify",
+            "dce",
+        ],
         count(),
     );
 }
