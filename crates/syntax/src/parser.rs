@@ -30,6 +30,10 @@ pub fn parse_file(
     diagnostics: &mut Vec<Diagnostic>,
 ) -> usize {
     let tokens = tokens_of(ast, sources, file, loader, defines, diagnostics);
+    // About as many nodes as Slang text has; growing is slower than reading.
+    ast.exprs.reserve(tokens.len() / 3);
+    ast.stmts.reserve(tokens.len() / 16);
+    ast.decls.reserve(tokens.len() / 12);
     let mut parser = Parser::new(ast, tokens, diagnostics);
     let decls = parser.file();
     ast.files.push(FileAst { file, decls });
