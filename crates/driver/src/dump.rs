@@ -50,8 +50,8 @@ pub fn emit(
     if entries.is_empty() && functions.is_empty() {
         loaded.entry(None)?;
     }
-    let derivatives = matches!(stage, Stage::Opt | Stage::Clif);
-    let request = Request { entries, functions, derivatives };
+    // Also where they are not shown: functions with a derivative of their own must be known as such.
+    let request = Request { entries, functions, derivatives: true };
     match stage {
         Stage::Ast => Ok(String::new()),
         Stage::Ir => {
@@ -101,7 +101,7 @@ pub fn emit(
 
 /// A function after each pass, with one heading for each.
 pub fn explain(loaded: &mut Loaded, function: FuncRef, options: &Options) -> Result<String, Failure> {
-    let request = Request { entries: Vec::<DeclId>::new(), functions: vec![function], derivatives: false };
+    let request = Request { entries: Vec::<DeclId>::new(), functions: vec![function], derivatives: true };
     let raw = Options {
         no_autodiff: true,
         optimise: opt::Options { level: 0, ..options.optimise },

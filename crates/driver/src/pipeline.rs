@@ -187,12 +187,12 @@ impl Loaded {
     /// Lowers what is asked for, optimises it and replaces derivative operators.
     pub fn compile(&mut self, request: &Request, options: &Options) -> Result<Compiled, Failure> {
         self.errors()?;
-        let Lowered { mut module, diagnostics, functions } = lower::lower(&mut self.program, request);
+        let Lowered { mut module, diagnostics, mut functions } = lower::lower(&mut self.program, request);
         self.program.diagnostics.extend(diagnostics);
         self.errors()?;
         verify(&module, "lower")?;
         if options.widen {
-            crate::widen::widen(&mut module);
+            crate::widen::widen(&mut module, &mut functions);
             verify(&module, "widen")?;
         }
         let hessians = functions

@@ -6,9 +6,15 @@
 
 use ir::function::InstData;
 use ir::{Func, Function, Module, Op, Scalar, Span, Type, TypeData, Types, Value, scalar};
+use lower::FunctionInfo;
 
-/// Widens every function of the module.
-pub fn widen(module: &mut Module) {
+/// Widens every function of the module, and what is known of those that the host calls.
+pub fn widen(module: &mut Module, functions: &mut [FunctionInfo]) {
+    for info in functions {
+        for leaf in info.params.iter_mut().chain([&mut info.result]).flat_map(|p| &mut p.leaves) {
+            leaf.1 = wide(&mut module.types, leaf.1);
+        }
+    }
     for func in module.funcs.keys().collect::<Vec<Func>>() {
         let mut function = std::mem::take(&mut module.funcs[func]);
         widen_function(&mut module.types, &mut function);
