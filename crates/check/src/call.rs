@@ -136,6 +136,12 @@ impl Checker<'_> {
             self.set_error(callee);
             return self.set_error(expr);
         };
+        let callee_span = self.span(callee);
+        if !self.check_operators(&chosen, callee_span) {
+            self.fit_arguments(&chosen, &arguments);
+            self.set_error(callee);
+            return self.set_value(expr, chosen.signature.ret, Meaning::Error);
+        }
         let is_static = self.p.is_static(chosen.decl);
         let plain = matches!(chosen.callable, Callable::Func(_));
         if plain && !is_static {

@@ -128,6 +128,55 @@ impl Checker<'_> {
         Some(winners.swap_remove(0).chosen)
     }
 
+    /// Whether the operators around a chosen function exist for it.
+    pub(crate) fn check_operators(&mut self, chosen: &Chosen, span: Span) -> bool {
+        let mut ops = Vec::new();
+        let mut at = &chosen.callable;
+        let func = loop {
+            match at {
+                Callable::Fwd(inner) => {
+                    ops.push(DiffOp::Fwd);
+                    at = inner;
+                }
+                Callable::Bwd(inner) => {
+                    ops.push(DiffOp::Bwd);
+                    at = inner;
+                }
+                Callable::Apply(inner) => at = inner,
+                Callable::Func(func) => break func.clone(),
+                Callable::Synthesized(..) => return true,
+            }
+        };
+        let Some(&innermost) = ops.last() else { return true };
+        let derivatives = self.p.derivatives_of(&func);
+        let level = self.p.differentiable_level(&func);
+        let exists = match innermost {
+            DiffOp::Fwd => {
+                derivatives.level >= crate::Level::Forward
+                    || derivatives.fwd.is_some()
+                    || derivatives.treat_as_differentiable
+                    || level >= crate::Level::Forward && derivatives.bwd.is_none()
+            }
+            DiffOp::Bwd => level >= crate::Level::Backward,
+        };
+        if !exists {
+            let word = if innermost == DiffOp::Fwd { "fwd_diff" } else { "bwd_diff" };
+            let name = self.p.ast.name(self.p.ast.decls[func.decl].name).to_string();
+            let help = match innermost {
+                DiffOp::Fwd => "mark it '[ForwardDifferentiable]' or '[Differentiable]'",
+                DiffOp::Bwd => "mark it '[Differentiable]'",
+            };
+            let declared = self.p.ast.decls[func.decl].name_span;
+            let mut diagnostic =
+                Diagnostic::error("E30027", span, format!("'{word}' is not a member of '{name}'")).help(help);
+            if !self.p.is_core(func.decl) {
+                diagnostic = diagnostic.note(declared, "declared here");
+            }
+            self.p.report(diagnostic);
+        }
+        exists
+    }
+
     /// A function's declaration in short.
     pub(crate) fn describe(&mut self, decl: DeclId) -> String {
         let signature = self.p.raw_signature(decl);
