@@ -122,9 +122,60 @@ impl<'m> Emitter<'_, 'm> {
 
     /// Gives back what the arena handed out since the mark.
     pub(super) fn release(&mut self, mark: Option<Value>) {
-        if let Some(mark) = mark {
-            self.helper(Helper::Release, &[self.ctx, mark]);
+        let Some(mark) = mark else { return };
+        let base = self.b.ins().load(I64, plain(), self.ctx, offsets::ARENA_BASE);
+        let end = self.b.ins().load(I64, plain(), self.ctx, offsets::ARENA_END);
+        let (at, size) = (self.b.ins().isub(mark, base), self.b.ins().isub(end, base));
+        let here = self.b.ins().icmp(IntCC::UnsignedLessThanOrEqual, at, size);
+        let (near, far, go) = (self.b.create_block(), self.b.create_block(), self.b.create_block());
+        self.b.set_cold_block(far);
+        self.branch(here, (near, &[]), (far, &[]));
+        self.enter(near);
+        self.b.ins().store(plain(), mark, self.ctx, offsets::ARENA_TOP);
+        self.jump(go, &[]);
+        self.enter(far);
+        self.helper(Helper::Release, &[self.ctx, mark]);
+        self.jump(go, &[]);
+        self.enter(go);
+    }
+
+    /// A stack of `n` elements to be filled: its header and its memory. `n` is below 2^32 if `short`.
+    fn new_stack(&mut self, n: Value, short: bool, elem: Type) -> (Value, Value) {
+        const HEADER: i64 = 32;
+        let bytes = size(self.ts, elem);
+        let (slow, join) = (self.b.create_block(), self.b.create_block());
+        let header = self.b.append_block_param(join, I64);
+        let ptr = self.b.append_block_param(join, I64);
+        if short && bytes < 1 << 24 {
+            // Header and elements at once, if the arena's chunk has room.
+            let fast = self.b.create_block();
+            self.b.set_cold_block(slow);
+            let total = self.mul_imm(n, bytes);
+            let total = self.add_imm(total, HEADER + 15);
+            let mask = self.i64(!15);
+            let total = self.b.ins().band(total, mask);
+            let top = self.mark();
+            let end = self.b.ins().load(I64, plain(), self.ctx, offsets::ARENA_END);
+            let new = self.b.ins().iadd(top, total);
+            let fits = self.b.ins().icmp(IntCC::UnsignedLessThanOrEqual, new, end);
+            self.branch(fits, (fast, &[]), (slow, &[]));
+            self.enter(fast);
+            self.b.ins().store(plain(), new, self.ctx, offsets::ARENA_TOP);
+            let first = self.add_imm(top, HEADER);
+            for (k, x) in [first, n, n].into_iter().enumerate() {
+                self.b.ins().store(plain(), x, top, 8 * k as i32);
+            }
+            self.jump(join, &[top, first]);
+        } else {
+            self.jump(slow, &[]);
         }
+        self.enter(slow);
+        let bytes = self.i64(bytes as i64);
+        let made = self.helper_value(Helper::StackNew, &[self.ctx, n, bytes]);
+        let first = self.b.ins().load(I64, plain(), made, 0);
+        self.jump(join, &[made, first]);
+        self.enter(join);
+        (header, ptr)
     }
 
     /// A block for the trips: parameters for the carried values (three for an array) come after
@@ -222,10 +273,9 @@ impl<'m> Emitter<'_, 'm> {
         let mut headers = Vals::new();
         let mut stacks = Vals::new();
         for &ty in &stacked {
-            let bytes = self.i64(size(self.ts, ty) as i64);
-            let header = self.helper_value(Helper::StackNew, &[self.ctx, n64, bytes]);
+            let (header, ptr) = self.new_stack(n64, counter == I32, ty);
             headers.push(header);
-            stacks.push(self.b.ins().load(I64, plain(), header, 0));
+            stacks.push(ptr);
         }
         let carried_types: Vec<Type> = carried.iter().map(|&v| self.ty(v)).collect();
         let exit = self.block_for(&carried_types);

@@ -139,7 +139,7 @@ impl Emitter<'_, '_> {
                         return self.unsupported(&data.op, "a path without its index", data.span);
                     };
                     let k = self.index64(idx);
-                    if !self.upper_bound(idx, 4).is_some_and(|max| max < n as u64) {
+                    if self.upper_bound(idx, 4).is_none_or(|max| max >= n as u64) {
                         let len = self.i64(n as i64);
                         let below = self.b.ins().icmp(IntCC::UnsignedLessThan, k, len);
                         inside = self.b.ins().band(inside, below);
@@ -241,8 +241,7 @@ impl Emitter<'_, '_> {
             AtomicOp::Max => Some(if signed { AtomicRmwOp::Smax } else { AtomicRmwOp::Umax }),
             AtomicOp::CompareExchange => None,
         };
-        let old = if s.is_int() && s.bits() >= 32 && native.is_some() {
-            let native = native.expect("checked");
+        let old = if let Some(native) = native.filter(|_| s.is_int() && s.bits() >= 32) {
             self.b.ins().atomic_rmw(ty, plain(), native, addr, x)
         } else {
             let word = |e: &mut Self, x: Value| match s {

@@ -4,7 +4,8 @@ use std::mem::MaybeUninit;
 
 const FIRST: usize = 64 << 10;
 
-/// The arena of a thread. `top` is the first field: compiled code reads it as the mark.
+/// The arena of a thread. Compiled code allocates and releases within a chunk by itself, by the
+/// first three fields; `top` is always aligned to 16, and is the mark.
 #[repr(C)]
 pub(crate) struct Arena {
     top: usize,

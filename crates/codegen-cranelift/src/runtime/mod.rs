@@ -72,6 +72,7 @@ pub(crate) struct Tables {
     /// Named places.
     pub(crate) sites: Vec<Site>,
     /// Shapes of stack elements, at fixed addresses.
+    #[expect(clippy::vec_box, reason = "code holds their addresses while the list grows")]
     pub(crate) shapes: Vec<Box<Shape>>,
 }
 
@@ -119,6 +120,8 @@ pub(crate) mod offsets {
     pub(crate) const STACK_LIMIT: i32 = offset_of!(Context, stack_limit) as i32;
     pub(crate) const GLOBALS: i32 = offset_of!(Context, globals) as i32;
     pub(crate) const ARENA_TOP: i32 = offset_of!(Context, arena) as i32;
+    pub(crate) const ARENA_END: i32 = ARENA_TOP + 8;
+    pub(crate) const ARENA_BASE: i32 = ARENA_TOP + 16;
     pub(crate) const SINK: i32 = offset_of!(Context, sink) as i32;
     pub(crate) const THREAD: i32 = offset_of!(Context, thread) as i32;
     pub(crate) const GROUP: i32 = offset_of!(Context, group) as i32;
