@@ -126,6 +126,10 @@ impl Unroll<'_> {
         if stacked.iter().any(|&s| self.open[s]) {
             return None;
         }
+        // Past its bound a loop that stacks is an error: it must stay to report it.
+        if !stacked.is_empty() && info.max_iters.is_some_and(|bound| n > bound as u64) {
+            return None;
+        }
         let small = if self.pays(data.regions[0], stacked.is_empty()) { SMALL } else { SMALL / 4 };
         let limits = if info.unroll { FORCED } else { (small, small) };
         if n > limits.0 {
