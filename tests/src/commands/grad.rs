@@ -1,7 +1,7 @@
 //! `test grad`: at `; grad: f(0.3, 2)` (with `~ 1e-9` for another tolerance), forward and reverse
 //! mode agree with dual numbers in every direction.
 
-use ir::interp::{Limits, Memory, Value, call, dual};
+use ir::interp::{Memory, Value, call_limited, dual};
 use ir::{Func, Module, Scalar, Slot, scalar};
 
 use crate::file::TestFile;
@@ -56,7 +56,7 @@ fn point(mut module: Module, text: &str) -> Result<(), String> {
                 })
                 .collect();
             let mut memory = Memory::new(&module, |_| 16);
-            let (y, dy) = dual::jvp(&module, at.func, &at.args, &tangents, &mut memory, Limits::default())
+            let (y, dy) = dual::jvp(&module, at.func, &at.args, &tangents, &mut memory, super::LIMITS)
                 .map_err(|e| format!("dual numbers: {e}"))?;
             let given: Vec<Value> = function
                 .params
@@ -96,5 +96,5 @@ fn point(mut module: Module, text: &str) -> Result<(), String> {
 }
 
 fn run_on(module: &Module, func: Func, args: &[Value]) -> Result<Vec<Value>, String> {
-    call(module, func, args, &mut Memory::new(module, |_| 16)).map_err(|e| e.to_string())
+    call_limited(module, func, args, &mut Memory::new(module, |_| 16), super::LIMITS).map_err(|e| e.to_string())
 }

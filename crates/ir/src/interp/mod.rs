@@ -62,6 +62,9 @@ impl Default for Limits {
     }
 }
 
+/// The message of a run that reached [`Limits::steps`].
+pub const STEP_LIMIT_MESSAGE: &str = "the step limit was reached";
+
 /// The message for a loop that keeps what its reversal needs and made more trips than its bound.
 pub fn max_iters_message(bound: u32) -> String {
     format!("the loop made more than the {bound} trips of its [MaxIters({bound})], and is differentiated in reverse")
@@ -205,7 +208,7 @@ impl<'m, L: Lane> Machine<'m, L> {
             // The end of a region is a step too: the body of an endless loop may be empty.
             self.steps += 1;
             if self.limits.steps.is_some_and(|limit| self.steps > limit) {
-                return Err("the step limit was reached".to_string());
+                return Err(STEP_LIMIT_MESSAGE.to_string());
             }
             let function = &self.module.funcs[self.frames.last().expect("a region has a frame").func];
             let insts = &function.regions[active.region].insts;
