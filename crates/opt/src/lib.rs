@@ -20,6 +20,7 @@ pub mod prune;
 mod range;
 pub mod scalarize;
 pub mod simplify;
+pub mod sink;
 pub mod unroll;
 mod util;
 
@@ -100,6 +101,9 @@ pub fn after_ad(module: &mut Module, options: &Options) {
                 if !changed {
                     break;
                 }
+            }
+            if options.level >= 2 && sink::run(types, func) {
+                circle(types, func, &facts, options, Zeros::Symbolic);
             }
             simplify::plain_zeros(func);
             cse::run(types, func, &facts);

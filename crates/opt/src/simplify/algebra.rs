@@ -74,11 +74,61 @@ impl Simplify<'_> {
             Op::Add if self.symbolic(a) => Some(self.replace(inst, b)),
             Op::Sub if self.symbolic(b) => Some(self.replace(inst, a)),
             Op::Sub if self.symbolic(a) => Some(self.rewrite(inst, Op::Neg, &[b])),
+            Op::Add if self.types.lanes(self.ty(a)).is_some() => self.sparse_add(inst, a, b),
             Op::Mul if self.symbolic(a) || self.symbolic(b) => Some(self.to_zero(inst)),
             Op::Div | Op::Neg if self.symbolic(a) => Some(self.to_zero(inst)),
             Op::Convert if to_float && self.symbolic(a) => Some(self.to_zero(inst)),
             _ => None,
         }
+    }
+
+    /// The sum of vectors that have lanes of symbolic zero: lane by lane. Cotangents of a vector
+    /// whose lanes are used apart add up so.
+    fn sparse_add(&mut self, inst: Inst, a: Value, b: Value) -> Option<Step> {
+        let (a, b) = (self.parts(a)?, self.parts(b)?);
+        let absent = |x: &Option<Value>| x.is_none();
+        if !a.iter().zip(&b).any(|(x, y)| absent(x) || absent(y)) {
+            return None;
+        }
+        let r = self.func.result(inst);
+        let (ty, linear) = (self.types.element(self.ty(r))?, self.func.is_linear(r));
+        let lanes: SmallVec<[Value; 4]> = a
+            .iter()
+            .zip(&b)
+            .map(|pair| match pair {
+                (Some(x), Some(y)) => self.emit(Op::Add, &[*x, *y], ty, linear),
+                (Some(x), None) | (None, Some(x)) => *x,
+                (None, None) => self.emit(Op::Zero, &[], ty, linear),
+            })
+            .collect();
+        Some(self.rewrite(inst, Op::Construct, &lanes))
+    }
+
+    /// The lanes of a vector that is built of them; none where a lane is a symbolic zero.
+    fn parts(&self, mut v: Value) -> Option<SmallVec<[Option<Value>; 4]>> {
+        let n = self.types.lanes(self.ty(v)).filter(|&n| n <= 8)? as usize;
+        let mut parts: SmallVec<[Option<Option<Value>>; 4]> = SmallVec::from_elem(None, n);
+        let lane = |x: Value| (!self.symbolic(x)).then_some(x);
+        for _ in 0..16 {
+            if self.symbolic(v) {
+                return Some(parts.into_iter().map(Option::flatten).collect());
+            }
+            let data = &self.func.insts[self.defs.inst(v)?];
+            let arg = |k: usize| self.subst.get(data.args[k]);
+            match data.op {
+                Op::Insert(k) => {
+                    let k = k as usize;
+                    parts[k] = parts[k].or(Some(lane(arg(1))));
+                    v = arg(0);
+                }
+                Op::Construct => {
+                    let whole = parts.iter().enumerate().map(|(k, p)| p.unwrap_or_else(|| lane(arg(k))));
+                    return Some(whole.collect());
+                }
+                _ => return None,
+            }
+        }
+        None
     }
 
     /// Computes an op of constants.
