@@ -4,7 +4,7 @@
 //! program can be stopped anywhere by leaving its coroutine, and deep recursion meets a limit that
 //! we know rather than the end of Rust's stack.
 
-use std::cell::RefCell;
+use std::sync::Mutex;
 
 use corosensei::stack::{DefaultStack, Stack};
 use corosensei::{Coroutine, CoroutineResult, Yielder};
@@ -15,18 +15,18 @@ use crate::runtime::{Context, Desc, Signal};
 use crate::values::{Place, Scratch};
 use crate::{Compiled, EntryCode};
 
-/// Stack for code that runs alone on its core; mapped, but touched only as used.
+/// Stack for code that runs alone on its core, besides what it needs without recursion; mapped, but
+/// touched only as used.
 const ALONE: usize = 64 << 20;
-/// Stack for each thread of a group with barriers.
-const IN_GROUP: usize = 1 << 20;
-/// What must be free where a function that may recurse starts: for its frame, those of functions
-/// that it calls and that do not recurse, and the helpers'.
-const RESERVE: usize = 384 << 10;
+/// The same for each thread of a group with barriers.
+const IN_GROUP: usize = 512 << 10;
+/// What helpers need.
+const HELPERS: usize = 96 << 10;
+/// Stacks up to this size are kept.
+const KEPT: usize = ALONE + (4 << 20);
 
-thread_local! {
-    /// Stacks to use again, of `ALONE` bytes.
-    static STACKS: RefCell<Vec<DefaultStack>> = const { RefCell::new(Vec::new()) };
-}
+/// Stacks to use again, of `KEPT` bytes.
+static STACKS: Mutex<Vec<DefaultStack>> = Mutex::new(Vec::new());
 
 /// One thread's state and memory.
 struct Thread {
@@ -35,6 +35,8 @@ struct Thread {
     /// Memory of private globals, kept for its descriptors.
     private: Vec<Vec<u128>>,
     stack: Option<DefaultStack>,
+    /// Bytes that must be free where a function that may recurse starts.
+    reserve: usize,
 }
 
 /// What runs a module's code on one core.
@@ -100,6 +102,9 @@ impl<'c> Worker<'c> {
         groups: impl Iterator<Item = [u32; 3]>,
     ) -> Result<(), RunError> {
         let code = self.compiled.entries[entry].1;
+        if code.size.contains(&0) {
+            return Ok(());
+        }
         if code.facts.barrier {
             let mut groups = groups;
             return groups.try_for_each(|group| self.run_together(code, group));
@@ -124,7 +129,7 @@ impl<'c> Worker<'c> {
     fn run_together(&mut self, code: EntryCode, group: [u32; 3]) -> Result<(), RunError> {
         clear(&mut self.shared);
         let [x, y, z] = code.size;
-        let n = (x * y * z) as usize;
+        let n = [x, y, z].iter().map(|&n| n as usize).product();
         let mut running: Vec<(Thread, Running)> = Vec::with_capacity(n);
         for k in 0..n {
             let mut thread = self.take_thread(k, IN_GROUP);
@@ -225,7 +230,7 @@ impl<'c> Worker<'c> {
     fn take_thread(&mut self, k: usize, stack: usize) -> Thread {
         if let Some(mut thread) = self.threads.get_mut(k).and_then(Option::take) {
             if thread.stack.is_none() {
-                thread.stack = new_stack(stack);
+                thread.stack = new_stack(stack + thread.reserve);
             }
             return thread;
         }
@@ -243,7 +248,8 @@ impl<'c> Worker<'c> {
         ctx.globals = globals.as_ptr();
         ctx.handles = globals.as_ptr();
         ctx.handle_count = globals.len() as u64;
-        Thread { ctx, globals, private, stack: new_stack(stack) }
+        let reserve = compiled.stack_need + HELPERS;
+        Thread { ctx, globals, private, stack: new_stack(stack + reserve), reserve }
     }
 
     fn put_thread(&mut self, k: usize, thread: Thread) {
@@ -262,20 +268,22 @@ fn clear(shared: &mut [Vec<u128>]) {
 
 /// A stack; `None` if the system has no memory for one.
 fn new_stack(bytes: usize) -> Option<DefaultStack> {
-    if bytes == ALONE
-        && let Some(stack) = STACKS.with(|stacks| stacks.borrow_mut().pop())
-    {
-        return Some(stack);
+    if !(ALONE..=KEPT).contains(&bytes) {
+        return DefaultStack::new(bytes).ok();
     }
-    DefaultStack::new(bytes).ok()
+    let kept = STACKS.lock().ok().and_then(|mut stacks| stacks.pop());
+    kept.or_else(|| DefaultStack::new(KEPT).ok())
 }
 
 impl Drop for Thread {
     fn drop(&mut self) {
+        const AT_MOST: usize = 64;
         if let Some(stack) = self.stack.take()
-            && stack.base().get() - stack.limit().get() >= ALONE
+            && (ALONE..=KEPT + (64 << 10)).contains(&(stack.base().get() - stack.limit().get()))
+            && let Ok(mut stacks) = STACKS.lock()
+            && stacks.len() < AT_MOST
         {
-            STACKS.with(|stacks| stacks.borrow_mut().push(stack));
+            stacks.push(stack);
         }
     }
 }
@@ -311,7 +319,7 @@ impl Thread {
         debug_assert_eq!(self.ctx.globals, self.globals.as_ptr());
         debug_assert!(self.private.len() <= self.globals.len());
         let stack = self.stack.take().expect("memory for a stack");
-        self.ctx.stack_limit = stack.limit().get() + RESERVE;
+        self.ctx.stack_limit = stack.limit().get() + self.reserve;
         self.ctx.failure = None;
         self.ctx.arena.reset();
         let ctx = &raw mut *self.ctx;

@@ -107,6 +107,8 @@ pub struct Compiled {
     tables: Arc<Tables>,
     fixed: Fixed,
     largest: u64,
+    /// Bytes of stack that calls without recursion need.
+    stack_need: usize,
     /// The executable memory; taken on drop.
     jit: Option<JITModule>,
 }
@@ -141,7 +143,7 @@ impl Compiled {
     pub fn compile(module: &Module, options: &Options) -> Result<Compiled, Unsupported> {
         let (mut cx, fixed) = prepare(module, options)?;
         let made = emit_all(&mut cx);
-        let ModuleCx { mut jit, plan, tables, .. } = cx;
+        let ModuleCx { mut jit, plan, tables, frames, .. } = cx;
         let (entries, raw) = match made {
             Ok(made) => made,
             Err(unsupported) => {
@@ -194,6 +196,7 @@ impl Compiled {
             tables: Arc::new(tables),
             fixed,
             largest: plan.largest,
+            stack_need: plan.stack_need(&frames) as usize,
             jit: Some(jit),
         })
     }
@@ -250,6 +253,7 @@ fn prepare<'m>(module: &'m Module, options: &Options) -> Result<(ModuleCx<'m>, F
         empty: &raw const *fixed.empty as i64,
         empty_at: &raw const *fixed.empty_at as i64,
         plan,
+        frames: SecondaryMap::new(),
         text: None,
     };
     Ok((cx, fixed))
@@ -371,6 +375,9 @@ fn define(cx: &mut ModuleCx<'_>, id: FuncId, clif: &mut ClifContext, func: Func)
     }
     let defined = cx.jit.define_function_with_control_plane(id, clif, &mut ControlPlane::default());
     defined.map_err(|e| too_big(e, func, cx.ir))?;
+    let layout = clif.compiled_code().and_then(|code| code.buffer.frame_layout());
+    let frame = layout.map_or(0, |layout| layout.frame_to_fp_offset);
+    cx.frames[func] = cx.frames[func].saturating_add(frame);
     cx.jit.clear_context(clif);
     Ok(())
 }

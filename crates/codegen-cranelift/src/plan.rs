@@ -28,6 +28,7 @@ pub(crate) struct Plan {
     pub(crate) facts: SecondaryMap<Func, Facts>,
     /// Bytes of the largest value.
     pub(crate) largest: u64,
+    callees: SecondaryMap<Func, Vec<Func>>,
 }
 
 impl Plan {
@@ -63,7 +64,24 @@ impl Plan {
             }
         }
         plan.spread(&callees);
+        plan.callees = callees;
         plan
+    }
+
+    /// Bytes of stack that code needs from where a function starts whose stack was checked, or that
+    /// Rust calls, to where the stack is checked again or ends. A function checks after it has its
+    /// frame.
+    pub(crate) fn stack_need(&self, frames: &SecondaryMap<Func, u32>) -> u64 {
+        let largest = self.order.iter().map(|&f| frames[f] as u64).max().unwrap_or(0);
+        let mut needs: SecondaryMap<Func, u64> = SecondaryMap::new();
+        let mut need = 0;
+        for &func in &self.order {
+            // A callee that is not yet known is on a cycle, and checks.
+            let inner = self.callees[func].iter().map(|&c| needs[c].max(largest)).max().unwrap_or(0);
+            needs[func] = frames[func] as u64 + 64 + inner;
+            need = need.max(needs[func]);
+        }
+        need + largest
     }
 
     /// Collects a function's own facts and callees.

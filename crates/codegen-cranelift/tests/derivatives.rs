@@ -61,7 +61,7 @@ fn agree(module: &Module, functions: &[Func], seed: u64) {
 
 #[test]
 fn derivatives_agree_with_the_interpreter() {
-    let n = std::env::var("PULLBACK_RANDOM").ok().and_then(|n| n.parse().ok()).unwrap_or(60);
+    let n = std::env::var("PULLBACK_RANDOM").ok().and_then(|n| n.parse().ok()).unwrap_or(40);
     for seed in 0..n {
         let (mut module, f) = program(seed, 12 + seed as usize % 30);
         let stages = autodiff::stages(&mut module, f);

@@ -97,3 +97,51 @@ fn many_arrays_fit_on_the_stack() {
     module.types = types;
     assert_eq!(run(&mut module, function, &[Value::i32(9)]), [Value::f32(798_000.0)]);
 }
+
+#[test]
+fn a_large_frame_in_a_group_with_barriers() {
+    // 20,000 values that all live at once, in a callee of every thread.
+    let mut module = Module::default();
+    let mut types = std::mem::take(&mut module.types);
+    let float = module.mem.intern(ir::MemData::Scalar(Scalar::F32));
+    let global = module.globals.push(ir::GlobalData {
+        name: "out".into(),
+        space: ir::Space::ReadWrite,
+        ty: float,
+        init: None,
+        span: ir::Span::NONE,
+    });
+    let buffer = types.buffer(float);
+    let mut b = Builder::new(&mut types, "wide");
+    let x = b.param(slot(Type::F32));
+    let handle = b.emit_typed(Op::GlobalRef(global), &[], buffer);
+    let zero = b.u32(0);
+    let values: Vec<ir::Value> = (0..20_000)
+        .map(|_| b.emit_typed(Op::BufferLoad(ir::Path::default()), &[handle, zero], Type::F32))
+        .collect();
+    b.effect(Op::Barrier, &[]);
+    let mut sum = x;
+    for v in values {
+        sum = b.emit(Op::Add, &[sum, v]);
+    }
+    let wide = b.finish(vec![sum], vec![slot(Type::F32)]);
+    let wide = module.funcs.push(wide);
+    let mut b = Builder::new(&mut types, "main");
+    let handle = b.emit_typed(Op::GlobalRef(global), &[], buffer);
+    let index = b.emit(Op::Builtin(ir::Builtin::GroupIndex), &[]);
+    let x = b.emit_typed(Op::Convert, &[index], Type::F32);
+    let sum = b.call(Op::Call(wide), &[x], &[(Type::F32, false)])[0];
+    b.effect(Op::BufferStore(ir::Path::default()), &[handle, index, sum]);
+    let func = b.finish(vec![], vec![]);
+    module.types = types;
+    let func = module.funcs.push(func);
+    module.entries.push(ir::Entry { name: "main".into(), func, group_size: [64, 1, 1] });
+    let compiled = Compiled::compile(&module, &Options::default()).expect("compiles");
+    let mut memory = vec![1.0f32; 64];
+    let desc = pullback_codegen_cranelift::Desc { ptr: memory.as_mut_ptr().cast(), count: 64 };
+    // SAFETY: the buffer outlives the worker, and nobody else uses it.
+    let mut worker = unsafe { pullback_codegen_cranelift::Worker::with_buffers(&compiled, &[desc]) };
+    let entry = compiled.entry("main").expect("an entry point");
+    worker.run_groups(entry, std::iter::once([0; 3])).expect("runs");
+    assert_eq!(memory[..3], [20_000.0, 20_001.0, 20_002.0]);
+}

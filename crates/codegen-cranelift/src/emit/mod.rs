@@ -76,6 +76,8 @@ pub(crate) struct ModuleCx<'m> {
     pub(crate) has_fma: bool,
     /// Whether the machine rounds to integers in one instruction.
     pub(crate) has_round: bool,
+    /// Bytes of each function's frame.
+    pub(crate) frames: SecondaryMap<Func, u32>,
     /// Where the text of functions goes that are not to be compiled.
     pub(crate) text: Option<String>,
 }
