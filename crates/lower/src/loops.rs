@@ -141,7 +141,7 @@ impl Body<'_, '_, '_> {
         let carried = self.carried(&scan, flow);
         let inits: Vec<Value> = carried.iter().map(|&s| self.read_slot(s)).collect();
         let before = self.env.clone();
-        let span = self.b.span;
+        let span = crate::ir_span(self.lw.program.ast.stmts[stmt].span);
         let region = self.b.open();
         for &slot in &carried {
             let value = self.read_slot(slot);
@@ -404,7 +404,7 @@ impl Body<'_, '_, '_> {
         let mut args = vec![trips];
         args.extend(carried.iter().map(|&s| self.read_slot(s)));
         let before = self.env.clone();
-        let span = self.b.span;
+        let span = crate::ir_span(self.lw.program.ast.stmts[stmt].span);
         let region = self.b.open();
         let counter = self.b.region_param(ty, false);
         for &slot in &carried {
