@@ -15,7 +15,9 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Run a compute kernel (or `main`) and print its buffers
-    #[command(after_help = "Example:\n  pullback run kernel.slang --bind 'x=[1,2,3]' --bind out=zeros:3 --groups 3")]
+    #[command(
+        after_help = "Example:\n  pullback run kernel.slang --bind 'x=[1,2,3]' --bind out=zeros:3 --groups 3"
+    )]
     Run(RunArgs),
     /// Check every declaration of a file, and that every differentiable function can be differentiated
     #[command(after_help = "Example:\n  pullback check kernel.slang")]
@@ -27,10 +29,14 @@ pub(crate) enum Command {
     #[command(after_help = "Example:\n  pullback explain kernel.slang loss")]
     Explain(ExplainArgs),
     /// Print the value and the gradient of a function at a point
-    #[command(after_help = "Example:\n  pullback grad kernel.slang f --at x=1.5,y=[1,2,3]\n  pullback grad kernel.slang f --at x=1.5 --mode hessian --json")]
+    #[command(
+        after_help = "Example:\n  pullback grad kernel.slang f --at x=1.5,y=[1,2,3]\n  pullback grad kernel.slang f --at x=1.5 --mode hessian --json"
+    )]
     Grad(GradArgs),
     /// Compare derivatives with finite differences, and forward with reverse mode
-    #[command(after_help = "Example:\n  pullback gradcheck kernel.slang f --points 5\n  pullback gradcheck kernel.slang f --at x=1.5\n\nExit status 1 if they do not agree.")]
+    #[command(
+        after_help = "Example:\n  pullback gradcheck kernel.slang f --points 5\n  pullback gradcheck kernel.slang f --at x=1.5\n\nExit status 1 if they do not agree."
+    )]
     Gradcheck(GradcheckArgs),
     /// Minimise a differentiable function of a file
     #[command(after_help = FIT_HELP)]

@@ -66,10 +66,16 @@ pub(crate) fn grad(args: &GradArgs) -> u8 {
                     for (r, (row, input)) in rows.iter().zip(&inputs).enumerate() {
                         let _ = writeln!(text, "  d/d {}", input.name);
                         let texts = callee.gradient_texts(row, false);
-                        let indented: Vec<_> = texts.into_iter().map(|(n, v)| (format!("  {n}"), v)).collect();
+                        let indented: Vec<_> =
+                            texts.into_iter().map(|(n, v)| (format!("  {n}"), v)).collect();
                         list(&mut text, &indented);
                         let comma = if r > 0 { "," } else { "" };
-                        let _ = write!(json, "{comma}\"{}\":{}", input.name, object(&callee.gradient_texts(row, true)));
+                        let _ = write!(
+                            json,
+                            "{comma}\"{}\":{}",
+                            input.name,
+                            object(&callee.gradient_texts(row, true))
+                        );
                     }
                     json.push('}');
                 }
@@ -100,7 +106,9 @@ pub(crate) fn gradcheck(args: &GradcheckArgs) -> u8 {
             entries.extend(found.into_iter().map(|e| (k, e)));
         }
         if entries.is_empty() {
-            return Err(Error::input(format!("`{}` has no differentiable input and output", args.function)).into());
+            return Err(
+                Error::input(format!("`{}` has no differentiable input and output", args.function)).into()
+            );
         }
         let count = |v| entries.iter().filter(|e| e.1.verdict == v).count();
         let (agree, unclear, differ) =
@@ -141,7 +149,8 @@ fn compile(
 }
 
 fn range(text: &str) -> Result<(f64, f64), Stop> {
-    let parsed = text.split_once(',').and_then(|(a, b)| Some((a.trim().parse().ok()?, b.trim().parse().ok()?)));
+    let parsed =
+        text.split_once(',').and_then(|(a, b)| Some((a.trim().parse().ok()?, b.trim().parse().ok()?)));
     match parsed {
         Some((low, high)) if low <= high => Ok((low, high)),
         _ => Err(Stop::Usage(format!("`--range {text}`: expected LO,HI"))),
@@ -166,7 +175,9 @@ fn object(values: &[(String, String)]) -> String {
 fn table(entries: &[(u32, Entry)]) -> String {
     let mut rows: Vec<&(u32, Entry)> = entries.iter().collect();
     if rows.len() > MAX_ROWS {
-        let rank = |e: &Entry| (e.verdict == Verdict::Differs, if e.error.is_nan() { f64::INFINITY } else { e.error });
+        let rank = |e: &Entry| {
+            (e.verdict == Verdict::Differs, if e.error.is_nan() { f64::INFINITY } else { e.error })
+        };
         rows.sort_by(|a, b| {
             let (a, b) = (rank(&a.1), rank(&b.1));
             b.0.cmp(&a.0).then(b.1.total_cmp(&a.1))

@@ -96,7 +96,8 @@ pub(crate) fn internal(place: &str, json: bool, file: &str) -> u8 {
     1
 }
 
-const BUG: &str = "  = help: this is a bug of the compiler, not of the program; please report it with the program\n";
+const BUG: &str =
+    "  = help: this is a bug of the compiler, not of the program; please report it with the program\n";
 
 /// Warnings of a program that is otherwise fine.
 pub(crate) fn warn(session: &Session, warnings: &[syntax::Diagnostic]) {

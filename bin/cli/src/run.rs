@@ -7,6 +7,7 @@ use driver::bind::{self, Bind, BindValue, MatrixLayout};
 use driver::launch::{Backend, Runner};
 use driver::pipeline::{self, Loaded};
 use driver::{Error, Request, npy, output};
+use ir::{MemType, MemTypes};
 
 use crate::args::{self, Layout, RunArgs};
 use crate::report::{self, Stop};
@@ -24,7 +25,8 @@ pub(crate) fn run(args: &RunArgs) -> u8 {
         let groups = groups(&args.groups)?;
         let binds: Result<Vec<Bind>, Error> = args.bind.iter().map(|b| bind::parse_bind(b)).collect();
         let binds = binds.map_err(usage)?;
-        let conformances: Result<Vec<_>, Error> = args.conform.iter().map(|c| bind::parse_conformance(c)).collect();
+        let conformances: Result<Vec<_>, Error> =
+            args.conform.iter().map(|c| bind::parse_conformance(c)).collect();
         let conformances = conformances.map_err(usage)?;
         let outputs = outputs(&args.out)?;
         let layout = match args.matrix_layout {
@@ -54,7 +56,7 @@ pub(crate) fn run(args: &RunArgs) -> u8 {
             return Err(Error::input(message).into());
         }
         let mut runner = Runner::new(compiled.module, backend, args.trap)?;
-        bind_all(&loaded, &mut runner, &binds, layout)?;
+        let unused = bind_all(&mut loaded, &mut runner, &binds, layout)?;
         check_outputs(&loaded, &runner, &outputs)?;
 
         let mut stdout = String::new();
@@ -65,7 +67,7 @@ pub(crate) fn run(args: &RunArgs) -> u8 {
             seconds.push(done.seconds);
         }
         let seconds = args.repeat.map(|_| seconds);
-        print(args, &runner, &outputs, layout, &stdout, seconds.as_deref())?;
+        print(args, &runner, &unused, &outputs, layout, &stdout, seconds.as_deref())?;
         Ok(0)
     })
 }
@@ -100,7 +102,8 @@ fn outputs(texts: &[String]) -> Result<Outputs, Stop> {
             None => outputs.printed.get_or_insert_default().push(text.clone()),
             Some((name, file)) => {
                 let path = file.strip_prefix('@').filter(|p| !p.is_empty());
-                let path = path.ok_or_else(|| Stop::Usage(format!("`--out {text}`: expected NAME=@FILE.npy")))?;
+                let path =
+                    path.ok_or_else(|| Stop::Usage(format!("`--out {text}`: expected NAME=@FILE.npy")))?;
                 outputs.files.push((name.to_string(), path.into()));
             }
         }
@@ -108,7 +111,21 @@ fn outputs(texts: &[String]) -> Result<Outputs, Stop> {
     Ok(outputs)
 }
 
-fn bind_all(loaded: &Loaded, runner: &mut Runner, binds: &[Bind], layout: MatrixLayout) -> Result<(), Error> {
+/// A writable buffer that is bound but that the kernel does not use: printed as it came.
+struct Unused {
+    name: String,
+    element: MemType,
+    bytes: Vec<u8>,
+    mem: MemTypes,
+}
+
+fn bind_all(
+    loaded: &mut Loaded,
+    runner: &mut Runner,
+    binds: &[Bind],
+    layout: MatrixLayout,
+) -> Result<Vec<Unused>, Error> {
+    let mut unused = Vec::new();
     for (k, bind) in binds.iter().enumerate() {
         let name = &bind.name;
         if binds[..k].iter().any(|b| b.name == *name) {
@@ -116,6 +133,12 @@ fn bind_all(loaded: &Loaded, runner: &mut Runner, binds: &[Bind], layout: Matrix
         }
         let Some(global) = runner.find(name) else {
             if loaded.declares_global(name) {
+                let mut mem = MemTypes::default();
+                if let Some(element) = loaded.unused_buffer(name, &mut mem) {
+                    let bytes = bind::buffer_bytes(&mem, element, &bind.value, layout)
+                        .map_err(|why| Error::input(format!("`--bind {name}`: {why}")))?;
+                    unused.push(Unused { name: name.clone(), element, bytes, mem });
+                }
                 continue;
             }
             let known: Vec<&str> = runner.globals().map(|g| g.1.name.as_str()).collect();
@@ -137,7 +160,7 @@ fn bind_all(loaded: &Loaded, runner: &mut Runner, binds: &[Bind], layout: Matrix
     if let Some(global) = runner.unbound() {
         return Err(Error::input(format!("`{0}` is not bound: `--bind {0}=…`", global.name)));
     }
-    Ok(())
+    Ok(unused)
 }
 
 fn check_outputs(loaded: &Loaded, runner: &Runner, outputs: &Outputs) -> Result<(), Error> {
@@ -153,6 +176,7 @@ fn check_outputs(loaded: &Loaded, runner: &Runner, outputs: &Outputs) -> Result<
 fn print(
     args: &RunArgs,
     runner: &Runner,
+    unused: &[Unused],
     outputs: &Outputs,
     layout: MatrixLayout,
     stdout: &str,
@@ -168,14 +192,20 @@ fn print(
     };
     for (name, path) in &outputs.files {
         if let Some(global) = runner.find(name) {
-            npy::write(path, &output::buffer_array(mem, runner.element_of(global), runner.bytes_of(global))?)?;
+            npy::write(
+                path,
+                &output::buffer_array(mem, runner.element_of(global), runner.bytes_of(global))?,
+            )?;
         }
     }
+    let wanted = |name: &str| match &outputs.printed {
+        Some(names) => names.iter().any(|n| n == name),
+        None => !outputs.files.iter().any(|f| f.0 == name),
+    };
+    let unused: Vec<&Unused> = unused.iter().filter(|u| wanted(&u.name)).collect();
     let in_file = |name: &str| outputs.files.iter().any(|f| f.0 == name);
     let shown: Vec<_> = match &outputs.printed {
-        Some(names) => {
-            names.iter().filter_map(|n| Some((n.clone(), runner.find(n)?))).collect()
-        }
+        Some(names) => names.iter().filter_map(|n| Some((n.clone(), runner.find(n)?))).collect(),
         None => runner
             .globals()
             .filter(|(g, data)| runner.is_writable(*g) && !in_file(&data.name))
@@ -184,14 +214,26 @@ fn print(
     };
     let mut text = String::new();
     if args.json {
-        let buffers: Vec<String> = shown
+        let mut buffers: Vec<String> = shown
             .iter()
             .map(|(name, global)| {
                 let json = output::buffer_json(mem, runner.element_of(*global), &bytes_of(*global));
                 format!("{}:{json}", serde_json::Value::from(name.as_str()))
             })
             .collect();
-        let _ = write!(text, "{{\"buffers\":{{{}}},\"stdout\":{}", buffers.join(","), serde_json::Value::from(stdout));
+        buffers.extend(unused.iter().map(|u| {
+            format!(
+                "{}:{}",
+                serde_json::Value::from(u.name.as_str()),
+                output::buffer_json(&u.mem, u.element, &u.bytes)
+            )
+        }));
+        let _ = write!(
+            text,
+            "{{\"buffers\":{{{}}},\"stdout\":{}",
+            buffers.join(","),
+            serde_json::Value::from(stdout)
+        );
         if let Some(seconds) = seconds {
             let list: Vec<String> = seconds.iter().map(|s| format!("{s}")).collect();
             let _ = write!(text, ",\"seconds\":[{}]", list.join(","));
@@ -202,6 +244,9 @@ fn print(
         for (name, global) in &shown {
             let values = output::buffer_text(mem, runner.element_of(*global), &bytes_of(*global));
             let _ = writeln!(text, "{name}: {values}");
+        }
+        for u in unused {
+            let _ = writeln!(text, "{}: {}", u.name, output::buffer_text(&u.mem, u.element, &u.bytes));
         }
     }
     report::out(&text);

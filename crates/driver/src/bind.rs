@@ -56,9 +56,8 @@ pub struct Conformance {
 
 /// Reads `NAME=VALUE`.
 pub fn parse_bind(text: &str) -> Result<Bind, Error> {
-    let (name, value) = text
-        .split_once('=')
-        .ok_or_else(|| Error::input(format!("`--bind {text}`: expected NAME=VALUE")))?;
+    let (name, value) =
+        text.split_once('=').ok_or_else(|| Error::input(format!("`--bind {text}`: expected NAME=VALUE")))?;
     let name = name.trim().to_string();
     if name.is_empty() {
         return Err(Error::input(format!("`--bind {text}`: the name is empty")));
@@ -483,7 +482,10 @@ mod tests {
     #[test]
     fn conformances() {
         let parsed = parse_conformance("Glass:IMaterial=3").expect("parses");
-        assert_eq!((parsed.ty.as_str(), parsed.interface.as_str(), parsed.id), ("Glass", "IMaterial", Some(3)));
+        assert_eq!(
+            (parsed.ty.as_str(), parsed.interface.as_str(), parsed.id),
+            ("Glass", "IMaterial", Some(3))
+        );
         assert!(parse_conformance("Glass").is_err());
     }
 }

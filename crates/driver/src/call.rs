@@ -84,7 +84,10 @@ impl<'m> Callee<'m> {
                         let numbers = self.inputs.iter().filter(|n| n.leaf == leaf);
                         let bits: Option<Vec<u64>> = numbers.map(&mut *missing).collect();
                         let bits = bits.ok_or_else(|| {
-                            Error::input(format!("parameter `{}` needs a value: `--at {}=…`", param.name, param.name))
+                            Error::input(format!(
+                                "parameter `{}` needs a value: `--at {}=…`",
+                                param.name, param.name
+                            ))
                         })?;
                         from_bits(&self.module.types, *ty, &mut bits.into_iter())
                     }
@@ -125,7 +128,9 @@ impl<'m> Callee<'m> {
             columns.push(self.to_f64(&self.output_types, &results[n_results.min(results.len())..]));
         }
         let n_outputs = self.outputs.iter().filter(|n| n.diff).count();
-        Ok((0..n_outputs).map(|o| columns.iter().map(|c| c.get(o).copied().unwrap_or(0.0)).collect()).collect())
+        Ok((0..n_outputs)
+            .map(|o| columns.iter().map(|c| c.get(o).copied().unwrap_or(0.0)).collect())
+            .collect())
     }
 
     /// The Jacobian by reverse mode: `[output][input]`.
@@ -142,7 +147,12 @@ impl<'m> Callee<'m> {
     }
 
     /// The second derivatives `[input][input]` of output number `output`, by the function that [`hessian`] made.
-    pub fn hessian(&self, forward_of_vjp: Func, point: &[Value], output: &Number) -> Result<Vec<Vec<f64>>, Error> {
+    pub fn hessian(
+        &self,
+        forward_of_vjp: Func,
+        point: &[Value],
+        output: &Number,
+    ) -> Result<Vec<Vec<f64>>, Error> {
         let n_results = self.input_types.iter().filter(|t| t.1).count();
         let mut columns = Vec::new();
         for input in self.inputs.iter().filter(|n| n.diff) {
@@ -161,15 +171,18 @@ impl<'m> Callee<'m> {
 
     /// All outputs as text, by parameter: `(name, value)`.
     pub fn output_texts(&self, bits: &[u64], json: bool) -> Vec<(String, String)> {
-        group(&self.outputs, bits, &mut |n, b| if json { number_json(n.scalar, b) } else { number_text(n.scalar, b) })
+        group(&self.outputs, bits, &mut |n, b| {
+            if json { number_json(n.scalar, b) } else { number_text(n.scalar, b) }
+        })
     }
 
     /// The inputs with tangents and a number for each, as text: `(name, value)`.
     pub fn gradient_texts(&self, row: &[f64], json: bool) -> Vec<(String, String)> {
         let inputs: Vec<Number> = self.inputs.iter().filter(|n| n.diff).cloned().collect();
-        let bits: Vec<u64> =
-            row.iter().zip(&inputs).map(|(&x, n)| scalar::from_f64(n.scalar, x)).collect();
-        group(&inputs, &bits, &mut |n, b| if json { number_json(n.scalar, b) } else { number_text(n.scalar, b) })
+        let bits: Vec<u64> = row.iter().zip(&inputs).map(|(&x, n)| scalar::from_f64(n.scalar, x)).collect();
+        group(&inputs, &bits, &mut |n, b| {
+            if json { number_json(n.scalar, b) } else { number_text(n.scalar, b) }
+        })
     }
 
     fn derivative(&self, func: Option<Func>) -> Result<Func, Error> {
@@ -246,8 +259,9 @@ pub fn parse_arguments(texts: &[String]) -> Result<Vec<(String, Json)>, Error> {
             }
             let wrong = || Error::input(format!("`--at {part}`: expected NAME=VALUE"));
             let (name, value) = part.split_once('=').ok_or_else(wrong)?;
-            let json = serde_json::from_str(value.trim())
-                .map_err(|e| Error::input(format!("`--at {}`: `{}` is not JSON ({e})", name.trim(), value.trim())))?;
+            let json = serde_json::from_str(value.trim()).map_err(|e| {
+                Error::input(format!("`--at {}`: `{}` is not JSON ({e})", name.trim(), value.trim()))
+            })?;
             out.push((name.trim().to_string(), json));
         }
     }
@@ -273,7 +287,10 @@ fn split(text: &str) -> Vec<&str> {
     parts
 }
 
-fn numbers<'a>(types: &Types, params: impl Iterator<Item = &'a ParamInfo>) -> (Vec<Number>, Vec<(Type, bool)>) {
+fn numbers<'a>(
+    types: &Types,
+    params: impl Iterator<Item = &'a ParamInfo>,
+) -> (Vec<Number>, Vec<(Type, bool)>) {
     let (mut all, mut leaf_types) = (Vec::new(), Vec::new());
     for param in params {
         let name = if param.name.is_empty() { "result" } else { &param.name };
@@ -343,7 +360,8 @@ fn read(types: &Types, ty: Type, path: &str, json: &Json) -> Result<Value, Strin
             Ok(Value::Vector(lanes?))
         }
         TypeData::Array(t, n) => {
-            let elements: Result<Vec<Value>, String> = list(n)?.iter().map(|j| read(types, t, "", j)).collect();
+            let elements: Result<Vec<Value>, String> =
+                list(n)?.iter().map(|j| read(types, t, "", j)).collect();
             Ok(Value::array(elements?))
         }
         TypeData::Stack(_) | TypeData::Cell(_) | TypeData::Buffer(_) => {
@@ -353,7 +371,11 @@ fn read(types: &Types, ty: Type, path: &str, json: &Json) -> Result<Value, Strin
 }
 
 /// Joins the numbers of each parameter: `x`, `[1, 2]`.
-fn group(numbers: &[Number], bits: &[u64], text: &mut dyn FnMut(&Number, u64) -> String) -> Vec<(String, String)> {
+fn group(
+    numbers: &[Number],
+    bits: &[u64],
+    text: &mut dyn FnMut(&Number, u64) -> String,
+) -> Vec<(String, String)> {
     let mut out: Vec<(String, Vec<String>, bool)> = Vec::new();
     for (number, &b) in numbers.iter().zip(bits) {
         let end = number.name.find('[').unwrap_or(number.name.len());
@@ -378,7 +400,8 @@ mod tests {
 
     #[test]
     fn arguments_are_split_outside_brackets() {
-        let parsed = parse_arguments(&[r#"x=1.5,y=[1,2],z={"a":[0,1]}"#.into(), "w=true".into()]).expect("parses");
+        let parsed =
+            parse_arguments(&[r#"x=1.5,y=[1,2],z={"a":[0,1]}"#.into(), "w=true".into()]).expect("parses");
         let names: Vec<&str> = parsed.iter().map(|p| p.0.as_str()).collect();
         assert_eq!(names, ["x", "y", "z", "w"]);
         assert!(parse_arguments(&["x".into()]).is_err());

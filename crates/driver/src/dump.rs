@@ -72,7 +72,12 @@ pub fn emit(
                 }
             }
             let mut seen = Vec::new();
-            wanted.retain(|f| !seen.contains(f) && { seen.push(*f); true });
+            wanted.retain(|f| {
+                !seen.contains(f) && {
+                    seen.push(*f);
+                    true
+                }
+            });
             let mut text = String::new();
             for func in wanted {
                 let stages = differentiate(&mut module, func)?;
@@ -110,9 +115,10 @@ pub fn explain(loaded: &mut Loaded, function: FuncRef, options: &Options) -> Res
     let lowered = loaded.compile(&request, &raw)?;
     let Compiled { mut module, functions, .. } =
         loaded.compile(&request, &Options { no_autodiff: true, ..options.clone() })?;
-    let func = functions.first().map(|f| f.func).ok_or_else(|| {
-        Failure::Other(Error::Internal("the function was not lowered".into()))
-    })?;
+    let func = functions
+        .first()
+        .map(|f| f.func)
+        .ok_or_else(|| Failure::Other(Error::Internal("the function was not lowered".into())))?;
     let mut text = String::new();
     let mut section = |title: &str, meaning: &str, body: String| {
         let _ = writeln!(text, "──── {title}: {meaning}\n\n{body}");
@@ -121,7 +127,11 @@ pub fn explain(loaded: &mut Loaded, function: FuncRef, options: &Options) -> Res
     section("lower", "the function as written, f(x) ↦ y", print(&lowered.module, lowered_func));
     section("optimise", "the same function before differentiation", print(&module, func));
     let stages = differentiate(&mut module, func)?;
-    section("linearize", "a tangent for each value that carries one, f'(x, ẋ) ↦ (y, ẏ)", print(&module, stages.linearized));
+    section(
+        "linearize",
+        "a tangent for each value that carries one, f'(x, ẋ) ↦ (y, ẏ)",
+        print(&module, stages.linearized),
+    );
     section("propagate", "the differentials marked `~`, found linear", print(&module, stages.propagated));
     section("unzip, primal half", "x ↦ (y, r) with the residuals r", print(&module, stages.primal));
     section("unzip, linear half", "(r, ẋ) ↦ ẏ", print(&module, stages.linear));

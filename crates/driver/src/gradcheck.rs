@@ -52,8 +52,11 @@ pub fn check(callee: &Callee<'_>, point: &Point, tolerance: f64) -> Result<Vec<E
         for (row, output) in outputs.iter().enumerate() {
             let (forward, reverse) = (forward[row][column], reverse[row][column]);
             let (slope, doubt) = differences[row];
-            let size = 1.0 + forward.abs().max(reverse.abs()).max(if slope.is_finite() { slope.abs() } else { 0.0 });
-            let apart = |a: f64, b: f64| if a == b || (a.is_nan() && b.is_nan()) { 0.0 } else { (a - b).abs() / size };
+            let size =
+                1.0 + forward.abs().max(reverse.abs()).max(if slope.is_finite() { slope.abs() } else { 0.0 });
+            let apart = |a: f64, b: f64| {
+                if a == b || (a.is_nan() && b.is_nan()) { 0.0 } else { (a - b).abs() / size }
+            };
             let between = apart(forward, reverse);
             let error = between.max(apart(forward, slope)).max(apart(reverse, slope));
             let rough = !slope.is_finite() || !(doubt / size <= tolerance);
@@ -95,7 +98,8 @@ fn differences(callee: &Callee<'_>, point: &Point, input: usize) -> Result<Vec<(
         };
         let (above, below) = (at(x + h)?, at(x - h)?);
         // The step as it really is after rounding.
-        let step = scalar::to_f64(s, scalar::from_f64(s, x + h)) - scalar::to_f64(s, scalar::from_f64(s, x - h));
+        let step =
+            scalar::to_f64(s, scalar::from_f64(s, x + h)) - scalar::to_f64(s, scalar::from_f64(s, x - h));
         Ok(above.iter().zip(&below).map(|(a, b)| (a - b) / step).collect())
     };
     let h = if s == Scalar::F64 { 2e-3 } else { 2e-2 } * x.abs().max(1.0);

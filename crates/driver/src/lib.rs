@@ -4,19 +4,19 @@
 //! global state; a [`Session`](session::Session) owns the sources.
 #![forbid(unsafe_code)]
 
-pub mod session;
-pub mod pipeline;
-pub mod widen;
-pub mod dump;
 pub mod bind;
-pub mod launch;
-pub mod output;
 pub mod call;
-pub mod gradcheck;
-pub mod fit;
-pub mod render;
-pub mod npy;
+pub mod dump;
 pub mod error;
+pub mod fit;
+pub mod gradcheck;
+pub mod launch;
+pub mod npy;
+pub mod output;
+pub mod pipeline;
+pub mod render;
+pub mod session;
+pub mod widen;
 
 pub use error::Error;
 pub use lower::Request;

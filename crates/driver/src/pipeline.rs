@@ -5,8 +5,10 @@
 use std::path::Path;
 
 use check::Program;
+use check::Subst;
 use check::tables::FuncRef;
-use ir::{Func, Module};
+use check::types::{BufferKind, TyKind};
+use ir::{Func, MemData, MemType, MemTypes, Module};
 use lower::{FunctionInfo, Lowered, Request};
 use syntax::ast::DeclKind;
 use syntax::{DeclId, Diagnostic, FileId, Severity, Span};
@@ -120,8 +122,10 @@ impl Loaded {
     /// The function of that name, for the host to call.
     pub fn function(&self, name: &str) -> Result<FuncRef, Failure> {
         let found = self.program.find_function(self.file, name);
-        let concrete =
-            found.iter().copied().find(|&d| self.program.all_generic_params(d).is_empty() && self.has_body(d));
+        let concrete = found
+            .iter()
+            .copied()
+            .find(|&d| self.program.all_generic_params(d).is_empty() && self.has_body(d));
         match (concrete, &found[..]) {
             (Some(decl), _) => Ok(FuncRef { decl, args: Vec::new(), self_ty: None }),
             (None, []) => {
@@ -174,6 +178,34 @@ impl Loaded {
                     _ => false,
                 }
         })
+    }
+
+    /// The element type of a writable buffer of numbers that lowering did not reach.
+    pub fn unused_buffer(&mut self, name: &str, mem: &mut MemTypes) -> Option<MemType> {
+        let symbol = self.program.ast.symbols.find(name)?;
+        let is_buffer = |d: &&DeclId| {
+            let decl = &self.program.ast.decls[**d];
+            decl.name == symbol && decl.parent.is_none() && matches!(decl.kind, DeclKind::Var { .. })
+        };
+        let decls: Vec<DeclId> = self.program.ast.decls.keys().collect();
+        let decl = decls.iter().find(is_buffer).copied()?;
+        let ty = self.program.decl_type(decl);
+        let TyKind::Buffer(BufferKind::RWStructuredBuffer, element) = self.program.types[ty].clone() else {
+            return None;
+        };
+        let (scalar, n) = match &self.program.types[element] {
+            TyKind::Scalar(s) => (*s, None),
+            TyKind::Vector(t, n) => match &self.program.types[*t] {
+                TyKind::Scalar(s) => (*s, Some(n.clone())),
+                _ => return None,
+            },
+            _ => return None,
+        };
+        let s = ir::Scalar::ALL[scalar as usize];
+        Some(mem.intern(match n {
+            None => MemData::Scalar(s),
+            Some(n) => MemData::Vector(s, self.program.val_int(&n, &Subst::default())? as u32),
+        }))
     }
 
     /// All diagnostics if there is an error among them.
@@ -241,7 +273,8 @@ pub fn check(session: &mut Session, path: &Path) -> Result<Vec<Diagnostic>, Erro
         functions: loaded.differentiable_functions(),
         derivatives: true,
     };
-    let options = Options { optimise: opt::Options { level: 1, ..opt::Options::default() }, ..Options::default() };
+    let options =
+        Options { optimise: opt::Options { level: 1, ..opt::Options::default() }, ..Options::default() };
     match loaded.compile(&request, &options) {
         Ok(compiled) => Ok(compiled.warnings),
         Err(Failure::Program(diagnostics)) => Ok(diagnostics),

@@ -108,8 +108,8 @@ struct Window<'a> {
 
 /// One window for each label, those that lie close together in one.
 fn windows<'a>(sources: &'a Sources, diagnostic: &'a Diagnostic) -> Vec<Window<'a>> {
-    let labels = std::iter::once((&diagnostic.primary, true))
-        .chain(diagnostic.notes.iter().map(|note| (note, false)));
+    let labels =
+        std::iter::once((&diagnostic.primary, true)).chain(diagnostic.notes.iter().map(|note| (note, false)));
     // Bytes of the file, then labels, in file order of first mention.
     let mut ranges: Vec<(usize, usize, usize, Vec<(&'a Label, bool)>)> = Vec::new();
     for (label, primary) in labels {

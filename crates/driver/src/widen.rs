@@ -102,7 +102,14 @@ fn new_value(function: &mut Function, ty: Type) -> Value {
     function.values.push(ir::ValueData { ty, linear: false, name: None })
 }
 
-fn push(function: &mut Function, op: Op, args: &[Value], result: Value, span: Span, insts: &mut Vec<ir::Inst>) {
+fn push(
+    function: &mut Function,
+    op: Op,
+    args: &[Value],
+    result: Value,
+    span: Span,
+    insts: &mut Vec<ir::Inst>,
+) {
     let data = InstData {
         op,
         args: args.into(),

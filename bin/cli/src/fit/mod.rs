@@ -34,8 +34,10 @@ pub(crate) fn fit(args: &FitArgs) -> u8 {
     report::finish(&args.source, false, |session| {
         let folder = args.source.file.parent().map_or_else(PathBuf::new, Path::to_path_buf);
         let (items, target) = read_items(args, &folder)?;
-        let threads =
-            args.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get())).max(1);
+        let threads = args
+            .threads
+            .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get()))
+            .max(1);
         let inits: Result<Vec<_>, Stop> = args.param.iter().map(|p| parse_init(p, &folder)).collect();
         let setup = Setup {
             path: args.source.file.clone(),
@@ -89,7 +91,8 @@ fn with_file_options(args: &FitArgs) -> Result<Option<FitArgs>, u8> {
     all.extend(words.iter().enumerate().filter_map(|(k, word)| {
         let option = words[..=k].iter().rev().find(|w| w.starts_with("--"))?;
         let name = option.split('=').next().unwrap_or(option);
-        let overridden = !is_list(name) && given.iter().any(|g| g == name || g.starts_with(&format!("{name}=")));
+        let overridden =
+            !is_list(name) && given.iter().any(|g| g == name || g.starts_with(&format!("{name}=")));
         (!overridden).then(|| word.clone())
     }));
     all.extend(given);
@@ -109,10 +112,9 @@ fn is_list(name: &str) -> bool {
 }
 
 fn read_items(args: &FitArgs, folder: &Path) -> Result<(Items, Option<Picture>), Stop> {
-    let text = args
-        .items
-        .as_deref()
-        .ok_or_else(|| Stop::Usage("`--items` is needed: image:FILE.png, @file.npy, @file.csv or a number".into()))?;
+    let text = args.items.as_deref().ok_or_else(|| {
+        Stop::Usage("`--items` is needed: image:FILE.png, @file.npy, @file.csv or a number".into())
+    })?;
     if let Some(path) = text.strip_prefix("image:").filter(|p| p.to_ascii_lowercase().ends_with(".png")) {
         let picture = Picture::read(&at(folder, path))?;
         let items = Items::pixels(picture.width, picture.height, picture.to_numbers());
@@ -135,7 +137,8 @@ fn parse_init(text: &str, folder: &Path) -> Result<(String, Init), Stop> {
         Init::Random(0.0, 0.0)
     } else if let Some(range) = init.strip_prefix("random:") {
         let parsed = range.split_once(',').and_then(|(a, b)| Some((a.parse().ok()?, b.parse().ok()?)));
-        let (low, high) = parsed.ok_or_else(|| Stop::Usage(format!("`--param {text}`: expected random:LO,HI")))?;
+        let (low, high) =
+            parsed.ok_or_else(|| Stop::Usage(format!("`--param {text}`: expected random:LO,HI")))?;
         Init::Random(low, high)
     } else if init.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') {
         Init::Function(init.to_string())
@@ -153,7 +156,8 @@ fn rates(args: &FitArgs, fit: &Fit) -> Result<Vec<f64>, Stop> {
     let mut named: Vec<(String, f64)> = Vec::new();
     for text in &args.rate {
         let (name, rate) = text.rsplit_once('=').map_or(("", text.as_str()), |(n, r)| (n.trim(), r));
-        let rate: f64 = rate.trim().parse().map_err(|_| Stop::Usage(format!("`--rate {text}`: not a number")))?;
+        let rate: f64 =
+            rate.trim().parse().map_err(|_| Stop::Usage(format!("`--rate {text}`: not a number")))?;
         if name.is_empty() {
             common = rate;
         } else if fit.names.iter().any(|n| covers(name, n)) {
@@ -208,7 +212,15 @@ struct Reporter<'a> {
 impl<'a> Reporter<'a> {
     fn new(args: &'a FitArgs, bar: &'a ProgressBar, state: &State) -> Reporter<'a> {
         let (first_step, first_seconds) = (state.step, state.seconds);
-        Reporter { args, bar, begin: Instant::now(), first_step, first_seconds, last_line: -2.0, last_save: 0.0 }
+        Reporter {
+            args,
+            bar,
+            begin: Instant::now(),
+            first_step,
+            first_seconds,
+            last_line: -2.0,
+            last_save: 0.0,
+        }
     }
 
     /// How much of the budget is used, from 0 to 1.
@@ -314,7 +326,8 @@ fn lbfgs(args: &FitArgs, fit: &mut Fit, state: &mut State, bar: &ProgressBar) ->
 
 /// Writes pictures, plot and parameters, and says where.
 fn finish(args: &FitArgs, fit: &mut Fit, state: &State, target: Option<&Picture>) -> Result<(), Error> {
-    let stem = args.source.file.file_stem().map_or_else(|| "fit".into(), |s| s.to_string_lossy().into_owned());
+    let stem =
+        args.source.file.file_stem().map_or_else(|| "fit".into(), |s| s.to_string_lossy().into_owned());
     let folder = args.out.clone().unwrap_or_else(|| PathBuf::from("target").join("fit"));
     std::fs::create_dir_all(&folder).map_err(|e| Error::write(&folder, e))?;
     let path = |suffix: &str| folder.join(format!("{stem}{suffix}"));

@@ -56,7 +56,13 @@ pub(crate) fn loss_plot(title: &str, points: &[(f64, f64)]) -> Picture {
         line(&mut picture, at(pair[0]), at(pair[1]), LINE, 2.0);
     }
     if let [only] = points[..] {
-        line(&mut picture, (to_x(only.0), to_y(height_of(only.1))), (to_x(only.0) + 2.0, to_y(height_of(only.1))), LINE, 4.0);
+        line(
+            &mut picture,
+            (to_x(only.0), to_y(height_of(only.1))),
+            (to_x(only.0) + 2.0, to_y(height_of(only.1))),
+            LINE,
+            4.0,
+        );
     }
     text(&mut picture, (LEFT + end_x) / 2.0 - 12.0, end_y + 32.0, "step", 1);
     picture

@@ -82,9 +82,12 @@ pub fn loss(program: &mut Program, func: &FuncRef, items: &Items) -> Result<(Vec
     let mut fitted = Vec::new();
     let mut arguments = Vec::new();
     for param in &signature.params {
-        let param_name = param.decl.map_or(String::new(), |d| program.ast.name(program.ast.decls[d].name).to_string());
+        let param_name =
+            param.decl.map_or(String::new(), |d| program.ast.name(program.ast.decls[d].name).to_string());
         if !matches!(param.dir, Direction::In | Direction::ConstRef) {
-            return Err(Error::input(format!("`{name}`: parameter `{param_name}` is written; a loss only reads")));
+            return Err(Error::input(format!(
+                "`{name}`: parameter `{param_name}` is written; a loss only reads"
+            )));
         }
         if param.differentiable && !param.no_diff {
             arguments.push(Argument::Fitted(fitted.len()));
@@ -118,7 +121,8 @@ pub fn render(
     let name = program.ast.name(program.ast.decls[func.decl].name).to_string();
     let mut arguments = Vec::new();
     for param in &signature.params {
-        let param_name = param.decl.map_or(String::new(), |d| program.ast.name(program.ast.decls[d].name).to_string());
+        let param_name =
+            param.decl.map_or(String::new(), |d| program.ast.name(program.ast.decls[d].name).to_string());
         if let Some(k) = fitted.iter().position(|f| f.name == param_name) {
             arguments.push(Argument::Fitted(k));
         } else {
@@ -135,7 +139,8 @@ pub fn initial(program: &mut Program, func: &FuncRef, items: &Items) -> Result<F
     let name = program.ast.name(program.ast.decls[func.decl].name).to_string();
     let mut arguments = Vec::new();
     for param in &signature.params {
-        let param_name = param.decl.map_or(String::new(), |d| program.ast.name(program.ast.decls[d].name).to_string());
+        let param_name =
+            param.decl.map_or(String::new(), |d| program.ast.name(program.ast.decls[d].name).to_string());
         let ty = program.type_name(param.ty);
         arguments.push(match param_name.as_str() {
             "index" => Argument::Index(ty),
@@ -152,9 +157,10 @@ pub fn initial(program: &mut Program, func: &FuncRef, items: &Items) -> Result<F
 fn fitted_param(program: &mut Program, loss: &str, name: String, ty: Ty) -> Result<Fitted, Error> {
     let (element_ty, length) = match program.types[ty].clone() {
         TyKind::Array(element, Some(n)) => {
-            let n = program.val_int(&n, &Subst::default()).filter(|&n| n > 0).ok_or_else(|| {
-                Error::input(format!("`{loss}`: the length of `{name}` is not known"))
-            })?;
+            let n = program
+                .val_int(&n, &Subst::default())
+                .filter(|&n| n > 0)
+                .ok_or_else(|| Error::input(format!("`{loss}`: the length of `{name}` is not known")))?;
             (element, Some(n as u64))
         }
         TyKind::Array(_, None) => {
@@ -165,10 +171,8 @@ fn fitted_param(program: &mut Program, loss: &str, name: String, ty: Ty) -> Resu
     let gradient = program
         .differential(element_ty)
         .ok_or_else(|| Error::input(format!("`{loss}`: `{name}` is not differentiable")))?;
-    let builtin = matches!(
-        program.types[element_ty],
-        TyKind::Scalar(_) | TyKind::Vector(..) | TyKind::Matrix(..)
-    );
+    let builtin =
+        matches!(program.types[element_ty], TyKind::Scalar(_) | TyKind::Vector(..) | TyKind::Matrix(..));
     let element = program.type_name(element_ty);
     let gradient = if gradient == element_ty { element.clone() } else { format!("{element}.Differential") };
     Ok(Fitted { name, element, gradient, builtin, length, initial: None })
@@ -258,7 +262,8 @@ impl Kernel {
         entry(t, "fit_gradient")?;
         self.load(t)?;
         for f in &self.fitted {
-            let zero = if f.builtin { format!("{}(0)", f.gradient) } else { format!("{}.dzero()", f.gradient) };
+            let zero =
+                if f.builtin { format!("{}(0)", f.gradient) } else { format!("{}.dzero()", f.gradient) };
             match f.length {
                 Some(n) => {
                     writeln!(t, "    {} sum_{}[{n}];", f.gradient, f.name)?;
@@ -292,7 +297,9 @@ impl Kernel {
                     let line = add(format!("sum_{}[i]", f.name), format!("gradient_{}[i]", f.name));
                     writeln!(t, "        for (int i = 0; i < {n}; i++) {line}")?;
                 }
-                None => writeln!(t, "        {}", add(format!("sum_{}", f.name), format!("pair_{}.d", f.name)))?,
+                None => {
+                    writeln!(t, "        {}", add(format!("sum_{}", f.name), format!("pair_{}.d", f.name)))?
+                }
             }
         }
         writeln!(t, "    }}")?;

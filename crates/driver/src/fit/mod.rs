@@ -199,7 +199,10 @@ impl Fit {
         let mut out = Vec::new();
         for (k, f) in self.kernel.fitted.iter().enumerate() {
             let Some(element) = self.runner.element(&format!("fit_value_{}", f.name)) else { continue };
-            out.push((f.name.clone(), crate::output::buffer_array(self.runner.mem(), element, &self.values[k])?));
+            out.push((
+                f.name.clone(),
+                crate::output::buffer_array(self.runner.mem(), element, &self.values[k])?,
+            ));
         }
         Ok(out)
     }
@@ -306,7 +309,8 @@ impl Fit {
                     self.values[k] = bytes;
                 }
                 Init::Random(..) | Init::Default | Init::Function(_) => {
-                    let (low, high) = if let Init::Random(low, high) = init { (*low, *high) } else { (-0.1, 0.1) };
+                    let (low, high) =
+                        if let Init::Random(low, high) = init { (*low, *high) } else { (-0.1, 0.1) };
                     for place in self.places.iter().filter(|p| p.param == k) {
                         let x = low + (high - low) * random.unit();
                         put_number(&mut self.values[k], place.at, place.scalar, x);
@@ -314,8 +318,7 @@ impl Fit {
                 }
             }
         }
-        self.start =
-            self.places.iter().map(|p| read_number(p.scalar, &self.values[p.param], p.at)).collect();
+        self.start = self.places.iter().map(|p| read_number(p.scalar, &self.values[p.param], p.at)).collect();
         Ok(())
     }
 }
@@ -328,7 +331,9 @@ fn plan(session: &mut Session, setup: &Setup, items: &Items) -> Result<Kernel, F
     let (mut fitted, loss) = kernel::loss(&mut loaded.program, &loss, items)?;
     for (name, _) in &setup.inits {
         if !fitted.iter().any(|f| f.name == *name) {
-            return Err(Error::input(format!("`--param {name}`: the loss has no such parameter to fit")).into());
+            return Err(
+                Error::input(format!("`--param {name}`: the loss has no such parameter to fit")).into()
+            );
         }
     }
     for f in &mut fitted {
@@ -379,7 +384,8 @@ fn initial(
 fn spread(items: &Items, element: usize, n: usize, random: &mut Random) -> u32 {
     if let Some((width, height)) = items.image {
         // Two irrational steps: a sequence of points without clumps (R2).
-        let (x, y) = (0.5 + element as f64 * 0.754_877_666_246_693, 0.5 + element as f64 * 0.569_840_290_998_053);
+        let (x, y) =
+            (0.5 + element as f64 * 0.754_877_666_246_693, 0.5 + element as f64 * 0.569_840_290_998_053);
         let (x, y) = ((x.fract() * width as f64) as usize, (y.fract() * height as f64) as usize);
         return (y * width + x) as u32;
     }
@@ -431,7 +437,13 @@ fn fill_column(
 }
 
 /// Every scalar with its path: `g.center[0]`.
-fn named_scalars(mem: &MemTypes, ty: MemType, at: usize, name: String, out: &mut Vec<(String, usize, Scalar)>) {
+fn named_scalars(
+    mem: &MemTypes,
+    ty: MemType,
+    at: usize,
+    name: String,
+    out: &mut Vec<(String, usize, Scalar)>,
+) {
     match &mem[ty] {
         MemData::Struct { fields, .. } => {
             for (k, (field, field_ty)) in fields.iter().enumerate() {

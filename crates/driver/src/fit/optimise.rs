@@ -66,7 +66,11 @@ const MEMORY: usize = 12;
 
 impl Lbfgs {
     /// Makes one step from `x`. `None`: no further descent is possible in this precision.
-    pub fn update(&mut self, x: &mut [f64], objective: &mut dyn Objective) -> Result<Option<f64>, crate::Error> {
+    pub fn update(
+        &mut self,
+        x: &mut [f64],
+        objective: &mut dyn Objective,
+    ) -> Result<Option<f64>, crate::Error> {
         let n = x.len();
         if self.value.is_none() {
             self.gradient = vec![0.0; n];

@@ -80,9 +80,7 @@ fn parse(json: &Json) -> Option<State> {
             step: lbfgs.get("step")?.as_u64()?,
             value: lbfgs.get("value")?.as_f64(),
             gradient: numbers(lbfgs.get("gradient")?)?,
-            pairs: pairs
-                .map(|p| Some((numbers(p.get(0)?)?, numbers(p.get(1)?)?)))
-                .collect::<Option<_>>()?,
+            pairs: pairs.map(|p| Some((numbers(p.get(0)?)?, numbers(p.get(1)?)?))).collect::<Option<_>>()?,
         },
         history: history.map(|p| Some((p.get(0)?.as_f64()?, p.get(1)?.as_f64()?))).collect::<Option<_>>()?,
     })
