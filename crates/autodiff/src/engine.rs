@@ -42,6 +42,8 @@ pub(crate) struct Engine<'m> {
     pub(crate) resolved: FxHashMap<Func, bool>,
     /// What a pass is working on, to notice recursion.
     pub(crate) running: Vec<Func>,
+    /// The user's function that a made one came from.
+    origins: FxHashMap<Func, Func>,
     names: FxHashSet<String>,
 }
 
@@ -70,8 +72,15 @@ impl<'m> Engine<'m> {
             forwards: FxHashMap::default(),
             backwards: FxHashMap::default(),
             resolved: FxHashMap::default(),
+            origins: FxHashMap::default(),
             names,
         }
+    }
+
+    /// The user's name for what `func` was made from.
+    pub(crate) fn origin_name(&self, func: Func) -> &str {
+        let origin = self.origins.get(&func).copied().unwrap_or(func);
+        &self.module.funcs[origin].name
     }
 
     /// A name that no function has: `base`, or `base` with a number.
@@ -98,11 +107,14 @@ impl<'m> Engine<'m> {
         results: Vec<Slot>,
     ) -> Func {
         let name = self.unique(name);
+        let origin = self.origins.get(&like).copied().unwrap_or(like);
         let like = &self.module.funcs[like];
         let (inline, prefer_recompute, span) = (like.inline, like.prefer_recompute, like.span);
         let declared =
             Function { name, params, results, inline, prefer_recompute, span, ..Function::default() };
-        self.module.funcs.push(declared)
+        let made = self.module.funcs.push(declared);
+        self.origins.insert(made, origin);
+        made
     }
 
     /// Gives a declared function its body; the declaration's name and slots stay.

@@ -41,9 +41,9 @@ impl Engine<'_> {
         let key = (func, Mask::from(tangents));
         if let Some(&known) = self.propagated.get(&key) {
             if self.running.contains(&func) {
-                let src = &self.module.funcs[func];
-                let message = format!("`{}` is recursive, which reverse mode does not support", src.name);
-                self.problem(src.span, "recursive-reverse", message);
+                let message =
+                    format!("'{}' is recursive, which reverse mode does not support", self.origin_name(func));
+                self.problem(self.module.funcs[func].span, "recursive-reverse", message);
             }
             return known;
         }
@@ -67,7 +67,7 @@ impl Engine<'_> {
         if let Some(shape) = shape.filter(|_| is_whole) {
             if results[..shape.results].iter().any(|&linear| linear) {
                 let message = format!(
-                    "the value that `{}` returns depends on a differential, not on its primal alone",
+                    "the value that '{}' returns depends on a differential, not on its primal alone",
                     dst.name
                 );
                 self.problem(dst.span, NONLINEAR, message);

@@ -150,7 +150,7 @@ impl Engine<'_> {
         let recursive = self.resolved.get(&func) == Some(&false);
         if recursive {
             let name = &self.module.funcs[func].name;
-            let message = format!("`{name}` needs a derivative of itself, of ever higher order");
+            let message = format!("'{name}' needs a derivative of itself, of ever higher order");
             self.problem(span, "recursive-derivative", message);
         }
         !recursive

@@ -33,6 +33,13 @@ pub(crate) fn tangent(pass: &mut Linearize, data: &ir::InstData) {
             (None, Some(b)) => Some(pass.b.emit(Op::Neg, &[b])),
             (a, None) => a,
         },
+        Op::Mul if data.args[0] == data.args[1] => {
+            let a = pass.primal.at(data.args[0]);
+            at(pass, 0).map(|da| {
+                let half = pass.b.emit(Op::Mul, &[da, a]);
+                pass.b.emit(Op::Add, &[half, half])
+            })
+        }
         Op::Mul => {
             let (a, b) = (pass.primal.at(data.args[0]), pass.primal.at(data.args[1]));
             let left = at(pass, 0).map(|da| pass.b.emit(Op::Mul, &[da, b]));
