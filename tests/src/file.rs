@@ -29,8 +29,7 @@ pub struct Directive {
     pub text: String,
 }
 
-const KEYS: [&str; 9] =
-    ["check", "not", "error", "run", "grad", "stdout", "bind", "groups", "buffer"];
+const KEYS: [&str; 9] = ["check", "not", "error", "run", "grad", "stdout", "bind", "groups", "buffer"];
 
 impl TestFile {
     /// Reads and takes apart a file.
@@ -46,9 +45,15 @@ impl TestFile {
         let mut directives = Vec::new();
         for (idx, line) in text.lines().enumerate() {
             let Some((_, comment)) = line.split_once(mark) else { continue };
-            let Some((key, rest)) = comment.trim_start_matches('/').trim_start().split_once(':') else { continue };
+            let Some((key, rest)) = comment.trim_start_matches('/').trim_start().split_once(':') else {
+                continue;
+            };
             if KEYS.contains(&key) {
-                directives.push(Directive { line: idx + 1, key: key.to_string(), text: rest.trim().to_string() });
+                directives.push(Directive {
+                    line: idx + 1,
+                    key: key.to_string(),
+                    text: rest.trim().to_string(),
+                });
             }
         }
         Ok(TestFile { path: path.to_path_buf(), text, command, directives })

@@ -48,7 +48,8 @@ impl Rng {
 
 /// The program of a seed, with float type `scalar` (`float` or `double`).
 pub fn program(seed: u64, scalar: &str) -> String {
-    let mut generator = Generator { rng: Rng::new(seed), out: String::new(), indent: 0, names: 0, scope: Scope::default() };
+    let mut generator =
+        Generator { rng: Rng::new(seed), out: String::new(), indent: 0, names: 0, scope: Scope::default() };
     generator.program(scalar);
     generator.out
 }
@@ -125,7 +126,8 @@ impl Generator {
         let mut helpers = Vec::new();
         for idx in 0..n_helpers {
             let name = format!("h{idx}");
-            let shape = [Shape::Pure, Shape::InOut, Shape::Out, Shape::Struct, Shape::Array][self.rng.below(5)];
+            let shape =
+                [Shape::Pure, Shape::InOut, Shape::Out, Shape::Struct, Shape::Array][self.rng.below(5)];
             self.helper(&name, shape, &helpers);
             helpers.push((name, shape));
         }
@@ -422,7 +424,11 @@ impl Generator {
             }
         }
         let n = self.scope.floats.len();
-        if n > 0 { self.scope.floats[self.rng.below(n)].clone() } else { format!("{}.a", self.scope.structs[0]) }
+        if n > 0 {
+            self.scope.floats[self.rng.below(n)].clone()
+        } else {
+            format!("{}.a", self.scope.structs[0])
+        }
     }
 
     fn int(&mut self) -> String {

@@ -100,7 +100,9 @@ impl Reader<'_> {
                 }
             }
             TypeData::Stack(t) => Ok(Value::stack(self.list(t, '<', '>')?)),
-            TypeData::Cell(_) | TypeData::Buffer(_) => Err("no value of that type can be written".to_string()),
+            TypeData::Cell(_) | TypeData::Buffer(_) => {
+                Err("no value of that type can be written".to_string())
+            }
         }
     }
 

@@ -152,9 +152,7 @@ impl MemTypes {
     /// array of structs as one array for each leaf.
     pub fn leaves(&self, types: &mut Types, ty: MemType) -> Vec<Type> {
         match &self[ty] {
-            MemData::Struct { fields, .. } => {
-                fields.iter().flat_map(|f| self.leaves(types, f.1)).collect()
-            }
+            MemData::Struct { fields, .. } => fields.iter().flat_map(|f| self.leaves(types, f.1)).collect(),
             MemData::Array(t, n) => {
                 let elements = self.leaves(types, *t);
                 elements.into_iter().map(|e| types.array(e, *n)).collect()

@@ -431,24 +431,27 @@ impl Op {
     /// Whether the op by itself (not its regions, not its callee) only computes its results from
     /// its operands: it may be removed, merged with an equal one or moved.
     pub fn is_pure(&self) -> bool {
-        match self {
+        !matches!(
+            self,
             Op::Local
-            | Op::Load
-            | Op::Store
-            | Op::AddTo
-            | Op::BufferLoad(_)
-            | Op::BufferStore(_)
-            | Op::Atomic(..)
-            | Op::Barrier
-            | Op::Printf(_)
-            | Op::Assert(_)
-            | Op::Call(_)
-            | Op::CallFwd(_)
-            | Op::CallBwd(_)
-            | Op::CallTransposeOf(_) => false,
-            Op::If | Op::Switch(_) | Op::For(_) | Op::Loop(_) => false,
-            _ => true,
-        }
+                | Op::Load
+                | Op::Store
+                | Op::AddTo
+                | Op::BufferLoad(_)
+                | Op::BufferStore(_)
+                | Op::Atomic(..)
+                | Op::Barrier
+                | Op::Printf(_)
+                | Op::Assert(_)
+                | Op::Call(_)
+                | Op::CallFwd(_)
+                | Op::CallBwd(_)
+                | Op::CallTransposeOf(_)
+                | Op::If
+                | Op::Switch(_)
+                | Op::For(_)
+                | Op::Loop(_)
+        )
     }
 
     /// The callee, of any kind of call.

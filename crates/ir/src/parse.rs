@@ -8,9 +8,7 @@
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use crate::function::{
-    Func, Function, Inline, InstData, Region, RegionData, Slot, Span, Value, ValueData,
-};
+use crate::function::{Func, Function, Inline, InstData, Region, RegionData, Slot, Span, Value, ValueData};
 use crate::memory::{MemData, MemType};
 use crate::module::{Entry, Global, GlobalData, Module, Space, Witness};
 use crate::ops::{AtomicOp, Builtin, LoopInfo, Math, Op, Path, Step};
@@ -59,6 +57,9 @@ pub fn parse_module(text: &str) -> Result<Module, ParseError> {
 }
 
 type Parsed<T> = Result<T, String>;
+
+/// An op, its operands and its regions.
+type OpParts = (Op, SmallVec<[Value; 4]>, SmallVec<[Region; 2]>);
 
 struct Parser<'t> {
     text: &'t str,
@@ -636,8 +637,14 @@ impl Parser<'_> {
         let arg_types: Vec<Type> = args.iter().map(|&v| f.ty(v)).collect();
         let inner: Option<Vec<Option<Type>>> =
             regions.first().map(|&r| f.regions[r].results.iter().map(|&v| Some(f.ty(v))).collect());
-        let Module { types, funcs, globals, .. } = &mut self.module;
-        let inferred = result_types(funcs, globals, types, &op, &arg_types, inner.as_ref());
+        let Module { types, mem, funcs, globals, .. } = &mut self.module;
+        let mut inferred = result_types(funcs, globals, types, &op, &arg_types, inner.as_ref());
+        // The printer says the type of a leaf, which a reader wants to see; here it may be left out.
+        if let Op::BufferLoad(path) | Op::Atomic(path, _) = &op
+            && let Some(TypeData::Buffer(element)) = arg_types.first().map(|&ty| types[ty])
+        {
+            inferred = vec![mem.leaf_at(types, element, path)];
+        }
         for (idx, &(v, linear, ty)) in results.iter().enumerate() {
             let ty = ty
                 .or(inferred.get(idx).copied().flatten())
@@ -656,12 +663,7 @@ impl Parser<'_> {
     }
 
     /// The op with its operands and regions.
-    #[expect(clippy::type_complexity, reason = "the three lists of an instruction")]
-    fn op(
-        &mut self,
-        f: &mut Function,
-        said: Option<Type>,
-    ) -> Parsed<(Op, SmallVec<[Value; 4]>, SmallVec<[Region; 2]>)> {
+    fn op(&mut self, f: &mut Function, said: Option<Type>) -> Parsed<OpParts> {
         let word = self.word()?;
         let none = SmallVec::new;
         let op = match word {
@@ -730,10 +732,7 @@ impl Parser<'_> {
         Ok(bits)
     }
 
-    fn if_op(
-        &mut self,
-        f: &mut Function,
-    ) -> Parsed<(Op, SmallVec<[Value; 4]>, SmallVec<[Region; 2]>)> {
+    fn if_op(&mut self, f: &mut Function) -> Parsed<OpParts> {
         let args = self.uses(f)?;
         let mut regions = SmallVec::new();
         regions.push(f.regions.push(RegionData::default()));
@@ -747,10 +746,7 @@ impl Parser<'_> {
         Ok((Op::If, args, regions))
     }
 
-    fn switch_op(
-        &mut self,
-        f: &mut Function,
-    ) -> Parsed<(Op, SmallVec<[Value; 4]>, SmallVec<[Region; 2]>)> {
+    fn switch_op(&mut self, f: &mut Function) -> Parsed<OpParts> {
         let args = self.uses(f)?;
         self.expect("{")?;
         let (mut cases, mut regions) = (Vec::new(), SmallVec::new());
@@ -773,11 +769,7 @@ impl Parser<'_> {
         }
     }
 
-    fn loop_op(
-        &mut self,
-        f: &mut Function,
-        counted: bool,
-    ) -> Parsed<(Op, SmallVec<[Value; 4]>, SmallVec<[Region; 2]>)> {
+    fn loop_op(&mut self, f: &mut Function, counted: bool) -> Parsed<OpParts> {
         let mut info = LoopInfo::default();
         if self.eat_word("max_iters") {
             self.expect("(")?;

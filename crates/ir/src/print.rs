@@ -42,9 +42,7 @@ pub fn print_module(module: &Module) -> String {
     }
     for (&func, witness) in &module.witnesses {
         let _ = write!(p.out, "witness {}:", p.funcs[&func]);
-        for (word, func) in
-            [("jvp", witness.jvp), ("vjp", witness.vjp), ("substitute", witness.substitute)]
-        {
+        for (word, func) in [("jvp", witness.jvp), ("vjp", witness.vjp), ("substitute", witness.substitute)] {
             if let Some(func) = func {
                 let _ = write!(p.out, " {word} {}", p.funcs[&func]);
             }
@@ -53,8 +51,7 @@ pub fn print_module(module: &Module) -> String {
     }
     for entry in &module.entries {
         let [x, y, z] = entry.group_size;
-        let _ =
-            writeln!(p.out, "entry {}: {} [{x}, {y}, {z}]", quoted(&entry.name), p.funcs[&entry.func]);
+        let _ = writeln!(p.out, "entry {}: {} [{x}, {y}, {z}]", quoted(&entry.name), p.funcs[&entry.func]);
     }
     for (id, function) in &module.funcs {
         if !p.out.is_empty() {

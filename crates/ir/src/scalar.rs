@@ -175,8 +175,7 @@ fn int_binary(op: &Op, s: Scalar, a: u64, b: u64) -> Option<u64> {
     let signed = s.is_signed_int();
     let (ia, ib) = (to_i64(s, a), to_i64(s, b));
     let amount = (b & (s.bits() as u64 - 1)) as u32;
-    if s == Scalar::Bool
-        && matches!(op, Op::Add | Op::Sub | Op::Mul | Op::Div | Op::Rem | Op::Shl | Op::Shr)
+    if s == Scalar::Bool && matches!(op, Op::Add | Op::Sub | Op::Mul | Op::Div | Op::Rem | Op::Shl | Op::Shr)
     {
         return None;
     }

@@ -138,8 +138,7 @@ impl Verifier<'_> {
         }
         let body = &f.regions[f.body()];
         self.agree("parameter", &body.params, &f.params);
-        let results = self.region(f.body());
-        let _ = results;
+        self.region(f.body());
         self.current = None;
         self.agree("result", &f.regions[f.body()].results, &f.results);
     }
@@ -266,9 +265,10 @@ impl Verifier<'_> {
         let exist = |values: &[Value]| values.iter().all(|&v| v.index() < self.f.values.len());
         let whole = exist(&data.args)
             && exist(&data.results)
-            && data.regions.iter().all(|&r| {
-                self.f.regions.get(r).is_some_and(|r| exist(&r.params) && exist(&r.results))
-            });
+            && data
+                .regions
+                .iter()
+                .all(|&r| self.f.regions.get(r).is_some_and(|r| exist(&r.params) && exist(&r.results)));
         if !whole {
             debug_assert!(self.errors.len() > before);
             return;
@@ -302,9 +302,7 @@ impl Verifier<'_> {
         };
         let result = data.results.first().is_some_and(|&v| self.linear(v));
         let gives = |want: bool| {
-            check(result == want, || {
-                format!("the result must {}be linear", if want { "" } else { "not " })
-            })
+            check(result == want, || format!("the result must {}be linear", if want { "" } else { "not " }))
         };
         match data.op.linearity() {
             Linearity::Never => {

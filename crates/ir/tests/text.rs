@@ -142,8 +142,8 @@ fn functions_run() {
     let v = Value::Vector([1.0f32, 2.0, 3.0].map(|x| x.to_bits() as u64).into_iter().collect());
     assert_eq!(run(&m, "scaled", &[Value::f32(2.0), v]), [Value::f32(12.0)]);
     let func = m.find("power").expect("power");
-    let too_many =
-        call(&m, func, &[Value::f32(1.0), Value::u32(101)], &mut Memory::new(&m, |_| 1)).unwrap_err();
+    let too_many = call(&m, func, &[Value::f32(1.0), Value::u32(101)], &mut Memory::new(&m, |_| 1))
+        .expect_err("it stops");
     assert!(too_many.message.contains("MaxIters(100)"), "{too_many}");
 }
 
@@ -207,7 +207,7 @@ func g() {
     let m = parse_module(text).expect("it parses");
     let f = m.find("f").expect("f");
     let mut memory = Memory::default();
-    let error = call(&m, f, &[Value::u32(1)], &mut memory).unwrap_err();
+    let error = call(&m, f, &[Value::u32(1)], &mut memory).expect_err("it stops");
     assert!(error.message.contains("nested"), "{error}");
     let limits = Limits { steps: Some(1000), ..Limits::default() };
     let g = m.find("g").expect("g");
@@ -226,8 +226,11 @@ fn constants_of_every_type_read_back() {
         (pullback_ir::Scalar::U64, u64::MAX),
         (pullback_ir::Scalar::I64, 1 << 63),
     ] {
-        let text = format!("func f() -> ({0}) {{\n    v0: {0} = const {1}\n    yield v0\n}}\n", s.name(),
-            pullback_ir::print::scalar_text(s, bits));
+        let text = format!(
+            "func f() -> ({0}) {{\n    v0: {0} = const {1}\n    yield v0\n}}\n",
+            s.name(),
+            pullback_ir::print::scalar_text(s, bits)
+        );
         let m = parse_module(&text).unwrap_or_else(|e| panic!("{text}{e}"));
         assert_eq!(run(&m, "f", &[]), [Value::Scalar(scalar::canonical(s, bits))], "{text}");
         assert_eq!(print_module(&m), text);
@@ -258,4 +261,44 @@ fn unfit_functions_are_found() {
     bad("func f(v0: f32) -> (~f32) {\n yield v0\n}\n", "linear in one");
     bad("func f(~v0: f32) {\n v1: f32 = const 1.0\n ~v2 = add ~v0, v1\n}\n", "all operands are linear");
     bad("func f(~v0: f32) {\n ~v1 = sin ~v0\n}\n", "must not be linear");
+}
+
+#[test]
+fn a_thread_stops_at_a_barrier_and_goes_on() {
+    use pullback_ir::interp::{Machine, Step};
+    let text = "global sum: group_shared u32
+func f(v0: u32) -> (u32) {
+    v1 = global_ref sum
+    v2: u32 = const 0
+    v3 = atomic.add v1, v2, v0
+    barrier
+    v4 = buffer_load v1, v2
+    yield v4
+}
+";
+    let m = parse_module(text).expect("it parses");
+    let f = m.find("f").expect("f");
+    let mut memory = Memory::new(&m, |_| 1);
+    let mut threads: Vec<Machine> =
+        (1..=3).map(|n| Machine::new(&m, f, &[Value::u32(n)], Limits::default()).expect("it fits")).collect();
+    for thread in &mut threads {
+        assert_eq!(thread.resume(&mut memory), Ok(Step::Barrier));
+    }
+    for thread in &mut threads {
+        assert_eq!(thread.resume(&mut memory), Ok(Step::Done(vec![Value::u32(6)])));
+    }
+}
+
+#[test]
+fn verifying_takes_linear_time() {
+    let mut text = String::from("func f(v0: f32) -> (f32) {\n");
+    for n in 1..100_000 {
+        text += &format!("    v{n} = add v{}, v0\n", n - 1);
+    }
+    text += "    yield v99999\n}\n";
+    let start = std::time::Instant::now();
+    let m = parse_module(&text).expect("it parses");
+    assert!(verify_module(&m).is_empty());
+    assert_eq!(print_module(&m), text);
+    assert!(start.elapsed().as_secs() < 20, "{:?}", start.elapsed());
 }

@@ -23,7 +23,8 @@ fn point(mut module: Module, text: &str) -> Result<(), String> {
         Some(t) => t.trim().parse().map_err(|_| "a tolerance is a number")?,
         None => 1e-9,
     };
-    let problems = |p: Vec<autodiff::Problem>| p.iter().map(|p| p.message.clone()).collect::<Vec<_>>().join("\n");
+    let problems =
+        |p: Vec<autodiff::Problem>| p.iter().map(|p| p.message.clone()).collect::<Vec<_>>().join("\n");
     let forward = autodiff::forward(&mut module, at.func).map_err(problems)?;
     let backward = autodiff::backward(&mut module, at.func).map_err(problems)?;
     super::well_formed(&module, "the derivative")?;
@@ -66,8 +67,12 @@ fn point(mut module: Module, text: &str) -> Result<(), String> {
                 .map(|(_, tangent)| tangent.clone())
                 .collect();
             let found = run_on(&module, forward, &[at.args.clone(), given].concat())?;
-            let dy: Vec<Value> =
-                dy.into_iter().zip(&function.results).filter(|(_, slot)| slot.diff).map(|(dy, _)| dy).collect();
+            let dy: Vec<Value> = dy
+                .into_iter()
+                .zip(&function.results)
+                .filter(|(_, slot)| slot.diff)
+                .map(|(dy, _)| dy)
+                .collect();
             let want = [y, dy.clone()].concat();
             let slots = [function.results.clone(), results.clone()].concat();
             if !close(&module, &slots, &found, &want, Some(tolerance)) {
@@ -96,5 +101,6 @@ fn point(mut module: Module, text: &str) -> Result<(), String> {
 }
 
 fn run_on(module: &Module, func: Func, args: &[Value]) -> Result<Vec<Value>, String> {
-    call_limited(module, func, args, &mut Memory::new(module, |_| 16), super::LIMITS).map_err(|e| e.to_string())
+    call_limited(module, func, args, &mut Memory::new(module, |_| 16), super::LIMITS)
+        .map_err(|e| e.to_string())
 }

@@ -44,11 +44,17 @@ fn module(file: &TestFile) -> Result<Module, String> {
     Ok(module)
 }
 
-/// An error with the module's text if it is not well-formed.
+/// An error with the module's text if it is not well-formed, or does not read back as it is printed.
 fn well_formed(module: &Module, when: &str) -> Result<(), String> {
     let errors: Vec<String> = ir::verify::verify_module(module).iter().map(ToString::to_string).collect();
-    match errors.is_empty() {
+    let text = ir::print::print_module(module);
+    if !errors.is_empty() {
+        return Err(format!("{when} is not well-formed:\n{}\n{text}", errors.join("\n")));
+    }
+    let again =
+        ir::parse::parse_module(&text).map_err(|e| format!("{when} does not read back: {e}\n{text}"))?;
+    match ir::print::print_module(&again) == text {
         true => Ok(()),
-        false => Err(format!("{when} is not well-formed:\n{}\n{}", errors.join("\n"), ir::print::print_module(module))),
+        false => Err(format!("{when} reads back as something else:\n{text}")),
     }
 }

@@ -45,7 +45,8 @@ fn run_on(file: &TestFile, backend: Backend, session: &mut Session) -> Result<()
             let found = places(session, &failure);
             let fits = |line: &String| match want.splitn(3, ':').collect::<Vec<_>>()[..] {
                 [row, column, message] if row.trim().parse::<u32>().is_ok() => {
-                    line.starts_with(&format!("{}:{}:", row.trim(), column.trim())) && line.contains(message.trim())
+                    line.starts_with(&format!("{}:{}:", row.trim(), column.trim()))
+                        && line.contains(message.trim())
                 }
                 _ => line.contains(want),
             };
@@ -149,7 +150,8 @@ pub(super) fn check(file: &TestFile) -> Result<(), String> {
     let mut session = Session::new(FileOptions::default());
     let diagnostics = pipeline::check(&mut session, &file.path).map_err(|e| e.to_string())?;
     let marks = marks(file);
-    let line_of = |d: &Diagnostic| session.sources.line_column(d.primary.span.file, d.primary.span.start).0 as usize;
+    let line_of =
+        |d: &Diagnostic| session.sources.line_column(d.primary.span.file, d.primary.span.start).0 as usize;
     for mark in &marks {
         let fits = |d: &&Diagnostic| {
             line_of(d) == mark.line && d.severity == mark.severity && place(&session, d).contains(&mark.text)

@@ -37,7 +37,7 @@ impl<L: Lane> Machine<'_, L> {
             | Op::Ge
             | Op::Convert
             | Op::Bitcast => self.elementwise(f, data)?,
-            Op::Select => self.select(f, data)?,
+            Op::Select => self.select(data)?,
             Op::Detach => self.value(data.args[0])?.map(&mut |lane| L::from_bits(lane.bits())),
             Op::Construct => {
                 let mut elements = Vec::with_capacity(data.args.len());
@@ -133,7 +133,8 @@ impl<L: Lane> Machine<'_, L> {
             }
             Op::BufferOffset => {
                 let Value::Buffer(handle) = self.value(data.args[0])? else { return Err(no_buffer()) };
-                let by = scalar::to_i64(self.scalar(f, data.args[1])?, self.value(data.args[1])?.lane().bits());
+                let by =
+                    scalar::to_i64(self.scalar(f, data.args[1])?, self.value(data.args[1])?.lane().bits());
                 Value::Buffer(Handle { offset: handle.offset.wrapping_add(by), ..*handle })
             }
             Op::Barrier => return Ok(()),
@@ -182,7 +183,8 @@ impl<L: Lane> Machine<'_, L> {
                 return Ok(());
             }
             Op::Switch(cases) => {
-                let tag = scalar::to_i64(self.scalar(f, data.args[0])?, self.value(data.args[0])?.lane().bits());
+                let tag =
+                    scalar::to_i64(self.scalar(f, data.args[0])?, self.value(data.args[0])?.lane().bits());
                 let arm = cases.iter().position(|&case| case == tag).unwrap_or(cases.len());
                 self.begin(f, data.regions[arm], Vec::new(), Kind::Arm(inst));
                 return Ok(());
@@ -250,12 +252,14 @@ impl<L: Lane> Machine<'_, L> {
         Ok(Value::Scalar(lane(&operands)?))
     }
 
-    fn select(&self, f: &Function, data: &InstData) -> Result<Value<L>, String> {
+    fn select(&self, data: &InstData) -> Result<Value<L>, String> {
         let (c, a, b) = (self.value(data.args[0])?, self.value(data.args[1])?, self.value(data.args[2])?);
-        let _ = f;
         Ok(match (c, a, b) {
             (Value::Vector(c), Value::Vector(a), Value::Vector(b)) => Value::Vector(
-                c.iter().zip(a.iter().zip(b)).map(|(c, (&a, &b))| if c.bits() != 0 { a } else { b }).collect(),
+                c.iter()
+                    .zip(a.iter().zip(b))
+                    .map(|(c, (&a, &b))| if c.bits() != 0 { a } else { b })
+                    .collect(),
             ),
             _ => (if c.lane().bits() != 0 { a } else { b }).clone(),
         })
@@ -338,7 +342,8 @@ impl<L: Lane> Machine<'_, L> {
 
     /// A buffer's handle, its number of elements and the size of one.
     fn buffer(&self, f: &Function, name: Name, host: &mut dyn Host) -> Result<(Handle, u64, u64), String> {
-        let (Value::Buffer(handle), TypeData::Buffer(element)) = (self.value(name)?, self.module.types[f.ty(name)])
+        let (Value::Buffer(handle), TypeData::Buffer(element)) =
+            (self.value(name)?, self.module.types[f.ty(name)])
         else {
             return Err(no_buffer());
         };
@@ -391,7 +396,9 @@ impl<L: Lane> Machine<'_, L> {
         let old: Value<L> = super::read_leaf(&self.module.types, ty, host, buffer, at);
         let x = self.value(*values.last().ok_or("an atomic without operand")?)?.lane();
         let new = match atomic_op(op) {
-            Some(op) => L::elementwise(&op, s, s, &[old.lane(), x]).ok_or("an atomic the type does not have")?,
+            Some(op) => {
+                L::elementwise(&op, s, s, &[old.lane(), x]).ok_or("an atomic the type does not have")?
+            }
             None if op == AtomicOp::Exchange => x,
             None => match self.value(values[0])?.lane().bits() == old.lane().bits() {
                 true => x,

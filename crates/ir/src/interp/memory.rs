@@ -151,8 +151,8 @@ pub enum Place {
     Lane(Scalar),
 }
 
-/// Calls `visit` with the offset, scalar and handle-ness of each lane of an IR type as it lies in
-/// memory, in order. (Leaves have no padding within: all their scalars are of one kind.)
+/// How many lanes an IR type has in memory, the bytes of each, and whether they are handles. (Leaves
+/// have no padding within: all their lanes are of one kind.)
 fn lanes_of(types: &Types, ty: Type) -> (u64, u64, bool) {
     match types[ty] {
         TypeData::Scalar(s) => (1, s.bytes() as u64, false),
@@ -168,7 +168,7 @@ fn lanes_of(types: &Types, ty: Type) -> (u64, u64, bool) {
 
 /// Reads a leaf of an IR type from memory.
 pub fn read_leaf<L: Lane>(types: &Types, ty: Type, host: &mut dyn Host, buffer: u32, at: u64) -> Value<L> {
-    let (count, size, handle) = lanes_of(types, ty);
+    let (count, size, _) = lanes_of(types, ty);
     let mut bytes = vec![0; (count * size) as usize];
     host.read(buffer, at, &mut bytes);
     let mut lanes = bytes.chunks_exact(size as usize).map(|chunk| {
@@ -176,13 +176,12 @@ pub fn read_leaf<L: Lane>(types: &Types, ty: Type, host: &mut dyn Host, buffer: 
         word[..chunk.len()].copy_from_slice(chunk);
         u64::from_le_bytes(word)
     });
-    build(types, ty, handle, &mut lanes, host)
+    build(types, ty, &mut lanes, host)
 }
 
 fn build<L: Lane>(
     types: &Types,
     ty: Type,
-    handle: bool,
     lanes: &mut dyn Iterator<Item = u64>,
     host: &mut dyn Host,
 ) -> Value<L> {
@@ -194,7 +193,7 @@ fn build<L: Lane>(
     match types[ty] {
         TypeData::Scalar(_) => Value::Scalar(lane(lanes)),
         TypeData::Vector(_, n) => Value::Vector((0..n).map(|_| lane(lanes)).collect()),
-        TypeData::Array(t, n) => Value::array((0..n).map(|_| build(types, t, handle, lanes, host)).collect()),
+        TypeData::Array(t, n) => Value::array((0..n).map(|_| build(types, t, lanes, host)).collect()),
         TypeData::Cell(_) | TypeData::Stack(_) => Value::zero(types, ty),
         TypeData::Buffer(_) => {
             let bits = lanes.next().unwrap_or(0);

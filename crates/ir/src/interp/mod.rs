@@ -23,7 +23,6 @@ use crate::function::{Func, Function, Inst, Region, Span, Value as Name};
 use crate::module::Module;
 use crate::ops::{Builtin, Op};
 
-
 pub use memory::{Host, Memory, Place, element_bytes, leaf_bytes, read_leaf, resolve};
 pub use printf::format_printf;
 pub use value::{Handle, Lane, Value};
@@ -67,7 +66,9 @@ pub const STEP_LIMIT_MESSAGE: &str = "the step limit was reached";
 
 /// The message for a loop that keeps what its reversal needs and made more trips than its bound.
 pub fn max_iters_message(bound: u32) -> String {
-    format!("the loop made more than the {bound} trips of its [MaxIters({bound})], and is differentiated in reverse")
+    format!(
+        "the loop made more than the {bound} trips of its [MaxIters({bound})], and is differentiated in reverse"
+    )
 }
 
 /// Where [`Machine::resume`] stopped.
@@ -80,20 +81,15 @@ pub enum Step<L = u64> {
 }
 
 /// What a name stands for while a function runs.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 enum Bound<L> {
+    #[default]
     Nothing,
     Value(Value<L>),
     /// A cell and its content.
     Cell(Value<L>),
     /// A part of the cell with that name; `None` in the path is an index out of every range.
     SubCell(Name, Vec<Option<usize>>),
-}
-
-impl<L> Default for Bound<L> {
-    fn default() -> Bound<L> {
-        Bound::Nothing
-    }
 }
 
 /// A call in progress.
@@ -134,7 +130,12 @@ pub struct Machine<'m, L: Lane = u64> {
 }
 
 /// Calls a function of a module, waiting at barriers in [`Host::barrier`].
-pub fn call(module: &Module, func: Func, args: &[Value], host: &mut dyn Host) -> Result<Vec<Value>, RunError> {
+pub fn call(
+    module: &Module,
+    func: Func,
+    args: &[Value],
+    host: &mut dyn Host,
+) -> Result<Vec<Value>, RunError> {
     call_limited(module, func, args, host, Limits::default())
 }
 
@@ -239,7 +240,7 @@ impl<'m, L: Lane> Machine<'m, L> {
             return Err(format!("calls are nested more than {} deep", self.limits.depth));
         }
         let mut names = Vec::new();
-        names.resize_with(function.values.len(), Bound::default);
+        names.resize_with(function.values.len(), || Bound::Nothing);
         self.frames.push(Frame { func, names });
         self.begin(function, function.body(), args, Kind::Body);
         Ok(())
@@ -372,4 +373,3 @@ fn cut<L: Lane>(value: &mut Value<L>, slot: &crate::function::Slot) {
         *value = value.map(&mut |lane| L::from_bits(lane.bits()));
     }
 }
-

@@ -3,7 +3,7 @@
 use super::{Checked, Verifier, check};
 use crate::function::{Function, InstData, Region, Value};
 use crate::memory::MemType;
-use crate::ops::{AtomicOp, Builtin, LoopInfo, Math, Op, Path, Step};
+use crate::ops::{AtomicOp, Builtin, Math, Op, Path, Step};
 use crate::scalar;
 use crate::types::{Scalar, Type, TypeData};
 
@@ -136,8 +136,8 @@ impl Verifier<'_> {
     /// Rule 3: types.
     pub(super) fn op(&self, data: &InstData) -> Checked {
         let args = &data.args;
-        let result = data.results.first().copied();
-        let undefined = |s: Scalar| format!("{} is not defined for {}", crate::print::op_name(&data.op), s.name());
+        let undefined =
+            |s: Scalar| format!("{} is not defined for {}", crate::print::op_name(&data.op), s.name());
         match &data.op {
             Op::Const(bits) => match self.types[self.ty(data.results[0])] {
                 TypeData::Scalar(s) => check(scalar::canonical(s, *bits) == *bits, || {
@@ -356,7 +356,7 @@ impl Verifier<'_> {
                 check(sorted.len() == cases.len(), || "two cases are the same".to_string())?;
                 data.regions.iter().try_for_each(|&region| self.arm(region, &data.results))
             }
-            Op::For(info) => {
+            Op::For(_) => {
                 let counter = self.types[self.ty(args[0])];
                 check(matches!(counter, TypeData::Scalar(s) if s.is_int() && s.bits() >= 32), || {
                     format!("the trip count {} is not an integer of 32 or 64 bits", args[0])
@@ -364,17 +364,15 @@ impl Verifier<'_> {
                 let params = &self.f.regions[data.regions[0]].params;
                 let (i, params) = params.split_first().ok_or("the body has no counter")?;
                 self.same(*i, self.ty(args[0]), "the counter")?;
-                self.trips(info, &args[1..], params, &self.f.regions[data.regions[0]].results, &data.results)
+                self.trips(&args[1..], params, &self.f.regions[data.regions[0]].results, &data.results)
             }
-            Op::Loop(info) => {
+            Op::Loop(_) => {
                 let body = &self.f.regions[data.regions[0]];
                 let (again, results) = body.results.split_first().ok_or("the body does not say again")?;
                 self.same(*again, Type::BOOL, "again:")?;
-                self.trips(info, args, &body.params, results, &data.results)
+                self.trips(args, &body.params, results, &data.results)
             }
-        }?;
-        let _ = result;
-        Ok(())
+        }
     }
 
     /// Element type and number of elements of a vector or array.
@@ -473,15 +471,7 @@ impl Verifier<'_> {
     }
 
     /// What a loop carries and stacks.
-    fn trips(
-        &self,
-        info: &LoopInfo,
-        inits: &[Value],
-        params: &[Value],
-        yields: &[Value],
-        results: &[Value],
-    ) -> Checked {
-        let _ = info;
+    fn trips(&self, inits: &[Value], params: &[Value], yields: &[Value], results: &[Value]) -> Checked {
         let n = inits.len();
         inits.iter().try_for_each(|&v| self.not_cell(v))?;
         self.list("parameter", params, inits.iter().map(|&v| self.ty(v)))?;
