@@ -69,13 +69,21 @@ impl TestFile {
         self.command.iter().skip(1).any(|word| word == option)
     }
 
-    /// The `check:` texts must occur in `output` in order, each on a line after the one before; no
-    /// line may have a text of `not:`.
+    /// The `check:` texts must occur in `output` in order, each after the one before (on the same line
+    /// or a later one); no line may have a text of `not:`. Runs of blanks count as one.
     pub fn match_output(&self, output: &str) -> Result<(), String> {
-        let mut lines = output.lines();
+        let text: Vec<String> = output.lines().map(squeeze).collect();
+        let text = text.join("\n");
+        let mut at = 0;
         for want in self.all("check") {
-            if !lines.any(|line| squeeze(line).contains(&squeeze(want))) {
-                return Err(format!("no line (after those before) has\n    {want}\nin\n{output}"));
+            let want = squeeze(want);
+            match text[at..].find(&want) {
+                Some(found) => at += found + want.len(),
+                None => {
+                    return Err(format!(
+                        "nothing (after what was matched before) is\n    {want}\nin\n{output}"
+                    ));
+                }
             }
         }
         for unwanted in self.all("not") {
