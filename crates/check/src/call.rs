@@ -624,7 +624,8 @@ impl Checker<'_> {
             return self.set_value(expr, ty, Meaning::Cast(arg.expr));
         }
         if args.is_empty() && !constructors.iter().any(|c| self.takes_nothing(c.decl)) {
-            return self.set_value(expr, ty, Meaning::Aggregate(Initializer::Default(ty)));
+            let initializer = self.p.fields_default_of(ty);
+            return self.set_value(expr, ty, Meaning::Aggregate(initializer));
         }
         let Some(chosen) = self.choose(&constructors, &arguments, span) else {
             return self.set_value(expr, ty, Meaning::Error);

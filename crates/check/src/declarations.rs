@@ -21,6 +21,15 @@ impl Program {
         }
     }
 
+    /// Checks every file but the library's.
+    pub fn check_all(&mut self) {
+        for file in 0..self.ast.files.len() {
+            if self.module_of_index.get(&file).is_some_and(|&m| m != 0) {
+                self.check_file(file);
+            }
+        }
+    }
+
     fn check_names(&mut self, decls: &[DeclId]) {
         let mut seen: FxHashMap<Symbol, DeclId> = FxHashMap::default();
         for &decl in decls {

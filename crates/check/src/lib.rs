@@ -29,6 +29,8 @@ mod statements;
 mod subst;
 mod suggest;
 pub mod tables;
+#[cfg(test)]
+mod tests;
 pub mod types;
 
 pub use api::{ModuleLoader, NoModules};

@@ -22,7 +22,7 @@ use crate::types::{Ty, TyInterner};
 pub(crate) type Names = FxHashMap<Symbol, SmallVec<[DeclId; 2]>>;
 
 /// Files that share a scope.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Module {
     /// What it declares at the top.
     pub(crate) names: Names,
@@ -35,7 +35,7 @@ pub(crate) struct Module {
 }
 
 /// A program that is being checked. Owns everything; there is no global state.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Program {
     /// The trees of all files.
     pub ast: Ast,
