@@ -94,10 +94,11 @@ pub fn after_ad(module: &mut Module, options: &Options) {
         }
         plan.caller(module, f);
         edit(module, f, |types, func| {
-            for round in 0..rounds {
+            let mut stale = false;
+            for _ in 0..rounds {
                 let mut changed = circle(types, func, &facts, options, Zeros::Symbolic);
-                changed |= unroll::run(types, func, options.level < 2);
-                changed |= licm::run(types, func, &facts) && round + 1 < rounds;
+                stale = licm::run(types, func, &facts);
+                changed |= unroll::run(types, func, options.level < 2) | stale;
                 if !changed {
                     break;
                 }
@@ -105,9 +106,10 @@ pub fn after_ad(module: &mut Module, options: &Options) {
             if options.level >= 2 && sink::run(types, func) {
                 circle(types, func, &facts, options, Zeros::Symbolic);
             }
-            simplify::plain_zeros(func);
-            cse::run(types, func, &facts);
-            dce::run(func, &facts);
+            if simplify::plain_zeros(func) | stale {
+                cse::run(types, func, &facts);
+                dce::run(func, &facts);
+            }
         });
     }
 }

@@ -64,22 +64,26 @@ pub fn run(types: &mut Types, func: &mut Function, options: &Options, zeros: Zer
     s.changed
 }
 
-/// The last step: vectors and arrays of zeros are the op `zero` again, whatever they stand for.
-pub fn plain_zeros(func: &mut Function) {
+/// The last step: vectors and arrays of zeros are the op `zero` again, whatever they stand for. True if
+/// any was not.
+pub fn plain_zeros(func: &mut Function) -> bool {
     if !func.has_body() {
-        return;
+        return false;
     }
     let defs = Defs::of(func);
     let mut order = Vec::new();
     func.walk(func.body(), &mut |inst| order.push(inst));
+    let mut changed = false;
     for inst in order {
         let data = &func.insts[inst];
         if data.op == Op::Splat && matches!(defs.op(func, data.args[0]), Some(Op::Zero | Op::Const(0))) {
             let data = &mut func.insts[inst];
             data.op = Op::Zero;
             data.args.clear();
+            changed = true;
         }
     }
+    changed
 }
 
 /// What a rule did to an instruction.
