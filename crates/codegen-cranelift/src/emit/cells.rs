@@ -55,7 +55,10 @@ impl Emitter<'_, '_> {
         let init = data.args[0];
         let ty = self.ty(init);
         let bytes = size(self.ts, ty);
-        let at = self.memory(bytes);
+        let at = match self.wanted.get(&data.results[0]) {
+            Some(&at) => at,
+            None => self.memory(bytes),
+        };
         if is_array(self.ts, ty) && self.def(init).is_some_and(|d| d.op == Op::Zero) {
             self.clear(at, bytes);
         } else {
@@ -95,7 +98,7 @@ impl Emitter<'_, '_> {
 
     /// Whether nothing writes the cell after `inst` while what it loads lives: `inst` and the cell
     /// are of one region and only reads of the cell follow there.
-    fn last_use(&self, inst: Inst, cell: ir::Value) -> bool {
+    pub(super) fn last_use(&self, inst: Inst, cell: ir::Value) -> bool {
         let Some(region) = self.inst_region[inst].expand() else { return false };
         let insts = &self.f.regions[region].insts;
         let mut rest = insts.iter().rev().take_while(|&&i| i != inst);

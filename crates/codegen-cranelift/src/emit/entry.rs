@@ -29,6 +29,7 @@ impl Emitter<'_, '_> {
         let params = &f.regions[body].params;
         let after = self.bind_params(entry, 1, params);
         let destinations = Vals::from_slice(&self.b.block_params(entry)[after..]);
+        self.place_results(body, &destinations);
         let mark = self.mark_body(body);
         self.region(body)?;
         let mut returned = Vals::new();
@@ -37,7 +38,9 @@ impl Emitter<'_, '_> {
             let (ty, vals) = (self.ty(v), self.get(v));
             if is_array(self.ts, ty) {
                 let to = destinations.next().expect("a destination for each array");
-                self.copy(to, vals[0], size(self.ts, ty));
+                if to != vals[0] {
+                    self.copy(to, vals[0], size(self.ts, ty));
+                }
             } else {
                 returned.extend(vals);
             }
@@ -58,6 +61,20 @@ impl Emitter<'_, '_> {
         self.b.ins().return_(&registers);
         self.done();
         Ok(())
+    }
+
+    /// A result that is the last content of a cell of the body is made where the caller wants it. No
+    /// argument lies there: callers give memory that nothing else refers to.
+    fn place_results(&mut self, body: ir::Region, destinations: &[cranelift_codegen::ir::Value]) {
+        let results = &self.f.regions[body].results;
+        let arrays = results.iter().filter(|&&v| is_array(self.ts, self.f.ty(v)));
+        for (&v, &to) in arrays.zip(destinations) {
+            let Some(inst) = self.defs[v].expand() else { continue };
+            let data = &self.f.insts[inst];
+            if data.op == Op::Load && data.args.len() == 1 && self.last_use(inst, data.args[0]) {
+                self.wanted.entry(data.args[0]).or_insert(to);
+            }
+        }
     }
 
     /// Ends the function.

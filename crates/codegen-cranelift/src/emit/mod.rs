@@ -171,6 +171,8 @@ pub(crate) struct Emitter<'a, 'm> {
     holder: SecondaryMap<Region, PackedOption<Inst>>,
     /// Whether regions allocate in the arena, as far as known.
     allocates: FxHashMap<Region, bool>,
+    /// Where the caller wants the content of cells that are only read at the end.
+    wanted: FxHashMap<ir::Value, Value>,
 }
 
 impl<'a, 'm> Emitter<'a, 'm> {
@@ -230,6 +232,7 @@ impl<'a, 'm> Emitter<'a, 'm> {
             inst_region,
             holder,
             allocates: FxHashMap::default(),
+            wanted: FxHashMap::default(),
         }
     }
 
