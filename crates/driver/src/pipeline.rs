@@ -227,7 +227,7 @@ impl Loaded {
             crate::widen::widen(&mut module, &mut functions);
             verify(&module, "widen")?;
         }
-        let hessians = functions
+        let hessians: Vec<Option<Func>> = functions
             .iter()
             .map(|f| f.vjp.filter(|_| options.hessian).map(|vjp| crate::call::hessian(&mut module, vjp)))
             .collect();
@@ -238,7 +238,16 @@ impl Loaded {
             self.program.diagnostics.extend(problems.into_iter().map(problem));
             self.errors()?;
             verify(&module, "autodiff")?;
+            // Functions that were only a step on the way to a derivative are not worth optimising.
+            let roots: Vec<Func> = functions
+                .iter()
+                .flat_map(|f| [Some(f.func), f.jvp, f.vjp])
+                .chain(hessians.iter().copied())
+                .flatten()
+                .collect();
+            opt::prune(&mut module, &roots);
             opt::after_ad(&mut module, &options.optimise);
+            opt::prune(&mut module, &roots);
             verify(&module, "opt::after_ad")?;
         }
         let warnings = in_order(std::mem::take(&mut self.program.diagnostics));
