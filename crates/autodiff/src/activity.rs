@@ -10,7 +10,7 @@
 
 use cranelift_entity::EntitySet;
 use ir::{Func, Function, Inst, Module, Op, Region, Types, Value};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::engine::{Mask, Mode};
 use crate::witness::{Source, source};
@@ -21,7 +21,9 @@ pub(crate) struct Activity {
     /// The active results of a function with these active parameters; `None` while that is worked out.
     results: FxHashMap<(Func, Mask, Mode), Option<Mask>>,
     /// Whether a function calls one with a vjp, however deep: such a call is made even if nothing flows.
-    calls_vjp: FxHashMap<Func, bool>,
+    calls_custom: FxHashMap<(Func, Mode), bool>,
+    /// Custom forward derivatives with tangents even if their operands have none.
+    pub(crate) affine: FxHashSet<Func>,
 }
 
 /// Which of the parameters of `callee` get a tangent from arguments that are active.
@@ -74,22 +76,25 @@ impl Activity {
         let slots = &module.funcs[callee].results;
         let any = mask.iter().any(|&m| m);
         match source(module, callee, mode) {
-            Source::Jvp(_) if any => slots.iter().map(|s| s.diff).collect(),
+            Source::Jvp(jvp) if any || self.is_source(jvp, mode) => slots.iter().map(|s| s.diff).collect(),
             Source::Vjp(_) => slots.iter().map(|s| s.diff).collect(),
-            Source::Body(f) if any || self.calls_vjp(module, f, mode) => self.results(module, f, mask, mode),
+            Source::Body(f) if any || self.calls_custom(module, f, mode) => self.results(module, f, mask, mode),
             Source::Jvp(_) | Source::Zero | Source::Body(_) => slots.iter().map(|_| false).collect(),
         }
     }
 
-    /// Whether a function reaches a custom backward derivative, which runs even if nothing flows.
-    pub(crate) fn calls_vjp(&mut self, module: &Module, func: Func, mode: Mode) -> bool {
-        if mode == Mode::Forward {
-            return false;
-        }
-        if let Some(&known) = self.calls_vjp.get(&func) {
+    /// Whether tangents come out of a custom forward derivative though none goes in.
+    fn is_source(&self, jvp: Func, mode: Mode) -> bool {
+        mode == Mode::Forward && self.affine.contains(&jvp)
+    }
+
+    /// Whether a function reaches a custom derivative that is called even if nothing flows: backward ones
+    /// run for their effects, and forward ones may add tangents of what is not a parameter.
+    pub(crate) fn calls_custom(&mut self, module: &Module, func: Func, mode: Mode) -> bool {
+        if let Some(&known) = self.calls_custom.get(&(func, mode)) {
             return known;
         }
-        self.calls_vjp.insert(func, false);
+        self.calls_custom.insert((func, mode), false);
         let src = &module.funcs[func];
         let mut callees = Vec::new();
         if src.has_body() {
@@ -97,10 +102,11 @@ impl Activity {
         }
         let found = callees.into_iter().any(|callee| match source(module, callee, mode) {
             Source::Vjp(_) => true,
-            Source::Body(f) => self.calls_vjp(module, f, mode),
-            Source::Jvp(_) | Source::Zero => false,
+            Source::Body(f) => self.calls_custom(module, f, mode),
+            Source::Jvp(jvp) => self.is_source(jvp, mode),
+            Source::Zero => false,
         });
-        self.calls_vjp.insert(func, found);
+        self.calls_custom.insert((func, mode), found);
         found
     }
 }

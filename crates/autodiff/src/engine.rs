@@ -42,6 +42,8 @@ pub(crate) struct Engine<'m> {
     pub(crate) resolved: FxHashMap<Func, bool>,
     /// What a pass is working on, to notice recursion.
     pub(crate) running: Vec<Func>,
+    /// The forward derivatives that [`Engine::note_if_affine`] has looked at.
+    pub(crate) affine_known: FxHashSet<Func>,
     /// The user's function that a made one came from.
     origins: FxHashMap<Func, Func>,
     names: FxHashSet<String>,
@@ -66,6 +68,7 @@ impl<'m> Engine<'m> {
             shapes: FxHashMap::default(),
             derivative_calls: FxHashSet::default(),
             running: Vec::new(),
+            affine_known: FxHashSet::default(),
             propagated: FxHashMap::default(),
             unzipped: FxHashMap::default(),
             transposed: FxHashMap::default(),
@@ -75,6 +78,12 @@ impl<'m> Engine<'m> {
             origins: FxHashMap::default(),
             names,
         }
+    }
+
+    /// Notes what a function was made from.
+    pub(crate) fn inherit_origin(&mut self, made: Func, from: Func) {
+        let origin = self.origins.get(&from).copied().unwrap_or(from);
+        self.origins.insert(made, origin);
     }
 
     /// The user's name for what `func` was made from.

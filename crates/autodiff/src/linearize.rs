@@ -88,20 +88,19 @@ impl Engine<'_> {
         });
         let mut plans = SecondaryMap::new();
         for (inst, callee, mask) in calls {
-            let any = mask.iter().any(|&m| m);
             let active = self.activity.call(self.module, callee, &mask, mode);
             let slots = &self.module.funcs[callee];
             plans[inst] = match source(self.module, callee, mode) {
                 Source::Vjp(vjp) => {
                     Plan::Transposed { vjp, mask: slots.params.iter().map(|s| s.diff).collect(), active }
                 }
-                Source::Jvp(jvp) if any => {
+                Source::Jvp(jvp) if active.iter().any(|&a| a) => {
                     let mask: Mask = slots.params.iter().map(|s| s.diff).collect();
                     self.shapes.insert(jvp, Shape { params: mask.len(), results: slots.results.len() });
                     Plan::Forward { func: jvp, mask, active }
                 }
                 Source::Body(f)
-                    if active.iter().any(|&a| a) || self.activity.calls_vjp(self.module, f, mode) =>
+                    if active.iter().any(|&a| a) || self.activity.calls_custom(self.module, f, mode) =>
                 {
                     Plan::Forward { func: self.linearize(f, &mask, mode), mask, active }
                 }

@@ -56,7 +56,6 @@ impl Engine<'_> {
     }
 
     fn marked(&mut self, func: Func, tangents: &[bool]) -> Option<Func> {
-        let n_problems = self.problems.len();
         let ctx =
             Context { module: self.module, shapes: &self.shapes, derivative_calls: &self.derivative_calls };
         let linear = self.marks.values(&ctx, func, tangents);
@@ -87,13 +86,15 @@ impl Engine<'_> {
         dst.name = self.unique(format!("{}_marked", dst.name));
         let defs = defs(&dst);
         let body = dst.body();
-        let mut check = Check { engine: self, src: func, dst, defs };
+        let mut check = Check { engine: self, src: func, dst, defs, failed: false };
         check.region(body, &results);
-        let dst = check.dst;
-        if self.problems.len() > n_problems {
+        if check.failed {
             return None;
         }
-        Some(self.module.funcs.push(dst))
+        let dst = check.dst;
+        let made = self.module.funcs.push(dst);
+        self.inherit_origin(made, func);
+        Some(made)
     }
 }
 
@@ -351,6 +352,7 @@ struct Check<'a, 'm> {
     src: Func,
     dst: Function,
     defs: SecondaryMap<Value, PackedOption<Inst>>,
+    failed: bool,
 }
 
 impl Check<'_, '_> {
@@ -378,6 +380,7 @@ impl Check<'_, '_> {
         }
         if !is_zero(&self.dst, &self.defs, &self.engine.shapes, v) {
             let message = "a derivative adds a number to a differential, so it is not linear in it";
+            self.failed = true;
             self.engine.problem(span, NONLINEAR, message);
             return v;
         }
@@ -400,6 +403,7 @@ impl Check<'_, '_> {
     fn number(&mut self, v: Value, span: Span) -> Value {
         if self.dst.is_linear(v) {
             let message = "a differential is used as a number here, so the derivative is not linear in it";
+            self.failed = true;
             self.engine.problem(span, NONLINEAR, message);
         }
         v
@@ -475,8 +479,9 @@ impl Check<'_, '_> {
                     due.copy_from_slice(&mask);
                     if let Some(variant) = self.engine.propagate(*callee, &mask) {
                         self.dst.insts[inst].op = Op::Call(variant);
-                    } else if self.engine.problems.is_empty() {
-                        self.engine.problem(data.span, NONLINEAR, "the called derivative is not linear");
+                    } else {
+                        // Reported there.
+                        self.failed = true;
                     }
                 }
             }
@@ -485,6 +490,31 @@ impl Check<'_, '_> {
                 due[n..].fill(true);
             }
             _ => (),
+        }
+    }
+}
+
+impl Engine<'_> {
+    /// Notes a forward derivative whose tangents are not zero though its operands' are: it stands for
+    /// parameters that the function does not show, such as textures or the weights of a network.
+    pub(crate) fn note_if_affine(&mut self, jvp: Func, shape: Shape) {
+        if !self.module.funcs[jvp].has_body() || !self.affine_known.insert(jvp) {
+            return;
+        }
+        self.shapes.insert(jvp, shape);
+        let n = self.module.funcs[jvp].params.len();
+        let tangents: Mask = (0..n).map(|k| k >= shape.params).collect();
+        let ctx = Context {
+            module: self.module,
+            shapes: &self.shapes,
+            derivative_calls: &self.derivative_calls,
+        };
+        let linear = self.marks.results(&ctx, jvp, &tangents);
+        let src = &self.module.funcs[jvp];
+        let defs = defs(src);
+        let yielded = src.regions[src.body()].results.iter().zip(&linear).skip(shape.results);
+        if yielded.into_iter().any(|(&v, &linear)| !linear && !is_zero(src, &defs, &self.shapes, v)) {
+            self.activity.affine.insert(jvp);
         }
     }
 }

@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 
 use crate::Stages;
 use crate::copy::fresh;
-use crate::engine::{Engine, Mask, Mode, select, tangent_slot};
+use crate::engine::{Engine, Mask, Mode, Shape, select, tangent_slot};
 use crate::propagate::forget;
 use crate::unzip::Residual;
 use crate::witness::{Source, source};
@@ -115,6 +115,11 @@ impl Engine<'_> {
         let witness = self.module.witness(func);
         for custom in [witness.jvp, witness.vjp, witness.substitute].into_iter().flatten() {
             self.resolve(custom);
+        }
+        if let Some(jvp) = witness.jvp {
+            let src = &self.module.funcs[func];
+            let shape = Shape { params: src.params.len(), results: src.results.len() };
+            self.note_if_affine(jvp, shape);
         }
     }
 
@@ -251,7 +256,7 @@ impl Engine<'_> {
         match source(self.module, func, Mode::Reverse) {
             Source::Jvp(jvp) => {
                 let results = &self.module.funcs[func].results;
-                let shape = crate::engine::Shape { params: mask.len(), results: results.len() };
+                let shape = Shape { params: mask.len(), results: results.len() };
                 let active_results = results.iter().map(|s| s.diff).collect();
                 self.shapes.insert(jvp, shape);
                 Some(Linearized { func: jvp, n_params: mask.len(), active_results })
