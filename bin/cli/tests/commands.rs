@@ -1,0 +1,238 @@
+//! The commands as scripts see them: what is printed, where, and the exit status.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use serde_json::Value as Json;
+
+struct Out {
+    status: Option<i32>,
+    stdout: String,
+    stderr: String,
+}
+
+impl Out {
+    fn json(&self) -> Json {
+        serde_json::from_str(&self.stdout)
+            .unwrap_or_else(|e| panic!("{e}: {}\n{}", self.stdout, self.stderr))
+    }
+
+    /// The first diagnostic's message, line and column.
+    fn diagnostic(&self) -> (String, u64, u64) {
+        let json = self.json();
+        let first = &json["diagnostics"][0];
+        let number = |name: &str| first[name].as_u64().unwrap_or(u64::MAX);
+        (first["message"].as_str().unwrap_or_default().to_string(), number("line"), number("column"))
+    }
+}
+
+fn file(name: &str, text: &str) -> String {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    std::fs::write(&path, text).expect("the test folder is writable");
+    path.to_str().expect("a plain path").to_string()
+}
+
+fn pullback(args: &[&str]) -> Out {
+    let out = Command::new(env!("CARGO_BIN_EXE_pullback")).args(args).output().expect("the program starts");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
+    Out { status: out.status.code(), stdout: text(out.stdout), stderr: text(out.stderr) }
+}
+
+const SCALE: &str = "
+struct Item { float scale; float3 dir; }
+RWStructuredBuffer<float> result;
+RWStructuredBuffer<uint> count;
+StructuredBuffer<Item> items;
+uniform float offset;
+[shader(\"compute\")]
+[numthreads(2, 1, 1)]
+void computeMain(uint3 tid : SV_DispatchThreadID)
+{
+    uint i = tid.x;
+    result[i] = items[i].scale * items[i].dir.z + offset;
+    InterlockedAdd(count[0], i);
+}
+";
+
+#[test]
+fn run_binds_and_prints() {
+    let path = file("scale.slang", SCALE);
+    let args = [
+        "run",
+        &path,
+        "--groups",
+        "2",
+        "--bind",
+        r#"items=[{"scale":1,"dir":[0,0,1]},{"scale":2,"dir":[0,0,2]},{"scale":3,"dir":[0,0,3]},[4,[0,0,4]]]"#,
+        "--bind",
+        "offset=0.5",
+        "--bind",
+        "result=zeros:4",
+        "--bind",
+        "count=words:0x10",
+    ];
+    for backend in ["interp", "cranelift"] {
+        let text = pullback(&[&args[..], &["--backend", backend]].concat());
+        assert_eq!(text.stdout, "result: 1.5 4.5 9.5 16.5\ncount: 22\n", "{}", text.stderr);
+        assert_eq!(text.status, Some(0));
+        let json = pullback(&[&args[..], &["--backend", backend, "--json", "--repeat", "3"]].concat()).json();
+        assert_eq!(json["buffers"]["result"]["type"], "float32");
+        assert_eq!(json["buffers"]["result"]["values"], serde_json::json!([1.5, 4.5, 9.5, 16.5]));
+        assert_eq!(json["buffers"]["count"]["values"], serde_json::json!([16 + 3 * 6]));
+        assert_eq!(json["seconds"].as_array().map(Vec::len), Some(3));
+    }
+    let only = pullback(&[&args[..], &["--out", "count"]].concat());
+    assert_eq!(only.stdout, "count: 22\n");
+    let none = pullback(&[&args[..], &["--out", "none"]].concat());
+    assert_eq!(none.stdout, "");
+    let npy = file("result.npy", "");
+    let written = pullback(&[&args[..], &["--out", &format!("result=@{npy}")]].concat());
+    assert_eq!(written.stdout, "count: 22\n", "{}", written.stderr);
+    let read = driver::npy::read(npy.as_ref()).expect("an .npy file");
+    assert_eq!(read.to_f64(), [1.5, 4.5, 9.5, 16.5]);
+}
+
+#[test]
+fn run_refuses_what_does_not_fit() {
+    let path = file("refuse.slang", SCALE);
+    let good = ["--bind", "offset=1", "--bind", "items=zeros:4", "--bind", "count=[0]"];
+    for (bad, named) in [
+        (vec![], "`result` is not bound"),
+        (vec!["--bind", "result=zeros:4", "--bind", "result=zeros:4"], "bound twice"),
+        (vec!["--bind", "result=zeros:4", "--bind", "other=[1]"], "`other`"),
+        (vec!["--bind", "result={\"a\":1}"], "`--bind result`"),
+        (vec!["--bind", "result=zeros:4", "--entry", "nothing"], "`nothing`"),
+        (vec!["--bind", "result=zeros:4", "--out", "nothing"], "`--out nothing`"),
+    ] {
+        let out = pullback(&[&["run", &path, "--json"], &good[..], &bad].concat());
+        assert_eq!(out.status, Some(1), "{bad:?}: {}", out.stderr);
+        assert!(out.diagnostic().0.contains(named), "{bad:?}: {}", out.stdout);
+    }
+    for usage in [vec!["--bind", "result"], vec!["--groups", "0"], vec!["--nonsense"], vec!["--bind", "x=1,"]] {
+        let out = pullback(&[&["run", &path], &usage[..]].concat());
+        assert_eq!(out.status, Some(2), "{usage:?}: {}", out.stderr);
+    }
+}
+
+#[test]
+fn diagnostics_have_line_and_column() {
+    let path = file("wrong.slang", "[Differentiable]\nfloat f(float x)\n{\n    return x * missing;\n}\n");
+    for command in ["check", "run"] {
+        let out = pullback(&[command, &path, "--json"]);
+        assert_eq!(out.status, Some(1));
+        let (message, line, column) = out.diagnostic();
+        assert!(message.contains("missing"), "{message}");
+        assert_eq!((line, column), (4, 16));
+        assert!(out.stderr.contains("return x * missing;") && out.stderr.contains("^^^^^^^"), "{}", out.stderr);
+    }
+    let missing = pullback(&["check", "no-such-file.slang", "--json"]);
+    assert_eq!(missing.status, Some(1));
+    assert!(missing.diagnostic().0.contains("no-such-file.slang"));
+}
+
+const FUNCTIONS: &str = "
+[Differentiable]
+float f(float x, float2 y) { return x * x * y.x + sin(y.y) * x; }
+
+[ForwardDerivative(wrong_fwd)]
+float wrong(float x) { return x * x; }
+DifferentialPair<float> wrong_fwd(DifferentialPair<float> x) { return diffPair(x.p * x.p, 3.0 * x.p * x.d); }
+[Differentiable]
+float uses_wrong(float x) { return wrong(x) + x; }
+";
+
+#[test]
+fn gradients_at_a_point() {
+    let path = file("functions.slang", FUNCTIONS);
+    for mode in ["forward", "reverse"] {
+        let json = pullback(&["grad", &path, "f", "--at", "x=2,y=[3,0]", "--mode", mode, "--json"]).json();
+        assert_eq!(json["value"]["result"], 12.0);
+        assert_eq!(json["gradient"]["x"], 12.0);
+        assert_eq!(json["gradient"]["y"], serde_json::json!([4.0, 2.0]));
+    }
+    let json = pullback(&["grad", &path, "f", "--at", "x=2,y=[3,0]", "--mode", "hessian", "--json"]).json();
+    assert_eq!(json["hessian"]["result"]["x"]["x"], 6.0);
+    assert_eq!(json["hessian"]["result"]["x"]["y"], serde_json::json!([4.0, 1.0]));
+    assert_eq!(json["hessian"]["result"]["y[0]"]["x"], 4.0);
+    let out = pullback(&["grad", &path, "f", "--at", "x=2"]);
+    assert_eq!(out.status, Some(1));
+    assert!(out.stderr.contains("`y`"), "{}", out.stderr);
+}
+
+#[test]
+fn gradcheck_tells_right_from_wrong() {
+    let path = file("gradcheck.slang", FUNCTIONS);
+    let right = pullback(&["gradcheck", &path, "f"]);
+    assert_eq!(right.status, Some(0), "{}{}", right.stdout, right.stderr);
+    assert!(right.stdout.contains("15 derivatives at 5 points: 15 agree"), "{}", right.stdout);
+    let wrong = pullback(&["gradcheck", &path, "uses_wrong", "--at", "x=1.5"]);
+    assert_eq!(wrong.status, Some(1), "{}{}", wrong.stdout, wrong.stderr);
+    assert!(wrong.stdout.contains("DIFFERS"), "{}", wrong.stdout);
+}
+
+#[test]
+fn explain_shows_every_pass() {
+    let path = file("explain.slang", FUNCTIONS);
+    let out = pullback(&["explain", &path, "f"]);
+    assert_eq!(out.status, Some(0), "{}", out.stderr);
+    for pass in ["lower", "linearize", "propagate", "unzip", "transpose", "optimised"] {
+        assert!(out.stdout.contains(&format!("──── {pass}")), "{pass} in\n{}", out.stdout);
+    }
+    for stage in ["ast", "ir", "linearize", "unzip", "transpose", "opt", "clif"] {
+        let out = pullback(&["emit", &path, "--stage", stage]);
+        assert_eq!(out.status, Some(0), "{stage}: {}", out.stderr);
+        assert!(out.stdout.contains('f'), "{stage}");
+    }
+}
+
+#[test]
+fn fit_finds_a_line_and_resumes() {
+    let path = file(
+        "line.slang",
+        "// fit: --items @line.csv --optimizer lbfgs --steps 50
+         struct Line : IDifferentiable { float slope; float offset; }
+         [Differentiable]
+         float loss(Line line, no_diff float x, no_diff float y)
+         {
+             float e = line.slope * x + line.offset - y;
+             return e * e;
+         }",
+    );
+    file("line.csv", "x,y\n0,1\n1,3\n2,5\n3,7\n");
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("line");
+    let folder = folder.to_str().expect("a plain path");
+    let out = pullback(&["fit", &path, "--out", folder, "--quiet"]);
+    assert_eq!(out.status, Some(0), "{}", out.stderr);
+    let value = |name: &str| -> f64 {
+        let line = out.stdout.lines().find(|l| l.contains(name)).unwrap_or_else(|| panic!("{}", out.stdout));
+        line.split('=').nth(1).and_then(|x| x.trim().parse().ok()).expect("a number")
+    };
+    assert!((value("line.slope") - 2.0).abs() < 1e-3 && (value("line.offset") - 1.0).abs() < 1e-3, "{}", out.stdout);
+    assert!(PathBuf::from(folder).join("line-loss.png").is_file());
+
+    let checkpoint = file("line-state.json", "");
+    let adam = ["--optimizer", "adam", "--rate", "0.05", "--checkpoint", &checkpoint, "--out", folder, "--quiet"];
+    let first = pullback(&[&["fit", &path, "--steps", "20"], &adam[..]].concat());
+    assert_eq!(first.status, Some(0), "{}", first.stderr);
+    let second = pullback(&[&["fit", &path, "--steps", "40", "--resume"], &adam[..]].concat());
+    assert!(second.stdout.starts_with("40 steps"), "{}{}", second.stdout, second.stderr);
+    let kernel = pullback(&["fit", &path, "--show-kernel"]);
+    assert!(kernel.stdout.contains("bwd_diff(loss)"), "{}", kernel.stdout);
+}
+
+#[test]
+fn imports_are_found_and_read_once() {
+    file("shared-part.slang", "float twice(float x) { return 2.0 * x; }");
+    let path = file(
+        "importer.slang",
+        "import shared_part;\nRWStructuredBuffer<float> r;\n[numthreads(1,1,1)] void main() { r[0] = twice(4.0); }",
+    );
+    let out = pullback(&["run", &path, "--bind", "r=[0]"]);
+    assert_eq!(out.stdout, "r: 8.0\n", "{}", out.stderr);
+    let missing = file("missing-import.slang", "import nowhere;\n[numthreads(1,1,1)] void main() { }");
+    let out = pullback(&["run", &missing]);
+    assert_eq!(out.status, Some(1), "{}", out.stderr);
+    assert!(out.stderr.contains("nowhere"), "{}", out.stderr);
+    let cycle = file("cycle.slang", "import cycle;\n[numthreads(1,1,1)] void main() { }");
+    assert!(matches!(pullback(&["run", &cycle]).status, Some(0 | 1)));
+}
