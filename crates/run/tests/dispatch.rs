@@ -307,3 +307,46 @@ fn an_error_names_its_thread() {
     let (got, _) = run(Backend::Cranelift(&code), &module, [64, 1, 1], &[("limit", ints([100]))], 2);
     assert_eq!(got.expect_err("fails").thread, [100, 0, 0]);
 }
+
+#[test]
+fn leaves_that_are_not_kept_as_they_are() {
+    // Any nonzero byte is true, and an array of pointers is loaded at once.
+    let text = r#"
+        struct P { flags: [20 x bool], one: bool, many: [2 x handle<f32>] }
+        global p: uniform struct P
+        global data: uniform handle<f32>
+        global out: read_write u32
+        func main() {
+            v0 = global_ref p
+            v1: u32 = const 0
+            v2: [20 x bool] = buffer_load<0> v0, v1
+            v3: bool = buffer_load<1> v0, v1
+            v4: u32 = const 7
+            v5 = index v2, v4
+            v6 = not v5
+            v7 = not v3
+            v8: u32 = convert v6
+            v9: u32 = convert v7
+            v10: [2 x buffer<f32>] = buffer_load<2> v0, v1
+            v11 = index v10, v1
+            v12 = buffer_len v11
+            v13: u32x3 = construct v8, v9, v12
+            v14 = sum v13
+            v15 = global_ref out
+            buffer_store v15, v1, v14
+            v16: f32 = buffer_load v11, v4
+            v17: u32 = convert v16
+            v18: u32 = const 1
+            buffer_store v15, v18, v17
+            yield
+        }
+        entry main: main [1, 1, 1]"#;
+    let mut p = vec![2u8; 21];
+    p.resize(24, 0);
+    // The pointer's buffer comes after those of the three globals.
+    p.extend(4u64.to_le_bytes());
+    p.extend(9u64.to_le_bytes());
+    let bindings = [("p", p), ("data", floats((0..9).map(|k| k as f32))), ("out", vec![0; 8])];
+    let (_, buffers) = agree(text, [1, 1, 1], &bindings);
+    assert_eq!(buffers[2], ints([9, 7]));
+}

@@ -171,7 +171,32 @@ impl Emitter<'_, '_> {
                 self.pointee(bits)
             }
             TypeData::Array(..) if self.has_buffers(ty) => {
-                return self.unsupported(&data.op, "an array of handles at once", data.span);
+                let bytes = size(self.ts, ty);
+                let to = self.memory(bytes);
+                self.each(bytes / 24, 8, &mut |e, at| {
+                    let from = e.b.ins().iadd(addr, at);
+                    let bits = e.b.ins().load(I64, plain(), from, 0);
+                    let handle = e.pointee(bits);
+                    let at = e.mul_imm(at, 3);
+                    let place = e.b.ins().iadd(to, at);
+                    for (k, &x) in handle.iter().enumerate() {
+                        e.b.ins().store(plain(), x, place, 8 * k as i32);
+                    }
+                    Ok(())
+                })?;
+                Vals::from_slice(&[to])
+            }
+            TypeData::Array(..) if self.ts.scalar_of(ty) == Some(Scalar::Bool) => {
+                let bytes = size(self.ts, ty);
+                let to = self.memory(bytes);
+                self.each(bytes, 1, &mut |e, at| {
+                    let (from, place) = (e.b.ins().iadd(addr, at), e.b.ins().iadd(to, at));
+                    let x = e.b.ins().load(I8, plain(), from, 0);
+                    let x = e.truth(x);
+                    e.b.ins().store(plain(), x, place, 0);
+                    Ok(())
+                })?;
+                Vals::from_slice(&[to])
             }
             TypeData::Array(..) => {
                 let bytes = size(self.ts, ty);
@@ -179,10 +204,20 @@ impl Emitter<'_, '_> {
                 self.copy(to, addr, bytes);
                 Vals::from_slice(&[to])
             }
+            _ if self.ts.scalar_of(ty) == Some(Scalar::Bool) => {
+                let lanes = self.load(ty, addr, 0);
+                lanes.into_iter().map(|x| self.truth(x)).collect()
+            }
             _ => self.load(ty, addr, 0),
         };
         self.set(result, &vals);
         Ok(())
+    }
+
+    /// A byte of the host as a `bool`: whether it is nonzero.
+    fn truth(&mut self, byte: Value) -> Value {
+        let zero = self.b.ins().iconst(I8, 0);
+        self.b.ins().icmp(IntCC::NotEqual, byte, zero)
     }
 
     /// The handle that eight bytes in memory mean: the number of a buffer, from 1.

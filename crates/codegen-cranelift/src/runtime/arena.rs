@@ -3,6 +3,9 @@
 use std::mem::MaybeUninit;
 
 const FIRST: usize = 64 << 10;
+/// More than this is not handed out at a time: a loop without a bound that keeps what its reversal
+/// needs shall end with a message.
+const LIMIT: usize = 4 << 30;
 
 /// The arena of a thread. Compiled code allocates and releases within a chunk by itself, by the
 /// first three fields; `top` is always aligned to 16, and is the mark.
@@ -57,6 +60,10 @@ impl Arena {
             // Chunks past the current one hold nothing: a mark always lies in an earlier one.
             self.chunks.truncate(next);
             let size = bytes.max(FIRST << next.min(14));
+            let held: usize = self.chunks.iter().map(|c| c.capacity() * 16).sum();
+            if size > LIMIT - held.min(LIMIT) {
+                return None;
+            }
             let mut chunk = Vec::new();
             chunk.try_reserve_exact(size.div_ceil(16)).ok()?;
             self.chunks.push(chunk);

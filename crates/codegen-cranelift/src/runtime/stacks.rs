@@ -26,7 +26,8 @@ impl Context {
         match self.arena.alloc(bytes) {
             Some(at) => at,
             None => {
-                self.record("out of memory".into(), ir::Span::NONE);
+                let message = "out of memory: the derivative of a loop keeps too much".to_string();
+                self.record(message, ir::Span::NONE);
                 // SAFETY: passed on.
                 unsafe { self.stop() };
                 std::process::abort()
