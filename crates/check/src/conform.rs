@@ -302,7 +302,11 @@ impl Program {
         }
         let params = self.extensions[idx].params.clone();
         let mut env = Subst::default();
-        if !self.unify(target, ty, &params, &mut env) || params.iter().any(|&p| env.get(p).is_none()) {
+        if !self.unify(target, ty, &params, &mut env) {
+            return None;
+        }
+        self.infer_from_constraints(decl, &params, &mut env);
+        if params.iter().any(|&p| env.get(p).is_none()) {
             return None;
         }
         self.satisfies(decl, &env).then_some(env)
@@ -329,6 +333,30 @@ impl Program {
             }
         }
         None
+    }
+
+    /// What constraints say of parameters: `T` of `U : IBuffer<T>` where `U` is known.
+    pub(crate) fn infer_from_constraints(&mut self, owner: DeclId, params: &[DeclId], env: &mut Subst) {
+        if params.iter().all(|&p| env.get(p).is_some()) {
+            return;
+        }
+        let constraints = self.constraints_of(owner);
+        for &(subject, bound) in &constraints.conforms {
+            let subject = self.substitute(subject, env);
+            let TyKind::Interface(decl, args) = self.types[bound].clone() else { continue };
+            if args.is_empty() || matches!(self.types[subject], TyKind::Param(p) if params.contains(&p)) {
+                continue;
+            }
+            for interface in self.interfaces_of(subject) {
+                if matches!(self.types[interface], TyKind::Interface(d, _) if d == decl) {
+                    let mut trial = env.clone();
+                    if self.unify(bound, interface, params, &mut trial) {
+                        *env = trial;
+                        break;
+                    }
+                }
+            }
+        }
     }
 
     /// Matches a type with a pattern over parameters, exactly.

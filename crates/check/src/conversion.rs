@@ -50,14 +50,14 @@ impl Program {
                     return Some(cost);
                 }
                 match (n, m) {
-                    (Val::Int(n), Val::Int(m)) if n > m => Some(cost + TRUNCATE_VECTOR),
+                    (Val::Int(n), Val::Int(m)) if n > m && source.explicit => Some(cost + TRUNCATE_VECTOR),
                     (Val::Int(1), Val::Int(_)) => Some(cost + SPLAT),
                     _ => None,
                 }
             }
             (TyKind::Vector(a, n), TyKind::Scalar(_)) => {
                 let cost = self.conversion(a, to, Source { literal: None, ..source })?;
-                (n == Val::Int(1) || source.explicit && matches!(n, Val::Int(_))).then_some(cost + TRUNCATE_VECTOR)
+                (n == Val::Int(1)).then_some(cost + TRUNCATE_VECTOR)
             }
             (TyKind::Matrix(a, r, c), TyKind::Matrix(b, s, d)) => {
                 let cost = if a == b { 0 } else { self.conversion(a, b, Source { literal: None, ..source })? };
@@ -87,8 +87,8 @@ impl Program {
             (_, TyKind::Optional(inner)) => Some(self.conversion(from, inner, source)? + PROMOTION),
             (TyKind::NullPtr, TyKind::Pointer(_)) => Some(PROMOTION),
             (TyKind::Pointer(_), TyKind::Scalar(Scalar::Bool)) => Some(INT_TO_FLOAT),
-            (TyKind::Buffer(_, inner), TyKind::Struct(..) | TyKind::Scalar(_) | TyKind::Vector(..))
-                if self.types_deref(from) =>
+            (TyKind::Buffer(_, inner), to_kind)
+                if self.types_deref(from) && !matches!(to_kind, TyKind::Buffer(..)) =>
             {
                 Some(self.conversion(inner, to, source)? + 10)
             }

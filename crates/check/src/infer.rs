@@ -32,6 +32,8 @@ pub(crate) struct Checker<'p> {
     pub(crate) this: Option<(Ty, bool)>,
     /// What the function returns.
     pub(crate) ret: Option<Ty>,
+    /// A constructor: `return` without a value is right too.
+    pub(crate) is_init: bool,
     pub(crate) n_loops: u32,
     pub(crate) n_switches: u32,
     pub(crate) depth: u32,
@@ -50,6 +52,7 @@ impl<'p> Checker<'p> {
             locals: Vec::new(),
             this: None,
             ret: None,
+            is_init: false,
             n_loops: 0,
             n_switches: 0,
             depth: 0,
@@ -604,7 +607,7 @@ impl<'p> Checker<'p> {
                     self.set(expr, ExprInfo { ty, coerce: None, meaning: Meaning::This, lvalue })
                 }
                 None => {
-                    self.error("E30015", span, "'this' is only known inside methods");
+                    self.error("E38101", span, "'this' is only known inside methods");
                     self.set_error(expr)
                 }
             },
@@ -793,6 +796,9 @@ impl<'p> Checker<'p> {
         if implicit && self.this.is_none() && matches!(self.p.ast.exprs[expr].kind, ExprKind::Name(_)) {
             let span = self.span(expr);
             self.error("E30015", span, "this field needs a value of its type: there is no 'this' here");
+        } else if implicit && !matches!(self.p.ast.exprs[expr].kind, ExprKind::Name(_)) {
+            let span = self.span(expr);
+            self.error("E30100", span, "this field is not static: it needs a value of its type");
         }
     }
 

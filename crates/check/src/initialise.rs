@@ -125,7 +125,14 @@ impl Checker<'_> {
                 let nested = items.iter().any(|&i| matches!(self.p.ast.exprs[i].kind, ExprKind::InitList(_)));
                 if nested { self.aggregate(expr, ty, &items) } else { self.list_components(expr, ty, &items) }
             }
+            TyKind::Optional(_) if items.len() == 1 => {
+                self.check(items[0], ty);
+                self.set_value(expr, ty, Meaning::Aggregate(Initializer::Expr(items[0])))
+            }
             TyKind::Scalar(_) | TyKind::Enum(_) | TyKind::Param(_) | TyKind::This(_) | TyKind::Assoc(..) => {
+                if let Some((init, args)) = self.constructor_for(ty, &items, span) {
+                    return self.set_value(expr, ty, Meaning::Init { init, args });
+                }
                 if let [item] = items[..] {
                     self.check(item, ty);
                     return self.set_value(expr, ty, Meaning::Aggregate(Initializer::Expr(item)));
@@ -196,7 +203,7 @@ impl Checker<'_> {
             let n = items.len();
             let message = format!("too many elements for '{}': {n} are given, {at} are used", self.name(ty));
             let span = self.span(items[at]);
-            self.error("E30500", span, message);
+            self.error("E30523", span, message);
             self.skip_args(&items[at..]);
         }
         self.set_value(expr, ty, Meaning::Aggregate(initializer))
@@ -385,6 +392,9 @@ impl Checker<'_> {
         }
         if from == Ty::ERROR {
             return self.set_value(expr, ty, Meaning::Error);
+        }
+        if ty == Ty::VOID {
+            return self.set_value(expr, ty, Meaning::Cast(inner));
         }
         let source = Source { explicit: true, ..self.source_of(inner) };
         if self.p.conversion(from, ty, source).is_some() {

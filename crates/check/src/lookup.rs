@@ -366,6 +366,8 @@ impl Checker<'_> {
                     let meaning = Meaning::Property { base: receiver, property: func };
                     return Some(Ref::Value(ExprInfo { ty, coerce: None, meaning, lvalue }));
                 }
+                // A field whose type is being resolved: `geometry::Mesh geometry;`
+                DeclKind::Var { .. } if base == Base::Implicit && self.p.types_busy.contains(&decl) => {}
                 DeclKind::Var { .. } => {
                     let declared = self.p.decl_type(decl);
                     let ty = self.p.substitute(declared, &facet.env);

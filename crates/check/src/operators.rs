@@ -235,6 +235,9 @@ impl Checker<'_> {
         if matches!(op, BinaryOp::Eq | BinaryOp::Ne) && a == b && matches!(self.p.types[a], TyKind::Enum(_)) {
             return Some((a, a, Ty::BOOL));
         }
+        if is_bitwise(op) && a == b && matches!(self.p.types[a], TyKind::Enum(_)) {
+            return Some((a, a, a));
+        }
         let untag = |checker: &mut Self, ty: Ty| match checker.p.types[ty] {
             TyKind::Enum(decl) => checker.p.enum_tag(decl),
             _ => ty,

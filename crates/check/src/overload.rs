@@ -54,6 +54,8 @@ struct Applicable {
     required: bool,
     has_body: bool,
     specificity: u32,
+    /// How much the constraints ask for: more is more special.
+    constraints: usize,
 }
 
 /// A function within operators, outermost first.
@@ -101,7 +103,10 @@ impl Checker<'_> {
             self.report_none(candidates, &failures, args, span);
             return None;
         }
-        let key = |a: &Applicable| (a.cost, a.generic, a.required, a.rank, a.n_defaults, a.specificity, !a.has_body);
+        let key = |a: &Applicable| {
+            let special = (a.specificity, usize::MAX - a.constraints);
+            (a.cost, a.generic, a.required, a.rank, a.n_defaults, special, !a.has_body)
+        };
         let best = fits.iter().map(key).min()?;
         let mut winners: Vec<Applicable> = fits.into_iter().filter(|a| key(a) == best).collect();
         if winners.len() > 1 {
@@ -205,9 +210,8 @@ impl Checker<'_> {
                 Failure::Count { least, most } => {
                     let wanted = if least == most { format!("{least}") } else { format!("{least} to {most}") };
                     let plural = if least == most && *least == 1 { "" } else { "s" };
-                    let code = if args.len() < *least { "E39025" } else { "E39999" };
                     let message = format!("'{name}' takes {wanted} argument{plural}, got {}", args.len());
-                    Diagnostic::error(code, span, message)
+                    Diagnostic::error("E39999", span, message)
                 }
                 Failure::Type { arg, from, to } => {
                     let message = format!(
@@ -319,6 +323,10 @@ impl Checker<'_> {
             specificity += u32::from(matches!(self.p.types[param.ty], TyKind::Param(_))) * 2;
             specificity += mentioned.len() as u32;
         }
+        let mut constraints = 0;
+        for &(_, bound) in &self.p.constraints_of(candidate.decl).conforms {
+            constraints += self.p.interfaces_of(bound).len();
+        }
         Ok(Applicable {
             chosen: Chosen { callable, decl: candidate.decl, signature: signature.clone() },
             cost,
@@ -328,12 +336,15 @@ impl Checker<'_> {
             required: candidate.required,
             has_body,
             specificity,
+            constraints,
         })
     }
 
     /// `float1` and `float`, which are the same place.
     fn same_shape(&self, a: Ty, b: Ty) -> bool {
         match (&self.p.types[a], &self.p.types[b]) {
+            // `int` and `uint`: converted on the way in and back.
+            (TyKind::Scalar(x), TyKind::Scalar(y)) => x.is_int() && y.is_int() && x.size() == y.size(),
             (TyKind::Vector(e, Val::Int(1)), _) => *e == b,
             (_, TyKind::Vector(e, Val::Int(1))) => *e == a,
             _ => false,
@@ -372,8 +383,19 @@ impl Checker<'_> {
                 self.collect(to, from, &open, &mut found);
             }
             for &param in &open {
+                if !matches!(self.p.ast.decls[param].kind, DeclKind::ValueParam { .. })
+                    && let Some(ty) = self.solve(param, &found)
+                {
+                    env.map.push((param, GenericArg::Type(ty)));
+                }
+            }
+            self.p.infer_from_constraints(candidate.decl, &open, &mut env);
+            for &param in &open {
+                if env.get(param).is_some() {
+                    continue;
+                }
                 let arg = if matches!(self.p.ast.decls[param].kind, DeclKind::ValueParam { .. }) {
-                    let val = found.vals.iter().find(|v| v.0 == param).map(|v| v.1.clone());
+                    let val = found.vals.iter().chain(&found.weak_vals).find(|v| v.0 == param).map(|v| v.1.clone());
                     val.map(GenericArg::Val)
                 } else {
                     self.solve(param, &found).map(GenericArg::Type)
@@ -436,9 +458,16 @@ impl Checker<'_> {
                 self.collect(element, from, open, found);
                 collect_val(&n, &m, open, found);
             }
-            (TyKind::Vector(element, _) | TyKind::Matrix(element, _, _), TyKind::Scalar(_)) => {
+            (TyKind::Vector(element, n), TyKind::Scalar(_)) => {
                 self.collect(element, from, open, found);
+                // A scalar is a vector of one, unless another argument says more.
+                if let Val::Param(param) = n
+                    && open.contains(&param)
+                {
+                    found.weak_vals.push((param, Val::Int(1)));
+                }
             }
+            (TyKind::Matrix(element, _, _), TyKind::Scalar(_)) => self.collect(element, from, open, found),
             (TyKind::Matrix(element, r, c), TyKind::Matrix(from, s, d)) => {
                 self.collect(element, from, open, found);
                 collect_val(&r, &s, open, found);
@@ -486,6 +515,7 @@ struct Found {
     /// Parameter, type, and whether it has to be exactly that.
     types: Vec<(DeclId, Ty, bool)>,
     vals: Vec<(DeclId, Val)>,
+    weak_vals: Vec<(DeclId, Val)>,
 }
 
 fn collect_val(pattern: &Val, from: &Val, open: &[DeclId], found: &mut Found) {

@@ -57,7 +57,7 @@ impl Program {
             }
             DeclKind::Var { ty: None, init: None, .. } | DeclKind::Param { ty: None, .. } => {
                 let span = self.ast.decls[decl].name_span;
-                self.error("E39999", span, "a type or an initial value is needed here");
+                self.error("E30620", span, "a type or an initial value is needed here");
                 Ty::ERROR
             }
             DeclKind::Property { ty, .. }

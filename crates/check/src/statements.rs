@@ -106,7 +106,8 @@ impl Program {
         let local_scope = container.and_then(|c| self.local_scopes.get(&c).cloned());
         let mut checker = Checker::new(self, decl);
         checker.this = this;
-        checker.ret = Some(if is_init { Ty::VOID } else { ret });
+        checker.ret = Some(ret);
+        checker.is_init = is_init;
         if let Some(outer) = local_scope {
             // Only types of the surrounding function are visible in a local type's methods.
             let program = &checker.p;
@@ -299,7 +300,7 @@ impl Checker<'_> {
                         };
                         if seen.contains(&value) {
                             let span = label.map_or(case.span, |l| self.span(l));
-                            self.error("E30601", span, "this case is there twice");
+                            self.error("E30605", span, "this case is there twice");
                         }
                         seen.push(value);
                     }
@@ -391,12 +392,12 @@ impl Checker<'_> {
                 if ty != Ty::VOID && ty != Ty::ERROR {
                     let span = self.span(value);
                     let message = format!("this function returns nothing, but '{}' is returned", self.name(ty));
-                    self.error("E30006", span, message);
+                    self.error("E30019", span, message);
                 }
             }
             Some(value) => self.check(value, ret),
             None => {
-                if ret != Ty::VOID && ret != Ty::ERROR {
+                if ret != Ty::VOID && ret != Ty::ERROR && !self.is_init {
                     let message = format!("'return' needs a value of type '{}'", self.name(ret));
                     self.error("E30006", span, message);
                 }
@@ -450,7 +451,7 @@ impl Checker<'_> {
                                 self.p.sized_by(element, init).unwrap_or(declared)
                             }
                             (TyKind::Array(_, None), None) => {
-                                self.error("E30025", span, "this array needs a length");
+                                self.error("E30071", span, "this array needs a length");
                                 Ty::ERROR
                             }
                             _ => declared,
@@ -462,7 +463,7 @@ impl Checker<'_> {
                             self.p.loaded(ty)
                         }
                         None => {
-                            self.error("E39999", span, "a type or an initial value is needed here");
+                            self.error("E30620", span, "a type or an initial value is needed here");
                             Ty::ERROR
                         }
                     },

@@ -149,6 +149,21 @@ impl Program {
                     return to;
                 }
             }
+            // `associatedtype A : I where A.B == int`
+            if let TyKind::Assoc(outer, inner) = self.types[base]
+                && self.ast.decls[inner].generics.is_some()
+            {
+                let constraints = self.constraints_of(inner);
+                let env = Subst { map: Vec::new(), this: Some(outer) };
+                for &(from, to) in &constraints.equal {
+                    if let TyKind::Assoc(from_base, from_assoc) = self.types[from]
+                        && from_assoc == assoc
+                        && self.substitute(from_base, &env) == base
+                    {
+                        return self.substitute(to, &env);
+                    }
+                }
+            }
             if magic == Some(Magic::Differentiable) {
                 // A differential is its own differential.
                 if let TyKind::Assoc(_, inner) = self.types[base]
