@@ -37,7 +37,7 @@ fn one(seed: u64) {
     let module = &program.module;
     let text = || ir::print::print_module(module);
     let options =
-        Options { functions: vec![program.main], fast_compile: seed % 3 == 0, ..Options::default() };
+        Options { functions: vec![program.main], fast_compile: seed.is_multiple_of(3), ..Options::default() };
     let compiled = Compiled::compile(module, &options).unwrap_or_else(|e| panic!("{e}\n{}", text()));
     for k in 0..3 {
         let mut rng = Rng::new(seed + k);

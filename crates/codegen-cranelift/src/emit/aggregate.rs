@@ -7,7 +7,8 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Value, types::*};
 use ir::{InstData, Op, Type, TypeData};
 
-use super::{Emitter, Res, UNROLL, Vals, plain};
+use super::local::UNROLL;
+use super::{Emitter, Res, Vals, plain};
 use crate::types::size;
 
 /// Where an index selects from.
