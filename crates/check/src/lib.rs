@@ -21,6 +21,7 @@ mod lookup;
 mod native;
 mod operators;
 mod overload;
+mod path;
 pub mod program;
 mod requirements;
 pub mod signature;
@@ -31,6 +32,7 @@ mod suggest;
 pub mod tables;
 #[cfg(test)]
 mod tests;
+mod type_expr;
 pub mod types;
 
 pub use api::{ModuleLoader, NoModules};

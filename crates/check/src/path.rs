@@ -1,0 +1,225 @@
+//! Paths of names (`a.b<T>::c`, `fwd_diff(f)`): what they refer to, and what to say of unknown ones.
+
+use std::rc::Rc;
+
+use syntax::ast::ExprKind;
+use syntax::{Diagnostic, ExprId, Symbol};
+
+use crate::infer::Checker;
+use crate::lookup::Ref;
+use crate::sigs::DiffOp;
+use crate::tables::Meaning;
+use crate::types::{GenericArg, Ty};
+
+impl Checker<'_> {
+    /// What a path of names refers to. Other expressions are inferred and given as values or types.
+    pub(crate) fn resolve(&mut self, expr: ExprId) -> Ref {
+        match self.p.ast.exprs[expr].kind.clone() {
+            ExprKind::Name(name) | ExprKind::OperatorName(name) => self.lookup(name),
+            ExprKind::Paren(inner) if self.is_path(inner) => self.resolve(inner),
+            ExprKind::Member { base, name, arrow, .. } => self.resolve_member(base, name, arrow),
+            ExprKind::Static { base, name, .. } => self.resolve_member(base, name, false),
+            ExprKind::Generic { base, args } => match self.resolve(base) {
+                Ref::Native(native) => {
+                    let span = self.span(expr);
+                    Ref::Type(self.native_generic(native, &args, span))
+                }
+                Ref::Generic(decl, outer) => {
+                    let args = args.iter().map(|&a| self.generic_arg(a)).collect();
+                    let span = self.span(expr);
+                    Ref::Type(self.apply_generic(decl, &outer, args, span))
+                }
+                Ref::Funcs(mut funcs, base) => {
+                    let args: Vec<GenericArg> = args.iter().map(|&a| self.generic_arg(a)).collect();
+                    funcs.retain(|c| {
+                        self.p.ast.decls[c.decl].generics.as_ref().is_some_and(|g| g.params.len() >= args.len())
+                    });
+                    if funcs.is_empty() {
+                        let span = self.span(expr);
+                        self.error("E30075", span, "no function of this name takes these generic arguments");
+                        return Ref::Error;
+                    }
+                    funcs.iter_mut().for_each(|c| c.explicit.clone_from(&args));
+                    Ref::Funcs(funcs, base)
+                }
+                Ref::Error => Ref::Error,
+                Ref::NotFound => {
+                    self.not_found(base);
+                    Ref::Error
+                }
+                Ref::Type(_) | Ref::Namespace(_) | Ref::Value(_) => {
+                    let span = self.span(base);
+                    self.error("E30075", span, "this takes no generic arguments");
+                    Ref::Error
+                }
+            },
+            ExprKind::FwdDiff(inner) => self.resolve_operator(DiffOp::Fwd, inner),
+            ExprKind::BwdDiff(inner) => self.resolve_operator(DiffOp::Bwd, inner),
+            _ => {
+                self.infer_any(expr, None);
+                let info = self.p.tables.exprs[expr].clone();
+                match info.meaning {
+                    Meaning::Type(ty) => Ref::Type(ty),
+                    Meaning::Error => Ref::Error,
+                    _ => Ref::Value(info),
+                }
+            }
+        }
+    }
+
+    fn is_path(&self, expr: ExprId) -> bool {
+        match &self.p.ast.exprs[expr].kind {
+            ExprKind::Name(_)
+            | ExprKind::OperatorName(_)
+            | ExprKind::Member { .. }
+            | ExprKind::Static { .. }
+            | ExprKind::Generic { .. }
+            | ExprKind::FwdDiff(_)
+            | ExprKind::BwdDiff(_) => true,
+            ExprKind::Paren(inner) => self.is_path(*inner),
+            _ => false,
+        }
+    }
+
+    fn resolve_operator(&mut self, op: DiffOp, inner: ExprId) -> Ref {
+        let result = self.resolve(inner);
+        self.with_operator(op, result, inner)
+    }
+
+    fn with_operator(&mut self, op: DiffOp, result: Ref, inner: ExprId) -> Ref {
+        match result {
+            Ref::Funcs(mut funcs, base) => {
+                if let Some(base) = base {
+                    funcs.retain(|c| self.p.is_static(c.decl));
+                    if funcs.is_empty() {
+                        let span = self.span(base);
+                        self.unsupported(span, "derivatives of a method bound to a value are");
+                        return Ref::Error;
+                    }
+                }
+                funcs.iter_mut().for_each(|c| c.ops.insert(0, op));
+                Ref::Funcs(funcs, None)
+            }
+            Ref::Error => Ref::Error,
+            Ref::NotFound => {
+                self.not_found(inner);
+                Ref::Error
+            }
+            Ref::Type(_) | Ref::Native(_) | Ref::Generic(..) | Ref::Namespace(_) | Ref::Value(_) => {
+                let span = self.span(inner);
+                let word = if op == DiffOp::Fwd { "fwd_diff" } else { "bwd_diff" };
+                self.error("E38030", span, format!("'{word}' takes a function"));
+                Ref::Error
+            }
+        }
+    }
+
+    fn resolve_member(&mut self, base: ExprId, name: Symbol, arrow: bool) -> Ref {
+        let found = if self.is_path(base) {
+            match self.resolve(base) {
+                Ref::Value(info) => {
+                    self.set(base, info);
+                    self.value_member(base, name)
+                }
+                Ref::Type(ty) => {
+                    self.set_value(base, ty, Meaning::Type(ty));
+                    self.static_member(ty, name)
+                }
+                Ref::Native(native) => {
+                    let span = self.span(base);
+                    let text = match self.p.ast.exprs[base].kind {
+                        ExprKind::Name(n) => self.p.ast.name(n).to_string(),
+                        _ => String::new(),
+                    };
+                    match self.p.native_type(&text) {
+                        Some(ty) => self.static_member(ty, name),
+                        None => {
+                            let _ = native;
+                            self.error("E30075", span, "generic arguments are missing");
+                            Ref::Error
+                        }
+                    }
+                }
+                Ref::Namespace(namespace) => {
+                    let mut decls = Vec::new();
+                    for part in self.p.parts(namespace) {
+                        if let Some(found) = self.p.names_in(part).and_then(|n| n.get(&name)) {
+                            decls.extend_from_slice(found);
+                        }
+                    }
+                    self.set_value(base, Ty::ERROR, Meaning::Namespace(namespace));
+                    self.ref_of(&decls, &Rc::default(), 0)
+                }
+                Ref::Funcs(funcs, receiver) => {
+                    let op = match self.p.ast.name(name) {
+                        "fwd_diff" => DiffOp::Fwd,
+                        "bwd_diff" => DiffOp::Bwd,
+                        _ => {
+                            let span = self.span(base);
+                            let message = format!("a function has no member '{}'", self.p.ast.name(name));
+                            self.error("E30027", span, message);
+                            return Ref::Error;
+                        }
+                    };
+                    return self.with_operator(op, Ref::Funcs(funcs, receiver), base);
+                }
+                Ref::Generic(..) => {
+                    let span = self.span(base);
+                    self.error("E30075", span, "generic arguments are missing");
+                    Ref::Error
+                }
+                Ref::Error => Ref::Error,
+                Ref::NotFound => {
+                    self.not_found(base);
+                    self.set_error(base);
+                    return Ref::Error;
+                }
+            }
+        } else {
+            self.infer_any(base, None);
+            match self.p.tables.exprs[base].meaning {
+                Meaning::Error => Ref::Error,
+                Meaning::Type(ty) => self.static_member(ty, name),
+                _ => self.value_member(base, name),
+            }
+        };
+        let _ = arrow;
+        found
+    }
+
+    /// Says that a name (or the last name of a path) is unknown.
+    pub(crate) fn not_found(&mut self, expr: ExprId) {
+        let (name, base, span) = match self.p.ast.exprs[expr].kind {
+            ExprKind::Name(name) | ExprKind::OperatorName(name) => (name, None, self.span(expr)),
+            ExprKind::Member { base, name, name_span, .. } | ExprKind::Static { base, name, name_span } => {
+                (name, Some(base), name_span)
+            }
+            ExprKind::Paren(inner) | ExprKind::Generic { base: inner, .. } => return self.not_found(inner),
+            _ => return,
+        };
+        let text = self.p.ast.name(name).to_string();
+        let diagnostic = match base {
+            None => {
+                let diagnostic = Diagnostic::error("E30015", span, format!("undefined identifier '{text}'"));
+                match self.similar_name(&text) {
+                    Some(similar) => diagnostic.help(format!("did you mean '{similar}'?")),
+                    None => diagnostic,
+                }
+            }
+            Some(base) => {
+                let info = &self.p.tables.exprs[base];
+                let whose = match info.meaning {
+                    Meaning::Namespace(decl) => self.p.ast.name(self.p.ast.decls[decl].name).to_string(),
+                    _ => self.name(info.ty),
+                };
+                let ty = info.ty;
+                let diagnostic = Diagnostic::error("E30027", span, format!("'{text}' is not a member of '{whose}'"));
+                match self.similar_member(ty, &text) {
+                    Some(similar) => diagnostic.help(format!("did you mean '{similar}'?")),
+                    None => diagnostic,
+                }
+            }
+        };
+        self.p.report(diagnostic);
+    }
+}

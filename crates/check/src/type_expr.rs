@@ -1,0 +1,233 @@
+//! Types as they are written, and generic arguments.
+
+use std::rc::Rc;
+
+use syntax::ast::DeclKind;
+use syntax::{DeclId, ExprId, Span};
+
+use crate::infer::Checker;
+use crate::native::NativeGeneric;
+use crate::signature::Subst;
+use crate::tables::Meaning;
+use crate::types::{GenericArg, Ty, TyKind, Val};
+
+impl Checker<'_> {
+    /// The type that an expression denotes.
+    pub(crate) fn type_expr(&mut self, expr: ExprId) -> Ty {
+        self.infer_any(expr, None);
+        match self.p.tables.exprs[expr].meaning {
+            Meaning::Type(ty) => ty,
+            Meaning::Error => Ty::ERROR,
+            _ => {
+                let span = self.span(expr);
+                self.error("E30060", span, "expected a type");
+                self.set_error(expr)
+            }
+        }
+    }
+
+    pub(crate) fn array_of(&mut self, element: Ty, n: Option<Val>, span: Span) -> Ty {
+        if element == Ty::ERROR {
+            return Ty::ERROR;
+        }
+        if let Some(Val::Int(n)) = n
+            && !(0..=i64::from(i32::MAX)).contains(&n)
+        {
+            self.error("E30025", span, format!("an array cannot have {n} elements"));
+            return Ty::ERROR;
+        }
+        self.p.types.intern(TyKind::Array(element, n))
+    }
+
+    pub(crate) fn native_generic(&mut self, native: NativeGeneric, args: &[ExprId], span: Span) -> Ty {
+        let args: Vec<GenericArg> = args.iter().map(|&a| self.generic_arg(a)).collect();
+        let ty = |idx: usize| match args.get(idx) {
+            Some(GenericArg::Type(ty)) => Some(*ty),
+            _ => None,
+        };
+        let val = |idx: usize| match args.get(idx) {
+            Some(GenericArg::Val(val)) => Some(val.clone()),
+            _ => None,
+        };
+        let kind = match native {
+            NativeGeneric::Vector => match (ty(0), val(1)) {
+                (Some(element), Some(n)) => {
+                    if !self.is_component(element) {
+                        let message = format!("a vector cannot have components of type '{}'", self.name(element));
+                        self.error("E30019", span, message);
+                        return Ty::ERROR;
+                    }
+                    if let Val::Int(n) = n
+                        && !(1..=4).contains(&n)
+                    {
+                        self.error("E38203", span, format!("a vector has 1 to 4 components, not {n}"));
+                        return Ty::ERROR;
+                    }
+                    Some(TyKind::Vector(element, n))
+                }
+                (Some(element), None) if args.len() == 1 => Some(TyKind::Vector(element, Val::Int(4))),
+                _ => None,
+            },
+            NativeGeneric::Matrix => match (ty(0), val(1), val(2)) {
+                (Some(element), Some(r), Some(c)) => {
+                    if !self.is_component(element) {
+                        let message = format!("a matrix cannot have elements of type '{}'", self.name(element));
+                        self.error("E30019", span, message);
+                        return Ty::ERROR;
+                    }
+                    let bad = |v: &Val| matches!(v, Val::Int(n) if !(1..=4).contains(n));
+                    if bad(&r) || bad(&c) {
+                        self.error("E38203", span, "a matrix has 1 to 4 rows and 1 to 4 columns");
+                        return Ty::ERROR;
+                    }
+                    Some(TyKind::Matrix(element, r, c))
+                }
+                _ => None,
+            },
+            NativeGeneric::Array => match (ty(0), val(1)) {
+                (Some(element), n) => return self.array_of(element, n, span),
+                _ => None,
+            },
+            NativeGeneric::Pair => {
+                let primal = ty(0);
+                if let Some(primal) = primal
+                    && self.p.differential(primal).is_none()
+                    && !(self.p.is_core(self.scope) && self.p.may_be_float(primal))
+                {
+                    let message = format!("type '{}' does not conform to 'IDifferentiable'", self.name(primal));
+                    self.error("E38029", span, message);
+                    return Ty::ERROR;
+                }
+                primal.map(TyKind::DiffPair)
+            }
+            NativeGeneric::PtrPair => ty(0).map(TyKind::DiffPtrPair),
+            NativeGeneric::Tuple => {
+                let parts: Option<Vec<Ty>> = (0..args.len()).map(ty).collect();
+                parts.map(TyKind::Tuple)
+            }
+            NativeGeneric::Optional => ty(0).map(TyKind::Optional),
+            NativeGeneric::Ptr => ty(0).map(TyKind::Pointer),
+            NativeGeneric::Buffer(kind) => ty(0).map(|t| TyKind::Buffer(kind, t)),
+            NativeGeneric::Unsupported => {
+                self.unsupported(span, "this resource type is");
+                return Ty::ERROR;
+            }
+        };
+        if args.iter().any(|a| matches!(a, GenericArg::Type(Ty::ERROR) | GenericArg::Val(Val::Error))) {
+            return Ty::ERROR;
+        }
+        match kind {
+            Some(kind) => self.p.types.intern(kind),
+            None => {
+                self.error("E30075", span, "these generic arguments do not fit the type");
+                Ty::ERROR
+            }
+        }
+    }
+
+    fn is_component(&self, ty: Ty) -> bool {
+        matches!(
+            self.p.types[ty],
+            TyKind::Scalar(_) | TyKind::Param(_) | TyKind::Assoc(..) | TyKind::This(_) | TyKind::Error
+        )
+    }
+
+    /// A generic argument: a type or a compile-time integer.
+    pub(crate) fn generic_arg(&mut self, expr: ExprId) -> GenericArg {
+        self.infer_any(expr, None);
+        match self.p.tables.exprs[expr].meaning.clone() {
+            Meaning::Type(ty) => GenericArg::Type(ty),
+            Meaning::Error => GenericArg::Type(Ty::ERROR),
+            _ => GenericArg::Val(self.val_of(expr)),
+        }
+    }
+
+    /// A generic type with its arguments.
+    pub(crate) fn apply_generic(&mut self, decl: DeclId, outer: &Rc<Subst>, args: Vec<GenericArg>, span: Span) -> Ty {
+        let Some(generics) = self.p.ast.decls[decl].generics.clone() else { return Ty::ERROR };
+        let mut env = (**outer).clone();
+        if args.len() > generics.params.len() {
+            let message = format!("expected {} generic arguments, got {}", generics.params.len(), args.len());
+            self.error("E30075", span, message);
+            return Ty::ERROR;
+        }
+        if args.iter().any(|a| matches!(a, GenericArg::Type(Ty::ERROR) | GenericArg::Val(Val::Error))) {
+            return Ty::ERROR;
+        }
+        for (idx, &param) in generics.params.iter().enumerate() {
+            let arg = match args.get(idx) {
+                Some(arg) => arg.clone(),
+                None => match self.default_arg(param, &env) {
+                    Some(arg) => arg,
+                    None => {
+                        let name = self.p.ast.name(self.p.ast.decls[param].name).to_string();
+                        self.error("E30075", span, format!("generic argument '{name}' is missing"));
+                        return Ty::ERROR;
+                    }
+                },
+            };
+            if !self.fits_param(param, &arg, span) {
+                return Ty::ERROR;
+            }
+            env.map.push((param, arg));
+        }
+        let busy = self.p.types_busy.contains(&decl);
+        if !busy && let Some((subject, bound)) = self.p.unsatisfied(decl, &env) {
+            self.constraint_error(subject, bound, span);
+            return Ty::ERROR;
+        }
+        let declared = self.p.decl_type(decl);
+        self.p.substitute(declared, &env)
+    }
+
+    pub(crate) fn constraint_error(&mut self, subject: Ty, bound: Ty, span: Span) {
+        let (subject, bound_name) = (self.name(subject), self.name(bound));
+        let message = if matches!(self.p.types[bound], TyKind::Interface(..)) {
+            format!("type '{subject}' does not conform to '{bound_name}'")
+        } else {
+            format!("type '{subject}' is not the same as '{bound_name}'")
+        };
+        self.error("E38029", span, message);
+    }
+
+    fn fits_param(&mut self, param: DeclId, arg: &GenericArg, span: Span) -> bool {
+        let is_value = matches!(self.p.ast.decls[param].kind, DeclKind::ValueParam { .. });
+        let fits = is_value == matches!(arg, GenericArg::Val(_));
+        if !fits {
+            let name = self.p.ast.name(self.p.ast.decls[param].name).to_string();
+            let wanted = if is_value { "a value" } else { "a type" };
+            self.error("E30075", span, format!("generic argument '{name}' has to be {wanted}"));
+        }
+        fits
+    }
+
+    /// The default of a generic parameter.
+    pub(crate) fn default_arg(&mut self, param: DeclId, env: &Subst) -> Option<GenericArg> {
+        let arg = match self.p.ast.decls[param].kind {
+            DeclKind::TypeParam { default: Some(default), .. } => {
+                GenericArg::Type(Checker::new(self.p, param).type_expr_at_owner(default))
+            }
+            DeclKind::ValueParam { default: Some(default), .. } => {
+                Checker::new(self.p, param).generic_arg_at_owner(default)
+            }
+            _ => return None,
+        };
+        Some(self.p.substitute_arg(&arg, env))
+    }
+
+    fn at_owner(&mut self) {
+        if let Some(&owner) = self.p.param_owner.get(&self.scope) {
+            self.scope = owner;
+        }
+    }
+
+    fn type_expr_at_owner(&mut self, expr: ExprId) -> Ty {
+        self.at_owner();
+        self.type_expr(expr)
+    }
+
+    fn generic_arg_at_owner(&mut self, expr: ExprId) -> GenericArg {
+        self.at_owner();
+        self.generic_arg(expr)
+    }
+}
