@@ -55,6 +55,16 @@ impl Body<'_, '_, '_> {
         let span = self.span_of(e);
         let subst = self.subst.clone();
         let member = self.lw.program.substitute_func(member, &subst);
+        if let Resolved::Func(found) = self.lw.program.resolve_requirement(&member)
+            && matches!(self.lw.program.ast.decls[found.decl].kind, DeclKind::Var { .. })
+        {
+            // a field fulfils the property
+            let base = match base {
+                Some(base) => self.place_as_context(base),
+                None => self.this_place(e),
+            };
+            return self.field_place(base, found.decl, ty, e);
+        }
         let accessors = self.lw.program.accessors(&member);
         let one = accessors.get.as_ref().or(accessors.set.as_ref()).or(accessors.by_ref.as_ref());
         let Some(one) = one.cloned() else {

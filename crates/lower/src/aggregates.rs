@@ -161,7 +161,16 @@ impl Body<'_, '_, '_> {
         let mut values = Vec::new();
         for (k, field) in layout.parts.iter().enumerate() {
             match parts.get(k) {
-                Some(part) => values.extend(self.part_as(part, field.ty, span)),
+                Some(part) => {
+                    let is_default = match (part, field.decl.map(|d| &self.lw.program.ast.decls[d].kind)) {
+                        (Initializer::Expr(e), Some(DeclKind::Var { init, .. })) => *init == Some(*e),
+                        _ => false,
+                    };
+                    // a field's own initialiser belongs to the struct's declaration
+                    let subst = if is_default { self.struct_subst(ty) } else { self.subst.clone() };
+                    let part = self.with_subst(subst, |body| body.part_as(part, field.ty, span));
+                    values.extend(part);
+                }
                 None => values.extend(self.default_value(field.ty, span)),
             }
         }

@@ -41,6 +41,19 @@ impl Body<'_, '_, '_> {
                 let values = self.read(&place);
                 return self.convert(values, *content, to, span);
             }
+            (TyKind::Pointer(_) | TyKind::Buffer(..), TyKind::Scalar(check::types::Scalar::Bool)) => {
+                let Some(&handle) = values.first() else { return self.zeros(to) };
+                return vec![self.is_bound(handle)];
+            }
+            (TyKind::Pointer(_) | TyKind::Buffer(..), TyKind::Pointer(_) | TyKind::Buffer(..)) => {
+                let target = self.layout(to);
+                let fits = values
+                    .first()
+                    .is_some_and(|&v| Some(self.b.func.ty(v)) == target.leaves.first().map(|l| l.ty));
+                if fits {
+                    return values;
+                }
+            }
             (TyKind::Interface(..), _) | (_, TyKind::Interface(..)) => {
                 return self.unsupported(span, "values of interface type are", to);
             }

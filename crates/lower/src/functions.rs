@@ -171,6 +171,7 @@ impl Lowerer<'_> {
         let layout = self.layout(types, ty);
         let leaves = layout.leaves.iter().enumerate().map(|(k, leaf)| {
             let name = format!("{name}{}", leaf.name);
+            let name = name.strip_prefix('.').unwrap_or(&name);
             Slot {
                 ty: leaf.ty,
                 diff: diff.is_some_and(|d| d.map.get(k).is_some_and(Option::is_some)),

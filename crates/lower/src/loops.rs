@@ -396,6 +396,7 @@ impl Body<'_, '_, '_> {
         let flow = self.flow(body);
         let mut scan = Scan::default();
         self.scan_stmt(body, &mut scan);
+        let outer = self.env.len();
         let continued = self.new_flag(false);
         let broke = self.new_flag(false);
         let target = Target { is_loop: true, broke, continued, observe_break: 0, observe_continue: 0 };
@@ -425,7 +426,7 @@ impl Body<'_, '_, '_> {
         self.b.close(results);
         self.env.truncate(before.len());
         self.env[var.start] = before[var.start];
-        self.check_carried(&before, &carried, stmt);
+        self.check_carried(&before[..outer], &carried, stmt);
         self.b.span = span;
         let values = self.b.nest(Op::For(info), &args, &[region]);
         self.env = before;

@@ -59,6 +59,11 @@ impl Body<'_, '_, '_> {
         if op == BinaryOp::Comma {
             return b;
         }
+        if matches!(op, BinaryOp::Eq | BinaryOp::Ne)
+            && let Some(present) = self.compared_to_nothing(node, (&a, a_ty), (&b, b_ty))
+        {
+            return vec![if op == BinaryOp::Ne { present } else { self.b.emit(Op::Not, &[present]) }];
+        }
         if !self.is_builtin(a_ty) {
             let result = self.raw_ty(node);
             let span = self.span_of(node);
@@ -72,6 +77,39 @@ impl Body<'_, '_, '_> {
         }
         let (Some(&a), Some(&b)) = (a.first(), b.first()) else { return Vec::new() };
         vec![self.binary_leaf(op, a, b)]
+    }
+
+    /// For `x == none` and `p == nullptr`: whether there is a value.
+    fn compared_to_nothing(
+        &mut self,
+        node: ExprId,
+        (a, a_ty): (&[Value], Ty),
+        (b, b_ty): (&[Value], Ty),
+    ) -> Option<Value> {
+        let Meaning::Binary(_, left, right) = self.lw.program.tables.exprs[node].meaning else { return None };
+        let nothing = |body: &mut Self, e: ExprId| {
+            let ty = body.raw_ty(e);
+            matches!(body.lw.program.types[ty], TyKind::NoneLiteral | TyKind::NullPtr)
+        };
+        let (values, ty) = if nothing(self, right) {
+            (a, a_ty)
+        } else if nothing(self, left) {
+            (b, b_ty)
+        } else {
+            return None;
+        };
+        match self.lw.program.types[ty] {
+            TyKind::Optional(_) => values.last().copied(),
+            TyKind::Pointer(_) | TyKind::Buffer(..) => values.first().map(|&p| self.is_bound(p)),
+            _ => None,
+        }
+    }
+
+    /// Whether a pointer or handle is bound to memory.
+    pub(crate) fn is_bound(&mut self, handle: Value) -> Value {
+        let len = self.b.emit(Op::BufferLen, &[handle]);
+        let zero = self.b.u32(0);
+        self.b.emit(Op::Ne, &[len, zero])
     }
 
     /// Whether operators on this type are built in.

@@ -212,7 +212,7 @@ impl Body<'_, '_, '_> {
         }
     }
 
-    fn field_place(&mut self, base: Place, field: syntax::DeclId, ty: Ty, e: ExprId) -> Place {
+    pub(crate) fn field_place(&mut self, base: Place, field: syntax::DeclId, ty: Ty, e: ExprId) -> Place {
         let layout = self.layout(base.ty);
         let Some(idx) = layout.parts.iter().position(|p| p.decl == Some(field)) else {
             let span = self.span_of(e);

@@ -237,7 +237,7 @@ fn custom_derivatives() {
     close(&grad(bwd, &[1., 1.]), &[200.]);
     let fwd = "[ForwardDerivative(g_fwd)] float g(float x) { return x; }
         DifferentialPair<float> g_fwd(DifferentialPair<float> x) { return diffPair(x.p, x.d * 7); }
-        [Differentiable] float h(float x) { return g(x) * x; }
+        [ForwardDifferentiable] float h(float x) { return g(x) * x; }
         float f(float x) { return fwd_diff(h)(diffPair(x, 1.0)).d; }";
     close(&call(fwd, &[2.]), &[16.]);
 }
