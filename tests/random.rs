@@ -186,7 +186,7 @@ fn setting(name: &str, default: u64) -> u64 {
 #[test]
 fn derivatives_of_random_programs() {
     let first = setting("PULLBACK_SEED", 1);
-    let n = setting("PULLBACK_RANDOM", 150);
+    let n = setting("PULLBACK_RANDOM", 40);
     let failures: Vec<String> =
         on_large_stack(|| (first..first + n).filter_map(|seed| check(seed).err()).collect());
     let reasons: Vec<&str> = failures.iter().filter_map(|why| why.lines().next()).collect();
