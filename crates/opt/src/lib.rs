@@ -12,6 +12,7 @@
 
 pub mod cse;
 pub mod dce;
+pub mod delay;
 pub mod effects;
 pub mod explode;
 pub mod inline;
@@ -110,6 +111,7 @@ pub fn after_ad(module: &mut Module, options: &Options) {
                 cse::run(types, func, &facts);
                 dce::run(func, &facts);
             }
+            delay::run(func, &facts);
         });
     }
 }
@@ -142,10 +144,11 @@ fn circle(types: &mut Types, func: &mut Function, facts: &Facts, options: &Optio
 }
 
 /// The passes by the names that tests and the command line use.
-pub const PASSES: [&str; 12] = [
+pub const PASSES: [&str; 13] = [
     "simplify",
     "scalarize",
     "explode",
+    "delay",
     "cse",
     "dce",
     "licm",
@@ -177,6 +180,7 @@ pub fn run_pass(module: &mut Module, name: &str, options: &Options) -> Option<()
                         "simplify" => simplify::run(types, func, options, Zeros::Keep),
                         "scalarize" => scalarize::run(types, func),
                         "explode" => explode::run(types, func),
+                        "delay" => delay::run(func, &facts),
                         "cse" => cse::run(types, func, &facts),
                         "dce" => dce::run(func, &facts),
                         "licm" => licm::run(types, func, &facts),

@@ -130,6 +130,7 @@ fn passes_in_turn() {
             "unroll",
             "simplify",
             "dce",
+            "delay",
         ],
         count(),
     );

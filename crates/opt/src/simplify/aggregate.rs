@@ -34,17 +34,30 @@ impl Simplify<'_> {
                 let x = part(0);
                 self.replace(inst, x)
             }
-            Op::Insert(k) if k == n => {
-                let x = part(1);
-                self.replace(inst, x)
-            }
-            Op::Insert(_) => {
-                let x = part(0);
-                self.rewrite(inst, Op::Extract(n), &[x])
-            }
+            Op::Insert(_) => self.extract_insert(inst, a, n),
             Op::Zero => self.to_zero(inst),
             _ => Step::Keep,
         }
+    }
+
+    /// Down a chain of inserts, as far as it is not too long.
+    fn extract_insert(&mut self, inst: Inst, mut a: Value, n: u32) -> Step {
+        for _ in 0..64 {
+            let Some(def) = self.defs.inst(a) else { break };
+            let data = &self.func.insts[def];
+            match data.op {
+                Op::Insert(k) if k == n => {
+                    let x = self.subst.get(data.args[1]);
+                    return self.replace(inst, x);
+                }
+                Op::Insert(_) => a = self.subst.get(data.args[0]),
+                _ => break,
+            }
+        }
+        if matches!(self.op(a), Some(Op::Insert(_))) {
+            return Step::Keep;
+        }
+        self.rewrite(inst, Op::Extract(n), &[a])
     }
 
     fn index(&mut self, inst: Inst, a: Value, i: Value) -> Step {

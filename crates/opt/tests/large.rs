@@ -1,0 +1,127 @@
+//! Large programs: time stays about linear, depth does not end the process.
+
+use std::time::{Duration, Instant};
+
+use ir::{Builder, Module, Op, Slot, Type, Value};
+use pullback_opt as opt;
+
+fn slot(ty: Type) -> Slot {
+    Slot { ty, diff: false, linear: false, name: None }
+}
+
+fn optimise(build: impl FnOnce(&mut Builder<'_>, Value) -> Value + Send + 'static) -> Duration {
+    let work = move || {
+        let mut module = Module::default();
+        let mut types = std::mem::take(&mut module.types);
+        let mut b = Builder::new(&mut types, "f");
+        let x = b.param(slot(Type::F32));
+        let y = build(&mut b, x);
+        let func = b.finish(vec![y], vec![slot(Type::F32)]);
+        module.types = types;
+        module.funcs.push(func);
+        let start = Instant::now();
+        opt::before_ad(&mut module, &opt::Options::default());
+        opt::after_ad(&mut module, &opt::Options::default());
+        let time = start.elapsed();
+        assert!(ir::verify::verify_module(&module).is_empty());
+        time
+    };
+    let thread = std::thread::Builder::new().stack_size(256 << 20).spawn(work);
+    thread.expect("a thread").join().expect("no panic")
+}
+
+/// Twice the size takes not much more than twice the time.
+fn about_linear(mut time: impl FnMut(u32) -> Duration, size: u32) {
+    let (small, large) = (time(size), time(4 * size));
+    assert!(large < 12 * small + Duration::from_millis(200), "{small:?}, four times as large {large:?}");
+}
+
+#[test]
+fn a_long_line() {
+    let time = |n| {
+        optimise(move |b, x| {
+            let mut y = x;
+            for k in 0..n {
+                let c = b.float(ir::Scalar::F32, f64::from(k % 7) + 0.5);
+                let z = b.emit(Op::Mul, &[y, c]);
+                y = b.emit(Op::Add, &[z, x]);
+            }
+            y
+        })
+    };
+    about_linear(time, 5_000);
+}
+
+#[test]
+fn deep_nesting() {
+    let time = |n| {
+        optimise(move |b, x| {
+            let zero = b.float(ir::Scalar::F32, 0.0);
+            let mut opened = Vec::new();
+            let mut y = x;
+            for _ in 0..n {
+                let c = b.emit(Op::Lt, &[y, zero]);
+                let region = b.open();
+                opened.push((c, region));
+                y = b.emit(Op::Add, &[y, x]);
+            }
+            for (c, region) in opened.into_iter().rev() {
+                b.close(vec![y]);
+                let other = b.open();
+                let z = b.emit(Op::Mul, &[x, x]);
+                b.close(vec![z]);
+                y = b.nest(Op::If, &[c], &[region, other])[0];
+            }
+            y
+        })
+    };
+    about_linear(time, 250);
+}
+
+#[test]
+fn a_long_chain_of_inserts() {
+    let time = |n| {
+        optimise(move |b, x| {
+            let ty = b.types.array(Type::F32, 2 * n);
+            let mut whole = b.zero(ty, false);
+            for k in 0..n {
+                whole = b.emit(Op::Insert(k), &[whole, x]);
+            }
+            let mut y = x;
+            for k in 0..n {
+                let part = b.emit(Op::Extract((k * 7) % (2 * n)), &[whole]);
+                y = b.emit(Op::Add, &[y, part]);
+            }
+            y
+        })
+    };
+    about_linear(time, 1000);
+}
+
+#[test]
+fn many_cells_in_branches() {
+    let time = |n| {
+        optimise(move |b, x| {
+            let zero = b.float(ir::Scalar::F32, 0.0);
+            let cells: Vec<Value> = (0..n).map(|_| b.emit(Op::Local, &[x])).collect();
+            for &cell in &cells {
+                let old = b.emit(Op::Load, &[cell]);
+                let c = b.emit(Op::Lt, &[old, zero]);
+                let yes = b.open();
+                b.effect(Op::Store, &[cell, x]);
+                b.close(vec![]);
+                let no = b.open();
+                b.effect(Op::AddTo, &[cell, x]);
+                b.close(vec![]);
+                b.nest(Op::If, &[c], &[yes, no]);
+            }
+            let mut y = x;
+            for &cell in &cells {
+                let part = b.emit(Op::Load, &[cell]);
+                y = b.emit(Op::Add, &[y, part]);
+            }
+            y
+        })
+    };
+    about_linear(time, 1000);
+}
