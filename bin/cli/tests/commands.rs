@@ -13,8 +13,7 @@ struct Out {
 
 impl Out {
     fn json(&self) -> Json {
-        serde_json::from_str(&self.stdout)
-            .unwrap_or_else(|e| panic!("{e}: {}\n{}", self.stdout, self.stderr))
+        serde_json::from_str(&self.stdout).unwrap_or_else(|e| panic!("{e}: {}\n{}", self.stdout, self.stderr))
     }
 
     /// The first diagnostic's message, line and column.
@@ -108,7 +107,8 @@ fn run_refuses_what_does_not_fit() {
         assert_eq!(out.status, Some(1), "{bad:?}: {}", out.stderr);
         assert!(out.diagnostic().0.contains(named), "{bad:?}: {}", out.stdout);
     }
-    for usage in [vec!["--bind", "result"], vec!["--groups", "0"], vec!["--nonsense"], vec!["--bind", "x=1,"]] {
+    for usage in [vec!["--bind", "result"], vec!["--groups", "0"], vec!["--nonsense"], vec!["--bind", "x=1,"]]
+    {
         let out = pullback(&[&["run", &path], &usage[..]].concat());
         assert_eq!(out.status, Some(2), "{usage:?}: {}", out.stderr);
     }
@@ -123,7 +123,11 @@ fn diagnostics_have_line_and_column() {
         let (message, line, column) = out.diagnostic();
         assert!(message.contains("missing"), "{message}");
         assert_eq!((line, column), (4, 16));
-        assert!(out.stderr.contains("return x * missing;") && out.stderr.contains("^^^^^^^"), "{}", out.stderr);
+        assert!(
+            out.stderr.contains("return x * missing;") && out.stderr.contains("^^^^^^^"),
+            "{}",
+            out.stderr
+        );
     }
     let missing = pullback(&["check", "no-such-file.slang", "--json"]);
     assert_eq!(missing.status, Some(1));
@@ -207,11 +211,16 @@ fn fit_finds_a_line_and_resumes() {
         let line = out.stdout.lines().find(|l| l.contains(name)).unwrap_or_else(|| panic!("{}", out.stdout));
         line.split('=').nth(1).and_then(|x| x.trim().parse().ok()).expect("a number")
     };
-    assert!((value("line.slope") - 2.0).abs() < 1e-3 && (value("line.offset") - 1.0).abs() < 1e-3, "{}", out.stdout);
+    assert!(
+        (value("line.slope") - 2.0).abs() < 1e-3 && (value("line.offset") - 1.0).abs() < 1e-3,
+        "{}",
+        out.stdout
+    );
     assert!(PathBuf::from(folder).join("line-loss.png").is_file());
 
     let checkpoint = file("line-state.json", "");
-    let adam = ["--optimizer", "adam", "--rate", "0.05", "--checkpoint", &checkpoint, "--out", folder, "--quiet"];
+    let adam =
+        ["--optimizer", "adam", "--rate", "0.05", "--checkpoint", &checkpoint, "--out", folder, "--quiet"];
     let first = pullback(&[&["fit", &path, "--steps", "20"], &adam[..]].concat());
     assert_eq!(first.status, Some(0), "{}", first.stderr);
     let second = pullback(&[&["fit", &path, "--steps", "40", "--resume"], &adam[..]].concat());

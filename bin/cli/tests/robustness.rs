@@ -84,9 +84,12 @@ fn parentheses_without_end() {
 fn chain_of_five_hundred_calls() {
     let mut source = String::from("[Differentiable] float f0(float x) { return x * 1.001; }\n");
     for k in 1..500 {
-        let _ = writeln!(source, "[Differentiable] float f{k}(float x) {{ return f{}(x) + 0.001 * x; }}", k - 1);
+        let _ =
+            writeln!(source, "[Differentiable] float f{k}(float x) {{ return f{}(x) + 0.001 * x; }}", k - 1);
     }
-    source.push_str("void main() { var p = diffPair(1.0); bwd_diff(f499)(p, 1.0); printf(\"%.4f\\n\", p.d); }\n");
+    source.push_str(
+        "void main() { var p = diffPair(1.0); bwd_diff(f499)(p, 1.0); printf(\"%.4f\\n\", p.d); }\n",
+    );
     let (code, shown) = run("chain.slang", &source);
     assert_eq!((code, shown.trim()), (Some(0), "1.5000"));
 }
@@ -97,9 +100,14 @@ fn calls_that_fan_out() {
     let mut source = String::from("[Differentiable] float f0(float x) { return sin(x); }\n");
     for k in 1..=16 {
         let p = k - 1;
-        let _ = writeln!(source, "[Differentiable] float f{k}(float x) {{ return 0.5 * f{p}(x) + 0.5 * f{p}(x); }}");
+        let _ = writeln!(
+            source,
+            "[Differentiable] float f{k}(float x) {{ return 0.5 * f{p}(x) + 0.5 * f{p}(x); }}"
+        );
     }
-    source.push_str("void main() { var p = diffPair(0.0); bwd_diff(f16)(p, 1.0); printf(\"%.4f\\n\", p.d); }\n");
+    source.push_str(
+        "void main() { var p = diffPair(0.0); bwd_diff(f16)(p, 1.0); printf(\"%.4f\\n\", p.d); }\n",
+    );
     let (code, shown) = run("fan.slang", &source);
     assert_eq!((code, shown.trim()), (Some(0), "1.0000"));
 }
@@ -129,6 +137,9 @@ fn missing_file() {
 
 #[test]
 fn endless_recursion() {
-    let (code, shown) = run("recursion.slang", "int f(int x) { return f(x + 1) + 1; }\nvoid main() { printf(\"%d\\n\", f(0)); }\n");
+    let (code, shown) = run(
+        "recursion.slang",
+        "int f(int x) { return f(x + 1) + 1; }\nvoid main() { printf(\"%d\\n\", f(0)); }\n",
+    );
     assert_eq!(code, Some(1), "{shown}");
 }

@@ -245,6 +245,9 @@ impl Kernel {
         writeln!(t, "uniform uint fit_workers;")?;
         writeln!(t, "uniform uint fit_wants_loss;")?;
         writeln!(t, "uniform {real} fit_weight;\n")?;
+        for f in &self.fitted {
+            loader(t, f)?;
+        }
         self.gradient(t)?;
         for f in &self.fitted {
             if let Some(initial) = &f.initial {
@@ -337,10 +340,7 @@ impl Kernel {
     fn load(&self, t: &mut String) -> std::fmt::Result {
         for f in &self.fitted {
             match f.length {
-                Some(n) => {
-                    writeln!(t, "    {} {}[{n}];", f.element, f.name)?;
-                    writeln!(t, "    for (int i = 0; i < {n}; i++) {0}[i] = fit_value_{0}[i];", f.name)?;
-                }
+                Some(n) => writeln!(t, "    {} {1}[{n}] = fit_load_{1}();", f.element, f.name)?,
                 None => writeln!(t, "    {} {1} = fit_value_{1}[0];", f.element, f.name)?,
             }
         }
@@ -356,6 +356,15 @@ impl Kernel {
         });
         texts.collect::<Vec<_>>().join(", ")
     }
+}
+
+/// A function that reads a whole array, so that the kernels' own copy is never written and need not be copied.
+fn loader(t: &mut String, f: &Fitted) -> std::fmt::Result {
+    let Some(n) = f.length else { return Ok(()) };
+    writeln!(t, "Array<{}, {n}> fit_load_{}()\n{{", f.element, f.name)?;
+    writeln!(t, "    {} all[{n}];", f.element)?;
+    writeln!(t, "    for (int i = 0; i < {n}; i++) all[i] = fit_value_{}[i];", f.name)?;
+    writeln!(t, "    return all;\n}}\n")
 }
 
 fn entry(t: &mut String, name: &str) -> std::fmt::Result {
