@@ -104,7 +104,8 @@ impl Checker<'_> {
             return None;
         }
         let key = |a: &Applicable| {
-            let special = (a.specificity, usize::MAX - a.constraints);
+            let n_written = a.chosen.signature.params.iter().filter(|p| p.dir.is_written()).count();
+            let special = (a.specificity, usize::MAX - a.constraints, n_written);
             (a.cost, a.generic, a.required, a.rank, a.n_defaults, special, !a.has_body)
         };
         let best = fits.iter().map(key).min()?;

@@ -60,6 +60,9 @@ pub struct Program {
     pub(crate) magic_decls: Vec<(Magic, DeclId)>,
     pub(crate) extensions: Vec<ExtensionInfo>,
     pub(crate) pending_extensions: Vec<DeclId>,
+    /// Names of the user's interfaces, and functions whose parameters have not been looked at for them.
+    pub(crate) interface_names: FxHashSet<Symbol>,
+    pub(crate) entered_functions: Vec<DeclId>,
     /// `…Of` attributes by the last name of their argument: the derivative, and which attribute of it.
     pub(crate) derivative_of: FxHashMap<Symbol, Vec<(DeclId, usize)>>,
     pub(crate) derivatives: FxHashMap<FuncRef, Rc<Derivatives>>,
@@ -187,6 +190,9 @@ impl Program {
             }
         }
         self.clear_caches();
+        for func in std::mem::take(&mut self.entered_functions) {
+            self.make_generic(func);
+        }
         module
     }
 
@@ -214,8 +220,84 @@ impl Program {
         self.modules[module].names = names;
     }
 
+    /// `__func_extension fwd_diff(f)(…) { … }` is a function with `[ForwardDerivativeOf(f)]`.
+    fn desugar_extension(&mut self, id: DeclId) {
+        let DeclKind::FuncExtension { op, target, params, result, body } = self.ast.decls[id].kind.clone() else {
+            return;
+        };
+        let span = self.ast.decls[id].span;
+        let name = match self.ast.name(op) {
+            "fwd_diff" | "__fwd_diff" => self.words.forward_derivative_of,
+            "bwd_diff" | "__bwd_diff" => self.words.backward_derivative_of,
+            _ => {
+                self.error("E0900", span, "'__func_extension __apply' is not supported yet");
+                self.ast.decls[id].kind = DeclKind::Empty;
+                return;
+            }
+        };
+        self.ast.decls[id].kind = DeclKind::Func { params, result, body };
+        self.ast.decls[id].name = self.ast.symbols.intern("$extension");
+        self.ast.decls[id].attributes.push(syntax::ast::Attribute { name, args: vec![target], span });
+    }
+
+    /// A parameter of interface type makes its function generic: `float f(IShape s)` is
+    /// `float f<T : IShape>(T s)`. The call decides the type.
+    fn make_generic(&mut self, func: DeclId) {
+        let (DeclKind::Func { params, .. } | DeclKind::Init { params, .. }) = self.ast.decls[func].kind.clone() else {
+            return;
+        };
+        for param in params {
+            let DeclKind::Param { ty: Some(ty), .. } = self.ast.decls[param].kind else { continue };
+            let mut at = ty;
+            while let ExprKind::Modified(_, inner) = self.ast.exprs[at].kind {
+                at = inner;
+            }
+            let head = match &self.ast.exprs[at].kind {
+                ExprKind::Generic { base, .. } => *base,
+                _ => at,
+            };
+            let ExprKind::Name(name) = self.ast.exprs[head].kind else { continue };
+            let modifiers = self.ast.decls[param].modifiers;
+            let is_out = modifiers.has(syntax::ast::Modifiers::OUT) && !modifiers.has(syntax::ast::Modifiers::IN);
+            if is_out || !self.interface_names.contains(&name) {
+                continue;
+            }
+            let found = crate::infer::Checker::new(self, func).lookup(name);
+            let is_interface = match found {
+                crate::lookup::Ref::Type(ty) => matches!(self.types[ty], crate::types::TyKind::Interface(..)),
+                crate::lookup::Ref::Generic(decl, _) => {
+                    matches!(self.ast.decls[decl].kind, DeclKind::Interface { .. })
+                }
+                _ => false,
+            };
+            if !is_interface {
+                continue;
+            }
+            let text = format!("some {}", self.ast.name(name));
+            let decl = syntax::ast::Decl {
+                kind: DeclKind::TypeParam { bases: vec![at], default: None },
+                name: self.ast.symbols.intern(&text),
+                name_span: self.ast.decls[param].name_span,
+                span: self.ast.decls[param].span,
+                modifiers: syntax::ast::Modifiers::default(),
+                attributes: Vec::new(),
+                generics: None,
+                parent: Some(func),
+            };
+            let type_param = self.ast.decls.push(decl);
+            self.ast.decls[func].generics.get_or_insert_with(Default::default).params.push(type_param);
+            self.param_owner.insert(type_param, func);
+            let ty = self.types.intern(crate::types::TyKind::Param(type_param));
+            self.tables.decl_types[param] = Some(ty);
+        }
+    }
+
     /// Enters a declaration into the names of its scope, and what is inside into the indices.
     fn enter(&mut self, id: DeclId, module: usize, names: &mut Names) {
+        self.desugar_extension(id);
+        if module != 0 && matches!(self.ast.decls[id].kind, DeclKind::Func { .. } | DeclKind::Init { .. }) {
+            self.entered_functions.push(id);
+        }
         let decl = &self.ast.decls[id];
         let name = decl.name;
         // What is `#include`d is of the module that includes it.
@@ -262,6 +344,9 @@ impl Program {
                 } else if name != self.words.empty {
                     names.entry(name).or_default().push(id);
                 }
+                if is_interface && module != 0 {
+                    self.interface_names.insert(name);
+                }
                 if is_interface && module == 0 {
                     if let Some(magic) = Magic::by_name(self.ast.name(name)) {
                         self.magic.insert(id, magic);
@@ -301,11 +386,8 @@ impl Program {
                 let message = format!("'{}' is not supported yet", self.ast.name(word));
                 self.error("E0900", span, message);
             }
-            DeclKind::FuncExtension { .. } => {
-                let span = decl.span;
-                self.error("E0900", span, "'__func_extension' is not supported yet");
-            }
             DeclKind::Empty
+            | DeclKind::FuncExtension { .. }
             | DeclKind::Import { .. }
             | DeclKind::Include { .. }
             | DeclKind::Module(_)
@@ -334,6 +416,9 @@ impl Program {
         self.enter(decl, module, &mut ignored);
         if self.pending_extensions.len() != before {
             self.clear_caches();
+        }
+        for func in std::mem::take(&mut self.entered_functions) {
+            self.make_generic(func);
         }
     }
 

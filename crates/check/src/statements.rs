@@ -447,6 +447,14 @@ impl Checker<'_> {
                     Some(ty) => {
                         let declared = self.type_expr(ty);
                         match (self.p.types[declared].clone(), init) {
+                            // `IShape s = Circle(1)`: the variable is of the type that it starts with.
+                            (TyKind::Interface(..), Some(init))
+                                if !matches!(self.p.ast.exprs[init].kind, ExprKind::InitList(_)) =>
+                            {
+                                let from = self.infer(init, None);
+                                let known = !matches!(self.p.types[from], TyKind::Interface(..));
+                                if known && self.p.conforms(from, declared) { from } else { declared }
+                            }
                             (TyKind::Array(element, None), Some(init)) => {
                                 self.p.sized_by(element, init).unwrap_or(declared)
                             }
