@@ -196,7 +196,8 @@ impl Program {
         let env = self.subst_of(func);
         for candidate in &candidates {
             let explicit: Vec<_> = candidate.explicit.iter().map(|a| self.substitute_arg(a, &env)).collect();
-            if let Some(found) = self.fit_derivative(func, candidate.decl, candidate.self_ty, &explicit, role) {
+            let self_ty = candidate.self_ty.map(|ty| self.substitute(ty, &env));
+            if let Some(found) = self.fit_derivative(func, candidate.decl, self_ty, &explicit, role) {
                 return Some(found);
             }
         }
@@ -316,6 +317,11 @@ impl Program {
     pub(crate) fn differentiable_level(&mut self, func: &FuncRef) -> Level {
         let derivatives = self.derivatives_of(func);
         if derivatives.treat_as_differentiable {
+            return Level::Backward;
+        }
+        // `dzero` and `dadd`.
+        let container = self.container_of(func.decl);
+        if container.is_some_and(|c| self.magic.get(&c) == Some(&crate::native::Magic::Differentiable)) {
             return Level::Backward;
         }
         let mut level = derivatives.level;

@@ -63,6 +63,8 @@ pub struct Program {
     /// Names of the user's interfaces, and functions whose parameters have not been looked at for them.
     pub(crate) interface_names: FxHashSet<Symbol>,
     pub(crate) entered_functions: Vec<DeclId>,
+    /// Targets of generic `__func_extension`s.
+    pub(crate) late_names: FxHashSet<Symbol>,
     /// `…Of` attributes by the last name of their argument: the derivative, and which attribute of it.
     pub(crate) derivative_of: FxHashMap<Symbol, Vec<(DeclId, usize)>>,
     pub(crate) derivatives: FxHashMap<FuncRef, Rc<Derivatives>>,
@@ -235,6 +237,11 @@ impl Program {
                 return;
             }
         };
+        if self.ast.decls[id].generics.is_some()
+            && let Some(name) = last_name(&self.ast, target)
+        {
+            self.late_names.insert(name);
+        }
         self.ast.decls[id].kind = DeclKind::Func { params, result, body };
         self.ast.decls[id].name = self.ast.symbols.intern("$extension");
         self.ast.decls[id].attributes.push(syntax::ast::Attribute { name, args: vec![target], span });

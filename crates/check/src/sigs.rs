@@ -201,10 +201,19 @@ impl Program {
         let raw = self.raw_signature(func.decl);
         let env = self.subst_of(func);
         let mut signature = self.substitute_signature(&raw, &env);
-        if self.is_core(func.decl) {
+        if self.is_judged_late(func.decl) {
             self.refresh(&mut signature);
         }
         signature
+    }
+
+    /// Whether differentiability is that of the arguments, not of the declaration: of the library's functions, and of
+    /// generic ones that a `__func_extension` makes differentiable for some arguments.
+    fn is_judged_late(&self, decl: DeclId) -> bool {
+        self.is_core(decl)
+            || self.late_names.contains(&self.ast.decls[decl].name)
+                && (self.ast.decls[decl].generics.is_some()
+                    || self.container_of(decl).is_some_and(|c| self.ast.decls[c].generics.is_some()))
     }
 
     /// The library's generic functions are differentiable where their arguments are: its declarations say `T` for
@@ -281,7 +290,7 @@ impl Program {
             return self.func_signature(func);
         }
         let env = self.subst_of(func);
-        if self.is_core(func.decl) {
+        if self.is_judged_late(func.decl) {
             let mut signature = self.func_signature(func);
             for op in ops.iter().rev() {
                 signature = self.apply_op(*op, &signature);
@@ -300,7 +309,7 @@ impl Program {
     pub(crate) fn pattern_signature(&mut self, decl: DeclId, ops: &[DiffOp]) -> Signature {
         let raw = self.raw_signature(decl);
         let mut signature = (*raw).clone();
-        if !ops.is_empty() && self.is_core(decl) {
+        if !ops.is_empty() && self.is_judged_late(decl) {
             for param in &mut signature.params {
                 param.differentiable |= !param.no_diff && self.may_be_float(param.ty);
             }
