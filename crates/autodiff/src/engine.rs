@@ -3,6 +3,7 @@
 //! Each pass is a method `Engine::pass(func) -> Func`, memoised. A pass works in two steps, so that the
 //! module can grow while it is read: first it asks for the derivatives of all callees, then it builds.
 
+use cranelift_entity::EntitySet;
 use ir::{Func, Function, Inst, Module, Slot, Span, Type, Value};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -39,7 +40,9 @@ pub(crate) struct Engine<'m> {
     pub(crate) transposed: FxHashMap<Func, Func>,
     pub(crate) forwards: FxHashMap<Func, Option<Func>>,
     pub(crate) backwards: FxHashMap<Func, Option<Func>>,
-    pub(crate) resolved: FxHashMap<Func, bool>,
+    pub(crate) resolved: FxHashSet<Func>,
+    /// Functions with nothing to resolve in them or in what they call.
+    pub(crate) without_requests: EntitySet<Func>,
     /// What a pass is working on, to notice recursion.
     pub(crate) running: Vec<Func>,
     /// The forward derivatives that [`Engine::note_if_affine`] has looked at.
@@ -74,7 +77,8 @@ impl<'m> Engine<'m> {
             transposed: FxHashMap::default(),
             forwards: FxHashMap::default(),
             backwards: FxHashMap::default(),
-            resolved: FxHashMap::default(),
+            resolved: FxHashSet::default(),
+            without_requests: EntitySet::new(),
             origins: FxHashMap::default(),
             names,
         }

@@ -4,6 +4,7 @@
 //! of derivatives among them: that is all it takes for derivatives to nest. Forward mode is `linearize`;
 //! reverse mode is `x̄ = transpose(linear)(r, ȳ)` where `(y, r) = primal(x)`.
 
+use cranelift_entity::EntitySet;
 use ir::{Builder, Func, Inst, InstData, Op, Slot, Span, Value};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -59,8 +60,8 @@ impl Engine<'_> {
         }
     }
 
-    fn reachable(&self, roots: &[Func]) -> cranelift_entity::EntitySet<Func> {
-        let mut reached = cranelift_entity::EntitySet::new();
+    fn reachable(&self, roots: &[Func]) -> EntitySet<Func> {
+        let mut reached = EntitySet::new();
         let mut left: Vec<Func> = roots.to_vec();
         while let Some(func) = left.pop() {
             if reached.insert(func) {
@@ -74,10 +75,9 @@ impl Engine<'_> {
     }
 
     pub(crate) fn resolve(&mut self, func: Func) {
-        if self.resolved.contains_key(&func) || !self.module.funcs[func].has_body() {
+        if !self.module.funcs[func].has_body() || !self.resolved.insert(func) {
             return;
         }
-        self.resolved.insert(func, false);
         let mut first: Vec<Func> = Vec::new();
         let mut requests: Vec<(Inst, Op, Span)> = Vec::new();
         let src = &self.module.funcs[func];
@@ -108,7 +108,6 @@ impl Engine<'_> {
         if !failed.is_empty() {
             self.zero_results(func, &failed);
         }
-        self.resolved.insert(func, true);
     }
 
     fn resolve_witnesses(&mut self, func: Func) {
@@ -150,15 +149,33 @@ impl Engine<'_> {
         }
     }
 
-    /// Whether `func` may be differentiated now; if not, says why.
+    /// Whether `func` may be differentiated now: no request is left in it or in what it calls. One that is
+    /// left belongs to a function that is waiting for this derivative.
     fn is_ready(&mut self, func: Func, span: Span) -> bool {
-        let recursive = self.resolved.get(&func) == Some(&false);
-        if recursive {
-            let name = &self.module.funcs[func].name;
-            let message = format!("'{name}' needs a derivative of itself, of ever higher order");
-            self.problem(span, "recursive-derivative", message);
+        let mut visited = EntitySet::new();
+        let mut left = vec![func];
+        while let Some(at) = left.pop() {
+            if self.without_requests.contains(at) || !visited.insert(at) {
+                continue;
+            }
+            let src = &self.module.funcs[at];
+            let mut requests = false;
+            if src.has_body() {
+                src.walk(src.body(), &mut |inst| match src.insts[inst].op {
+                    Op::Call(callee) => left.push(callee),
+                    Op::CallFwd(_) | Op::CallBwd(_) => requests = true,
+                    _ => (),
+                });
+            }
+            if requests {
+                let name = self.origin_name(func);
+                let message = format!("'{name}' needs a derivative of itself, of ever higher order");
+                self.problem(span, "recursive-derivative", message);
+                return false;
+            }
         }
-        !recursive
+        self.without_requests.extend(visited.iter());
+        true
     }
 
     /// `(params…, tangents of diff params…) -> (results…, tangents of diff results…)`.
