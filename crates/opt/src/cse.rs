@@ -105,6 +105,9 @@ impl Hash for Key {
     }
 }
 
+/// A computation and its results.
+type Entry = (Key, SmallVec<[Value; 2]>);
+
 struct Cse<'a> {
     types: &'a mut Types,
     func: &'a mut Function,
@@ -114,7 +117,7 @@ struct Cse<'a> {
     writes: Writes,
     subst: Subst,
     /// Candidates by the hash of their key; a scope ends by truncating through `log`.
-    table: FxHashMap<u64, Vec<(Key, SmallVec<[Value; 2]>)>>,
+    table: FxHashMap<u64, Vec<Entry>>,
     log: Vec<u64>,
     /// The version of each root cell.
     cells: SecondaryMap<Value, u32>,

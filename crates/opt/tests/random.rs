@@ -213,7 +213,7 @@ fn time_of_a_thousand_functions() {
 "
         );
     }
-    let module = ir::parse::parse_module(&text).unwrap();
+    let module = ir::parse::parse_module(&text).expect("a module");
     assert!(ir::verify::verify_module(&module).is_empty(), "{:?}", &ir::verify::verify_module(&module)[..3]);
     for level in [1, 2, 2] {
         let mut module = module.clone();
@@ -224,7 +224,7 @@ fn time_of_a_thousand_functions() {
         opt::after_ad(&mut module, &options);
         let end = start.elapsed();
         let _ = writeln!(std::io::stderr(), "level {level}: before_ad {middle:?}, all {end:?}");
-        let f = module.find("f9").unwrap();
+        let f = module.find("f9").expect("it is there");
         if level == 1 {
             let _ = writeln!(std::io::stderr(), "{}", ir::print::print_function(&module, &module.funcs[f]));
         }

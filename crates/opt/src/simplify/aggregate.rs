@@ -15,7 +15,7 @@ impl Simplify<'_> {
             Op::Index => self.index(inst, args[0], args[1]),
             Op::Insert(n) => self.insert(inst, args[0], args[1], n),
             Op::Construct => self.construct(inst, &args),
-            Op::Splat if self.is_zero_op(args[0]) || self.int_zero(args[0]) => self.to_zero(inst),
+            Op::Splat if self.is_zero_op(args[0]) || self.int_zero(args[0]) => self.be_zero(inst),
             Op::Sum => self.sum(inst, args[0]),
             _ => Step::Keep,
         }
@@ -35,7 +35,7 @@ impl Simplify<'_> {
                 self.replace(inst, x)
             }
             Op::Insert(_) => self.extract_insert(inst, a, n),
-            Op::Zero => self.to_zero(inst),
+            Op::Zero => self.be_zero(inst),
             _ => Step::Keep,
         }
     }
@@ -62,12 +62,12 @@ impl Simplify<'_> {
 
     fn index(&mut self, inst: Inst, a: Value, i: Value) -> Step {
         if self.is_zero_op(a) {
-            return self.to_zero(inst);
+            return self.be_zero(inst);
         }
         let Some(len) = length(self.types, self.ty(a)) else { return Step::Keep };
         match self.defs.index(self.types, self.func, i, len) {
             Some(Some(n)) => self.rewrite(inst, Op::Extract(n), &[a]),
-            Some(None) => self.to_number_zero(inst),
+            Some(None) => self.be_number_zero(inst),
             None => Step::Keep,
         }
     }
@@ -134,7 +134,7 @@ impl Simplify<'_> {
         }
         if args.iter().all(|&x| self.same(first, x)) {
             if self.is_zero_op(first) || self.int_zero(first) {
-                return self.to_zero(inst);
+                return self.be_zero(inst);
             }
             if args.len() > 1 {
                 return self.rewrite(inst, Op::Splat, &[first]);
@@ -150,7 +150,7 @@ impl Simplify<'_> {
     fn sum(&mut self, inst: Inst, a: Value) -> Step {
         let r = self.func.result(inst);
         if self.is_zero_op(a) {
-            return self.to_zero(inst);
+            return self.be_zero(inst);
         }
         if let Some((s, lanes)) = self.lanes(a)
             && !self.func.is_linear(r)
@@ -160,7 +160,7 @@ impl Simplify<'_> {
                 let Some(next) = ir::scalar::binary(&Op::Add, s, total, lane) else { return Step::Keep };
                 total = next;
             }
-            return self.to_lanes(inst, s, &[total]);
+            return self.be_lanes(inst, s, &[total]);
         }
         if let TypeData::Vector(_, 1) = self.types[self.ty(a)] {
             return self.rewrite(inst, Op::Extract(0), &[a]);
@@ -173,7 +173,7 @@ impl Simplify<'_> {
             return Step::Keep;
         }
         match parts[..] {
-            [] => self.to_zero(inst),
+            [] => self.be_zero(inst),
             [x] => self.replace(inst, x),
             [x, y] => self.rewrite(inst, Op::Add, &[x, y]),
             _ => Step::Keep,

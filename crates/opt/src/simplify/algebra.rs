@@ -75,9 +75,9 @@ impl Simplify<'_> {
             Op::Sub if self.symbolic(b) => Some(self.replace(inst, a)),
             Op::Sub if self.symbolic(a) => Some(self.rewrite(inst, Op::Neg, &[b])),
             Op::Add if self.types.lanes(self.ty(a)).is_some() => self.sparse_add(inst, a, b),
-            Op::Mul if self.symbolic(a) || self.symbolic(b) => Some(self.to_zero(inst)),
-            Op::Div | Op::Neg if self.symbolic(a) => Some(self.to_zero(inst)),
-            Op::Convert if to_float && self.symbolic(a) => Some(self.to_zero(inst)),
+            Op::Mul if self.symbolic(a) || self.symbolic(b) => Some(self.be_zero(inst)),
+            Op::Div | Op::Neg if self.symbolic(a) => Some(self.be_zero(inst)),
+            Op::Convert if to_float && self.symbolic(a) => Some(self.be_zero(inst)),
             _ => None,
         }
     }
@@ -164,7 +164,7 @@ impl Simplify<'_> {
             let operands: SmallVec<[u64; 4]> = lanes.iter().map(|l| l[k]).collect();
             result.push(ir::scalar::elementwise(&op, from, to, &operands)?);
         }
-        Some(self.to_lanes(inst, to, &result))
+        Some(self.be_lanes(inst, to, &result))
     }
 
     fn is_one(&self, v: Value) -> bool {
@@ -199,12 +199,12 @@ impl Simplify<'_> {
                 let x = self.under(b, &Op::Neg).expect("just found");
                 self.rewrite(inst, Op::Add, &[a, x])
             }
-            Op::Sub if a == b && loose => self.to_number_zero(inst),
+            Op::Sub if a == b && loose => self.be_number_zero(inst),
             Op::Mul if self.is_one(b) => self.replace(inst, a),
             Op::Mul if self.is_one(a) => self.replace(inst, b),
             Op::Mul if self.is_minus_one(b) => self.rewrite(inst, Op::Neg, &[a]),
             Op::Mul if self.is_minus_one(a) => self.rewrite(inst, Op::Neg, &[b]),
-            Op::Mul if self.fast && (any_zero(self, a) || any_zero(self, b)) => self.to_number_zero(inst),
+            Op::Mul if self.fast && (any_zero(self, a) || any_zero(self, b)) => self.be_number_zero(inst),
             Op::Mul => match (self.under(a, &Op::Neg), self.under(b, &Op::Neg)) {
                 (Some(x), Some(y)) => self.rewrite(inst, Op::Mul, &[x, y]),
                 _ => Step::Keep,
@@ -214,7 +214,7 @@ impl Simplify<'_> {
             Op::Div if self.fast && a == b => {
                 let ty = self.ty(self.func.result(inst));
                 let n = self.types.lanes(ty).unwrap_or(1);
-                self.to_lanes(inst, s, &vec![ir::scalar::one(s); n as usize])
+                self.be_lanes(inst, s, &vec![ir::scalar::one(s); n as usize])
             }
             _ => Step::Keep,
         }
@@ -230,20 +230,20 @@ impl Simplify<'_> {
             }
             Op::Mul | Op::Div if cb == Some(1) && s != Scalar::Bool => self.replace(inst, a),
             Op::And if cb == Some(ones) => self.replace(inst, a),
-            Op::Mul | Op::And if cb == Some(0) => self.to_zero(inst),
-            Op::Shl | Op::Shr | Op::Div | Op::Rem if ca == Some(0) => self.to_zero(inst),
-            Op::Rem if cb == Some(1) => self.to_zero(inst),
+            Op::Mul | Op::And if cb == Some(0) => self.be_zero(inst),
+            Op::Shl | Op::Shr | Op::Div | Op::Rem if ca == Some(0) => self.be_zero(inst),
+            Op::Rem if cb == Some(1) => self.be_zero(inst),
             Op::Div if cb == Some(0) => self.replace(inst, a),
-            Op::Rem if cb == Some(0) => self.to_zero(inst),
+            Op::Rem if cb == Some(0) => self.be_zero(inst),
             Op::Or if cb == Some(ones) => self.replace(inst, b),
-            Op::Sub | Op::Xor if a == b => self.to_zero(inst),
+            Op::Sub | Op::Xor if a == b => self.be_zero(inst),
             Op::And | Op::Or if a == b => self.replace(inst, a),
             Op::Sub if ca == Some(0) => self.rewrite(inst, Op::Neg, &[b]),
             Op::Xor if s == Scalar::Bool && cb == Some(1) => self.rewrite(inst, Op::Not, &[a]),
             Op::And | Op::Or if s == Scalar::Bool && self.complement(a, b) => {
                 let one = u64::from(*op == Op::Or);
                 let n = self.types.lanes(self.ty(a)).unwrap_or(1);
-                self.to_lanes(inst, s, &vec![one; n as usize])
+                self.be_lanes(inst, s, &vec![one; n as usize])
             }
             // (x + c) + d, (x - c) + d, (c - x) - d … : one constant. Wrapping sums associate.
             Op::Add | Op::Sub if cb.is_some() => self.reassociate(inst, op, s, a, b),
@@ -324,7 +324,7 @@ impl Simplify<'_> {
 
     fn compare(&mut self, inst: Inst, op: &Op, s: Scalar, a: Value, b: Value) -> Step {
         let n = self.types.lanes(self.ty(a)).unwrap_or(1) as usize;
-        let answer = |this: &mut Self, yes: bool| this.to_lanes(inst, Scalar::Bool, &vec![u64::from(yes); n]);
+        let answer = |this: &mut Self, yes: bool| this.be_lanes(inst, Scalar::Bool, &vec![u64::from(yes); n]);
         if s.is_float() {
             return Step::Keep;
         }

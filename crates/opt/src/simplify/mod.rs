@@ -322,7 +322,7 @@ impl Simplify<'_> {
     }
 
     /// Makes the instruction a constant of these lanes.
-    fn to_lanes(&mut self, inst: Inst, s: Scalar, lanes: &[u64]) -> Step {
+    fn be_lanes(&mut self, inst: Inst, s: Scalar, lanes: &[u64]) -> Step {
         let ty = self.ty(self.func.result(inst));
         if self.types.lanes(ty).is_none() {
             return self.rewrite(inst, Op::Const(lanes[0]), &[]);
@@ -342,17 +342,17 @@ impl Simplify<'_> {
     }
 
     /// Makes the instruction the op `zero`.
-    fn to_zero(&mut self, inst: Inst) -> Step {
+    fn be_zero(&mut self, inst: Inst) -> Step {
         self.rewrite(inst, Op::Zero, &[])
     }
 
     /// Makes the instruction the number zero.
-    fn to_number_zero(&mut self, inst: Inst) -> Step {
+    fn be_number_zero(&mut self, inst: Inst) -> Step {
         let r = self.func.result(inst);
         if !self.func.is_linear(r) && self.types.is_differentiable(self.ty(r)) {
             return self.zero_constant(inst);
         }
-        self.to_zero(inst)
+        self.be_zero(inst)
     }
 
     /// Puts an op `zero` into the form that the stage wants.

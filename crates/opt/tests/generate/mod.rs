@@ -74,7 +74,7 @@ pub(crate) fn program(seed: u64) -> Program {
             values: Vec::new(),
             cells: Vec::new(),
             effects,
-            watch: effects && seed % 4 != 0,
+            watch: effects && !seed.is_multiple_of(4),
             budget,
         };
         let func = generator.function();
