@@ -97,7 +97,9 @@ impl Case {
 
 /// Says whether all checks were made; a program that runs too long is given up.
 fn check(seed: u64, size: usize) -> bool {
-    let (module, f) = program(seed, size);
+    let (mut module, f) = program(seed, size);
+    let problems = autodiff::differentiate(&mut module, &autodiff::Options::default());
+    assert!(problems.is_empty(), "seed {seed} size {size}: {problems:?}");
     let original = module.clone();
     let mut case = Case { module, seed, size };
     case.verify("generation");
@@ -228,6 +230,9 @@ fn the_generator_uses_everything() {
     for seed in 0..60 {
         let (module, _) = program(seed, 30);
         for func in module.funcs.values() {
+            if !func.has_body() {
+                continue;
+            }
             func.walk(func.body(), &mut |inst| {
                 seen.insert(ir::print::op_name(&func.insts[inst].op));
             });
@@ -239,7 +244,7 @@ fn the_generator_uses_everything() {
             seen.insert("stacks".to_string());
         }
     }
-    for op in ["if", "for", "loop", "local", "load", "store", "add_to", "call", "index", "stacks"] {
+    for op in ["if", "for", "loop", "local", "load", "store", "add_to", "call", "call_fwd", "call_bwd", "index", "stacks"] {
         assert!(seen.iter().any(|name| name.starts_with(op)), "no {op} in {seen:?}");
     }
 }

@@ -450,9 +450,32 @@ impl Program<'_> {
             return;
         }
         let (func, params, results) = self.callable[self.rng.below(self.callable.len())].clone();
+        if self.rng.chance(30) {
+            return self.request(func, &params, &results);
+        }
         let args: Vec<Value> = params.iter().map(|p| self.any(p.ty)).collect();
         let types: Vec<(Type, bool)> = results.iter().map(|r| (r.ty, false)).collect();
         let values = self.b.call(Op::Call(func), &args, &types);
+        for v in values {
+            let v = self.tame(v);
+            self.see(v);
+        }
+    }
+
+    /// A derivative of an earlier function.
+    fn request(&mut self, func: Func, params: &[Slot], results: &[Slot]) {
+        let diff = |slots: &[Slot]| slots.iter().filter(|s| s.diff).map(|s| s.ty).collect::<Vec<Type>>();
+        let mut args: Vec<Value> = params.iter().map(|p| self.any(p.ty)).collect();
+        let values = if self.rng.chance(50) {
+            args.extend(diff(params).into_iter().map(|ty| self.any(ty)).collect::<Vec<_>>());
+            let mut types: Vec<(Type, bool)> = results.iter().map(|r| (r.ty, false)).collect();
+            types.extend(diff(results).into_iter().map(|ty| (ty, false)));
+            self.b.call(Op::CallFwd(func), &args, &types)
+        } else {
+            args.extend(diff(results).into_iter().map(|ty| self.any(ty)).collect::<Vec<_>>());
+            let types: Vec<(Type, bool)> = diff(params).into_iter().map(|ty| (ty, false)).collect();
+            self.b.call(Op::CallBwd(func), &args, &types)
+        };
         for v in values {
             let v = self.tame(v);
             self.see(v);
