@@ -33,6 +33,8 @@ pub(crate) struct Checker<'p> {
     pub(crate) n_loops: u32,
     pub(crate) n_switches: u32,
     pub(crate) depth: u32,
+    /// The path of a `using` is being resolved.
+    pub(crate) in_using: bool,
     /// Whose members are not looked at: a type's bases are resolved without them.
     pub(crate) outside_of: Option<DeclId>,
 }
@@ -52,6 +54,7 @@ impl<'p> Checker<'p> {
             n_loops: 0,
             n_switches: 0,
             depth: 0,
+            in_using: false,
             outside_of: None,
         }
     }

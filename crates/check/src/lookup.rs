@@ -186,9 +186,14 @@ impl Checker<'_> {
             let DeclKind::Using(expr) = self.p.ast.decls[decl].kind else { continue };
             // The path of a `using` is looked up without what other `using`s open.
             let ExprKind::Name(first) = self.p.ast.exprs[expr].kind else {
+                // Nor does it see what it opens itself.
+                if std::mem::replace(&mut self.in_using, true) {
+                    continue;
+                }
                 if let Ref::Namespace(namespace) = self.resolve(expr) {
                     self.names_of_namespace(namespace, name, found);
                 }
+                self.in_using = false;
                 continue;
             };
             if first == name {

@@ -351,7 +351,7 @@ fn errors_have_codes_and_no_echo() {
     refuse("[Differentiable] float f(float x) { return x * no_diff x; }", &["E38031"]);
     refuse("float f(float x) { return x; } void t() { fwd_diff(f)(diffPair(1.0)); }", &["E30027"]);
     refuse("interface I { float f(); } struct S : I { int g; }", &["E38100"]);
-    refuse("interface I { float f(); } float g(I i) { return 1; }", &["E0900"]);
+    refuse("interface I { float f(); } I g() { I i; return i; }", &["E0900"]);
     refuse("struct S { S s; }", &["E30114"]);
 }
 
