@@ -160,6 +160,10 @@ impl Body<'_, '_, '_> {
         let layout = self.layout(ty);
         let mut values = Vec::new();
         for (k, field) in layout.parts.iter().enumerate() {
+            if field.is_shadow {
+                values.extend(self.shadow_zeros(&layout, field));
+                continue;
+            }
             match parts.get(k) {
                 Some(part) => {
                     let is_default = match (part, field.decl.map(|d| &self.lw.program.ast.decls[d].kind)) {
@@ -242,6 +246,10 @@ impl Body<'_, '_, '_> {
         let subst = self.struct_subst(ty);
         let mut values = Vec::new();
         for part in &layout.parts {
+            if part.is_shadow {
+                values.extend(self.shadow_zeros(&layout, part));
+                continue;
+            }
             let init = part.decl.and_then(|d| match self.lw.program.ast.decls[d].kind {
                 DeclKind::Var { init, .. } => init.map(|e| (d, e)),
                 _ => None,

@@ -56,6 +56,28 @@ impl Body<'_, '_, '_> {
         tangents
     }
 
+    /// A pointer-like value whose shadow is the differential it is paired with.
+    pub(crate) fn with_shadow(&mut self, ty: Ty, primal: &[Value], differential: &[Value]) -> Vec<Value> {
+        let mut values = primal.to_vec();
+        if let Some(shadow) = self.lw.shadow_of(self.b.types, ty)
+            && shadow.len() <= differential.len()
+            && shadow.end <= values.len()
+        {
+            let n = shadow.len();
+            values[shadow].copy_from_slice(&differential[..n]);
+        }
+        values
+    }
+
+    /// The differential's half of a pair of pointer-like values (after `n` leaves of the primal), from the shadow.
+    pub(crate) fn shadow_as_differential(&mut self, pair: Ty, shadow: &[Value], n: usize) -> Vec<Value> {
+        let layout = self.layout(pair);
+        let rest = layout.leaves.get(n + shadow.len()..).unwrap_or_default().to_vec();
+        let mut values = shadow.to_vec();
+        values.extend(rest.iter().map(|leaf| self.b.zero(leaf.ty, false)));
+        values
+    }
+
     /// Primal and differential of a pair's leaves.
     pub(crate) fn split_pair<'v>(&mut self, primal: Ty, pair: &'v [Value]) -> (&'v [Value], &'v [Value]) {
         let n = self.layout(primal).leaves.len().min(pair.len());
@@ -100,7 +122,8 @@ pub(crate) fn build_fwd(
             continue;
         }
         let (primal, differential) = body.split_pair(param.ty, values);
-        args.extend_from_slice(primal);
+        let primal = body.with_shadow(param.ty, primal, differential);
+        args.extend(primal);
         if let Some(map) = &param.diff {
             let t = body.gather(map, differential);
             tangents.extend(t);
@@ -139,6 +162,11 @@ fn pack_outputs(
             }
         }
         at_tangent += n_tangents;
+        let shadow = body.lw.shadow_of(body.b.types, output.ty);
+        if let (Some(shadow), true) = (shadow, body.lw.pair_of(pair.ty).is_some()) {
+            let d = body.shadow_as_differential(pair.ty, &primal[shadow], n);
+            packed.extend(d);
+        }
     }
     packed
 }
@@ -182,7 +210,8 @@ pub(crate) fn build_bwd(
             continue;
         }
         let (primal, differential) = body.split_pair(param.ty, values);
-        args.extend_from_slice(primal);
+        let primal = body.with_shadow(param.ty, primal, differential);
+        args.extend(primal);
         if param.dir == Direction::InOut {
             given[k] = differential.to_vec();
         }

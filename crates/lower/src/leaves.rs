@@ -37,6 +37,9 @@ pub(crate) struct Part {
     pub(crate) decl: Option<DeclId>,
     pub(crate) no_diff: bool,
     pub(crate) name: String,
+    /// The leaves of an `IDifferentiablePtrType`'s differential, which travel with it: the pointer that adjoints go
+    /// through. Zero but within derivatives; not in memory.
+    pub(crate) is_shadow: bool,
 }
 
 /// How a type is taken apart.
@@ -178,7 +181,31 @@ impl Lowerer<'_> {
                     (name, ty, Some(decl), no_diff)
                 });
                 let parts: Vec<_> = parts.collect();
-                self.product(types, parts, depth)
+                let mut layout = self.product(types, parts, depth);
+                if let Some(differential) = self.program.pointer_differential(ty) {
+                    let bare = if differential == ty {
+                        layout.leaves.clone()
+                    } else {
+                        let inner = self.layout_at(types, differential, depth + 1);
+                        let end =
+                            inner.parts.iter().find(|p| p.is_shadow).map_or(inner.leaves.len(), |p| p.offset);
+                        inner.leaves[..end].to_vec()
+                    };
+                    let offset = layout.leaves.len();
+                    layout.parts.push(Part {
+                        offset,
+                        len: bare.len(),
+                        ty: differential,
+                        decl: None,
+                        no_diff: true,
+                        name: "d".to_owned(),
+                        is_shadow: true,
+                    });
+                    let named =
+                        bare.into_iter().map(|leaf| Leaf { name: format!(".d{}", leaf.name), ..leaf });
+                    layout.leaves.extend(named);
+                }
+                layout
             }
             TyKind::DiffPair(primal) | TyKind::DiffPtrPair(primal) => {
                 let differential = match self.program.types[ty] {
@@ -232,9 +259,19 @@ impl Lowerer<'_> {
                 ty: leaf.ty,
                 is_array: leaf.is_array,
             }));
-            layout.parts.push(Part { offset, len: inner.leaves.len(), ty, decl, no_diff, name });
+            let len = inner.leaves.len();
+            layout.parts.push(Part { offset, len, ty, decl, no_diff, name, is_shadow: false });
         }
         layout
+    }
+
+    /// Where the shadow of a pointer-like type (or of an array of one) begins and ends in its leaves.
+    pub(crate) fn shadow_of(&mut self, types: &mut Types, ty: Ty) -> Option<std::ops::Range<usize>> {
+        if let Some((element, _)) = self.array_of(ty) {
+            return self.shadow_of(types, element);
+        }
+        let layout = self.layout(types, ty);
+        layout.parts.iter().find(|p| p.is_shadow).map(|p| p.offset..p.offset + p.len)
     }
 
     /// The memory type of a concrete type.
@@ -266,7 +303,7 @@ impl Lowerer<'_> {
             }
             _ => {
                 let layout = self.layout_at(types, ty, depth + 1);
-                let fields = layout.parts.iter();
+                let fields = layout.parts.iter().filter(|p| !p.is_shadow);
                 let fields = fields.map(|p| (p.name.clone(), self.mem_type_at(types, p.ty, depth + 1)));
                 MemData::Struct { name, fields: fields.collect() }
             }
@@ -291,12 +328,6 @@ impl Lowerer<'_> {
         let mut map = vec![None; layout.leaves.len()];
         let mut same = Vec::new();
         let float = |types: &Types, k: usize| types.is_differentiable(layout.leaves[k].ty);
-        if differential == ty {
-            for (k, entry) in map.iter_mut().enumerate() {
-                *entry = float(types, k).then_some(k);
-            }
-            return Some(DiffMap { ty: differential, map, same: Vec::new() });
-        }
         match (self.program.types[ty].clone(), self.program.types[differential].clone()) {
             (TyKind::Array(a, _), TyKind::Array(..)) => {
                 if let Some(inner) = self.diff_map(types, a) {
@@ -356,7 +387,7 @@ impl Lowerer<'_> {
         map: &mut [Option<usize>],
         same: &mut Vec<(usize, usize)>,
     ) {
-        if from.no_diff {
+        if from.no_diff || to.is_shadow {
             return;
         }
         let Some(inner) = self.diff_map(types, from.ty) else { return };

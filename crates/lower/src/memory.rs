@@ -9,6 +9,7 @@ use ir::{LoopInfo, Op, Path, Step, Value};
 use smallvec::SmallVec;
 
 use crate::body::Body;
+use crate::leaves::{Layout, Part};
 use crate::places::Memory;
 
 /// Arrays of structs up to this length are accessed without a loop.
@@ -83,6 +84,10 @@ impl Body<'_, '_, '_> {
         }
         let mut values = Vec::new();
         for (k, part) in layout.parts.iter().enumerate() {
+            if part.is_shadow {
+                values.extend(self.shadow_zeros(&layout, part));
+                continue;
+            }
             values.extend(self.read_memory(&memory.step(Step::Static(k as u32)), part.ty));
         }
         values
@@ -114,10 +119,16 @@ impl Body<'_, '_, '_> {
             });
             return;
         }
-        for (k, part) in layout.parts.iter().enumerate() {
+        for (k, part) in layout.parts.iter().enumerate().filter(|p| !p.1.is_shadow) {
             let values = &values[part.offset..part.offset + part.len];
             self.write_memory(&memory.step(Step::Static(k as u32)), part.ty, values);
         }
+    }
+
+    /// The shadow of a pointer-like value outside of derivatives.
+    pub(crate) fn shadow_zeros(&mut self, layout: &Layout, part: &Part) -> Vec<Value> {
+        let leaves = &layout.leaves[part.offset..part.offset + part.len];
+        leaves.iter().map(|leaf| self.b.zero(leaf.ty, false)).collect()
     }
 
     /// A loop over `0..n`.

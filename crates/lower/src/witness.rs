@@ -150,6 +150,14 @@ fn user_input(
     }
     let layout = body.layout(user);
     let mut values = primal.to_vec();
+    if let Some(shadow) = body.lw.shadow_of(body.b.types, own)
+        && shadow.end <= values.len()
+    {
+        let n = values.len();
+        let d = body.shadow_as_differential(user, &primal[shadow], n);
+        values.extend(d);
+        return values;
+    }
     let (n, total) = (values.len(), layout.leaves.len());
     match differential {
         Some(d) => values.extend(d),
@@ -197,7 +205,8 @@ pub(crate) fn build_jvp(
         let theirs_ty = user.sig.outputs()[theirs.unwrap_or(0)].ty;
         let is_pair = body.lw.pair_of(theirs_ty).is_some();
         let (primal, d) = body.split_pair(output.ty, &values);
-        primals.extend_from_slice(primal);
+        let primal = if is_pair { body.with_shadow(output.ty, primal, d) } else { primal.to_vec() };
+        primals.extend(primal);
         if let Some(map) = &output.diff {
             let d = if is_pair { d } else { &[] };
             let t = body.gather(map, d);
