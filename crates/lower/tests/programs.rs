@@ -5,8 +5,8 @@
 #![allow(clippy::unwrap_used)]
 
 use check::{NoModules, Program};
-use ir::interp::{self, Memory, Value};
 use ir::Scalar;
+use ir::interp::{self, Memory, Value};
 use ir::scalar::{from_f64, from_i64, to_f64, to_i64};
 use pullback_lower::{Lowered, Request};
 use syntax::{Ast, NoIncludes, Severity, Sources};
@@ -279,4 +279,87 @@ fn entry_points_and_buffers() {
             buf[id.x].a.y = 3; buf[id.x].c[1] = 4; S s = buf[0]; s.b = true; s.c[0] = s.a.y + s.c[1]; buf[1] = s;
             printf(\"%g %g %d\\n\", buf[1].c[0], buf[1].a.y, (int)buf[1].b); }";
     assert_eq!(prints(program), "7 3 1\n");
+}
+
+#[test]
+fn exits_through_switches_and_loops() {
+    let program = "int f(int n) { int s = 0; for (int i = 0; i < n; i++) { switch (i % 4) { case 0: continue; case 1: s += 1;
+        break; case 2: if (s > 2000) return s * 1000; s += 10; default: s += 100; } s += 1000; } return s; }";
+    close(&call(program, &[3.]), &[2111.]);
+    close(&call(program, &[4.]), &[3211.]);
+    close(&call(program, &[9.]), &[4212000.]);
+    let endless = "int f(int n) { int i = 0; do { i++; if (i == 3) continue; if (i > n) { break; } } while (i < 10); return i; }";
+    close(&call(endless, &[5.]), &[6.]);
+    close(&call(endless, &[50.]), &[10.]);
+    let guarded = "int f(int x) { int y = 0; if (x > 0) { if (x > 10) return 1; y = 5; } else { y = 7; if (x < -10) return 2; }
+        y++; { if (x == 3) return y * 100; } return y; }";
+    for (x, y) in [(11., 1.), (-11., 2.), (3., 600.), (1., 6.), (0., 8.)] {
+        close(&call(guarded, &[x]), &[y]);
+    }
+}
+
+#[test]
+fn places_are_evaluated_once() {
+    let program = "static int calls = 0;
+        int next() { return calls++; }
+        float f() { float a[3] = { 10, 20, 30 }; a[next()] += 1; a[next()]++; float2x2 m = float2x2(1, 2, 3, 4);
+            m[next() - 1].y *= 10; return a[0] * 1000 + a[1] + m[1][1] / 100 + calls * 100000; }";
+    close(&call(program, &[]), &[300000. + 11000. + 21. + 0.4]);
+}
+
+#[test]
+fn inout_is_copied_in_and_out() {
+    let program = "void swap(inout float a, inout float b) { float t = a; a = b; b = t; }
+        void twice(inout float x, inout float y) { x = x + 1; y = y + 10; }
+        void give(out float3 v, out int n) { v = float3(1, 2, 3); n = 4; }
+        float f(float3 v) { swap(v.x, v.z); float z = 1; twice(z, z); float w[2] = { 5, 6 }; swap(w[0], w[1]); uint k;
+            give(v, k); return v.y * 1000 + z * 100 + w[0] * 10 + k; }";
+    close(&call(program, &[7., 8., 9.]), &[2000. + 1100. + 60. + 4.]);
+}
+
+#[test]
+fn constructors_and_defaults() {
+    let program = "struct A { float x = 2; float y; __init(float a) { y = a; if (a > 5) return; x += 1; } }
+        struct B { A a = A(1); int n[2] = { 4, 5 }; float2 v; }
+        float plus(float a, float b = 0.5) { return a + b; }
+        float f(float a) { B b; A c = A(a); A d = { 7 }; return b.a.x * 1000 + b.n[1] * 100 + c.x * 10 + d.y + plus(1) + b.v.x; }";
+    close(&call(program, &[9.]), &[3000. + 500. + 20. + 7. + 1.5]);
+    close(&call(program, &[4.]), &[3000. + 500. + 30. + 7. + 1.5]);
+}
+
+#[test]
+fn operators_of_the_user() {
+    let program = "struct C { float r; float i; [mutating] void turn() { float t = r; r = -i; i = t; } }
+        C operator*(C a, C b) { return { a.r * b.r - a.i * b.i, a.r * b.i + a.i * b.r }; }
+        C operator-(C a) { return { -a.r, -a.i }; }
+        float f(float x) { C c = { x, 1 }; c = c * c; c = -c; C a[2] = { c, c }; a[1].turn(); a[0] *= a[1]; return a[0].r * 100 + a[0].i; }";
+    // (x + i)^2 = 8 + 6i; negated; times i; product
+    close(&call(program, &[3.]), &[-9600. + 28.]);
+}
+
+#[test]
+fn gradients_through_control_flow() {
+    let program = "[Differentiable] float f(float x, int n) { float a[4]; float r = 1; [MaxIters(8)] for (int i = 0; i < n; i++) {
+        if (i == 3) break; a[i] = x * r; r = a[i] + (i == 1 ? x * x : 0); } return r; }";
+    // r1 = x; r2 = x^2 + x^2; r3 = 2 x^3
+    close(&grad(program, &[2., 9., 1.]), &[24.]);
+    close(&grad(program, &[2., 2., 1.]), &[8.]);
+    let nan = "[Differentiable] float f(float x) { return x > 0 ? sqrt(x) : 0; }";
+    close(&grad(nan, &[-1., 1.]), &[0.]);
+    let inout = "[Differentiable] void g(inout float x, float y) { x = x * y; }
+        [Differentiable] float f(float x, float y) { float z = x; g(z, y); g(z, y); return z; }";
+    close(&grad(inout, &[3., 2., 1.]), &[4., 12.]);
+}
+
+#[test]
+fn derivatives_that_the_user_wrote_for_members() {
+    let program = "struct S : IDifferentiable { float k;
+        [BackwardDerivative(b)] float m(float x) { return k * x; }
+        static void b(inout DifferentialPair<S> s, inout DifferentialPair<float> x, float d) {
+            S.Differential ds; ds.k = d * 10; s = diffPair(s.p, ds); x = diffPair(x.p, d * 100); } }
+        [Differentiable] float f(S s, float x) { return s.m(x) * 2; }";
+    close(&grad(program, &[3., 4., 1.]), &[20., 200.]);
+    let nested = "[Differentiable] float g(float x, no_diff float y) { return x * x * y; }
+        [Differentiable] float f(float x) { var p = diffPair(x, 0.0); bwd_diff(g)(p, 3.0, 1.0); return p.d * x; }";
+    close(&grad(nested, &[2., 1.]), &[24.]);
 }
