@@ -84,12 +84,13 @@ impl Engine<'_> {
         let all_params = &src.regions[body].params;
         let mut param_slots = Vec::new();
         let mut residuals = Vec::new();
-        let mut residual_types = Vec::new();
+        let mut residual_slots = Vec::new();
         let mut residual_values = Vec::new();
         for (&v, slot) in all_params.iter().zip(&src.params).filter(|(v, _)| !src.is_linear(**v)) {
             if kept.stored.contains(v) {
                 residuals.push(Residual::Param(param_slots.len()));
-                residual_types.push(slot.ty);
+                // What is held fixed in the callee stays so in the derivative of its derivative.
+                residual_slots.push(Slot { diff: slot.diff, ..plain_slot(primal.b.types, slot.ty, false) });
                 residual_values.push(v);
             }
             let copy = like(&mut primal.b, &src, v, false);
@@ -103,10 +104,11 @@ impl Engine<'_> {
         for (v, out) in inner {
             residuals.push(Residual::Result(results.len()));
             let ty = primal.b.func.ty(out);
-            residual_types.push(ty);
             residual_values.push(v);
             results.push(out);
-            result_slots.push(plain_slot(primal.b.types, ty, false));
+            let slot = plain_slot(primal.b.types, ty, false);
+            residual_slots.push(slot.clone());
+            result_slots.push(slot);
         }
         let primal = primal.b.finish(results, result_slots.clone());
 
@@ -119,9 +121,9 @@ impl Engine<'_> {
             stacks: Renaming::default(),
         };
         let mut linear_slots = Vec::new();
-        for (&v, &ty) in residual_values.iter().zip(&residual_types) {
-            let param = linear.b.region_param(ty, false);
-            linear_slots.push(plain_slot(linear.b.types, ty, false));
+        for (&v, slot) in residual_values.iter().zip(residual_slots) {
+            let param = linear.b.region_param(slot.ty, false);
+            linear_slots.push(slot);
             linear.stacks.set(v, param);
         }
         for (&v, slot) in all_params.iter().zip(&src.params).filter(|(v, _)| src.is_linear(**v)) {
