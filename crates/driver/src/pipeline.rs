@@ -86,7 +86,7 @@ pub fn load(session: &mut Session, path: &Path) -> Result<Loaded, Error> {
 
 impl Loaded {
     /// The entry point of that name; without one, the only one, else `computeMain`, else `main`.
-    pub fn entry(&self, name: Option<&str>) -> Result<DeclId, Failure> {
+    pub fn entry(&mut self, name: Option<&str>) -> Result<DeclId, Failure> {
         let entries = self.program.entry_points(self.file);
         let named = |name: &str| {
             let of_name = |d: &DeclId| self.name(*d) == name;
@@ -107,16 +107,20 @@ impl Loaded {
         if let [only] = entries[..] {
             return Ok(only);
         }
-        named("computeMain").or_else(|| named("main")).ok_or_else(|| {
-            if entries.is_empty() {
-                let help = "write `[numthreads(1, 1, 1)]` before a function, or a function `main`";
-                self.at_file("E0702", "the file has no entry point".into(), help.into())
-            } else {
-                let names: Vec<&str> = entries.iter().map(|&d| self.name(d)).collect();
-                let help = format!("choose one with `--entry`: {}", names.join(", "));
-                self.at_file("E0703", "the file has several entry points".into(), help)
-            }
-        })
+        if let Some(found) = named("computeMain").or_else(|| named("main")) {
+            return Ok(found);
+        }
+        if entries.is_empty() {
+            // A file of functions, perhaps with mistakes: these matter more.
+            self.program.check_file(self.file);
+            self.errors()?;
+            let help = "write `[numthreads(1, 1, 1)]` before a function, or a function `main`";
+            Err(self.at_file("E0702", "the file has no entry point".into(), help.into()))
+        } else {
+            let names: Vec<&str> = entries.iter().map(|&d| self.name(d)).collect();
+            let help = format!("choose one with `--entry`: {}", names.join(", "));
+            Err(self.at_file("E0703", "the file has several entry points".into(), help))
+        }
     }
 
     /// The function of that name, for the host to call.
@@ -160,23 +164,21 @@ impl Loaded {
         found
     }
 
-    /// Whether a global of that name (or of the part before a dot) is declared, whether it is used or not.
+    /// Whether a global of that name (or of the part before a dot), or a parameter of an entry point, is
+    /// declared, whether it is used or not.
     pub fn declares_global(&self, name: &str) -> bool {
         let base = name.split(['.', '[']).next().unwrap_or(name);
         let Some(symbol) = self.program.ast.symbols.find(base) else { return false };
-        self.program.ast.decls.values().any(|d| {
-            let outside = |parent: Option<DeclId>| {
-                parent.is_none_or(|p| {
-                    let kind = &self.program.ast.decls[p].kind;
-                    matches!(kind, DeclKind::CBuffer { .. } | DeclKind::Namespace { .. })
-                })
-            };
-            d.name == symbol
-                && match d.kind {
-                    DeclKind::Var { .. } => outside(d.parent),
-                    DeclKind::Param { .. } | DeclKind::CBuffer { .. } => true,
-                    _ => false,
-                }
+        let decls = &self.program.ast.decls;
+        let is_entry = |d: DeclId| {
+            self.program.attribute(d, "shader").is_some() || self.program.attribute(d, "numthreads").is_some()
+        };
+        let in_module = |p: DeclId| matches!(decls[p].kind, DeclKind::CBuffer { .. } | DeclKind::Namespace { .. });
+        decls.values().filter(|d| d.name == symbol).any(|d| match d.kind {
+            DeclKind::Var { .. } => d.parent.is_none_or(in_module),
+            DeclKind::Param { .. } => d.parent.is_some_and(is_entry),
+            DeclKind::CBuffer { .. } => true,
+            _ => false,
         })
     }
 
