@@ -78,7 +78,9 @@ impl Activity {
         match source(module, callee, mode) {
             Source::Jvp(jvp) if any || self.is_source(jvp, mode) => slots.iter().map(|s| s.diff).collect(),
             Source::Vjp(_) => slots.iter().map(|s| s.diff).collect(),
-            Source::Body(f) if any || self.calls_custom(module, f, mode) => self.results(module, f, mask, mode),
+            Source::Body(f) if any || self.calls_custom(module, f, mode) => {
+                self.results(module, f, mask, mode)
+            }
             Source::Jvp(_) | Source::Zero | Source::Body(_) => slots.iter().map(|_| false).collect(),
         }
     }

@@ -271,7 +271,9 @@ impl Plan<'_> {
                 Some(1)
             }
             // A short row of an array of arrays.
-            Op::Index if types.bytes(ty(data.results[0])) <= 128 && !types.has_stack(ty(data.args[0])) => Some(2),
+            Op::Index if types.bytes(ty(data.results[0])) <= 128 && !types.has_stack(ty(data.args[0])) => {
+                Some(2)
+            }
             Op::Select | Op::Detach | Op::Construct | Op::Splat | Op::Insert(_)
                 if is_small(data.results[0]) =>
             {

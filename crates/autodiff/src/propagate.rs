@@ -504,11 +504,8 @@ impl Engine<'_> {
         self.shapes.insert(jvp, shape);
         let n = self.module.funcs[jvp].params.len();
         let tangents: Mask = (0..n).map(|k| k >= shape.params).collect();
-        let ctx = Context {
-            module: self.module,
-            shapes: &self.shapes,
-            derivative_calls: &self.derivative_calls,
-        };
+        let ctx =
+            Context { module: self.module, shapes: &self.shapes, derivative_calls: &self.derivative_calls };
         let linear = self.marks.results(&ctx, jvp, &tangents);
         let src = &self.module.funcs[jvp];
         let defs = defs(src);

@@ -374,7 +374,8 @@ impl Engine<'_> {
             return known;
         }
         let mut copy = src.clone();
-        let calls: Vec<Inst> = copy.insts.keys().filter(|&i| matches!(copy.insts[i].op, Op::Call(_))).collect();
+        let calls: Vec<Inst> =
+            copy.insts.keys().filter(|&i| matches!(copy.insts[i].op, Op::Call(_))).collect();
         for inst in calls {
             if let Op::Call(callee) = copy.insts[inst].op {
                 copy.insts[inst].op = Op::Call(self.with_marks(callee, copies));

@@ -157,7 +157,10 @@ impl Survey<'_> {
         let data = &self.src.insts[load];
         let cell = data.args[0];
         let local = defs[cell].expand()?;
-        if data.args.len() < 2 || self.refused.contains(cell) || !matches!(self.src.insts[local].op, Op::Local) {
+        if data.args.len() < 2
+            || self.refused.contains(cell)
+            || !matches!(self.src.insts[local].op, Op::Local)
+        {
             return None;
         }
         let mut row = types.content(self.src.ty(cell))?;

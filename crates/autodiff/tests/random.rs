@@ -8,10 +8,10 @@ mod generate;
 
 use std::time::Instant;
 
-use pullback_autodiff::{self as autodiff, Mode, backward, forward, stages};
 use generate::{Rng, program};
 use ir::interp::{Limits, Memory, Value, call_limited, dual};
 use ir::{Func, Module, Slot, Type, TypeData, Types};
+use pullback_autodiff::{self as autodiff, Mode, backward, forward, stages};
 
 fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
@@ -33,13 +33,19 @@ fn random_values(rng: &mut Rng, types: &Types, slots: &[&Slot]) -> Vec<Value> {
 
 fn dot(a: &[Value], b: &[Value]) -> f64 {
     let terms = a.iter().zip(b).flat_map(|(a, b)| {
-        a.lanes().into_iter().zip(b.lanes()).map(|(x, y)| f64::from_bits(x) * f64::from_bits(y)).collect::<Vec<_>>()
+        a.lanes()
+            .into_iter()
+            .zip(b.lanes())
+            .map(|(x, y)| f64::from_bits(x) * f64::from_bits(y))
+            .collect::<Vec<_>>()
     });
     terms.sum()
 }
 
 fn close(a: f64, b: f64) -> bool {
-    (a - b).abs() <= 1e-9 + 1e-8 * a.abs().max(b.abs()) || !a.is_finite() && !b.is_finite() || a.abs().max(b.abs()) > 1e12
+    (a - b).abs() <= 1e-9 + 1e-8 * a.abs().max(b.abs())
+        || !a.is_finite() && !b.is_finite()
+        || a.abs().max(b.abs()) > 1e12
 }
 
 fn all_close(a: &[Value], b: &[Value]) -> bool {
@@ -84,7 +90,11 @@ impl Case {
         }
     }
 
-    fn make(&mut self, what: &str, make: impl FnOnce(&mut Module) -> Result<Func, Vec<autodiff::Problem>>) -> Func {
+    fn make(
+        &mut self,
+        what: &str,
+        make: impl FnOnce(&mut Module) -> Result<Func, Vec<autodiff::Problem>>,
+    ) -> Func {
         match make(&mut self.module) {
             Ok(func) => {
                 self.verify(what);
@@ -237,14 +247,18 @@ fn the_generator_uses_everything() {
                 seen.insert(ir::print::op_name(&func.insts[inst].op));
             });
         }
-        let has_stack = module.funcs.values().any(|f| {
-            f.values.values().any(|v| matches!(module.types[v.ty], TypeData::Stack(_)))
-        });
+        let has_stack = module
+            .funcs
+            .values()
+            .any(|f| f.values.values().any(|v| matches!(module.types[v.ty], TypeData::Stack(_))));
         if has_stack {
             seen.insert("stacks".to_string());
         }
     }
-    for op in ["if", "for", "loop", "local", "load", "store", "add_to", "call", "call_fwd", "call_bwd", "index", "stacks"] {
+    for op in [
+        "if", "for", "loop", "local", "load", "store", "add_to", "call", "call_fwd", "call_bwd", "index",
+        "stacks",
+    ] {
         assert!(seen.iter().any(|name| name.starts_with(op)), "no {op} in {seen:?}");
     }
 }

@@ -17,7 +17,8 @@ fn verified(module: &Module) {
 fn gradient(module: &mut Module, f: Func, x: f64) -> f64 {
     let back = backward(module, f).expect("a derivative");
     verified(module);
-    let results = call(module, back, &[Value::f64(x), Value::f64(1.0)], &mut Memory::default()).expect("it runs");
+    let results =
+        call(module, back, &[Value::f64(x), Value::f64(1.0)], &mut Memory::default()).expect("it runs");
     f64::from_bits(results[0].lane())
 }
 

@@ -32,7 +32,13 @@ impl Program {
 
 impl Checker<'_> {
     /// A call.
-    pub(crate) fn infer_call(&mut self, expr: ExprId, callee: ExprId, args: &[ExprId], expected: Option<Ty>) -> Ty {
+    pub(crate) fn infer_call(
+        &mut self,
+        expr: ExprId,
+        callee: ExprId,
+        args: &[ExprId],
+        expected: Option<Ty>,
+    ) -> Ty {
         let span = self.span(expr);
         if let ExprKind::Generic { base, args: generic } = self.p.ast.exprs[callee].kind.clone()
             && let ExprKind::Name(name) = self.p.ast.exprs[base].kind
@@ -169,7 +175,11 @@ impl Checker<'_> {
                 let lvalue = self.p.tables.exprs[base].lvalue
                     || matches!(self.p.types[from], TyKind::Buffer(..) | TyKind::Pointer(_));
                 if mutating && !lvalue {
-                    self.error("E30050", span, "a method that changes its object needs one that can be assigned to");
+                    self.error(
+                        "E30050",
+                        span,
+                        "a method that changes its object needs one that can be assigned to",
+                    );
                 }
             }
             None => match self.this {
@@ -275,7 +285,9 @@ impl Checker<'_> {
             if facet.kind == FacetKind::Interface && concrete {
                 continue;
             }
-            let Some(decls) = self.p.names_in(facet.container).and_then(|n| n.get(&name)).cloned() else { continue };
+            let Some(decls) = self.p.names_in(facet.container).and_then(|n| n.get(&name)).cloned() else {
+                continue;
+            };
             for decl in decls {
                 concrete |= facet.kind != FacetKind::Interface;
                 candidates.push(Candidate {
@@ -410,7 +422,13 @@ impl Checker<'_> {
 
     /// `S(args)` for a generic `S` without its arguments: they are inferred from a constructor's parameters or, for a
     /// struct without one, from its fields.
-    fn construct_generic(&mut self, expr: ExprId, decl: DeclId, outer: &Rc<crate::Subst>, args: &[ExprId]) -> Ty {
+    fn construct_generic(
+        &mut self,
+        expr: ExprId,
+        decl: DeclId,
+        outer: &Rc<crate::Subst>,
+        args: &[ExprId],
+    ) -> Ty {
         let span = self.span(expr);
         if let DeclKind::Struct { .. } = self.p.ast.decls[decl].kind {
             let arguments = self.arguments(args);
@@ -479,10 +497,11 @@ impl Checker<'_> {
             }
             TyKind::DiffPair(_) | TyKind::DiffPtrPair(_) => match *args {
                 [] => self.default_value(expr, ty),
-                [primal] if !matches!(self.p.ast.exprs[primal].kind, ExprKind::InitList(_)) && {
-                    let from = self.infer(primal, None);
-                    from == ty
-                } =>
+                [primal]
+                    if !matches!(self.p.ast.exprs[primal].kind, ExprKind::InitList(_)) && {
+                        let from = self.infer(primal, None);
+                        from == ty
+                    } =>
                 {
                     self.set_value(expr, ty, Meaning::Cast(primal))
                 }
@@ -579,7 +598,9 @@ impl Checker<'_> {
             if facet.kind == FacetKind::Interface && !unknown {
                 continue;
             }
-            let Some(decls) = self.p.names_in(facet.container).and_then(|n| n.get(&name)).cloned() else { continue };
+            let Some(decls) = self.p.names_in(facet.container).and_then(|n| n.get(&name)).cloned() else {
+                continue;
+            };
             for decl in decls {
                 out.push(Candidate {
                     decl,
@@ -636,7 +657,8 @@ impl Checker<'_> {
     }
 
     fn is_conversion(&mut self, from: Ty, to: Ty) -> bool {
-        matches!(self.p.types[from], TyKind::Struct(..)) && self.p.conversion(from, to, Source::default()).is_some()
+        matches!(self.p.types[from], TyKind::Struct(..))
+            && self.p.conversion(from, to, Source::default()).is_some()
     }
 
     fn takes_nothing(&self, decl: DeclId) -> bool {
@@ -647,7 +669,12 @@ impl Checker<'_> {
     }
 
     /// A constructor for these arguments, if one fits (for brace lists); no diagnostics.
-    pub(crate) fn constructor_for(&mut self, ty: Ty, args: &[ExprId], span: Span) -> Option<(FuncRef, Vec<Arg>)> {
+    pub(crate) fn constructor_for(
+        &mut self,
+        ty: Ty,
+        args: &[ExprId],
+        span: Span,
+    ) -> Option<(FuncRef, Vec<Arg>)> {
         let constructors = self.constructors(ty);
         if constructors.is_empty() {
             return None;

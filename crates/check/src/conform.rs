@@ -277,7 +277,8 @@ impl Program {
         }
         let TyKind::Interface(decl, args) = self.types[interface].clone() else { return };
         out.push(interface);
-        let env = Subst { map: self.all_generic_params(decl).into_iter().zip(args).collect(), this: Some(this) };
+        let env =
+            Subst { map: self.all_generic_params(decl).into_iter().zip(args).collect(), this: Some(this) };
         for &base in self.bases_of(decl).iter() {
             let base = self.substitute(base, &env);
             self.add_interface(base, this, out);
@@ -395,8 +396,11 @@ impl Program {
                 self.unify(a, b, params, env) && self.unify_val(&n, &m, params, env)
             }
             (TyKind::Array(a, None), TyKind::Array(b, _)) => self.unify(a, b, params, env),
-            (TyKind::Struct(a, x), TyKind::Struct(b, y)) | (TyKind::Interface(a, x), TyKind::Interface(b, y)) => {
-                a == b && x.len() == y.len() && x.iter().zip(&y).all(|(x, y)| self.unify_arg(x, y, params, env))
+            (TyKind::Struct(a, x), TyKind::Struct(b, y))
+            | (TyKind::Interface(a, x), TyKind::Interface(b, y)) => {
+                a == b
+                    && x.len() == y.len()
+                    && x.iter().zip(&y).all(|(x, y)| self.unify_arg(x, y, params, env))
             }
             (TyKind::DiffPair(a), TyKind::DiffPair(b))
             | (TyKind::DiffPtrPair(a), TyKind::DiffPtrPair(b))
@@ -546,12 +550,18 @@ impl Program {
     }
 
     /// Extensions of every type that conforms to something (`extension<T : I> T`), if they extend this one.
-    pub(crate) fn blanket_facets(&mut self, ty: Ty, mut wanted: impl FnMut(&Program, DeclId) -> bool) -> Vec<Facet> {
+    pub(crate) fn blanket_facets(
+        &mut self,
+        ty: Ty,
+        mut wanted: impl FnMut(&Program, DeclId) -> bool,
+    ) -> Vec<Facet> {
         self.resolve_extensions();
         let mut out = Vec::new();
         for idx in 0..self.extensions.len() {
             let container = self.extensions[idx].decl;
-            if !matches!(self.types[self.extensions[idx].target], TyKind::Param(_)) || !wanted(self, container) {
+            if !matches!(self.types[self.extensions[idx].target], TyKind::Param(_))
+                || !wanted(self, container)
+            {
                 continue;
             }
             if let Some(env) = self.match_extension(idx, ty) {
@@ -652,7 +662,10 @@ impl Program {
                     params_in_val(n, out);
                 }
             }
-            TyKind::Struct(_, a) | TyKind::Interface(_, a) | TyKind::Opaque(_, a) | TyKind::Function(_, a) => {
+            TyKind::Struct(_, a)
+            | TyKind::Interface(_, a)
+            | TyKind::Opaque(_, a)
+            | TyKind::Function(_, a) => {
                 args(a, out);
             }
             TyKind::Assoc(e, _)

@@ -59,7 +59,9 @@ impl Program {
             Meaning::Same(inner) => self.constant(inner, depth + 1)?,
             Meaning::Cast(inner) => {
                 let ty = info.ty;
-                if !matches!(self.types[ty], TyKind::Scalar(s) if !s.is_float()) && !matches!(self.types[ty], TyKind::Enum(_)) {
+                if !matches!(self.types[ty], TyKind::Scalar(s) if !s.is_float())
+                    && !matches!(self.types[ty], TyKind::Enum(_))
+                {
                     return None;
                 }
                 self.constant(inner, depth + 1)?
@@ -123,7 +125,12 @@ impl Program {
             BinaryOp::Le => truth(a <= b),
             BinaryOp::Gt => truth(a > b),
             BinaryOp::Ge => truth(a >= b),
-            BinaryOp::Add | BinaryOp::Sub | BinaryOp::Mul | BinaryOp::Div | BinaryOp::Rem | BinaryOp::Comma => {
+            BinaryOp::Add
+            | BinaryOp::Sub
+            | BinaryOp::Mul
+            | BinaryOp::Div
+            | BinaryOp::Rem
+            | BinaryOp::Comma => {
                 return None;
             }
         }))

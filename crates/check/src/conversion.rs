@@ -40,12 +40,15 @@ impl Program {
         }
         match (self.types[from].clone(), self.types[to].clone()) {
             (TyKind::Scalar(a), TyKind::Scalar(b)) => Some(scalar_cost(a, b, source.literal)),
-            (TyKind::Scalar(_), TyKind::Vector(element, _)) => Some(self.conversion(from, element, source)? + SPLAT),
+            (TyKind::Scalar(_), TyKind::Vector(element, _)) => {
+                Some(self.conversion(from, element, source)? + SPLAT)
+            }
             (TyKind::Scalar(_), TyKind::Matrix(element, _, _)) => {
                 Some(self.conversion(from, element, source)? + MATRIX_SPLAT)
             }
             (TyKind::Vector(a, n), TyKind::Vector(b, m)) => {
-                let cost = if a == b { 0 } else { self.conversion(a, b, Source { literal: None, ..source })? };
+                let cost =
+                    if a == b { 0 } else { self.conversion(a, b, Source { literal: None, ..source })? };
                 if n == m || n == Val::Error || m == Val::Error {
                     return Some(cost);
                 }
@@ -60,12 +63,15 @@ impl Program {
                 (n == Val::Int(1)).then_some(cost + TRUNCATE_VECTOR)
             }
             (TyKind::Matrix(a, r, c), TyKind::Matrix(b, s, d)) => {
-                let cost = if a == b { 0 } else { self.conversion(a, b, Source { literal: None, ..source })? };
+                let cost =
+                    if a == b { 0 } else { self.conversion(a, b, Source { literal: None, ..source })? };
                 if r == s && c == d {
                     return Some(cost);
                 }
                 match (r, c, s, d) {
-                    (Val::Int(r), Val::Int(c), Val::Int(s), Val::Int(d)) if r >= s && c >= d && source.explicit => {
+                    (Val::Int(r), Val::Int(c), Val::Int(s), Val::Int(d))
+                        if r >= s && c >= d && source.explicit =>
+                    {
                         Some(cost + TRUNCATE_VECTOR)
                     }
                     _ => None,
@@ -74,7 +80,8 @@ impl Program {
             (TyKind::Array(a, Some(n)), TyKind::Array(b, m)) => {
                 let same_length = m.is_none() || m.as_ref() == Some(&n);
                 // Arrays convert only where nothing happens to the elements.
-                (same_length && (a == b || source.explicit && self.conversion(a, b, source).is_some())).then_some(30)
+                (same_length && (a == b || source.explicit && self.conversion(a, b, source).is_some()))
+                    .then_some(30)
             }
             (TyKind::Enum(decl), TyKind::Scalar(b)) => {
                 let tag = self.enum_tag(decl);
@@ -153,11 +160,17 @@ impl Program {
                 let element = self.join(x, y)?;
                 Some(self.types.intern(TyKind::Vector(element, n)))
             }
-            (TyKind::Vector(x, n), TyKind::Scalar(_) | TyKind::Param(_) | TyKind::Assoc(..) | TyKind::This(_)) => {
+            (
+                TyKind::Vector(x, n),
+                TyKind::Scalar(_) | TyKind::Param(_) | TyKind::Assoc(..) | TyKind::This(_),
+            ) => {
                 let element = self.join(x, b)?;
                 Some(self.types.intern(TyKind::Vector(element, n)))
             }
-            (TyKind::Matrix(x, r, c), TyKind::Scalar(_) | TyKind::Param(_) | TyKind::Assoc(..) | TyKind::This(_)) => {
+            (
+                TyKind::Matrix(x, r, c),
+                TyKind::Scalar(_) | TyKind::Param(_) | TyKind::Assoc(..) | TyKind::This(_),
+            ) => {
                 let element = self.join(x, b)?;
                 Some(self.types.intern(TyKind::Matrix(element, r, c)))
             }
@@ -252,14 +265,22 @@ fn scalar_cost(from: Scalar, to: Scalar, literal: Option<i128>) -> u32 {
         (Scalar::Bool, _) => INT_TO_FLOAT + BOOL_TO_INT,
         (_, Scalar::Bool) => GENERAL,
         _ if from.is_float() && to.is_float() => {
-            if rank(to) > rank(from) { PROMOTION } else { GENERAL }
+            if rank(to) > rank(from) {
+                PROMOTION
+            } else {
+                GENERAL
+            }
         }
         _ if from.is_float() => GENERAL,
         // Wider floats are preferred for the same integer by a hair, `float` before `half` and `double`.
         _ if to.is_float() => INT_TO_FLOAT + if to == Scalar::Float { 0 } else { 1 },
         _ => match (from.is_signed(), to.is_signed()) {
             (a, b) if a == b => {
-                if rank(to) > rank(from) { PROMOTION } else { GENERAL }
+                if rank(to) > rank(from) {
+                    PROMOTION
+                } else {
+                    GENERAL
+                }
             }
             (false, true) if rank(to) > rank(from) => UNSIGNED_TO_SIGNED,
             (false, true) if rank(to) == rank(from) => SAME_SIZE_TO_SIGNED,

@@ -52,9 +52,7 @@ impl Program {
             }
             if let Some(&first) = seen.get(&d.name) {
                 // A struct may be announced without members.
-                let announced = |d: DeclId| {
-                    matches!(&self.ast.decls[d].kind, DeclKind::Struct { members, .. } if members.is_empty())
-                };
+                let announced = |d: DeclId| matches!(&self.ast.decls[d].kind, DeclKind::Struct { members, .. } if members.is_empty());
                 if announced(first) || announced(decl) {
                     continue;
                 }
@@ -169,7 +167,9 @@ impl Program {
                         interfaces.push(interface);
                     }
                 }
-            } else if is_extension || !matches!(self.types[base], TyKind::Struct(..) | TyKind::Enum(_) | TyKind::Error) {
+            } else if is_extension
+                || !matches!(self.types[base], TyKind::Struct(..) | TyKind::Enum(_) | TyKind::Error)
+            {
                 let span = self.ast.decls[decl].name_span;
                 let message = format!("'{}' is not an interface", self.type_name(base));
                 self.error("E30810", span, message);
@@ -194,7 +194,8 @@ impl Program {
                     | DeclKind::Init { .. }
                     | DeclKind::Property { .. }
                     | DeclKind::Subscript { .. } => {
-                        let own: Vec<_> = self.own_params(member).into_iter().map(|p| self.param_arg(p)).collect();
+                        let own: Vec<_> =
+                            self.own_params(member).into_iter().map(|p| self.param_arg(p)).collect();
                         let args = args.iter().cloned().chain(own).collect();
                         let func = FuncRef { decl: member, args, self_ty: Some(ty) };
                         matches!(self.resolve_requirement(&func), Resolved::Unresolved)
@@ -224,8 +225,10 @@ impl Program {
         }
         if self.differential(differential).is_none() {
             let span = self.ast.decls[decl].name_span;
-            let message =
-                format!("the differential '{}' does not conform to 'IDifferentiable'", self.type_name(differential));
+            let message = format!(
+                "the differential '{}' does not conform to 'IDifferentiable'",
+                self.type_name(differential)
+            );
             self.error("E38029", span, message);
             return;
         }
@@ -235,8 +238,10 @@ impl Program {
             if has_differential && !targets.iter().any(|t| t.0 == field) {
                 let name = self.ast.name(self.ast.decls[field].name).to_string();
                 let span = self.ast.decls[field].name_span;
-                let message =
-                    format!("differentiable field '{name}' has no counterpart in '{}'", self.type_name(differential));
+                let message = format!(
+                    "differentiable field '{name}' has no counterpart in '{}'",
+                    self.type_name(differential)
+                );
                 self.report(
                     Diagnostic::error("E38105", span, message)
                         .help("name it with '[DerivativeMember(…)]' or mark the field 'no_diff'"),
@@ -286,7 +291,9 @@ impl Program {
         while let Some(decl) = stack.pop() {
             match &self.ast.decls[decl].kind {
                 DeclKind::Func { body: Some(_), .. } => {
-                    if self.attribute(decl, "shader").is_some() || self.attribute(decl, "numthreads").is_some() {
+                    if self.attribute(decl, "shader").is_some()
+                        || self.attribute(decl, "numthreads").is_some()
+                    {
                         out.push(decl);
                     }
                 }

@@ -11,8 +11,8 @@ use syntax::{DeclId, ExprId};
 use crate::infer::Checker;
 use crate::lookup::Ref;
 use crate::program::{Program, last_name};
-use crate::sigs::DiffOp;
 use crate::signature::{Derivatives, Level, Signature, Subst};
+use crate::sigs::DiffOp;
 use crate::tables::FuncRef;
 use crate::types::Ty;
 
@@ -118,7 +118,10 @@ impl Program {
         let module = self.module_of(decl);
         let mut others: Vec<DeclId> = Vec::new();
         for m in 0..self.modules.len() {
-            if m == module || self.modules[m].imports.contains(&module) || self.modules[module].imports.contains(&m) {
+            if m == module
+                || self.modules[m].imports.contains(&module)
+                || self.modules[module].imports.contains(&m)
+            {
                 others.extend(self.modules[m].names.get(&name).into_iter().flatten().copied());
             }
         }
@@ -179,7 +182,13 @@ impl Program {
     }
 
     /// The function that an attribute of `decl` names.
-    fn named_derivative(&mut self, func: &FuncRef, decl: DeclId, expr: ExprId, role: Role) -> Option<FuncRef> {
+    fn named_derivative(
+        &mut self,
+        func: &FuncRef,
+        decl: DeclId,
+        expr: ExprId,
+        role: Role,
+    ) -> Option<FuncRef> {
         let before = self.diagnostics.len();
         let mut checker = Checker::new(self, decl);
         let found = checker.resolve(expr);

@@ -164,9 +164,9 @@ impl Program {
             return true;
         }
         match &d.kind {
-            DeclKind::Var { ty: Some(ty), .. } | DeclKind::Param { ty: Some(ty), .. } | DeclKind::Property { ty, .. } => {
-                self.is_no_diff_type(*ty)
-            }
+            DeclKind::Var { ty: Some(ty), .. }
+            | DeclKind::Param { ty: Some(ty), .. }
+            | DeclKind::Property { ty, .. } => self.is_no_diff_type(*ty),
             DeclKind::Func { result: Some(ty), .. } | DeclKind::Subscript { result: ty, .. } => {
                 self.is_no_diff_type(*ty)
             }
@@ -197,7 +197,8 @@ impl Program {
     pub fn fields(&mut self, ty: Ty) -> Vec<(DeclId, Ty, bool)> {
         match self.types[ty].clone() {
             TyKind::Struct(decl, args) => {
-                let env = Subst { map: self.all_generic_params(decl).into_iter().zip(args).collect(), this: None };
+                let env =
+                    Subst { map: self.all_generic_params(decl).into_iter().zip(args).collect(), this: None };
                 let mut out = Vec::new();
                 for &base in self.bases_of(decl).iter() {
                     if matches!(self.types[base], TyKind::Struct(..)) && base != ty {
@@ -273,7 +274,9 @@ impl Program {
         let mut checker = Checker::new(self, field);
         checker.infer_field_name(expr);
         self.diagnostics.truncate(before);
-        if let Meaning::Field { field, .. } | Meaning::DiffField { field, .. } = self.tables.exprs[expr].meaning {
+        if let Meaning::Field { field, .. } | Meaning::DiffField { field, .. } =
+            self.tables.exprs[expr].meaning
+        {
             return Some(field);
         }
         // Named through a type that is being declared: by name.

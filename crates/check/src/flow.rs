@@ -53,7 +53,10 @@ impl Program {
             p: self,
             carries: FxHashSet::default(),
             needed: FxHashSet::default(),
-            this: signature.this.as_ref().map_or((false, false), |t| (t.differentiable, t.differentiable && t.mutating)),
+            this: signature
+                .this
+                .as_ref()
+                .map_or((false, false), |t| (t.differentiable, t.differentiable && t.mutating)),
             returns: signature.ret_differentiable,
             level,
             report: false,
@@ -269,7 +272,8 @@ impl Flow<'_> {
                 self.indices(target);
                 if op.is_some() {
                     // `a op= b` reads the place too.
-                    carried |= self.p.differential(self.p.tables.exprs[target].ty).is_some() && self.read(target);
+                    carried |=
+                        self.p.differential(self.p.tables.exprs[target].ty).is_some() && self.read(target);
                 }
                 self.store(expr, target, carried);
                 carried
@@ -359,7 +363,9 @@ impl Flow<'_> {
     fn place_needed(&self, target: ExprId) -> bool {
         match self.root(target).map(|r| &self.p.tables.exprs[r].meaning) {
             Some(Meaning::Var(decl)) => self.needed.contains(decl),
-            Some(Meaning::This | Meaning::Field { base: None, .. } | Meaning::Property { base: None, .. }) => self.this.1,
+            Some(
+                Meaning::This | Meaning::Field { base: None, .. } | Meaning::Property { base: None, .. },
+            ) => self.this.1,
             _ => false,
         }
     }
@@ -391,7 +397,9 @@ impl Flow<'_> {
     fn store_to(&mut self, target: ExprId) {
         match self.root(target).map(|r| self.p.tables.exprs[r].meaning.clone()) {
             Some(Meaning::Var(decl)) => self.carry(decl),
-            Some(Meaning::This | Meaning::Field { base: None, .. } | Meaning::Property { base: None, .. }) => {
+            Some(
+                Meaning::This | Meaning::Field { base: None, .. } | Meaning::Property { base: None, .. },
+            ) => {
                 if !self.this.0 && self.this.1 {
                     self.this.0 = true;
                     self.changed = true;
@@ -429,9 +437,12 @@ impl Flow<'_> {
                 }
                 let modifiers = self.p.ast.decls[decl].modifiers;
                 let shared = Modifiers(Modifiers::STATIC.0 | Modifiers::GROUPSHARED.0);
-                let global = self.p.ast.decls[decl]
-                    .parent
-                    .is_none_or(|p| !matches!(self.p.ast.decls[p].kind, DeclKind::Func { .. } | DeclKind::Init { .. } | DeclKind::Accessor { .. }));
+                let global = self.p.ast.decls[decl].parent.is_none_or(|p| {
+                    !matches!(
+                        self.p.ast.decls[p].kind,
+                        DeclKind::Func { .. } | DeclKind::Init { .. } | DeclKind::Accessor { .. }
+                    )
+                });
                 !modifiers.has(shared) && !self.p.is_no_diff(decl) && !global
             }
             Meaning::Field { base, field } => {
@@ -465,12 +476,21 @@ impl Flow<'_> {
         }
     }
 
-    fn call(&mut self, expr: ExprId, func: &Callable, base: Option<ExprId>, args: &[Arg], needed: bool) -> bool {
+    fn call(
+        &mut self,
+        expr: ExprId,
+        func: &Callable,
+        base: Option<ExprId>,
+        args: &[Arg],
+        needed: bool,
+    ) -> bool {
         let signature = self.p.callable_signature(func);
         let level = match func {
             Callable::Func(func) => self.p.differentiable_level(func),
             // Derivatives of derivatives.
-            Callable::Fwd(_) | Callable::Bwd(_) | Callable::Apply(_) | Callable::Synthesized(..) => Level::Backward,
+            Callable::Fwd(_) | Callable::Bwd(_) | Callable::Apply(_) | Callable::Synthesized(..) => {
+                Level::Backward
+            }
         };
         let differentiable = level >= self.level;
         let mutates = signature.this.as_ref().is_some_and(|t| t.mutating);

@@ -419,7 +419,9 @@ impl<'p> Checker<'p> {
             TyKind::Matrix(element, _, columns) => {
                 Some((self.p.types.intern(TyKind::Vector(element, columns)), info.lvalue))
             }
-            TyKind::Buffer(kind, element) => Some((element, kind == crate::types::BufferKind::RWStructuredBuffer)),
+            TyKind::Buffer(kind, element) => {
+                Some((element, kind == crate::types::BufferKind::RWStructuredBuffer))
+            }
             TyKind::Pointer(element) => Some((element, true)),
             _ => None,
         };
@@ -457,7 +459,9 @@ impl<'p> Checker<'p> {
                 let span = self.span(index);
                 let message = format!("an index has to be an integer, got '{}'", self.name(ty));
                 self.error("E30019", span, message);
-            } else if let TyKind::Vector(_, Val::Int(1)) | TyKind::Scalar(_) | TyKind::Enum(_) = self.p.types[ty] {
+            } else if let TyKind::Vector(_, Val::Int(1)) | TyKind::Scalar(_) | TyKind::Enum(_) =
+                self.p.types[ty]
+            {
                 self.coerce(index, Ty::INT);
             } else if self.p.has_operators(ty) {
                 // A parameter that is an integer.
@@ -548,7 +552,11 @@ impl<'p> Checker<'p> {
 fn int_literal_type(value: u64, suffix: &str) -> Scalar {
     match suffix {
         "u" => {
-            if value > u64::from(u32::MAX) { Scalar::UInt64 } else { Scalar::UInt }
+            if value > u64::from(u32::MAX) {
+                Scalar::UInt64
+            } else {
+                Scalar::UInt
+            }
         }
         "ul" | "ull" | "lu" | "llu" | "uz" | "zu" | "z" => Scalar::UInt64,
         "l" | "ll" => Scalar::Int64,

@@ -82,7 +82,9 @@ impl Program {
             TyKind::Struct(..) | TyKind::SynthDiff(_) => {
                 Some(self.fields(ty).into_iter().map(|f| f.1).collect())
             }
-            TyKind::Array(element, Some(Val::Int(n))) if (0..=1 << 20).contains(&n) => Some(vec![element; n as usize]),
+            TyKind::Array(element, Some(Val::Int(n))) if (0..=1 << 20).contains(&n) => {
+                Some(vec![element; n as usize])
+            }
             TyKind::Vector(element, Val::Int(n)) => Some(vec![element; n.max(0) as usize]),
             TyKind::Matrix(element, Val::Int(r), c) => {
                 let row = self.types.intern(TyKind::Vector(element, c));
@@ -137,7 +139,11 @@ impl Checker<'_> {
                     self.check(item, ty);
                     return self.set_value(expr, ty, Meaning::Aggregate(Initializer::Expr(item)));
                 }
-                let message = format!("a value of type '{}' is made of one element, got {}", self.name(ty), items.len());
+                let message = format!(
+                    "a value of type '{}' is made of one element, got {}",
+                    self.name(ty),
+                    items.len()
+                );
                 self.error("E30500", span, message);
                 self.set_value(expr, ty, Meaning::Error)
             }
@@ -241,7 +247,8 @@ impl Checker<'_> {
             }
             let from = self.infer(item, Some(part));
             let source = self.source_of(item);
-            if self.p.conversion(from, part, source).is_some() && !self.splits(from, part, items.len() - *at) {
+            if self.p.conversion(from, part, source).is_some() && !self.splits(from, part, items.len() - *at)
+            {
                 self.coerce(item, part);
                 *at += 1;
                 out.push(Initializer::Expr(item));
@@ -324,7 +331,9 @@ impl Checker<'_> {
             if matches!(self.p.ast.exprs[arg].kind, ExprKind::InitList(_)) {
                 // A brace list stands for the whole value, or for a row of a matrix.
                 let part = match self.p.types[ty].clone() {
-                    TyKind::Matrix(element, _, c) if args.len() > 1 => self.p.types.intern(TyKind::Vector(element, c)),
+                    TyKind::Matrix(element, _, c) if args.len() > 1 => {
+                        self.p.types.intern(TyKind::Vector(element, c))
+                    }
                     _ => ty,
                 };
                 self.init_list(arg, part);
@@ -348,7 +357,8 @@ impl Checker<'_> {
             let source = Source { explicit: true, ..self.source_of(arg) };
             if self.p.conversion(component, element, source).is_none() {
                 let span = self.span(arg);
-                let message = format!("a component of '{}' cannot be made from '{}'", self.name(ty), self.name(from));
+                let message =
+                    format!("a component of '{}' cannot be made from '{}'", self.name(ty), self.name(from));
                 self.error("E30019", span, message);
                 failed = true;
             }
@@ -362,7 +372,8 @@ impl Checker<'_> {
             let from = self.ty_of(arg);
             let from = self.p.loaded(from);
             let source = Source { explicit: true, ..self.source_of(arg) };
-            let is_shape = matches!(self.p.types[from], TyKind::Vector(..) | TyKind::Matrix(..) | TyKind::Enum(_));
+            let is_shape =
+                matches!(self.p.types[from], TyKind::Vector(..) | TyKind::Matrix(..) | TyKind::Enum(_));
             if from == ty || is_shape && self.p.conversion(from, ty, source).is_some() {
                 return self.set_value(expr, ty, Meaning::Cast(arg));
             }
@@ -407,7 +418,11 @@ impl Checker<'_> {
         }
         match self.p.types[ty].clone() {
             // `(S)0`
-            TyKind::Struct(..) | TyKind::Array(..) | TyKind::DiffPair(_) | TyKind::SynthDiff(_) | TyKind::Tuple(_)
+            TyKind::Struct(..)
+            | TyKind::Array(..)
+            | TyKind::DiffPair(_)
+            | TyKind::SynthDiff(_)
+            | TyKind::Tuple(_)
                 if self.p.int_literal(inner) == Some(0) && self.constructors(ty).is_empty() =>
             {
                 self.set_value(expr, ty, Meaning::Aggregate(Initializer::Default(ty)))
@@ -434,7 +449,8 @@ impl Checker<'_> {
 
     fn cast_error(&mut self, expr: ExprId, from: Ty, to: Ty) -> Ty {
         let span = self.span(expr);
-        let message = format!("a value of type '{}' cannot be converted to '{}'", self.name(from), self.name(to));
+        let message =
+            format!("a value of type '{}' cannot be converted to '{}'", self.name(from), self.name(to));
         self.p.report(Diagnostic::error("E30019", span, message));
         self.set(expr, ExprInfo { ty: to, ..ExprInfo::default() })
     }

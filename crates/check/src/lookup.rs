@@ -9,8 +9,8 @@ use syntax::{DeclId, ExprId, Symbol};
 use crate::conform::{Facet, FacetKind};
 use crate::infer::Checker;
 use crate::native::{NativeGeneric, is_unsupported_name};
-use crate::sigs::DiffOp;
 use crate::signature::Subst;
+use crate::sigs::DiffOp;
 use crate::tables::{ExprInfo, FuncRef, Meaning};
 use crate::types::{GenericArg, Ty, TyKind, Val};
 
@@ -74,7 +74,10 @@ impl Checker<'_> {
             rank += 1;
             match self.p.ast.decls[decl].kind {
                 _ if self.outside_of == Some(decl) => {}
-                DeclKind::Struct { .. } | DeclKind::Interface { .. } | DeclKind::Extension { .. } | DeclKind::Enum { .. } => {
+                DeclKind::Struct { .. }
+                | DeclKind::Interface { .. }
+                | DeclKind::Extension { .. }
+                | DeclKind::Enum { .. } => {
                     match self.lookup_in_container(decl, name) {
                         Ref::NotFound => {}
                         Ref::Funcs(mut found, base) => {
@@ -155,7 +158,9 @@ impl Checker<'_> {
                 None
             }
             Ref::NotFound => None,
-            other => funcs.is_empty().then_some(other).or_else(|| Some(Ref::Funcs(std::mem::take(funcs), None))),
+            other => {
+                funcs.is_empty().then_some(other).or_else(|| Some(Ref::Funcs(std::mem::take(funcs), None)))
+            }
         }
     }
 
@@ -268,7 +273,11 @@ impl Checker<'_> {
                 DeclKind::Var { .. } | DeclKind::Param { .. } => return Ref::Value(self.variable(decl)),
                 DeclKind::EnumCase(_) => {
                     let ty = self.p.decl_type(decl);
-                    return Ref::Value(ExprInfo { ty, meaning: Meaning::EnumCase(decl), ..ExprInfo::default() });
+                    return Ref::Value(ExprInfo {
+                        ty,
+                        meaning: Meaning::EnumCase(decl),
+                        ..ExprInfo::default()
+                    });
                 }
                 _ => {}
             }
@@ -304,7 +313,9 @@ impl Checker<'_> {
             if facet.kind == FacetKind::Interface && has_concrete {
                 continue;
             }
-            let Some(decls) = self.p.names_in(facet.container).and_then(|n| n.get(&name)).cloned() else { continue };
+            let Some(decls) = self.p.names_in(facet.container).and_then(|n| n.get(&name)).cloned() else {
+                continue;
+            };
             let before = funcs.len();
             if let Some(result) = self.member_of_facet(facet, &decls, base, &mut funcs) {
                 if funcs.is_empty() {
@@ -315,7 +326,8 @@ impl Checker<'_> {
             has_concrete |= funcs.len() > before && facet.kind != FacetKind::Interface;
         }
         if funcs.is_empty() && !matches!(self.p.types[ty], TyKind::Error) {
-            let extra = self.p.blanket_facets(ty, |p, ext| p.names_in(ext).is_some_and(|n| n.contains_key(&name)));
+            let extra =
+                self.p.blanket_facets(ty, |p, ext| p.names_in(ext).is_some_and(|n| n.contains_key(&name)));
             for facet in extra {
                 let Some(decls) = self.p.names_in(facet.container).and_then(|n| n.get(&name)).cloned() else {
                     continue;
@@ -351,7 +363,9 @@ impl Checker<'_> {
                     required,
                     ops: Vec::new(),
                 }),
-                DeclKind::AssociatedType { .. } => return Some(Ref::Type(self.p.project(facet.self_ty, decl))),
+                DeclKind::AssociatedType { .. } => {
+                    return Some(Ref::Type(self.p.project(facet.self_ty, decl)));
+                }
                 DeclKind::Property { .. } => {
                     let func = self.member_ref(decl, facet);
                     let declared = self.p.decl_type(decl);
@@ -393,7 +407,12 @@ impl Checker<'_> {
                         Base::Implicit => (None, self.this.is_some_and(|t| t.1)),
                     };
                     let meaning = Meaning::Field { base: receiver, field: decl };
-                    return Some(Ref::Value(ExprInfo { ty, coerce: None, meaning, lvalue: place && !constant }));
+                    return Some(Ref::Value(ExprInfo {
+                        ty,
+                        coerce: None,
+                        meaning,
+                        lvalue: place && !constant,
+                    }));
                 }
                 _ => match self.ref_of(&[decl], &facet.env, 0) {
                     Ref::NotFound => {}
@@ -513,7 +532,8 @@ impl Checker<'_> {
     fn swizzled(&mut self, base: ExprId, element: Ty, comps: SmallVec<[u8; 4]>, lvalue: bool) -> Ref {
         let n = comps.len();
         let distinct = (0..n).all(|i| !comps[..i].contains(&comps[i]));
-        let ty = if n == 1 { element } else { self.p.types.intern(TyKind::Vector(element, Val::Int(n as i64))) };
+        let ty =
+            if n == 1 { element } else { self.p.types.intern(TyKind::Vector(element, Val::Int(n as i64))) };
         let meaning = Meaning::Swizzle { base, comps };
         Ref::Value(ExprInfo { ty, coerce: None, meaning, lvalue: lvalue && distinct })
     }

@@ -71,8 +71,11 @@ impl Program {
     fn operator_function(&mut self, name: &str, ty: Ty, n_params: usize) -> Option<FuncRef> {
         let symbol = self.ast.symbols.find(name)?;
         for module in 0..self.modules.len() {
-            let decls: SmallVec<[syntax::DeclId; 4]> =
-                self.modules[module].names.get(&symbol).map(|d| d.iter().copied().collect()).unwrap_or_default();
+            let decls: SmallVec<[syntax::DeclId; 4]> = self.modules[module]
+                .names
+                .get(&symbol)
+                .map(|d| d.iter().copied().collect())
+                .unwrap_or_default();
             for decl in decls {
                 let signature = self.raw_signature(decl);
                 if signature.params.len() != n_params {
@@ -95,7 +98,9 @@ impl Program {
     fn method_named(&mut self, ty: Ty, name: &str, n_params: usize) -> Option<FuncRef> {
         let symbol = self.ast.symbols.find(name)?;
         for facet in self.facets(ty).iter() {
-            let Some(decls) = self.names_in(facet.container).and_then(|n| n.get(&symbol)).cloned() else { continue };
+            let Some(decls) = self.names_in(facet.container).and_then(|n| n.get(&symbol)).cloned() else {
+                continue;
+            };
             for decl in decls {
                 if matches!(self.ast.decls[decl].kind, DeclKind::Func { .. })
                     && self.params_of(decl).len() == n_params
@@ -175,7 +180,8 @@ impl Checker<'_> {
             return None;
         };
         let mut parts = Vec::new();
-        for part in std::iter::once(ty).chain(rest.into_iter().map(|e| self.type_expr(e)).collect::<Vec<_>>()) {
+        for part in std::iter::once(ty).chain(rest.into_iter().map(|e| self.type_expr(e)).collect::<Vec<_>>())
+        {
             match self.p.types[part].clone() {
                 TyKind::Pack(inner) => parts.extend(inner),
                 _ => parts.push(part),
@@ -216,7 +222,9 @@ impl Checker<'_> {
 
     fn check_zero_divisor(&mut self, op: BinaryOp, ty: Ty, right: ExprId) {
         let element = self.p.element(ty);
-        if matches!(self.p.types[element], TyKind::Scalar(s) if s.is_int()) && self.p.int_literal(right) == Some(0) {
+        if matches!(self.p.types[element], TyKind::Scalar(s) if s.is_int())
+            && self.p.int_literal(right) == Some(0)
+        {
             let span = self.span(right);
             let what = if op == BinaryOp::Div { "division" } else { "remainder" };
             self.error("E30002", span, format!("{what} by zero"));
@@ -260,7 +268,8 @@ impl Checker<'_> {
                 self.p.with_element(b, element)
             };
             let left = self.p.element(a);
-            let integral = |checker: &Self, ty: Ty| !matches!(checker.p.types[ty], TyKind::Scalar(s) if s.is_float());
+            let integral =
+                |checker: &Self, ty: Ty| !matches!(checker.p.types[ty], TyKind::Scalar(s) if s.is_float());
             if !integral(self, left) || !integral(self, element) {
                 return None;
             }
@@ -334,7 +343,10 @@ impl Checker<'_> {
                     TyKind::Optional(_) | TyKind::NoneLiteral | TyKind::Pointer(_) | TyKind::NullPtr
                 )
             };
-            if comparable(self, a) && comparable(self, b) && let Some(ty) = self.p.join(a, b) {
+            if comparable(self, a)
+                && comparable(self, b)
+                && let Some(ty) = self.p.join(a, b)
+            {
                 self.coerce(left, ty);
                 self.coerce(right, ty);
                 return self.set_value(expr, Ty::BOOL, Meaning::Binary(op, left, right));
@@ -355,7 +367,9 @@ impl Checker<'_> {
             }
             return self.set_error(expr);
         }
-        if a == b && let Some(func) = self.p.operator_of(op, a) {
+        if a == b
+            && let Some(func) = self.p.operator_of(op, a)
+        {
             let signature = self.p.func_signature(&func);
             let meaning = if signature.this.is_some() {
                 Meaning::Call { func: Callable::Func(func), base: Some(left), args: vec![Arg::Expr(right)] }
@@ -385,8 +399,10 @@ impl Checker<'_> {
         match op {
             UnaryOp::Deref => {
                 return match self.p.types[ty] {
-                    TyKind::Pointer(content) => self
-                        .set(expr, ExprInfo { ty: content, coerce: None, meaning: Meaning::Deref(inner), lvalue: true }),
+                    TyKind::Pointer(content) => self.set(
+                        expr,
+                        ExprInfo { ty: content, coerce: None, meaning: Meaning::Deref(inner), lvalue: true },
+                    ),
                     _ => {
                         let message = format!("a value of type '{}' cannot be dereferenced", self.name(ty));
                         self.error("E39999", span, message);
@@ -482,9 +498,7 @@ impl Checker<'_> {
             Some(Meaning::This | Meaning::Field { base: None, .. }) => {
                 Some("mark the method '[mutating]' to change its object".to_string())
             }
-            Some(Meaning::PairField { .. }) => {
-                Some("make a new pair: 'p = diffPair(p.p, d)'".to_string())
-            }
+            Some(Meaning::PairField { .. }) => Some("make a new pair: 'p = diffPair(p.p, d)'".to_string()),
             _ => None,
         };
         let span = self.span(expr);
@@ -506,14 +520,24 @@ impl Checker<'_> {
             | Meaning::MatrixSwizzle { base, .. }
             | Meaning::Index { base, .. }
             | Meaning::Same(base) => {
-                if self.p.tables.exprs[*base].lvalue { Some(expr) } else { self.root_of(*base) }
+                if self.p.tables.exprs[*base].lvalue {
+                    Some(expr)
+                } else {
+                    self.root_of(*base)
+                }
             }
             _ => Some(expr),
         }
     }
 
     /// `a = b`, `a op= b`.
-    pub(crate) fn infer_assign(&mut self, expr: ExprId, op: Option<BinaryOp>, target: ExprId, value: ExprId) -> Ty {
+    pub(crate) fn infer_assign(
+        &mut self,
+        expr: ExprId,
+        op: Option<BinaryOp>,
+        target: ExprId,
+        value: ExprId,
+    ) -> Ty {
         let ty = self.infer(target, None);
         let span = self.span(expr);
         if ty == Ty::ERROR {
@@ -538,7 +562,10 @@ impl Checker<'_> {
             let types = self.binary_types(op, ty, b);
             let Some((_, y, result)) = types else { return self.operand_error(expr, op.text(), ty, b) };
             // The result has to come back to the target's shape.
-            if self.p.conversion(result, ty, crate::conversion::Source { explicit: true, literal: None }).is_none()
+            if self
+                .p
+                .conversion(result, ty, crate::conversion::Source { explicit: true, literal: None })
+                .is_none()
                 || self.truncates(result, ty)
             {
                 return self.operand_error(expr, &format!("{}=", op.text()), ty, b);
@@ -564,7 +591,9 @@ impl Checker<'_> {
             }
             self.p.diagnostics.truncate(before);
         }
-        if ty == b && let Some(func) = self.p.operator_of(op, ty) {
+        if ty == b
+            && let Some(func) = self.p.operator_of(op, ty)
+        {
             let meaning = Meaning::AssignCall { func, target, value };
             return self.set(expr, ExprInfo { ty, coerce: None, meaning, lvalue });
         }
@@ -594,7 +623,8 @@ impl Checker<'_> {
         } else {
             self.condition(cond);
         }
-        let is_list = |checker: &Self, e: ExprId| matches!(checker.p.ast.exprs[e].kind, ExprKind::InitList(_));
+        let is_list =
+            |checker: &Self, e: ExprId| matches!(checker.p.ast.exprs[e].kind, ExprKind::InitList(_));
         let (list_a, list_b) = (is_list(self, a), is_list(self, b));
         let ty = match (list_a, list_b) {
             (false, false) => {

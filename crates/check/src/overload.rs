@@ -11,8 +11,8 @@ use crate::conversion::Source;
 use crate::infer::Checker;
 use crate::lookup::Candidate;
 use crate::native::FLOATS;
-use crate::sigs::DiffOp;
 use crate::signature::{Signature, Subst};
+use crate::sigs::DiffOp;
 use crate::tables::{Callable, FuncRef};
 use crate::types::{GenericArg, Scalar, Ty, TyKind, Val};
 
@@ -86,7 +86,12 @@ impl Checker<'_> {
     }
 
     /// Chooses among candidates; a diagnostic if none or several fit.
-    pub(crate) fn choose(&mut self, candidates: &[Candidate], args: &[Argument], span: Span) -> Option<Chosen> {
+    pub(crate) fn choose(
+        &mut self,
+        candidates: &[Candidate],
+        args: &[Argument],
+        span: Span,
+    ) -> Option<Chosen> {
         let mut fits: Vec<Applicable> = Vec::new();
         let mut failures: Vec<(DeclId, Failure)> = Vec::new();
         for candidate in candidates {
@@ -209,7 +214,8 @@ impl Checker<'_> {
             let declared = self.p.ast.decls[*decl].name_span;
             let diagnostic = match failure {
                 Failure::Count { least, most } => {
-                    let wanted = if least == most { format!("{least}") } else { format!("{least} to {most}") };
+                    let wanted =
+                        if least == most { format!("{least}") } else { format!("{least} to {most}") };
                     let plural = if least == most && *least == 1 { "" } else { "s" };
                     let message = format!("'{name}' takes {wanted} argument{plural}, got {}", args.len());
                     Diagnostic::error("E39999", span, message)
@@ -223,7 +229,8 @@ impl Checker<'_> {
                     Diagnostic::error("E30019", self.span(*arg), message)
                 }
                 Failure::NotAPlace { arg } => {
-                    let message = "argument passed to parameter must be an l-value: a variable that can be assigned to";
+                    let message =
+                        "argument passed to parameter must be an l-value: a variable that can be assigned to";
                     Diagnostic::error("E30047", self.span(*arg), message)
                 }
                 Failure::NotInferred { param } => {
@@ -396,7 +403,8 @@ impl Checker<'_> {
                     continue;
                 }
                 let arg = if matches!(self.p.ast.decls[param].kind, DeclKind::ValueParam { .. }) {
-                    let val = found.vals.iter().chain(&found.weak_vals).find(|v| v.0 == param).map(|v| v.1.clone());
+                    let val =
+                        found.vals.iter().chain(&found.weak_vals).find(|v| v.0 == param).map(|v| v.1.clone());
                     val.map(GenericArg::Val)
                 } else {
                     self.solve(param, &found).map(GenericArg::Type)
@@ -433,11 +441,14 @@ impl Checker<'_> {
             bounded && kinds & FLOATS != 0 && kinds & !(FLOATS | 256) == 0
         };
         if wants_float {
-            let float = |ty: Ty, checker: &Self| matches!(&checker.p.types[ty], TyKind::Scalar(s) if !s.is_float());
+            let float =
+                |ty: Ty, checker: &Self| matches!(&checker.p.types[ty], TyKind::Scalar(s) if !s.is_float());
             return Some(match self.p.types[ty].clone() {
                 TyKind::Scalar(s) if !s.is_float() => Ty::FLOAT,
                 TyKind::Vector(e, n) if float(e, self) => self.p.types.intern(TyKind::Vector(Ty::FLOAT, n)),
-                TyKind::Matrix(e, r, c) if float(e, self) => self.p.types.intern(TyKind::Matrix(Ty::FLOAT, r, c)),
+                TyKind::Matrix(e, r, c) if float(e, self) => {
+                    self.p.types.intern(TyKind::Matrix(Ty::FLOAT, r, c))
+                }
                 _ => ty,
             });
         }

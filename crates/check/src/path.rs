@@ -32,7 +32,10 @@ impl Checker<'_> {
                 Ref::Funcs(mut funcs, base) => {
                     let args: Vec<GenericArg> = args.iter().map(|&a| self.generic_arg(a)).collect();
                     funcs.retain(|c| {
-                        self.p.ast.decls[c.decl].generics.as_ref().is_some_and(|g| g.params.len() >= args.len())
+                        self.p.ast.decls[c.decl]
+                            .generics
+                            .as_ref()
+                            .is_some_and(|g| g.params.len() >= args.len())
                     });
                     if funcs.is_empty() {
                         let span = self.span(expr);
@@ -213,7 +216,8 @@ impl Checker<'_> {
                     _ => self.name(info.ty),
                 };
                 let ty = info.ty;
-                let diagnostic = Diagnostic::error("E30027", span, format!("'{text}' is not a member of '{whose}'"));
+                let diagnostic =
+                    Diagnostic::error("E30027", span, format!("'{text}' is not a member of '{whose}'"));
                 match self.similar_member(ty, &text) {
                     Some(similar) => diagnostic.help(format!("did you mean '{similar}'?")),
                     None => diagnostic,

@@ -224,7 +224,8 @@ impl Program {
 
     /// `__func_extension fwd_diff(f)(…) { … }` is a function with `[ForwardDerivativeOf(f)]`.
     fn desugar_extension(&mut self, id: DeclId) {
-        let DeclKind::FuncExtension { op, target, params, result, body } = self.ast.decls[id].kind.clone() else {
+        let DeclKind::FuncExtension { op, target, params, result, body } = self.ast.decls[id].kind.clone()
+        else {
             return;
         };
         let span = self.ast.decls[id].span;
@@ -250,7 +251,9 @@ impl Program {
     /// A parameter of interface type makes its function generic: `float f(IShape s)` is
     /// `float f<T : IShape>(T s)`. The call decides the type.
     fn make_generic(&mut self, func: DeclId) {
-        let (DeclKind::Func { params, .. } | DeclKind::Init { params, .. }) = self.ast.decls[func].kind.clone() else {
+        let (DeclKind::Func { params, .. } | DeclKind::Init { params, .. }) =
+            self.ast.decls[func].kind.clone()
+        else {
             return;
         };
         for param in params {
@@ -265,7 +268,8 @@ impl Program {
             };
             let ExprKind::Name(name) = self.ast.exprs[head].kind else { continue };
             let modifiers = self.ast.decls[param].modifiers;
-            let is_out = modifiers.has(syntax::ast::Modifiers::OUT) && !modifiers.has(syntax::ast::Modifiers::IN);
+            let is_out =
+                modifiers.has(syntax::ast::Modifiers::OUT) && !modifiers.has(syntax::ast::Modifiers::IN);
             if is_out || !self.interface_names.contains(&name) {
                 continue;
             }
@@ -345,7 +349,8 @@ impl Program {
                 let is_extension = matches!(decl.kind, DeclKind::Extension { .. });
                 let is_interface = matches!(decl.kind, DeclKind::Interface { .. });
                 let is_enum = matches!(decl.kind, DeclKind::Enum { .. });
-                let unscoped = is_enum && decl.attributes.iter().any(|a| self.ast.name(a.name) == "UnscopedEnum");
+                let unscoped =
+                    is_enum && decl.attributes.iter().any(|a| self.ast.name(a.name) == "UnscopedEnum");
                 if is_extension {
                     self.pending_extensions.push(id);
                 } else if name != self.words.empty {

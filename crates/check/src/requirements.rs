@@ -90,7 +90,9 @@ impl Program {
 
     fn has_default(&self, decl: DeclId) -> bool {
         match &self.ast.decls[decl].kind {
-            DeclKind::Func { body, .. } | DeclKind::Init { body, .. } | DeclKind::Accessor { body, .. } => body.is_some(),
+            DeclKind::Func { body, .. } | DeclKind::Init { body, .. } | DeclKind::Accessor { body, .. } => {
+                body.is_some()
+            }
             DeclKind::Property { accessors, .. } | DeclKind::Subscript { accessors, .. } => {
                 accessors.iter().any(|&a| self.has_default(a))
             }
@@ -101,8 +103,11 @@ impl Program {
 
     /// The member of a type that fits a requirement.
     fn member_for(&mut self, func: &FuncRef, self_ty: Ty, name: syntax::Symbol) -> Option<FuncRef> {
-        let mut facets: Vec<_> = self.facets(self_ty).iter().filter(|f| f.kind != FacetKind::Interface).cloned().collect();
-        facets.extend(self.blanket_facets(self_ty, |p, ext| p.names_in(ext).is_some_and(|n| n.contains_key(&name))));
+        let mut facets: Vec<_> =
+            self.facets(self_ty).iter().filter(|f| f.kind != FacetKind::Interface).cloned().collect();
+        facets.extend(
+            self.blanket_facets(self_ty, |p, ext| p.names_in(ext).is_some_and(|n| n.contains_key(&name))),
+        );
         // What the requirement looks like for this type.
         let required = self.substituted_params(func);
         let own_params = self.own_params(func.decl);
@@ -110,7 +115,9 @@ impl Program {
         let own_args: Vec<GenericArg> = func.args[n_outer.min(func.args.len())..].to_vec();
         let mut by_count: Option<FuncRef> = None;
         for facet in facets {
-            let Some(decls) = self.names_in(facet.container).and_then(|n| n.get(&name)).cloned() else { continue };
+            let Some(decls) = self.names_in(facet.container).and_then(|n| n.get(&name)).cloned() else {
+                continue;
+            };
             for decl in decls {
                 let same_kind = matches!(
                     (&self.ast.decls[decl].kind, &self.ast.decls[func.decl].kind),

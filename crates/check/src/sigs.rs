@@ -47,7 +47,9 @@ impl Program {
                     _ => declared,
                 }
             }
-            DeclKind::Var { ty: None, init: Some(init), .. } => Checker::new(self, decl).infer_initialiser(init),
+            DeclKind::Var { ty: None, init: Some(init), .. } => {
+                Checker::new(self, decl).infer_initialiser(init)
+            }
             DeclKind::Param { ty: Some(ty), .. } => Checker::new(self, decl).type_expr(ty),
             DeclKind::Param { ty: None, .. } if self.is_setter_param(decl) => {
                 // `newValue`: of the property's or subscript's type.
@@ -99,17 +101,17 @@ impl Program {
     }
 
     fn is_setter_param(&self, decl: DeclId) -> bool {
-        self.ast.decls[decl]
-            .parent
-            .is_some_and(|p| matches!(self.ast.decls[p].kind, DeclKind::Accessor { kind: AccessorKind::Set, .. }))
+        self.ast.decls[decl].parent.is_some_and(|p| {
+            matches!(self.ast.decls[p].kind, DeclKind::Accessor { kind: AccessorKind::Set, .. })
+        })
     }
 
     /// The parameters of a function, constructor, subscript or accessor (for a setter: the indices, then the value).
     pub(crate) fn params_of(&self, decl: DeclId) -> Vec<DeclId> {
         match &self.ast.decls[decl].kind {
-            DeclKind::Func { params, .. } | DeclKind::Init { params, .. } | DeclKind::Subscript { params, .. } => {
-                params.clone()
-            }
+            DeclKind::Func { params, .. }
+            | DeclKind::Init { params, .. }
+            | DeclKind::Subscript { params, .. } => params.clone(),
             DeclKind::Accessor { param, kind, .. } => {
                 let mut params = self.ast.decls[decl].parent.map_or(Vec::new(), |p| self.params_of(p));
                 if *kind == AccessorKind::Set {
@@ -152,10 +154,13 @@ impl Program {
             DeclKind::Func { result: None, .. } => Ty::VOID,
             DeclKind::Init { .. } => self.container_of(decl).map_or(Ty::ERROR, |c| self.self_type(c)),
             DeclKind::Accessor { kind: AccessorKind::Set, .. } => Ty::VOID,
-            DeclKind::Accessor { .. } | DeclKind::Subscript { .. } | DeclKind::Property { .. } => self.decl_type(decl),
+            DeclKind::Accessor { .. } | DeclKind::Subscript { .. } | DeclKind::Property { .. } => {
+                self.decl_type(decl)
+            }
             _ => Ty::ERROR,
         };
-        let ret_differentiable = !self.is_no_diff(decl) && ret != Ty::VOID && self.differential(ret).is_some();
+        let ret_differentiable =
+            !self.is_no_diff(decl) && ret != Ty::VOID && self.differential(ret).is_some();
         let this = self.raw_this(decl);
         let signature = Rc::new(Signature { params, ret, ret_differentiable, this });
         self.signatures.insert(decl, signature.clone());
@@ -222,7 +227,8 @@ impl Program {
         for param in &mut signature.params {
             (param.differentiable, param.pointer_like) = self.differentiability(param.ty, param.no_diff);
         }
-        signature.ret_differentiable = signature.ret != Ty::VOID && self.differential(signature.ret).is_some();
+        signature.ret_differentiable =
+            signature.ret != Ty::VOID && self.differential(signature.ret).is_some();
         if let Some(this) = &mut signature.this {
             this.differentiable = self.differential(this.ty).is_some();
         }

@@ -78,9 +78,9 @@ impl Program {
             TyKind::Interface(..) => {
                 let name = self.type_name(ty);
                 self.report(
-                    Diagnostic::error("E0900", span, "values of interface type are not supported yet").help(format!(
-                        "make the function generic: '<T : {name}>' and use 'T' in place of '{name}'"
-                    )),
+                    Diagnostic::error("E0900", span, "values of interface type are not supported yet").help(
+                        format!("make the function generic: '<T : {name}>' and use 'T' in place of '{name}'"),
+                    ),
                 );
             }
             TyKind::Void => self.error("E30009", span, "a variable cannot be of type 'void'"),
@@ -133,15 +133,17 @@ impl Program {
         }
         let flow = checker.statement(body);
         let returns_value = ret != Ty::VOID && ret != Ty::ERROR && !is_init;
-        let by_ref = matches!(
-            checker.p.ast.decls[decl].kind,
-            DeclKind::Accessor { kind: AccessorKind::Ref, .. }
-        );
+        let by_ref =
+            matches!(checker.p.ast.decls[decl].kind, DeclKind::Accessor { kind: AccessorKind::Ref, .. });
         if flow == Flow::Falls && returns_value && !by_ref && !checker.p.is_core(decl) {
             let span = checker.p.ast.decls[decl].name_span;
             checker.p.report(
-                Diagnostic::warning("E41010", span, "control flow may reach the end of this function without a return")
-                    .help("the result is zero there: return a value on every path"),
+                Diagnostic::warning(
+                    "E41010",
+                    span,
+                    "control flow may reach the end of this function without a return",
+                )
+                .help("the result is zero there: return a value on every path"),
             );
         }
     }
@@ -268,7 +270,8 @@ impl Checker<'_> {
                 };
                 if !fits {
                     let span = self.span(scrutinee);
-                    let message = format!("'switch' needs an integer or an enumeration, got '{}'", self.name(ty));
+                    let message =
+                        format!("'switch' needs an integer or an enumeration, got '{}'", self.name(ty));
                     self.error("E30019", span, message);
                 }
                 self.n_switches += 1;
@@ -308,7 +311,11 @@ impl Checker<'_> {
                     all_leave &= !case.body.iter().any(|&s| self.breaks_switch(s));
                 }
                 self.n_switches -= 1;
-                if flow == Flow::Leaves && all_leave && seen.contains(&None) { Flow::Leaves } else { Flow::Falls }
+                if flow == Flow::Leaves && all_leave && seen.contains(&None) {
+                    Flow::Leaves
+                } else {
+                    Flow::Falls
+                }
             }
             StmtKind::Break => {
                 if self.n_loops == 0 && self.n_switches == 0 {
@@ -370,7 +377,8 @@ impl Checker<'_> {
         if let Meaning::Binary(syntax::ast::BinaryOp::Eq, ..) = self.p.tables.exprs[expr].meaning {
             let span = self.span(expr);
             self.p.report(
-                Diagnostic::warning("E30021", span, "the result of '==' is not used").help("did you mean '='?"),
+                Diagnostic::warning("E30021", span, "the result of '==' is not used")
+                    .help("did you mean '='?"),
             );
         }
     }
@@ -391,7 +399,8 @@ impl Checker<'_> {
                 let ty = self.infer(value, None);
                 if ty != Ty::VOID && ty != Ty::ERROR {
                     let span = self.span(value);
-                    let message = format!("this function returns nothing, but '{}' is returned", self.name(ty));
+                    let message =
+                        format!("this function returns nothing, but '{}' is returned", self.name(ty));
                     self.error("E30019", span, message);
                 }
             }
@@ -428,15 +437,20 @@ impl Checker<'_> {
     fn local(&mut self, decl: DeclId, scope: usize) {
         let name = self.p.ast.decls[decl].name;
         if name != self.p.words.empty
-            && let Some(&(_, other)) = self.locals[scope.min(self.locals.len())..].iter().find(|l| l.0 == name)
+            && let Some(&(_, other)) =
+                self.locals[scope.min(self.locals.len())..].iter().find(|l| l.0 == name)
             && !matches!(self.p.ast.decls[decl].kind, DeclKind::Func { .. })
         {
             let text = self.p.ast.name(name).to_string();
             let span = self.p.ast.decls[decl].name_span;
             let before = self.p.ast.decls[other].name_span;
             self.p.report(
-                Diagnostic::error("E30200", span, format!("the name '{text}' is declared twice in this block"))
-                    .note(before, "first here"),
+                Diagnostic::error(
+                    "E30200",
+                    span,
+                    format!("the name '{text}' is declared twice in this block"),
+                )
+                .note(before, "first here"),
             );
         }
         match self.p.ast.decls[decl].kind.clone() {
@@ -481,7 +495,10 @@ impl Checker<'_> {
                 if !void_result {
                     self.p.check_value_type(resolved, span);
                 }
-                if matches!(self.p.types[resolved], TyKind::NoneLiteral | TyKind::NullPtr | TyKind::Function(..)) {
+                if matches!(
+                    self.p.types[resolved],
+                    TyKind::NoneLiteral | TyKind::NullPtr | TyKind::Function(..)
+                ) {
                     self.error("E39999", span, "the type of this variable is not known: name it");
                 }
                 self.p.tables.decl_types[decl] = Some(resolved);
@@ -539,7 +556,8 @@ impl Checker<'_> {
         match kind {
             StmtKind::Block(stmts) => stmts.iter().any(|&s| self.any(s, test, stop_at_switch)),
             StmtKind::If { then, otherwise, .. } | StmtKind::IfLet { then, otherwise, .. } => {
-                self.any(*then, test, stop_at_switch) || otherwise.is_some_and(|s| self.any(s, test, stop_at_switch))
+                self.any(*then, test, stop_at_switch)
+                    || otherwise.is_some_and(|s| self.any(s, test, stop_at_switch))
             }
             StmtKind::Switch { cases, .. } if !stop_at_switch => {
                 cases.iter().flat_map(|c| &c.body).any(|&s| self.any(s, test, stop_at_switch))

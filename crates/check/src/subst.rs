@@ -45,9 +45,11 @@ impl Program {
                 return self.differential(new).unwrap_or(Ty::ERROR);
             }
             TyKind::Vector(e, n) => TyKind::Vector(self.substitute(e, env), self.substitute_val(&n, env)),
-            TyKind::Matrix(e, r, c) => {
-                TyKind::Matrix(self.substitute(e, env), self.substitute_val(&r, env), self.substitute_val(&c, env))
-            }
+            TyKind::Matrix(e, r, c) => TyKind::Matrix(
+                self.substitute(e, env),
+                self.substitute_val(&r, env),
+                self.substitute_val(&c, env),
+            ),
             TyKind::Array(e, n) => {
                 TyKind::Array(self.substitute(e, env), n.map(|n| self.substitute_val(&n, env)))
             }
@@ -70,7 +72,9 @@ impl Program {
             TyKind::Optional(e) => TyKind::Optional(self.substitute(e, env)),
             TyKind::Pointer(e) => TyKind::Pointer(self.substitute(e, env)),
             TyKind::Buffer(kind, e) => TyKind::Buffer(kind, self.substitute(e, env)),
-            TyKind::Tuple(parts) => TyKind::Tuple(parts.into_iter().map(|t| self.substitute(t, env)).collect()),
+            TyKind::Tuple(parts) => {
+                TyKind::Tuple(parts.into_iter().map(|t| self.substitute(t, env)).collect())
+            }
             TyKind::Pack(parts) => TyKind::Pack(parts.into_iter().map(|t| self.substitute(t, env)).collect()),
             TyKind::Error
             | TyKind::Void
@@ -242,7 +246,9 @@ impl Program {
                 _ => format!("vector<{}, {}>", self.type_name(*element), self.val_name(n)),
             },
             TyKind::Matrix(element, r, c) => match (&self.types[*element], r, c) {
-                (TyKind::Scalar(s), Val::Int(r), Val::Int(c)) => format!("{}{r}x{c}", vector_prefix(s.name())),
+                (TyKind::Scalar(s), Val::Int(r), Val::Int(c)) => {
+                    format!("{}{r}x{c}", vector_prefix(s.name()))
+                }
                 _ => {
                     let element = self.type_name(*element);
                     format!("matrix<{element}, {}, {}>", self.val_name(r), self.val_name(c))

@@ -226,7 +226,8 @@ fn lost_derivatives_are_refused() {
 static float sg; float g(float x) { return x * x; } [ForwardDifferentiable] float h(float x) { return x; }
 [Differentiable] float nd(no_diff float a, float b) { return a * b; }
 ";
-    let one = |body: &str| check(&format!("{prelude}[Differentiable] float f(float x) {{ {body} }}")).errors();
+    let one =
+        |body: &str| check(&format!("{prelude}[Differentiable] float f(float x) {{ {body} }}")).errors();
     for body in [
         "return g(x);",
         "float t = g(x); return t;",
@@ -288,7 +289,9 @@ fn derivatives_are_found() {
         .exprs
         .values()
         .filter_map(|e| match &e.meaning {
-            Meaning::Call { func: Callable::Func(func), .. } if checked.program.type_name(e.ty) == "float3" => {
+            Meaning::Call { func: Callable::Func(func), .. }
+                if checked.program.type_name(e.ty) == "float3" =>
+            {
                 Some(func.clone())
             }
             _ => None,
@@ -329,9 +332,15 @@ fn overloads_are_ranked() {
         void test(float3 v, uint u, half h) { let q0 = f(1.5); let q1 = f(1); let q2 = f(v); let q3 = f(h); let q4 = g(1.0);
           let q5 = g(1); let q6 = f(u); }";
     let mut checked = accept(source);
-    for (name, ty) in
-        [("q0", "int"), ("q1", "float"), ("q2", "half"), ("q3", "int"), ("q4", "int"), ("q5", "uint"), ("q6", "float")]
-    {
+    for (name, ty) in [
+        ("q0", "int"),
+        ("q1", "float"),
+        ("q2", "half"),
+        ("q3", "int"),
+        ("q4", "int"),
+        ("q5", "uint"),
+        ("q6", "float"),
+    ] {
         assert_eq!(checked.type_of(name), ty, "{name}");
     }
     refuse("void f(int a, float b) {} void f(float a, int b) {} void test() { f(1, 1); }", &["E39999"]);

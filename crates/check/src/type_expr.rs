@@ -53,7 +53,8 @@ impl Checker<'_> {
             NativeGeneric::Vector => match (ty(0), val(1)) {
                 (Some(element), Some(n)) => {
                     if !self.is_component(element) {
-                        let message = format!("a vector cannot have components of type '{}'", self.name(element));
+                        let message =
+                            format!("a vector cannot have components of type '{}'", self.name(element));
                         self.error("E30019", span, message);
                         return Ty::ERROR;
                     }
@@ -71,7 +72,8 @@ impl Checker<'_> {
             NativeGeneric::Matrix => match (ty(0), val(1), val(2)) {
                 (Some(element), Some(r), Some(c)) => {
                     if !self.is_component(element) {
-                        let message = format!("a matrix cannot have elements of type '{}'", self.name(element));
+                        let message =
+                            format!("a matrix cannot have elements of type '{}'", self.name(element));
                         self.error("E30019", span, message);
                         return Ty::ERROR;
                     }
@@ -94,7 +96,8 @@ impl Checker<'_> {
                     && self.p.differential(primal).is_none()
                     && !(self.p.is_core(self.scope) && self.p.may_be_float(primal))
                 {
-                    let message = format!("type '{}' does not conform to 'IDifferentiable'", self.name(primal));
+                    let message =
+                        format!("type '{}' does not conform to 'IDifferentiable'", self.name(primal));
                     self.error("E38029", span, message);
                     return Ty::ERROR;
                 }
@@ -143,7 +146,13 @@ impl Checker<'_> {
     }
 
     /// A generic type with its arguments.
-    pub(crate) fn apply_generic(&mut self, decl: DeclId, outer: &Rc<Subst>, args: Vec<GenericArg>, span: Span) -> Ty {
+    pub(crate) fn apply_generic(
+        &mut self,
+        decl: DeclId,
+        outer: &Rc<Subst>,
+        args: Vec<GenericArg>,
+        span: Span,
+    ) -> Ty {
         let Some(generics) = self.p.ast.decls[decl].generics.clone() else { return Ty::ERROR };
         let mut env = (**outer).clone();
         if args.len() > generics.params.len() {

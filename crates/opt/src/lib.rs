@@ -30,6 +30,7 @@ pub use prune::prune;
 
 use simplify::Zeros;
 
+use cranelift_entity::EntityRef;
 use ir::build::{put_back, take};
 use ir::{Func, Function, Module, Op, Types};
 
@@ -55,7 +56,7 @@ pub fn before_ad(module: &mut Module, options: &Options) {
         return;
     }
     let keep: Vec<bool> = module.funcs.keys().map(|f| module.witnesses.contains_key(&f)).collect();
-    let keep = |f: Func| keep.get(cranelift_entity::EntityRef::index(f)).copied().unwrap_or(false);
+    let keep = |f: Func| keep.get(f.index()).copied().unwrap_or(false);
     let plan = inline::Plan::of(module, options, Stage::BeforeAd, &keep);
     let facts = Facts::of(module, Stage::BeforeAd);
     for &f in &plan.order {
@@ -89,17 +90,18 @@ pub fn after_ad(module: &mut Module, options: &Options) {
     let plan = inline::Plan::of(module, options, Stage::AfterAd, &|_| false);
     let facts = Facts::of(module, Stage::AfterAd);
     let rounds = if options.level >= 2 { 4 } else { 1 };
+    let mut stale = vec![false; module.funcs.len()];
     for &f in &plan.order {
         if !module.funcs[f].has_body() {
             continue;
         }
         plan.caller(module, f);
         edit(module, f, |types, func| {
-            let mut stale = false;
+            let stale = &mut stale[f.index()];
             for _ in 0..rounds {
                 let mut changed = circle(types, func, &facts, options, Zeros::Symbolic);
-                stale = licm::run(types, func, &facts);
-                changed |= unroll::run(types, func, options.level < 2) | stale;
+                *stale = licm::run(types, func, &facts);
+                changed |= unroll::run(types, func, options.level < 2) | *stale;
                 if !changed {
                     break;
                 }
@@ -107,7 +109,16 @@ pub fn after_ad(module: &mut Module, options: &Options) {
             if options.level >= 2 && sink::run(types, func) {
                 circle(types, func, &facts, options, Zeros::Symbolic);
             }
-            if simplify::plain_zeros(func) | stale {
+        });
+    }
+    // A callee's numbers must still be told from its symbolic zeros when it goes into its caller, so
+    // this waits for the last of the callers.
+    for &f in &plan.order {
+        if !module.funcs[f].has_body() {
+            continue;
+        }
+        edit(module, f, |types, func| {
+            if simplify::plain_zeros(func) | stale[f.index()] {
                 cse::run(types, func, &facts);
                 dce::run(func, &facts);
             }

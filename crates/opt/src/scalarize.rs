@@ -19,7 +19,7 @@ use smallvec::SmallVec;
 
 use ir::{Function, Inst, Op, Region, Span, Type, TypeData, Types, Value};
 
-use crate::util::{Defs, Subst, carried, carried_at, length, make};
+use crate::util::{Defs, Subst, carried, carried_at, length, make, number_zero};
 
 /// Cells of more scalars than this stay memory.
 const MOST: u64 = 64;
@@ -308,9 +308,12 @@ impl Scalarize<'_> {
                 let (ty, linear) = (self.func.ty(r), self.func.is_linear(r));
                 let v = match self.place(inst, first, self.func.insts[inst].args.len()) {
                     Place::Nowhere => {
-                        let scalar = matches!(self.types[ty], TypeData::Scalar(_)) && !linear;
-                        let op = if scalar { Op::Const(0) } else { Op::Zero };
-                        self.emit(op, &[], ty, linear)
+                        let (insts, zero) = number_zero(self.types, self.func, ty, linear, self.span);
+                        for inst in insts {
+                            self.defs.add(self.func, inst);
+                            self.out.push(inst);
+                        }
+                        zero
                     }
                     Place::Part(leaf, ty) => self.read(leaf, ty, linear),
                     Place::Lane(leaf, lane) => {

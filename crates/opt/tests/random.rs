@@ -11,7 +11,7 @@ use opt::Options;
 use pullback_opt as opt;
 
 fn count() -> u64 {
-    std::env::var("PULLBACK_RANDOM").ok().and_then(|n| n.parse().ok()).unwrap_or(400)
+    std::env::var("PULLBACK_RANDOM").ok().and_then(|n| n.parse().ok()).unwrap_or(250)
 }
 
 #[derive(Debug)]
