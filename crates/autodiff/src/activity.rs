@@ -13,7 +13,7 @@ use ir::{Func, Function, Inst, Module, Op, Region, Types, Value};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::engine::{Mask, Mode};
-use crate::witness::{Source, source};
+use crate::witness::{Source, makes_more_than_numbers, source};
 
 /// Answers about functions that were asked before.
 #[derive(Default)]
@@ -105,7 +105,7 @@ impl Activity {
         let found = callees.into_iter().any(|callee| match source(module, callee, mode) {
             Source::Vjp(_) => true,
             Source::Body(f) => self.calls_custom(module, f, mode),
-            Source::Jvp(jvp) => self.is_source(jvp, mode),
+            Source::Jvp(jvp) => self.is_source(jvp, mode) || makes_more_than_numbers(&module.funcs[callee]),
             Source::Zero => false,
         });
         self.calls_custom.insert((func, mode), found);

@@ -17,7 +17,7 @@ use crate::activity::arg_mask;
 use crate::copy::{Renaming, copy_inst, fresh, like, region_param_like};
 use crate::engine::{Engine, Mask, Mode, Shape, params, select, tangent_slot};
 use crate::rules;
-use crate::witness::{Source, source};
+use crate::witness::{Source, makes_more_than_numbers, source};
 
 /// What becomes of a call.
 #[derive(Clone, Debug, Default)]
@@ -94,7 +94,7 @@ impl Engine<'_> {
                 Source::Vjp(vjp) => {
                     Plan::Transposed { vjp, mask: slots.params.iter().map(|s| s.diff).collect(), active }
                 }
-                Source::Jvp(jvp) if active.iter().any(|&a| a) => {
+                Source::Jvp(jvp) if active.iter().any(|&a| a) || makes_more_than_numbers(slots) => {
                     let mask: Mask = slots.params.iter().map(|s| s.diff).collect();
                     self.shapes.insert(jvp, Shape { params: mask.len(), results: slots.results.len() });
                     Plan::Forward { func: jvp, mask, active }

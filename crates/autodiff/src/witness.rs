@@ -4,7 +4,7 @@
 //! the body. In reverse mode a vjp is preferred to a jvp; a jvp alone serves both modes, since it is
 //! linear in its tangents and can be transposed. A vjp alone serves forward mode of a caller as zero.
 
-use ir::{Func, Module};
+use ir::{Func, Function, Module};
 
 use crate::engine::Mode;
 
@@ -40,4 +40,11 @@ pub(crate) fn source(module: &Module, func: Func, mode: Mode) -> Source {
         }
     }
     Source::Zero
+}
+
+/// Whether a function has results without tangents, or none: a custom forward derivative of it is called
+/// whether or not anything flows, since it may do what the function itself does not (it moves the pointer
+/// to which cotangents are added along with the pointer to the values).
+pub(crate) fn makes_more_than_numbers(func: &Function) -> bool {
+    func.results.is_empty() || func.results.iter().any(|slot| !slot.diff)
 }

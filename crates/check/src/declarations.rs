@@ -6,9 +6,10 @@ use syntax::{DeclId, Diagnostic, Symbol};
 
 use crate::native::Magic;
 use crate::program::Program;
-use crate::signature::Resolved;
+use crate::sigs::DiffOp;
+use crate::signature::{Level, Resolved};
 use crate::tables::FuncRef;
-use crate::types::{Ty, TyKind};
+use crate::types::{GenericArg, Ty, TyKind};
 
 impl Program {
     /// Checks everything that a file declares (for `pullback check`).
@@ -150,6 +151,7 @@ impl Program {
         let self_ty = self.container_of(decl).map(|c| self.self_type(c));
         let func = FuncRef { decl, args, self_ty };
         self.derivatives_of(&func);
+        self.check_derivative_target(decl);
     }
 
     /// A struct has to have what its interfaces ask for.
@@ -188,6 +190,7 @@ impl Program {
             let DeclKind::Interface { members, .. } = self.ast.decls[idecl].kind.clone() else { continue };
             for member in members {
                 let name = self.ast.decls[member].name;
+                self.check_required_derivatives(ty, member, &args);
                 let missing = match self.ast.decls[member].kind {
                     DeclKind::AssociatedType { .. } => self.type_member(ty, name).is_none(),
                     DeclKind::Func { .. }
@@ -215,6 +218,40 @@ impl Program {
                 }
             }
         }
+    }
+
+    /// What a requirement says of its derivatives holds for what fulfils it.
+    fn check_required_derivatives(&mut self, ty: Ty, member: DeclId, args: &[GenericArg]) {
+        let level = self.level(member);
+        if level == Level::None || !matches!(self.ast.decls[member].kind, DeclKind::Func { .. }) {
+            return;
+        }
+        let own: Vec<_> = self.own_params(member).into_iter().map(|p| self.param_arg(p)).collect();
+        let func = FuncRef { decl: member, args: args.iter().cloned().chain(own).collect(), self_ty: Some(ty) };
+        let Resolved::Func(found) = self.resolve_requirement(&func) else { return };
+        let signature = self.func_signature(&found);
+        let has_tangents = signature.ret_differentiable
+            || signature.params.iter().any(|p| p.differentiable)
+            || signature.this.as_ref().is_some_and(|t| t.differentiable);
+        if found.decl == member || !has_tangents {
+            return;
+        }
+        let mode = if !self.has_derivative(&found, DiffOp::Fwd) {
+            "forward"
+        } else if level == Level::Backward && !self.has_derivative(&found, DiffOp::Bwd) {
+            "backward"
+        } else {
+            return;
+        };
+        let name = self.ast.name(self.ast.decls[member].name).to_string();
+        let span = self.ast.decls[found.decl].name_span;
+        let wanted = self.ast.decls[member].name_span;
+        let message = format!("'{name}' is not {mode}-differentiable, as its interface requires");
+        self.report(
+            Diagnostic::error("E38110", span, message)
+                .note(wanted, "required here")
+                .help("mark it '[Differentiable]', or give it the derivative that is missing"),
+        );
     }
 
     /// Every differentiable field has its place in a differential that the user wrote.

@@ -355,6 +355,42 @@ impl Program {
         level
     }
 
+    /// Whether an operator exists for a function.
+    pub(crate) fn has_derivative(&mut self, func: &FuncRef, op: DiffOp) -> bool {
+        let derivatives = self.derivatives_of(func);
+        let level = self.differentiable_level(func);
+        match op {
+            DiffOp::Fwd => {
+                derivatives.level >= Level::Forward
+                    || derivatives.fwd.is_some()
+                    || derivatives.treat_as_differentiable
+                    || level >= Level::Forward && derivatives.bwd.is_none()
+            }
+            DiffOp::Bwd => level >= Level::Backward,
+        }
+    }
+
+    /// A derivative that says whose it is (`[ForwardDerivativeOf(f)]`, `__func_extension`) has to name a function.
+    pub(crate) fn check_derivative_target(&mut self, decl: DeclId) {
+        let of = [
+            self.words.forward_derivative_of,
+            self.words.backward_derivative_of,
+            self.words.primal_substitute_of,
+        ];
+        for attribute in self.ast.decls[decl].attributes.clone() {
+            let Some(&target) = attribute.args.first().filter(|_| of.contains(&attribute.name)) else { continue };
+            let found = Checker::new(self, decl).resolve(target);
+            match found {
+                Ref::Funcs(..) | Ref::Error => {}
+                Ref::NotFound => Checker::new(self, decl).not_found(target),
+                Ref::Type(_) | Ref::Native(_) | Ref::Generic(..) | Ref::Namespace(_) | Ref::Value(_) => {
+                    let span = self.span(target);
+                    self.error("E31148", span, "this is not a function: a derivative is that of one");
+                }
+            }
+        }
+    }
+
     /// The operation that a library declaration stands for.
     pub fn intrinsic(&self, decl: DeclId) -> Option<String> {
         let attribute = self.attribute(decl, "__intrinsic_op")?;

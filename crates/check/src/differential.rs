@@ -225,12 +225,18 @@ impl Program {
         }
     }
 
-    /// The fields that carry derivatives, by their declared types.
+    /// The fields that carry derivatives, by their declared types. The fields of a struct that is its own
+    /// differential have their place in it whatever is known of them where the struct is declared: an extension may
+    /// have said more of `T`.
     fn differentiable_fields(&mut self, ty: Ty) -> Vec<(DeclId, Ty)> {
         let TyKind::Struct(decl, _) = self.types[ty] else { return Vec::new() };
-        let generic = self.self_type(decl);
-        let declared = self.fields(generic);
         let fields = self.fields(ty);
+        let declared = if self.differential(ty) == Some(ty) {
+            fields.clone()
+        } else {
+            let generic = self.self_type(decl);
+            self.fields(generic)
+        };
         declared
             .into_iter()
             .zip(fields)

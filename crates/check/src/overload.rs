@@ -159,17 +159,7 @@ impl Checker<'_> {
             }
         };
         let Some(&innermost) = ops.last() else { return true };
-        let derivatives = self.p.derivatives_of(&func);
-        let level = self.p.differentiable_level(&func);
-        let exists = match innermost {
-            DiffOp::Fwd => {
-                derivatives.level >= crate::Level::Forward
-                    || derivatives.fwd.is_some()
-                    || derivatives.treat_as_differentiable
-                    || level >= crate::Level::Forward && derivatives.bwd.is_none()
-            }
-            DiffOp::Bwd => level >= crate::Level::Backward,
-        };
+        let exists = self.p.has_derivative(&func, innermost);
         if !exists {
             let word = if innermost == DiffOp::Fwd { "fwd_diff" } else { "bwd_diff" };
             let name = self.p.ast.name(self.p.ast.decls[func.decl].name).to_string();

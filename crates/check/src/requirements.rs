@@ -76,6 +76,17 @@ impl Program {
         Resolved::Unresolved
     }
 
+    /// The user's `dzero` or `dadd` of a type.
+    pub fn differential_member(&mut self, ty: Ty, name: &str) -> Option<FuncRef> {
+        let name = self.ast.symbols.find(name)?;
+        let interface = self.magic_decl(Magic::Differentiable)?;
+        let decl = self.names_in(interface)?.get(&name)?[0];
+        match self.resolve_requirement(&FuncRef { decl, args: Vec::new(), self_ty: Some(ty) }) {
+            Resolved::Func(func) if func.decl != decl => Some(func),
+            _ => None,
+        }
+    }
+
     fn accessor(&self, member: DeclId, wanted: AccessorKind) -> Option<DeclId> {
         let (DeclKind::Property { accessors, .. } | DeclKind::Subscript { accessors, .. }) =
             &self.ast.decls[member].kind

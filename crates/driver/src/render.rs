@@ -5,7 +5,7 @@
 //! takes no longer than any other.
 
 use annotate_snippets::{Annotation, AnnotationKind, Group, Level, Renderer, Snippet};
-use syntax::{Diagnostic, Label, Severity, Sources};
+use syntax::{Diagnostic, Label, Severity, Sources, Span};
 
 /// Lines of a span that are shown.
 const MAX_LINES: usize = 8;
@@ -65,27 +65,29 @@ pub fn all_to_text(sources: &Sources, diagnostics: &[Diagnostic], colour: bool) 
     text
 }
 
-/// The object `{"diagnostics":[…]}` that scripts read.
+/// The object `{"diagnostics":[…]}` that scripts read. The notes of a diagnostic follow it, with its code.
 pub fn to_json(sources: &Sources, diagnostics: &[Diagnostic]) -> String {
-    let list: Vec<serde_json::Value> = diagnostics
-        .iter()
-        .map(|d| {
-            let span = d.primary.span;
-            let (line, column) = sources.line_column(span.file, span.start);
-            let file = sources.files.get(span.file.0 as usize).map_or("", |f| f.path.as_str());
-            serde_json::json!({
-                "severity": match d.severity {
-                    Severity::Error => "error",
-                    Severity::Warning => "warning",
-                },
-                "code": d.code,
-                "message": d.message,
-                "file": file,
-                "line": line,
-                "column": column,
-            })
+    let entry = |severity: &str, code: &str, message: &str, span: Span| {
+        let (line, column) = sources.line_column(span.file, span.start);
+        let file = sources.files.get(span.file.0 as usize).map_or("", |f| f.path.as_str());
+        serde_json::json!({
+            "severity": severity,
+            "code": code,
+            "message": message,
+            "file": file,
+            "line": line,
+            "column": column,
         })
-        .collect();
+    };
+    let mut list: Vec<serde_json::Value> = Vec::new();
+    for d in diagnostics {
+        let severity = match d.severity {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+        };
+        list.push(entry(severity, d.code, &d.message, d.primary.span));
+        list.extend(d.notes.iter().map(|note| entry("note", d.code, &note.message, note.span)));
+    }
     serde_json::json!({ "diagnostics": list }).to_string()
 }
 
@@ -225,11 +227,14 @@ mod tests {
     fn json_has_line_and_column() {
         let mut sources = Sources::default();
         let file = sources.add("a.slang", "x\nyz");
-        let d = Diagnostic::warning("W1", Span { file, start: 3, end: 4 }, "m");
+        let d = Diagnostic::warning("W1", Span { file, start: 3, end: 4 }, "m")
+            .note(Span { file, start: 0, end: 1 }, "n");
         let json: serde_json::Value =
             serde_json::from_str(&to_json(&sources, &[d])).expect("what was written is JSON");
         let entry = &json["diagnostics"][0];
         assert_eq!((entry["line"].as_u64(), entry["column"].as_u64()), (Some(2), Some(2)));
         assert_eq!(entry["severity"], "warning");
+        let note = &json["diagnostics"][1];
+        assert_eq!((note["line"].as_u64(), note["severity"].as_str()), (Some(1), Some("note")));
     }
 }

@@ -260,7 +260,7 @@ impl Body<'_, '_, '_> {
     fn synthesized(&mut self, member: SynthesizedMember, of: Ty, args: &[Arg], span: Span) -> Vec<Value> {
         let Some(ty) = self.lw.program.differential(of) else { return Vec::new() };
         match member {
-            SynthesizedMember::DZero => self.zeros(ty),
+            SynthesizedMember::DZero => self.dzero(of, span),
             SynthesizedMember::DAdd => {
                 let mut operands = Vec::new();
                 for arg in args {
@@ -270,7 +270,7 @@ impl Body<'_, '_, '_> {
                 }
                 let [a, b] = operands.as_slice() else { return self.zeros(ty) };
                 let (a, b) = (a.clone(), b.clone());
-                a.into_iter().zip(b).map(|(a, b)| self.add_leaf(a, b)).collect()
+                self.dadd(of, &a, &b, span)
             }
         }
     }

@@ -221,6 +221,7 @@ impl Body<'_, '_, '_> {
         let mut values = self.expr_as(primal, primal_ty, span);
         match differential {
             Some(d) => values.extend(self.expr_as(d, diff_ty, span)),
+            None if self.lw.has_user_zero(primal_ty) => values.extend(self.dzero(primal_ty, span)),
             None => values.extend(self.zeros(diff_ty)),
         }
         values

@@ -27,6 +27,7 @@ mod operators;
 mod places;
 mod statements;
 mod witness;
+mod zero;
 
 use std::rc::Rc;
 

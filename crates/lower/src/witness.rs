@@ -10,6 +10,7 @@ use check::signature::Subst;
 use check::tables::{Callable, FuncRef};
 use check::types::Ty;
 use ir::{Func, Function, Op, Types, Value, Witness};
+use syntax::Span;
 
 use crate::Lowerer;
 use crate::body::Body;
@@ -83,12 +84,23 @@ impl Lowerer<'_> {
         let derivatives = self.program.derivatives_of(f);
         let mut witness =
             Witness { treat_as_differentiable: derivatives.treat_as_differentiable, ..Witness::default() };
-        if derivatives.fwd.is_some() {
+        // a derivative that is zero by the user's own notion of zero
+        let own_zero = derivatives.treat_as_differentiable
+            && declared
+                .sig
+                .params
+                .iter()
+                .map(|p| (p.ty, &p.diff))
+                .any(|(ty, diff)| diff.is_some() && self.has_user_zero(ty))
+            || derivatives.treat_as_differentiable
+                && declared.sig.ret_diff.is_some()
+                && self.has_user_zero(declared.sig.ret);
+        if derivatives.fwd.is_some() || own_zero {
             let (params, results) = jvp_slots(declared);
             let key = Key::WitnessJvp(f.clone());
             witness.jvp = Some(self.declare_flat(key, declared.sig.clone(), params, results).func);
         }
-        if derivatives.bwd.is_some() {
+        if derivatives.bwd.is_some() || own_zero {
             let (params, results) = vjp_slots(declared);
             let key = Key::WitnessVjp(f.clone());
             witness.vjp = Some(self.declare_flat(key, declared.sig.clone(), params, results).func);
@@ -143,7 +155,7 @@ fn user_input(
     own: Ty,
     primal: &[Value],
     differential: Option<Vec<Value>>,
-    span: syntax::Span,
+    span: Span,
 ) -> Vec<Value> {
     if body.lw.pair_of(user).is_none() {
         return body.convert(primal.to_vec(), own, user, span);
@@ -161,6 +173,10 @@ fn user_input(
     let (n, total) = (values.len(), layout.leaves.len());
     match differential {
         Some(d) => values.extend(d),
+        None if body.lw.has_user_zero(own) => {
+            let zero = body.dzero(own, span);
+            values.extend(zero);
+        }
         None => values.extend(layout.leaves[n.min(total)..].iter().map(|l| body.b.zero(l.ty, false))),
     }
     values
@@ -173,6 +189,9 @@ pub(crate) fn build_jvp(
     f: &FuncRef,
     declared: &Declared,
 ) -> Option<Function> {
+    if lw.program.derivatives_of(f).fwd.is_none() {
+        return build_zero_jvp(lw, types, f, declared);
+    }
     let user = lw.user_derivative(types, f, true)?;
     let own = lw.function(types, &Callable::Func(f.clone()));
     let mut body = Body::new(lw, types, Subst::default(), Ty::VOID);
@@ -224,6 +243,9 @@ pub(crate) fn build_vjp(
     f: &FuncRef,
     declared: &Declared,
 ) -> Option<Function> {
+    if lw.program.derivatives_of(f).bwd.is_none() {
+        return build_zero_vjp(lw, types, f, declared);
+    }
     let user = lw.user_derivative(types, f, false)?;
     let own = lw.function(types, &Callable::Func(f.clone()));
     let mut body = Body::new(lw, types, Subst::default(), Ty::VOID);
@@ -283,6 +305,52 @@ pub(crate) fn build_vjp(
         };
         let t = body.gather(map, &d);
         results.extend(t);
+    }
+    Some(body.b.finish(results, declared.results.clone()))
+}
+
+/// The jvp of what is `[TreatAsDifferentiable]`: the function itself, and the zeros of its results' types.
+fn build_zero_jvp(
+    lw: &mut Lowerer<'_>,
+    types: &mut Types,
+    f: &FuncRef,
+    declared: &Declared,
+) -> Option<Function> {
+    let own = lw.function(types, &Callable::Func(f.clone()));
+    let mut body = Body::new(lw, types, Subst::default(), Ty::VOID);
+    body.b.span = crate::ir_span(own.span);
+    let all: Vec<Value> = declared.params.iter().map(|slot| body.b.param(slot.clone())).collect();
+    let mut results = body.b.call_func(own.func, &own.results, &all[..own.params.len()]);
+    for output in own.sig.outputs() {
+        if let Some(map) = &output.diff {
+            let zero = body.dzero(output.ty, own.span);
+            let tangents = body.gather(map, &zero);
+            results.extend(tangents);
+        }
+    }
+    Some(body.b.finish(results, declared.results.clone()))
+}
+
+/// The vjp of what is `[TreatAsDifferentiable]`: the zeros of its parameters' types.
+fn build_zero_vjp(
+    lw: &mut Lowerer<'_>,
+    types: &mut Types,
+    f: &FuncRef,
+    declared: &Declared,
+) -> Option<Function> {
+    let own = lw.function(types, &Callable::Func(f.clone()));
+    let mut body = Body::new(lw, types, Subst::default(), Ty::VOID);
+    body.b.span = crate::ir_span(own.span);
+    for slot in &declared.params {
+        body.b.param(slot.clone());
+    }
+    let mut results = Vec::new();
+    for param in own.sig.params.iter().filter(|p| p.is_input()) {
+        if let Some(map) = &param.diff {
+            let zero = body.dzero(param.ty, own.span);
+            let cotangents = body.gather(map, &zero);
+            results.extend(cotangents);
+        }
     }
     Some(body.b.finish(results, declared.results.clone()))
 }

@@ -1,0 +1,121 @@
+//! `dzero` and `dadd` of any differentiable type: the user's where there is one, else part by part.
+//!
+//! Generated derivatives add leaf by leaf from zero. The user's own functions are called where the language
+//! says that a differential is made of nothing: `diffPair(x)`, the derivative of what is
+//! `[TreatAsDifferentiable]`, and the pair that a custom backward derivative is given.
+
+use check::DiffFieldTarget;
+use check::tables::Callable;
+use check::types::{Ty, TyKind};
+use ir::{Op, Value};
+use syntax::Span;
+
+use crate::Lowerer;
+use crate::body::Body;
+
+/// Types nested deeper than this have plain zeros; layouts end there too.
+const MAX_DEPTH: u32 = 64;
+
+impl Lowerer<'_> {
+    /// The user's `dzero` or `dadd` of a type.
+    fn user_member(&mut self, ty: Ty, name: &str) -> Option<Callable> {
+        let func = self.program.differential_member(ty, name)?;
+        self.canonical(Callable::Func(func)).ok()
+    }
+
+    /// Whether the user says what the zero of a type (or of a part of it) is.
+    pub(crate) fn has_user_zero(&mut self, ty: Ty) -> bool {
+        self.has_user_member(ty, "dzero", 0)
+    }
+
+    fn has_user_member(&mut self, ty: Ty, name: &str, depth: u32) -> bool {
+        if depth > MAX_DEPTH {
+            return false;
+        }
+        match self.program.types[ty].clone() {
+            TyKind::Array(element, _) | TyKind::DiffPair(element) => {
+                self.has_user_member(element, name, depth + 1)
+            }
+            TyKind::Tuple(parts) => parts.into_iter().any(|p| self.has_user_member(p, name, depth + 1)),
+            TyKind::Struct(..) => {
+                self.user_member(ty, name).is_some()
+                    || self.diff_field_types(ty).into_iter().any(|f| self.has_user_member(f, name, depth + 1))
+            }
+            _ => false,
+        }
+    }
+
+    fn diff_field_types(&mut self, ty: Ty) -> Vec<Ty> {
+        let fields = self.program.fields(ty);
+        let diff = self.program.diff_fields(ty);
+        fields.into_iter().filter(|f| diff.iter().any(|d| d.0 == f.0)).map(|f| f.1).collect()
+    }
+}
+
+impl Body<'_, '_, '_> {
+    /// The leaves of `ty.Differential` that are its zero.
+    pub(crate) fn dzero(&mut self, ty: Ty, span: Span) -> Vec<Value> {
+        self.differential_by(ty, "dzero", &[], span, 0)
+    }
+
+    /// The sum of two differentials of a type.
+    pub(crate) fn dadd(&mut self, ty: Ty, a: &[Value], b: &[Value], span: Span) -> Vec<Value> {
+        self.differential_by(ty, "dadd", &[a, b], span, 0)
+    }
+
+    /// A differential that the user's function of that name makes of others, or that is made part by part.
+    fn differential_by(
+        &mut self,
+        ty: Ty,
+        name: &str,
+        operands: &[&[Value]],
+        span: Span,
+        depth: u32,
+    ) -> Vec<Value> {
+        let Some(differential) = self.lw.program.differential(ty) else { return Vec::new() };
+        let plain = match operands {
+            [a, b] => a.iter().zip(*b).map(|(&a, &b)| self.add_leaf(a, b)).collect(),
+            _ => self.zeros(differential),
+        };
+        if !self.lw.has_user_member(ty, name, depth) {
+            return plain;
+        }
+        if let Some(callable) = self.lw.user_member(ty, name) {
+            let inputs = operands.iter().map(|o| (o.to_vec(), differential)).collect();
+            let ret = self.lw.function(self.b.types, &callable).sig.ret;
+            let values = self.call_values(&callable, inputs, span);
+            return self.convert(values, ret, differential, span);
+        }
+        let mut values = plain;
+        match self.lw.program.types[ty].clone() {
+            TyKind::Array(element, _) if operands.is_empty() => {
+                let one = self.differential_by(element, name, &[], span, depth + 1);
+                let layout = self.layout(differential);
+                for (k, leaf) in layout.leaves.iter().enumerate().take(one.len()) {
+                    values[k] = self.b.emit_typed(Op::Splat, &[one[k]], leaf.ty);
+                }
+            }
+            TyKind::Struct(..) => {
+                let layout = self.layout(differential);
+                let fields = self.lw.program.fields(ty);
+                for (field, target) in self.lw.program.diff_fields(ty) {
+                    let (DiffFieldTarget::Same(to)
+                    | DiffFieldTarget::Synth(to)
+                    | DiffFieldTarget::Member(to)) = target;
+                    let part = layout.parts.iter().find(|p| p.decl == Some(to));
+                    let from = fields.iter().find(|f| f.0 == field);
+                    if let (Some(part), Some(from)) = (part, from) {
+                        let range = part.offset..part.offset + part.len;
+                        let own: Vec<&[Value]> = operands.iter().map(|o| &o[range.clone()]).collect();
+                        let inner = self.differential_by(from.1, name, &own, span, depth + 1);
+                        if inner.len() == range.len() {
+                            values[range].copy_from_slice(&inner);
+                        }
+                    }
+                }
+            }
+            _ => {}
+        }
+        values
+    }
+}
