@@ -76,11 +76,13 @@ impl Activity {
         let slots = &module.funcs[callee].results;
         let any = mask.iter().any(|&m| m);
         match source(module, callee, mode) {
-            Source::Jvp(jvp) if any || self.is_source(jvp, mode) => slots.iter().map(|s| s.diff).collect(),
-            Source::Vjp(_) => slots.iter().map(|s| s.diff).collect(),
-            Source::Body(f) if any || self.calls_custom(module, f, mode) => {
-                self.results(module, f, mask, mode)
+            Source::Jvp(jvp)
+                if any || self.is_source(jvp, mode) || makes_more_than_numbers(&module.funcs[callee]) =>
+            {
+                slots.iter().map(|s| s.diff).collect()
             }
+            Source::Vjp(_) => slots.iter().map(|s| s.diff).collect(),
+            Source::Body(f) if any || self.calls_custom(module, f, mode) => self.results(module, f, mask, mode),
             Source::Jvp(_) | Source::Zero | Source::Body(_) => slots.iter().map(|_| false).collect(),
         }
     }
