@@ -142,7 +142,7 @@ fn compile(
     let mut loaded = pipeline::load(session, &source.file)?;
     loaded.errors()?;
     let function = loaded.function(function)?;
-    let request = Request { entries: Vec::new(), functions: vec![function], derivatives: true };
+    let request = Request { functions: vec![function], derivatives: true, ..Request::default() };
     let compiled = loaded.compile(&request, options)?;
     report::warn(session, &compiled.warnings);
     Ok(compiled)

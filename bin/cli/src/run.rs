@@ -45,16 +45,10 @@ pub(crate) fn run(args: &RunArgs) -> u8 {
         loaded.errors()?;
         let entry = loaded.entry(args.entry.as_deref())?;
         let entry_name = loaded.name(entry).to_string();
-        let request = Request { entries: vec![entry], ..Request::default() };
+        let conformances = loaded.conformances(session, &conformances)?;
+        let request = Request { entries: vec![entry], conformances, ..Request::default() };
         let compiled = loaded.compile(&request, &report::options(&args.compile))?;
         report::warn(session, &compiled.warnings);
-        if let Some(first) = conformances.first() {
-            let message = format!(
-                "`--conform {}:{}`: values of interface type are not supported yet",
-                first.ty, first.interface
-            );
-            return Err(Error::input(message).into());
-        }
         let mut runner = Runner::new(compiled.module, backend, args.trap)?;
         let unused = bind_all(&mut loaded, &mut runner, &binds, layout)?;
         check_outputs(&loaded, &runner, &outputs)?;

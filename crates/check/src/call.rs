@@ -155,7 +155,9 @@ impl Checker<'_> {
         }
         let args = self.fit_arguments(&chosen, &arguments);
         let ty = chosen.signature.ret;
-        let base = if is_static || !plain { None } else { base };
+        // The value decides between the implementations of a static requirement if it is only known at run time.
+        let base =
+            if is_static && self.p.is_requirement(chosen.decl) || plain && !is_static { base } else { None };
         let func_ty = self.p.types.intern(TyKind::Function(chosen.decl, Vec::new()));
         self.set_value(callee, func_ty, Meaning::Func { func: chosen.callable.clone(), base });
         self.set_value(expr, ty, Meaning::Call { func: chosen.callable, base, args })
@@ -534,12 +536,14 @@ impl Checker<'_> {
                 }
             },
             TyKind::Param(_) | TyKind::This(_) | TyKind::Assoc(..) => self.construct_unknown(expr, ty, args),
-            TyKind::Interface(..) => {
-                self.unsupported(span, "values of interface type are");
-                self.skip_args(args);
-                self.set_error(expr)
+            TyKind::Interface(..) if args.is_empty() => {
+                let message =
+                    format!("a value of type '{}' is made from one of a type that conforms", self.name(ty));
+                self.error("E39999", span, message);
+                self.set_value(expr, ty, Meaning::Error)
             }
             TyKind::Void
+            | TyKind::Interface(..)
             | TyKind::Tuple(_)
             | TyKind::Pointer(_)
             | TyKind::Buffer(..)

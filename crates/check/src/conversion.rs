@@ -5,6 +5,7 @@
 use syntax::ExprId;
 
 use crate::infer::Checker;
+use crate::native::Magic;
 use crate::program::Program;
 use crate::types::{Scalar, Ty, TyKind, Val};
 
@@ -104,6 +105,12 @@ impl Program {
                 derived.then_some(PROMOTION)
             }
             (_, TyKind::Interface(..)) => self.conforms(from, to).then_some(50),
+            // A differential of any type as that of an existential: whether it fits is known at run time.
+            (TyKind::Interface(..), TyKind::Assoc(_, assoc))
+                if self.is_existential(to) && self.is_differential(assoc) =>
+            {
+                (self.magic_type(Magic::Differentiable) == Some(from)).then_some(50)
+            }
             (TyKind::Scalar(_), TyKind::Param(_) | TyKind::This(_) | TyKind::Assoc(..)) => {
                 // A literal stands for a number of any type; other numbers have to be converted by name.
                 let literal = source.literal.is_some();

@@ -6,8 +6,8 @@ use syntax::{DeclId, Diagnostic, Symbol};
 
 use crate::native::Magic;
 use crate::program::Program;
-use crate::sigs::DiffOp;
 use crate::signature::{Level, Resolved};
+use crate::sigs::DiffOp;
 use crate::tables::FuncRef;
 use crate::types::{GenericArg, Ty, TyKind};
 
@@ -227,7 +227,8 @@ impl Program {
             return;
         }
         let own: Vec<_> = self.own_params(member).into_iter().map(|p| self.param_arg(p)).collect();
-        let func = FuncRef { decl: member, args: args.iter().cloned().chain(own).collect(), self_ty: Some(ty) };
+        let func =
+            FuncRef { decl: member, args: args.iter().cloned().chain(own).collect(), self_ty: Some(ty) };
         let Resolved::Func(found) = self.resolve_requirement(&func) else { return };
         let signature = self.func_signature(&found);
         let has_tangents = signature.ret_differentiable

@@ -348,7 +348,7 @@ impl Program {
             level = level.max(self.differentiable_level(&substitute));
         }
         if let Some(name) = self.intrinsic(func.decl)
-            && matches!(name.as_str(), "detach" | "select" | "sum")
+            && matches!(name.as_str(), "detach" | "select" | "sum" | "create_dynamic_object")
         {
             level = Level::Backward;
         }
@@ -378,7 +378,9 @@ impl Program {
             self.words.primal_substitute_of,
         ];
         for attribute in self.ast.decls[decl].attributes.clone() {
-            let Some(&target) = attribute.args.first().filter(|_| of.contains(&attribute.name)) else { continue };
+            let Some(&target) = attribute.args.first().filter(|_| of.contains(&attribute.name)) else {
+                continue;
+            };
             let found = Checker::new(self, decl).resolve(target);
             match found {
                 Ref::Funcs(..) | Ref::Error => {}

@@ -228,12 +228,8 @@ impl<'p> Checker<'p> {
             }
             ExprKind::Is(value, ty) | ExprKind::As(value, ty) => {
                 let cast = matches!(self.p.ast.exprs[expr].kind, ExprKind::As(..));
-                let from = self.infer(value, None);
+                self.infer(value, None);
                 let ty = self.type_expr(ty);
-                if matches!(self.p.types[from], TyKind::Interface(..)) {
-                    self.unsupported(span, "values of interface type are");
-                    return self.set_error(expr);
-                }
                 let result = if cast { self.p.types.intern(TyKind::Optional(ty)) } else { Ty::BOOL };
                 self.set_value(expr, result, Meaning::TypeTest { value, ty, cast })
             }
@@ -497,9 +493,6 @@ impl<'p> Checker<'p> {
         }
         let source = self.source_of(expr);
         if self.p.conversion(from, to, source).is_some() {
-            if self.reports_interfaces(from, to, expr) {
-                return false;
-            }
             self.p.tables.exprs[expr].coerce = Some(to);
             return true;
         }
@@ -513,15 +506,6 @@ impl<'p> Checker<'p> {
         }
         self.p.report(diagnostic);
         false
-    }
-
-    fn reports_interfaces(&mut self, from: Ty, to: Ty, expr: ExprId) -> bool {
-        let existential = matches!(self.p.types[to], TyKind::Interface(..)) && from != to;
-        if existential {
-            let span = self.span(expr);
-            self.unsupported(span, "values of interface type are");
-        }
-        existential
     }
 
     pub(crate) fn callable_of(&mut self, candidate: &Candidate) -> crate::tables::Callable {

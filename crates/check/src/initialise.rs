@@ -409,11 +409,6 @@ impl Checker<'_> {
         }
         let source = Source { explicit: true, ..self.source_of(inner) };
         if self.p.conversion(from, ty, source).is_some() {
-            if matches!(self.p.types[ty], TyKind::Interface(..)) {
-                let span = self.span(expr);
-                self.unsupported(span, "values of interface type are");
-                return self.set_value(expr, ty, Meaning::Error);
-            }
             return self.set_value(expr, ty, Meaning::Cast(inner));
         }
         match self.p.types[ty].clone() {

@@ -17,6 +17,7 @@ mod differential;
 mod flow;
 mod infer;
 mod initialise;
+mod interfaces;
 mod lookup;
 mod native;
 mod operators;

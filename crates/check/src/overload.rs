@@ -39,6 +39,7 @@ pub(crate) struct Chosen {
 enum Failure {
     Count { least: usize, most: usize },
     Type { arg: ExprId, from: Ty, to: Ty },
+    NotAnInterface { arg: ExprId, from: Ty, to: Ty },
     NotAPlace { arg: ExprId },
     NotInferred { param: DeclId },
     Constraint { subject: Ty, bound: Ty },
@@ -218,6 +219,15 @@ impl Checker<'_> {
                     );
                     Diagnostic::error("E30019", self.span(*arg), message)
                 }
+                Failure::NotAnInterface { arg, from, to } => {
+                    let message = format!(
+                        "a place of type '{}' cannot be passed for an output of type '{}': it may be given another type",
+                        self.name(*from),
+                        self.name(*to)
+                    );
+                    Diagnostic::error("E30077", self.span(*arg), message)
+                        .help("pass a variable of the interface's type, or make the function generic")
+                }
                 Failure::NotAPlace { arg } => {
                     let message =
                         "argument passed to parameter must be an l-value: a variable that can be assigned to";
@@ -300,6 +310,9 @@ impl Checker<'_> {
                 let same = from == param.ty
                     || self.same_shape(from, param.ty)
                     || self.p.conversion(from, param.ty, Source::default()).is_some_and(|c| c <= 30);
+                if !same && self.p.is_existential(param.ty) && self.p.conforms(from, param.ty) {
+                    return Err(Failure::NotAnInterface { arg: arg.expr, from, to: param.ty });
+                }
                 if !same {
                     return Err(mismatch);
                 }

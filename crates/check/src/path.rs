@@ -101,7 +101,7 @@ impl Checker<'_> {
                     }
                 }
                 funcs.iter_mut().for_each(|c| c.ops.insert(0, op));
-                Ref::Funcs(funcs, None)
+                Ref::Funcs(funcs, base)
             }
             Ref::Error => Ref::Error,
             Ref::NotFound => {

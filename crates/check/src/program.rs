@@ -63,6 +63,8 @@ pub struct Program {
     /// Names of the user's interfaces, and functions whose parameters have not been looked at for them.
     pub(crate) interface_names: FxHashSet<Symbol>,
     pub(crate) entered_functions: Vec<DeclId>,
+    /// Generic parameters that stand for parameters of interface type.
+    pub(crate) interface_params: FxHashSet<DeclId>,
     /// Targets of generic `__func_extension`s.
     pub(crate) late_names: FxHashSet<Symbol>,
     /// `…Of` attributes by the last name of their argument: the derivative, and which attribute of it.
@@ -246,61 +248,6 @@ impl Program {
         self.ast.decls[id].kind = DeclKind::Func { params, result, body };
         self.ast.decls[id].name = self.ast.symbols.intern("$extension");
         self.ast.decls[id].attributes.push(syntax::ast::Attribute { name, args: vec![target], span });
-    }
-
-    /// A parameter of interface type makes its function generic: `float f(IShape s)` is
-    /// `float f<T : IShape>(T s)`. The call decides the type.
-    fn make_generic(&mut self, func: DeclId) {
-        let (DeclKind::Func { params, .. } | DeclKind::Init { params, .. }) =
-            self.ast.decls[func].kind.clone()
-        else {
-            return;
-        };
-        for param in params {
-            let DeclKind::Param { ty: Some(ty), .. } = self.ast.decls[param].kind else { continue };
-            let mut at = ty;
-            while let ExprKind::Modified(_, inner) = self.ast.exprs[at].kind {
-                at = inner;
-            }
-            let head = match &self.ast.exprs[at].kind {
-                ExprKind::Generic { base, .. } => *base,
-                _ => at,
-            };
-            let ExprKind::Name(name) = self.ast.exprs[head].kind else { continue };
-            let modifiers = self.ast.decls[param].modifiers;
-            let is_out =
-                modifiers.has(syntax::ast::Modifiers::OUT) && !modifiers.has(syntax::ast::Modifiers::IN);
-            if is_out || !self.interface_names.contains(&name) {
-                continue;
-            }
-            let found = crate::infer::Checker::new(self, func).lookup(name);
-            let is_interface = match found {
-                crate::lookup::Ref::Type(ty) => matches!(self.types[ty], crate::types::TyKind::Interface(..)),
-                crate::lookup::Ref::Generic(decl, _) => {
-                    matches!(self.ast.decls[decl].kind, DeclKind::Interface { .. })
-                }
-                _ => false,
-            };
-            if !is_interface {
-                continue;
-            }
-            let text = format!("some {}", self.ast.name(name));
-            let decl = syntax::ast::Decl {
-                kind: DeclKind::TypeParam { bases: vec![at], default: None },
-                name: self.ast.symbols.intern(&text),
-                name_span: self.ast.decls[param].name_span,
-                span: self.ast.decls[param].span,
-                modifiers: syntax::ast::Modifiers::default(),
-                attributes: Vec::new(),
-                generics: None,
-                parent: Some(func),
-            };
-            let type_param = self.ast.decls.push(decl);
-            self.ast.decls[func].generics.get_or_insert_with(Default::default).params.push(type_param);
-            self.param_owner.insert(type_param, func);
-            let ty = self.types.intern(crate::types::TyKind::Param(type_param));
-            self.tables.decl_types[param] = Some(ty);
-        }
     }
 
     /// Enters a declaration into the names of its scope, and what is inside into the indices.
@@ -495,7 +442,7 @@ impl Program {
     }
 
     /// Whether a member has no receiver.
-    pub(crate) fn is_static(&self, decl: DeclId) -> bool {
+    pub fn is_static(&self, decl: DeclId) -> bool {
         let d = &self.ast.decls[decl];
         if d.modifiers.has(syntax::ast::Modifiers::STATIC) {
             return true;

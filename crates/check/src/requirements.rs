@@ -24,9 +24,21 @@ impl Program {
             return Resolved::Func(func.clone());
         }
         let Some(self_ty) = func.self_ty else { return Resolved::Unresolved };
+        if self.is_existential(self_ty) {
+            let name = self.ast.name(self.ast.decls[func.decl].name);
+            return match (self.magic.get(&container), name) {
+                (Some(Magic::Differentiable), "dzero") => {
+                    Resolved::Synthesized(SynthesizedMember::DZero, self_ty)
+                }
+                (Some(Magic::Differentiable), "dadd") => {
+                    Resolved::Synthesized(SynthesizedMember::DAdd, self_ty)
+                }
+                _ => Resolved::Func(func.clone()),
+            };
+        }
         if matches!(
             self.types[self_ty],
-            TyKind::Param(_) | TyKind::This(_) | TyKind::Assoc(..) | TyKind::Interface(..) | TyKind::Error
+            TyKind::Param(_) | TyKind::This(_) | TyKind::Assoc(..) | TyKind::Error
         ) {
             return Resolved::Unresolved;
         }

@@ -75,20 +75,8 @@ impl Program {
     /// Says so if values of a type cannot be had.
     pub(crate) fn check_value_type(&mut self, ty: Ty, span: syntax::Span) {
         match self.types[ty] {
-            TyKind::Interface(..) => {
-                let name = self.type_name(ty);
-                self.report(
-                    Diagnostic::error("E0900", span, "values of interface type are not supported yet").help(
-                        format!("make the function generic: '<T : {name}>' and use 'T' in place of '{name}'"),
-                    ),
-                );
-            }
             TyKind::Void => self.error("E30009", span, "a variable cannot be of type 'void'"),
-            TyKind::Array(element, _) => {
-                if matches!(self.types[element], TyKind::Interface(..) | TyKind::Void) {
-                    self.check_value_type(element, span);
-                }
-            }
+            TyKind::Array(Ty::VOID, _) => self.check_value_type(Ty::VOID, span),
             _ => {}
         }
     }
@@ -461,14 +449,6 @@ impl Checker<'_> {
                     Some(ty) => {
                         let declared = self.type_expr(ty);
                         match (self.p.types[declared].clone(), init) {
-                            // `IShape s = Circle(1)`: the variable is of the type that it starts with.
-                            (TyKind::Interface(..), Some(init))
-                                if !matches!(self.p.ast.exprs[init].kind, ExprKind::InitList(_)) =>
-                            {
-                                let from = self.infer(init, None);
-                                let known = !matches!(self.p.types[from], TyKind::Interface(..));
-                                if known && self.p.conforms(from, declared) { from } else { declared }
-                            }
                             (TyKind::Array(element, None), Some(init)) => {
                                 self.p.sized_by(element, init).unwrap_or(declared)
                             }

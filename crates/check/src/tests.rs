@@ -360,7 +360,8 @@ fn errors_have_codes_and_no_echo() {
     refuse("[Differentiable] float f(float x) { return x * no_diff x; }", &["E38031"]);
     refuse("float f(float x) { return x; } void t() { fwd_diff(f)(diffPair(1.0)); }", &["E30027"]);
     refuse("interface I { float f(); } struct S : I { int g; }", &["E38100"]);
-    refuse("interface I { float f(); } I g() { I i; return i; }", &["E0900"]);
+    refuse("interface I {} struct S : I {} void g(inout I i) {} void f() { S s; g(s); }", &["E30077"]);
+    refuse("interface I {} struct S {} I f() { S s; return s; }", &["E30019"]);
     refuse("struct S { S s; }", &["E30114"]);
 }
 

@@ -5,7 +5,6 @@ use std::fmt::Write as _;
 use check::tables::FuncRef;
 use ir::{Func, Module, Op};
 use lower::Request;
-use syntax::DeclId;
 
 use crate::error::Error;
 use crate::pipeline::{Compiled, Failure, Loaded, Options, problem};
@@ -51,7 +50,7 @@ pub fn emit(
         loaded.entry(None)?;
     }
     // Also where they are not shown: functions with a derivative of their own must be known as such.
-    let request = Request { entries, functions, derivatives: true };
+    let request = Request { entries, functions, derivatives: true, ..Request::default() };
     match stage {
         Stage::Ast => Ok(String::new()),
         Stage::Ir => {
@@ -106,7 +105,7 @@ pub fn emit(
 
 /// A function after each pass, with one heading for each.
 pub fn explain(loaded: &mut Loaded, function: FuncRef, options: &Options) -> Result<String, Failure> {
-    let request = Request { entries: Vec::<DeclId>::new(), functions: vec![function], derivatives: true };
+    let request = Request { functions: vec![function], derivatives: true, ..Request::default() };
     let raw = Options {
         no_autodiff: true,
         optimise: opt::Options { level: 0, ..options.optimise },

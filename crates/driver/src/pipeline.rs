@@ -7,12 +7,13 @@ use std::path::Path;
 use check::Program;
 use check::Subst;
 use check::tables::FuncRef;
-use check::types::{BufferKind, TyKind};
+use check::types::{BufferKind, Ty, TyKind};
 use ir::{Func, MemData, MemType, MemTypes, Module};
 use lower::{FunctionInfo, Lowered, Request};
 use syntax::ast::DeclKind;
 use syntax::{DeclId, Diagnostic, FileId, Severity, Span};
 
+use crate::bind::Conformance;
 use crate::error::Error;
 use crate::session::Session;
 
@@ -173,7 +174,8 @@ impl Loaded {
         let is_entry = |d: DeclId| {
             self.program.attribute(d, "shader").is_some() || self.program.attribute(d, "numthreads").is_some()
         };
-        let in_module = |p: DeclId| matches!(decls[p].kind, DeclKind::CBuffer { .. } | DeclKind::Namespace { .. });
+        let in_module =
+            |p: DeclId| matches!(decls[p].kind, DeclKind::CBuffer { .. } | DeclKind::Namespace { .. });
         decls.values().filter(|d| d.name == symbol).any(|d| match d.kind {
             DeclKind::Var { .. } => d.parent.is_none_or(in_module),
             DeclKind::Param { .. } => d.parent.is_some_and(is_entry),
@@ -208,6 +210,45 @@ impl Loaded {
             None => MemData::Scalar(s),
             Some(n) => MemData::Vector(s, self.program.val_int(&n, &Subst::default())? as u32),
         }))
+    }
+
+    /// The types and interfaces that `--conform` names.
+    pub fn conformances(
+        &mut self,
+        session: &mut Session,
+        named: &[Conformance],
+    ) -> Result<Vec<(Ty, Ty, Option<u32>)>, Failure> {
+        let mut found = Vec::new();
+        for Conformance { ty, interface, id } in named {
+            let text = format!("typealias __conforming = {ty};\ntypealias __interface = {interface};\n");
+            let name = format!("--conform {ty}:{interface}");
+            let index = session.parse_text(&mut self.program, &name, text);
+            let types = self.program.aliases(index, self.file);
+            self.errors()?;
+            let [Some(ty), Some(interface)] = types[..] else {
+                return Err(Error::input(format!("`{name}`: expected a type and an interface")).into());
+            };
+            if !matches!(self.program.types[interface], TyKind::Interface(..)) {
+                let interface = self.program.type_name(interface);
+                return Err(Error::input(format!("`{name}`: `{interface}` is no interface")).into());
+            }
+            if !self.program.is_conforming(ty, interface) || self.program.is_existential(ty) {
+                let (ty, interface) = (self.program.type_name(ty), self.program.type_name(interface));
+                return Err(
+                    Error::input(format!("`{name}`: `{ty}` does not conform to `{interface}`")).into()
+                );
+            }
+            let taken =
+                |f: &&(Ty, Ty, Option<u32>)| f.1 == interface && (f.0 == ty || f.2.is_some() && f.2 == *id);
+            if found.iter().any(|f| taken(&f)) {
+                return Err(Error::input(format!("`{name}`: the type or the number is given twice")).into());
+            }
+            if *id == Some(u32::MAX) {
+                return Err(Error::input(format!("`{name}`: the number is too large")).into());
+            }
+            found.push((ty, interface, *id));
+        }
+        Ok(found)
     }
 
     /// All diagnostics if there is an error among them.
@@ -283,6 +324,7 @@ pub fn check(session: &mut Session, path: &Path) -> Result<Vec<Diagnostic>, Erro
         entries: loaded.program.entry_points(loaded.file),
         functions: loaded.differentiable_functions(),
         derivatives: true,
+        ..Request::default()
     };
     let options =
         Options { optimise: opt::Options { level: 1, ..opt::Options::default() }, ..Options::default() };

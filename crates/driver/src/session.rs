@@ -96,6 +96,12 @@ impl Session {
         self.module(program, file)
     }
 
+    /// Parses a text without making it a module; gives its index in `ast.files`.
+    pub fn parse_text(&mut self, program: &mut Program, name: &str, text: String) -> usize {
+        let file = self.disk.add(&mut self.sources, name, PathBuf::new(), text);
+        self.parse(program, file)
+    }
+
     fn module(&mut self, program: &mut Program, file: FileId) -> usize {
         let index = self.parse(program, file);
         program.add_module(index, self);

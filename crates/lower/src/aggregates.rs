@@ -31,11 +31,11 @@ impl Body<'_, '_, '_> {
                 self.components(value, &mut scalars);
             }
         }
-        self.from_components(ty, &scalars)
+        self.of_components(ty, &scalars)
     }
 
     /// The scalars of a scalar, vector or matrix, in order.
-    fn components(&mut self, value: Value, out: &mut Vec<Value>) {
+    pub(crate) fn components(&mut self, value: Value, out: &mut Vec<Value>) {
         match self.b.types[self.b.func.ty(value)] {
             TypeData::Vector(_, n) | TypeData::Array(_, n) => {
                 for k in 0..n {
@@ -50,7 +50,7 @@ impl Body<'_, '_, '_> {
     }
 
     /// A scalar, vector or matrix of these scalars, in order; missing ones are zero.
-    fn from_components(&mut self, ty: Ty, scalars: &[Value]) -> Vec<Value> {
+    pub(crate) fn of_components(&mut self, ty: Ty, scalars: &[Value]) -> Vec<Value> {
         let layout = self.layout(ty);
         let mut scalars = scalars.iter().copied();
         layout.leaves.iter().map(|leaf| self.build(leaf.ty, &mut scalars)).collect()
@@ -82,7 +82,12 @@ impl Body<'_, '_, '_> {
     }
 
     /// An array value from its elements' leaves; missing elements are defaults.
-    fn array_of_elements(&mut self, ty: Ty, element: Ty, mut elements: Vec<Vec<Value>>) -> Vec<Value> {
+    pub(crate) fn array_of_elements(
+        &mut self,
+        ty: Ty,
+        element: Ty,
+        mut elements: Vec<Vec<Value>>,
+    ) -> Vec<Value> {
         let n = self.lw.array_of(ty).map_or(0, |a| a.1) as usize;
         let layout = self.layout(ty);
         let inner = self.layout(element);
@@ -155,7 +160,7 @@ impl Body<'_, '_, '_> {
                     self.components(value, &mut scalars);
                 }
             }
-            return self.from_components(ty, &scalars);
+            return self.of_components(ty, &scalars);
         }
         let layout = self.layout(ty);
         let mut values = Vec::new();
@@ -275,6 +280,11 @@ impl Body<'_, '_, '_> {
         args: &[Arg],
         span: Span,
     ) -> Vec<Value> {
+        if init.self_ty.is_some_and(|t| self.lw.program.is_existential(t))
+            && self.lw.program.is_requirement(init.decl)
+        {
+            return self.unsupported(span, "a constructor of a type that is only known at run time is", ty);
+        }
         let callable = match self.lw.canonical(Callable::Func(init.clone())) {
             Ok(callable) => callable,
             Err(name) => {

@@ -56,6 +56,15 @@ impl Body<'_, '_, '_> {
         let mut inputs = Vec::new();
         let mut places = Vec::new();
         let mut params = declared.sig.params.iter();
+        if declared.sig.has_object {
+            let Some(base) = base else {
+                let what = "a call of a static member of a type that is only known at run time is";
+                return self.unsupported(span, what, ty);
+            };
+            params.next();
+            inputs.push((self.expr(base), self.expr_ty(base)));
+            places.push(None);
+        }
         if is_plain && declared.sig.has_this {
             let param = params.next();
             let place = match base {
@@ -275,9 +284,15 @@ impl Body<'_, '_, '_> {
         }
     }
 
-    /// The sum of two differentials' leaves; what is no number of a derivative stays.
-    pub(crate) fn add_leaf(&mut self, a: Value, b: Value) -> Value {
+    /// The sum of two differentials' leaves; what is no number of a derivative stays. The sum with a null differential
+    /// is of the other's type.
+    pub(crate) fn add_leaf(&mut self, a: Value, b: Value, is_tag: bool) -> Value {
         let ty = self.b.func.ty(a);
+        if is_tag && ty == Type::U32 {
+            let none = self.b.u32(0);
+            let is_null = self.b.emit(Op::Eq, &[a, none]);
+            return self.b.emit(Op::Select, &[is_null, b, a]);
+        }
         if self.b.types.is_differentiable(ty) {
             self.binary_leaf(syntax::ast::BinaryOp::Add, a, b)
         } else {
@@ -315,7 +330,7 @@ impl Body<'_, '_, '_> {
         self.builtin_values(name, operands, ty, span)
     }
 
-    fn builtin_values(
+    pub(crate) fn builtin_values(
         &mut self,
         name: &str,
         operands: Vec<(Vec<Value>, Ty)>,

@@ -54,15 +54,15 @@ impl Body<'_, '_, '_> {
                     return values;
                 }
             }
-            (TyKind::Interface(..), _) | (_, TyKind::Interface(..)) => {
-                return self.unsupported(span, "values of interface type are", to);
-            }
             (TyKind::DiffPair(primal), _) if !matches!(target, TyKind::DiffPair(_)) => {
                 // a derivative of a member that does not want the receiver's tangent
                 let layout = self.layout(from);
                 let primal_len = layout.parts.first().map_or(0, |p| p.len);
                 let values = values[..primal_len.min(values.len())].to_vec();
                 return self.convert(values, *primal, to, span);
+            }
+            _ if self.lw.program.is_existential(from) || self.lw.program.is_existential(to) => {
+                return self.convert_existential(values, from, to, span);
             }
             _ => {}
         }
@@ -75,7 +75,9 @@ impl Body<'_, '_, '_> {
         }
         // structs and arrays: by leaves
         let source_layout = self.layout(from);
-        if source_layout.leaves.len() >= target_layout.leaves.len()
+        let is_closed = !source_layout.leaves.iter().chain(&target_layout.leaves).any(|leaf| leaf.is_tag);
+        if is_closed
+            && source_layout.leaves.len() >= target_layout.leaves.len()
             && values.len() >= target_layout.leaves.len()
         {
             let fits = source_layout.leaves.iter().zip(&target_layout.leaves);

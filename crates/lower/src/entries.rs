@@ -17,7 +17,8 @@ impl Lowerer<'_> {
         let _ = types;
         let name = self.program.ast.name(self.program.ast.decls[decl].name).to_owned();
         let group_size = self.group_size(decl);
-        let sig = FlatSig { params: Vec::new(), has_this: false, ret: Ty::VOID, ret_diff: None };
+        let sig =
+            FlatSig { params: Vec::new(), has_this: false, has_object: false, ret: Ty::VOID, ret_diff: None };
         let func = self.declare_flat(Key::Entry(decl), sig, Vec::new(), Vec::new()).func;
         self.module.entries.push(Entry { name, func, group_size });
     }

@@ -139,7 +139,10 @@ impl Body<'_, '_, '_> {
                 }
                 values
             }
-            Meaning::TypeTest { .. } => self.unsupported(span, "`is` and `as` on interface values are", ty),
+            Meaning::TypeTest { value, ty, cast } => {
+                let to = self.ty(ty);
+                self.type_test(value, to, cast, span)
+            }
             Meaning::Var(_)
             | Meaning::StaticMember(_)
             | Meaning::This

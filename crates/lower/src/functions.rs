@@ -64,6 +64,8 @@ impl FlatParam {
 pub(crate) struct FlatSig {
     pub(crate) params: Vec<FlatParam>,
     pub(crate) has_this: bool,
+    /// The first parameter is a value of existential type that decides which static member is meant.
+    pub(crate) has_object: bool,
     pub(crate) ret: Ty,
     pub(crate) ret_diff: Option<Rc<DiffMap>>,
 }
@@ -157,7 +159,7 @@ impl Lowerer<'_> {
             params.push(FlatParam { name, decl: param.decl, ty: param.ty, dir, diff });
         }
         let ret_diff = if sig.ret_differentiable { self.diff_map(types, sig.ret) } else { None };
-        FlatSig { params, has_this: sig.this.is_some(), ret: sig.ret, ret_diff }
+        FlatSig { params, has_this: sig.this.is_some(), has_object: false, ret: sig.ret, ret_diff }
     }
 
     /// The slots of a value's leaves.
@@ -189,7 +191,12 @@ impl Lowerer<'_> {
             return declared.clone();
         }
         let sig = self.program.callable_signature(callable);
-        let sig = self.flatten(types, &sig);
+        let mut sig = self.flatten(types, &sig);
+        if let Some(ty) = self.needs_object(callable) {
+            let name = "object".to_owned();
+            sig.params.insert(0, FlatParam { name, decl: None, ty, dir: Direction::In, diff: None });
+            sig.has_object = true;
+        }
         self.declare(types, key, sig)
     }
 
@@ -330,7 +337,9 @@ impl Lowerer<'_> {
         let mut function = match &key {
             Key::Callable(Callable::Func(f)) => {
                 self.program.body(f.decl);
-                if self.intrinsic_name(f.decl).is_some() {
+                if let Some(opening) = self.opening(f) {
+                    crate::dispatch::build(self, types, f, opening, &declared)
+                } else if self.intrinsic_name(f.decl).is_some() {
                     crate::intrinsics::build(self, types, f, &declared)
                 } else {
                     Body::build_source(self, types, f, &declared)

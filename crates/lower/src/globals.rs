@@ -47,10 +47,17 @@ impl Lowerer<'_> {
             return None;
         }
         let mem = self.mem_type(types, element);
+        let holds_existential =
+            |lw: &mut Self, types: &mut Types| lw.layout(types, ty).leaves.iter().any(|l| l.is_tag);
         let has_init = matches!(node.kind, DeclKind::Var { init: Some(_), .. });
+        if space == Space::Private && has_init && holds_existential(self, types) {
+            self.unsupported(span, "an initial value of a `static` variable of interface type is");
+            return None;
+        }
         let init = if space == Space::Private && has_init {
             self.program.body(decl);
-            let sig = FlatSig { params: Vec::new(), has_this: false, ret: ty, ret_diff: None };
+            let sig =
+                FlatSig { params: Vec::new(), has_this: false, has_object: false, ret: ty, ret_diff: None };
             let results = self.slots(types, "", ty, None);
             Some(self.declare_flat(Key::GlobalInit(decl), sig, Vec::new(), results).func)
         } else {
@@ -67,7 +74,7 @@ impl Lowerer<'_> {
             return None;
         }
         match self.program.types[ty].clone() {
-            TyKind::Opaque(..) | TyKind::Interface(..) => Some(ty),
+            TyKind::Opaque(..) => Some(ty),
             TyKind::Array(element, _) | TyKind::Buffer(_, element) => self.opaque_in(element, depth + 1),
             TyKind::Struct(..) => {
                 let fields = self.program.fields(ty);
@@ -106,8 +113,10 @@ impl Body<'_, '_, '_> {
         let subst = self.subst.clone();
         let member = self.lw.program.substitute_func(member, &subst);
         let member = match self.lw.program.resolve_requirement(&member) {
-            Resolved::Func(member) => member,
-            Resolved::Synthesized(..) | Resolved::Builtin(_) | Resolved::Unresolved => {
+            Resolved::Func(member) if !member.self_ty.is_some_and(|t| self.lw.program.is_existential(t)) => {
+                member
+            }
+            Resolved::Func(_) | Resolved::Synthesized(..) | Resolved::Builtin(_) | Resolved::Unresolved => {
                 let name = self.lw.program.ast.name(self.lw.program.ast.decls[member.decl].name).to_owned();
                 let values = self.unsupported(span, format_args!("the member `{name}` of this type is"), ty);
                 return Place::value(ty, values);

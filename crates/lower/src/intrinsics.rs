@@ -87,7 +87,7 @@ impl Body<'_, '_, '_> {
             return None;
         }
         let sig = self.lw.program.func_signature(f);
-        let mut values = Vec::new();
+        let mut values: Vec<Vec<Value>> = Vec::new();
         for (arg, param) in args.iter().zip(&sig.params) {
             match arg {
                 Arg::Expr(e) => values.push(self.expr_as(*e, param.ty, span)),
@@ -98,6 +98,11 @@ impl Body<'_, '_, '_> {
             }
         }
         self.b.span = crate::ir_span(span);
+        if let ("create_dynamic_object", [id, value], [_, param]) = (&*name, &values[..], &sig.params[..]) {
+            let &id = id.first()?;
+            let value = if self.detached { self.detach(value.clone()) } else { value.clone() };
+            return Some(self.create_dynamic_object(sig.ret, id, (&value, param.ty), span));
+        }
         match self.operation(&name, &values, sig.ret) {
             Some(values) => Some(self.convert(values, sig.ret, ty, span)),
             None => Some(self.unsupported(span, format_args!("the operation `{name}` is"), ty)),

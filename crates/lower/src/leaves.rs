@@ -25,6 +25,8 @@ pub(crate) struct Leaf {
     pub(crate) ty: Type,
     /// An array of the source (a matrix is an array only in the IR).
     pub(crate) is_array: bool,
+    /// The type of an existential value, or an array of those.
+    pub(crate) is_tag: bool,
 }
 
 /// A field, element of a tuple, or half of a pair.
@@ -132,7 +134,11 @@ impl Lowerer<'_> {
         self.layout_at(types, ty, 0)
     }
 
-    fn layout_at(&mut self, types: &mut Types, ty: Ty, depth: u32) -> Rc<Layout> {
+    pub(crate) fn layout_at(&mut self, types: &mut Types, ty: Ty, depth: u32) -> Rc<Layout> {
+        if self.existentials_open.contains(&ty) {
+            self.contains_itself(ty);
+            return Rc::default();
+        }
         if let Some(layout) = self.layouts.get(&ty) {
             return layout.clone();
         }
@@ -142,7 +148,7 @@ impl Lowerer<'_> {
         // a type that contains itself (through a pointer) sees itself as empty
         self.layouts.insert(ty, Rc::default());
         let one = |ty: Type| Layout {
-            leaves: vec![Leaf { name: String::new(), ty, is_array: false }],
+            leaves: vec![Leaf { name: String::new(), ty, is_array: false, is_tag: false }],
             parts: Vec::new(),
         };
         let layout = match self.program.types[ty].clone() {
@@ -165,6 +171,7 @@ impl Lowerer<'_> {
                         name: leaf.name.clone(),
                         ty: types.array(leaf.ty, n),
                         is_array: true,
+                        is_tag: leaf.is_tag,
                     });
                     Layout { leaves: leaves.collect(), parts: Vec::new() }
                 }
@@ -227,12 +234,11 @@ impl Lowerer<'_> {
                 ];
                 self.product(types, parts, depth)
             }
+            TyKind::Interface(..) | TyKind::Assoc(..) => self.existential_layout(types, ty, depth),
             TyKind::Error
             | TyKind::Void
-            | TyKind::Interface(..)
             | TyKind::Param(_)
             | TyKind::This(_)
-            | TyKind::Assoc(..)
             | TyKind::Opaque(..)
             | TyKind::String
             | TyKind::NullPtr
@@ -258,6 +264,7 @@ impl Lowerer<'_> {
                 name: format!(".{name}{}", leaf.name),
                 ty: leaf.ty,
                 is_array: leaf.is_array,
+                is_tag: leaf.is_tag,
             }));
             let len = inner.leaves.len();
             layout.parts.push(Part { offset, len, ty, decl, no_diff, name, is_shadow: false });
@@ -301,6 +308,7 @@ impl Lowerer<'_> {
             TyKind::Buffer(_, element) | TyKind::Pointer(element) => {
                 MemData::Handle(self.mem_type_at(types, element, depth + 1))
             }
+            TyKind::Interface(..) | TyKind::Assoc(..) => self.any_value_memory(ty),
             _ => {
                 let layout = self.layout_at(types, ty, depth + 1);
                 let fields = layout.parts.iter().filter(|p| !p.is_shadow);
@@ -323,6 +331,9 @@ impl Lowerer<'_> {
 
     fn diff_map_uncached(&mut self, types: &mut Types, ty: Ty) -> Option<DiffMap> {
         let differential = self.program.differential(ty)?;
+        if self.program.is_existential(ty) {
+            return Some(self.existential_diff_map(types, ty, differential));
+        }
         let layout = self.layout(types, ty);
         let target = self.layout(types, differential);
         let mut map = vec![None; layout.leaves.len()];

@@ -9,11 +9,14 @@
 
 mod accessors;
 mod aggregates;
+mod any_value;
 mod body;
 mod calls;
 mod convert;
 mod derivatives;
+mod dispatch;
 mod entries;
+mod existential;
 mod exits;
 mod expressions;
 mod functions;
@@ -39,6 +42,7 @@ use ir::{Func, Global, MemTypes, Module, Types};
 use rustc_hash::{FxBuildHasher, FxHashMap};
 use syntax::{DeclId, Diagnostic, ExprId, Span};
 
+use crate::existential::{Conformances, Existential};
 use crate::functions::{Declared, Key};
 use crate::leaves::{DiffMap, Layout};
 use crate::locals::Written;
@@ -52,6 +56,8 @@ pub struct Request {
     pub entries: Vec<DeclId>,
     /// Functions to be called by the host.
     pub functions: Vec<FuncRef>,
+    /// Types and the interfaces that they conform to, with their numbers in dynamic dispatch.
+    pub conformances: Vec<(Ty, Ty, Option<u32>)>,
     /// Whether the flat derivatives of `functions` are wanted: [`FunctionInfo::jvp`] and `vjp`.
     pub derivatives: bool,
 }
@@ -103,6 +109,38 @@ pub struct Lowered {
 /// Lowers what the request reaches. The checker's own diagnostics for bodies that are reached are
 /// added to `program.diagnostics`; functions with errors are left without a useful body.
 pub fn lower(program: &mut Program, request: &Request) -> Lowered {
+    let mut conformances = Conformances::new(program, &request.conformances);
+    loop {
+        let (mut lowered, found) = lower_round(program, request, conformances);
+        conformances = found;
+        let changed = conformances.settle(program);
+        let broken = program.diagnostics.iter().any(|d| d.severity == syntax::Severity::Error);
+        match conformances.is_endless() {
+            Some(interface) if changed => {
+                lowered.diagnostics.push(existential::endless_types(program, interface))
+            }
+            _ if changed && !broken => continue,
+            _ => {}
+        }
+        let mut seen: Vec<(Span, String)> = Vec::new();
+        lowered.diagnostics.retain(|d| {
+            let key = (d.primary.span, d.message.clone());
+            let fresh = !seen.contains(&key);
+            if fresh {
+                seen.push(key);
+            }
+            fresh
+        });
+        return lowered;
+    }
+}
+
+/// Lowers with the types that are known to be in values of interface type.
+fn lower_round(
+    program: &mut Program,
+    request: &Request,
+    conformances: Conformances,
+) -> (Lowered, Conformances) {
     let mut module = Module::default();
     let mut types = std::mem::take(&mut module.types);
     let mut lowerer = Lowerer {
@@ -113,6 +151,9 @@ pub fn lower(program: &mut Program, request: &Request) -> Lowered {
         next: 0,
         layouts: FxHashMap::default(),
         diff_maps: FxHashMap::default(),
+        conformances,
+        existentials: FxHashMap::default(),
+        existentials_open: Vec::new(),
         globals: FxIndexMap::default(),
         written: FxHashMap::default(),
         names: FxHashMap::default(),
@@ -128,19 +169,10 @@ pub fn lower(program: &mut Program, request: &Request) -> Lowered {
         functions.extend(lowerer.host_function(&mut types, func, request.derivatives));
     }
     lowerer.run(&mut types);
-    let Lowerer { mut module, mem, mut diagnostics, .. } = lowerer;
+    let Lowerer { mut module, mem, diagnostics, conformances, .. } = lowerer;
     module.types = types;
     module.mem = mem;
-    let mut seen: Vec<(Span, String)> = Vec::new();
-    diagnostics.retain(|d| {
-        let key = (d.primary.span, d.message.clone());
-        let fresh = !seen.contains(&key);
-        if fresh {
-            seen.push(key);
-        }
-        fresh
-    });
-    Lowered { module, diagnostics, functions }
+    (Lowered { module, diagnostics, functions }, conformances)
 }
 
 /// The state of lowering. The types are passed beside it, since the builder of the current function borrows them.
@@ -154,6 +186,10 @@ pub(crate) struct Lowerer<'p> {
     pub(crate) next: usize,
     layouts: FxHashMap<Ty, Rc<Layout>>,
     diff_maps: FxHashMap<Ty, Option<Rc<DiffMap>>>,
+    pub(crate) conformances: Conformances,
+    pub(crate) existentials: FxHashMap<Ty, Rc<Existential>>,
+    /// Existential types whose layouts are being made.
+    pub(crate) existentials_open: Vec<Ty>,
     pub(crate) globals: FxIndexMap<DeclId, Option<Global>>,
     /// Which arguments of a call are written, by the call.
     pub(crate) written: FxHashMap<ExprId, Rc<Written>>,

@@ -11,7 +11,7 @@ use check::tables::{Arg, Callable, FuncRef, Meaning};
 use check::types::TyKind;
 use indexmap::IndexSet;
 use rustc_hash::{FxBuildHasher, FxHashSet};
-use syntax::ast::{DeclKind, ExprKind, StmtKind};
+use syntax::ast::{DeclKind, StmtKind};
 use syntax::{DeclId, ExprId, StmtId};
 
 use crate::body::{Body, Name};
@@ -119,7 +119,7 @@ impl Body<'_, '_, '_> {
                 Meaning::Binary(..) | Meaning::Unary(..) => {}
                 _ => {}
             }
-            children(&self.lw.program.ast.exprs[e].kind, &mut work);
+            self.lw.program.ast.exprs[e].kind.operands(&mut work);
         }
     }
 
@@ -223,53 +223,5 @@ impl Body<'_, '_, '_> {
                 }
             }
         }
-    }
-}
-
-/// The operands of an expression, for walks.
-pub(crate) fn children(kind: &ExprKind, out: &mut Vec<ExprId>) {
-    match kind {
-        ExprKind::Int { .. }
-        | ExprKind::Float { .. }
-        | ExprKind::Bool(_)
-        | ExprKind::String(_)
-        | ExprKind::NullPtr
-        | ExprKind::None
-        | ExprKind::Name(_)
-        | ExprKind::OperatorName(_)
-        | ExprKind::This
-        | ExprKind::ThisType
-        | ExprKind::Lambda(_)
-        | ExprKind::Opaque(_)
-        | ExprKind::FuncType(..)
-        | ExprKind::Error => {}
-        ExprKind::Member { base, .. } | ExprKind::Static { base, .. } => out.push(*base),
-        ExprKind::Index { base, args } | ExprKind::Generic { base, args } => {
-            out.push(*base);
-            out.extend(args);
-        }
-        ExprKind::Call { callee, args } => {
-            out.push(*callee);
-            out.extend(args);
-        }
-        ExprKind::Unary(_, e)
-        | ExprKind::Postfix(_, e)
-        | ExprKind::Paren(e)
-        | ExprKind::NoDiff(e)
-        | ExprKind::FwdDiff(e)
-        | ExprKind::BwdDiff(e)
-        | ExprKind::Apply(e)
-        | ExprKind::SizeOf(_, e)
-        | ExprKind::Expand(e)
-        | ExprKind::Each(e)
-        | ExprKind::Pointer(e)
-        | ExprKind::Modified(_, e) => out.push(*e),
-        ExprKind::Binary(_, a, b)
-        | ExprKind::Assign(_, a, b)
-        | ExprKind::Cast(a, b)
-        | ExprKind::Is(a, b)
-        | ExprKind::As(a, b) => out.extend([*a, *b]),
-        ExprKind::Ternary(a, b, c) => out.extend([*a, *b, *c]),
-        ExprKind::InitList(parts) => out.extend(parts),
     }
 }

@@ -16,7 +16,7 @@ use crate::places::Memory;
 const UNROLLED: u32 = 16;
 
 impl Memory {
-    fn step(&self, step: Step) -> Memory {
+    pub(crate) fn step(&self, step: Step) -> Memory {
         let mut next = self.clone();
         next.path.push(step);
         next
@@ -41,6 +41,12 @@ impl Memory {
 }
 
 impl Body<'_, '_, '_> {
+    /// Where the instructions that are being emitted come from.
+    fn source_span(&self) -> syntax::Span {
+        let ir::Span { file, start, end } = self.b.span;
+        syntax::Span { file: syntax::FileId(file), start, end }
+    }
+
     /// Whether a type is one leaf in memory too.
     fn is_memory_leaf(&mut self, ty: Ty) -> bool {
         let mem = self.lw.mem_type(self.b.types, ty);
@@ -48,6 +54,9 @@ impl Body<'_, '_, '_> {
     }
 
     pub(crate) fn read_memory(&mut self, memory: &Memory, ty: Ty) -> Vec<Value> {
+        if self.lw.program.is_existential(ty) {
+            return self.read_any_value(memory, ty, self.source_span());
+        }
         let layout = self.layout(ty);
         if layout.leaves.is_empty() {
             return Vec::new();
@@ -94,6 +103,9 @@ impl Body<'_, '_, '_> {
     }
 
     pub(crate) fn write_memory(&mut self, memory: &Memory, ty: Ty, values: &[Value]) {
+        if self.lw.program.is_existential(ty) {
+            return self.write_any_value(memory, ty, values, self.source_span());
+        }
         let layout = self.layout(ty);
         if layout.leaves.is_empty() || values.len() < layout.leaves.len() {
             return;

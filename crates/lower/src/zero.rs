@@ -74,7 +74,11 @@ impl Body<'_, '_, '_> {
     ) -> Vec<Value> {
         let Some(differential) = self.lw.program.differential(ty) else { return Vec::new() };
         let plain = match operands {
-            [a, b] => a.iter().zip(*b).map(|(&a, &b)| self.add_leaf(a, b)).collect(),
+            [a, b] => {
+                let layout = self.layout(differential);
+                let leaves = a.iter().zip(*b).zip(&layout.leaves);
+                leaves.map(|((&a, &b), leaf)| self.add_leaf(a, b, leaf.is_tag)).collect()
+            }
             _ => self.zeros(differential),
         };
         if !self.lw.has_user_member(ty, name, depth) {

@@ -231,6 +231,56 @@ pub enum ExprKind {
     Error,
 }
 
+impl ExprKind {
+    /// Adds the operands of an expression to a list, for walks.
+    pub fn operands(&self, out: &mut Vec<ExprId>) {
+        match self {
+            ExprKind::Int { .. }
+            | ExprKind::Float { .. }
+            | ExprKind::Bool(_)
+            | ExprKind::String(_)
+            | ExprKind::NullPtr
+            | ExprKind::None
+            | ExprKind::Name(_)
+            | ExprKind::OperatorName(_)
+            | ExprKind::This
+            | ExprKind::ThisType
+            | ExprKind::Lambda(_)
+            | ExprKind::Opaque(_)
+            | ExprKind::FuncType(..)
+            | ExprKind::Error => {}
+            ExprKind::Member { base, .. } | ExprKind::Static { base, .. } => out.push(*base),
+            ExprKind::Index { base, args } | ExprKind::Generic { base, args } => {
+                out.push(*base);
+                out.extend(args);
+            }
+            ExprKind::Call { callee, args } => {
+                out.push(*callee);
+                out.extend(args);
+            }
+            ExprKind::Unary(_, e)
+            | ExprKind::Postfix(_, e)
+            | ExprKind::Paren(e)
+            | ExprKind::NoDiff(e)
+            | ExprKind::FwdDiff(e)
+            | ExprKind::BwdDiff(e)
+            | ExprKind::Apply(e)
+            | ExprKind::SizeOf(_, e)
+            | ExprKind::Expand(e)
+            | ExprKind::Each(e)
+            | ExprKind::Pointer(e)
+            | ExprKind::Modified(_, e) => out.push(*e),
+            ExprKind::Binary(_, a, b)
+            | ExprKind::Assign(_, a, b)
+            | ExprKind::Cast(a, b)
+            | ExprKind::Is(a, b)
+            | ExprKind::As(a, b) => out.extend([*a, *b]),
+            ExprKind::Ternary(a, b, c) => out.extend([*a, *b, *c]),
+            ExprKind::InitList(parts) => out.extend(parts),
+        }
+    }
+}
+
 /// Prefix operators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "the names say it")]

@@ -1,0 +1,227 @@
+//! Values of interface type: which types are existential, what may be in them, and parameters of interface type.
+
+use syntax::ast::{Ast, Decl, DeclKind, ExprKind, Modifiers, StmtKind};
+use syntax::{DeclId, ExprId, StmtId, Symbol};
+
+use crate::infer::Checker;
+use crate::lookup::Ref;
+use crate::native::Magic;
+use crate::program::Program;
+use crate::tables::Meaning;
+use crate::types::{Ty, TyKind};
+
+impl Program {
+    /// Whether the values of a type are of types that are only known at run time: an interface, or an associated type
+    /// of one.
+    pub fn is_existential(&self, ty: Ty) -> bool {
+        let mut at = ty;
+        loop {
+            match self.types[at] {
+                TyKind::Interface(..) => return true,
+                TyKind::Assoc(base, _) => at = base,
+                _ => return false,
+            }
+        }
+    }
+
+    /// The associated type of a type that conforms; of an existential type, the existential of all of theirs.
+    pub fn associated(&mut self, ty: Ty, assoc: DeclId) -> Ty {
+        self.project(ty, assoc)
+    }
+
+    /// Whether an associated type is `IDifferentiable`'s `Differential`.
+    pub fn is_differential(&self, assoc: DeclId) -> bool {
+        self.container_of(assoc).and_then(|c| self.magic.get(&c)) == Some(&Magic::Differentiable)
+    }
+
+    /// Whether a type conforms to an interface.
+    pub fn is_conforming(&mut self, ty: Ty, interface: Ty) -> bool {
+        self.conforms(ty, interface)
+    }
+
+    /// The structs of the program that conform to an interface and have no generic parameters, as they are declared.
+    pub fn conforming_structs(&mut self, interface: Ty) -> Vec<Ty> {
+        let decls: Vec<DeclId> = self.ast.decls.keys().collect();
+        let mut found = Vec::new();
+        for decl in decls {
+            if matches!(self.ast.decls[decl].kind, DeclKind::Struct { .. })
+                && !self.is_core(decl)
+                && self.all_generic_params(decl).is_empty()
+            {
+                let ty = self.self_type(decl);
+                if self.conforms(ty, interface) {
+                    found.push(ty);
+                }
+            }
+        }
+        found
+    }
+
+    /// The interface whose attributes say how values of an existential type lie in memory.
+    pub fn bound_of(&mut self, ty: Ty) -> Option<DeclId> {
+        self.interfaces_of(ty).iter().find_map(|&i| match self.types[i] {
+            TyKind::Interface(decl, _) => Some(decl),
+            _ => None,
+        })
+    }
+
+    /// A parameter of interface type makes its function generic: `float f(IShape s)` is
+    /// `float f<T : IShape>(T s)`, where `T` may be `IShape` itself. The call decides the type. A parameter that is
+    /// written keeps the interface, since it may become of another type.
+    pub(crate) fn make_generic(&mut self, func: DeclId) {
+        let (DeclKind::Func { params, body, .. } | DeclKind::Init { params, body, .. }) =
+            self.ast.decls[func].kind.clone()
+        else {
+            return;
+        };
+        for param in params {
+            let DeclKind::Param { ty: Some(ty), .. } = self.ast.decls[param].kind else { continue };
+            let mut at = ty;
+            while let ExprKind::Modified(_, inner) = self.ast.exprs[at].kind {
+                at = inner;
+            }
+            let head = match &self.ast.exprs[at].kind {
+                ExprKind::Generic { base, .. } => *base,
+                _ => at,
+            };
+            let ExprKind::Name(name) = self.ast.exprs[head].kind else { continue };
+            let modifiers = self.ast.decls[param].modifiers;
+            let written = Modifiers(Modifiers::OUT.0 | Modifiers::INOUT.0 | Modifiers::REF.0);
+            if modifiers.has(written) || !self.interface_names.contains(&name) {
+                continue;
+            }
+            let own_name = self.ast.decls[param].name;
+            if body.is_some_and(|body| assigns(&self.ast, body, own_name)) {
+                continue;
+            }
+            let found = Checker::new(self, func).lookup(name);
+            let is_interface = match found {
+                Ref::Type(ty) => matches!(self.types[ty], TyKind::Interface(..)),
+                Ref::Generic(decl, _) => {
+                    matches!(self.ast.decls[decl].kind, DeclKind::Interface { .. })
+                }
+                _ => false,
+            };
+            if !is_interface {
+                continue;
+            }
+            let text = format!("some {}", self.ast.name(name));
+            let decl = Decl {
+                kind: DeclKind::TypeParam { bases: vec![at], default: None },
+                name: self.ast.symbols.intern(&text),
+                name_span: self.ast.decls[param].name_span,
+                span: self.ast.decls[param].span,
+                modifiers: Modifiers::default(),
+                attributes: Vec::new(),
+                generics: None,
+                parent: Some(func),
+            };
+            let type_param = self.ast.decls.push(decl);
+            self.ast.decls[func].generics.get_or_insert_with(Default::default).params.push(type_param);
+            self.param_owner.insert(type_param, func);
+            self.interface_params.insert(type_param);
+            let ty = self.types.intern(TyKind::Param(type_param));
+            self.tables.decl_types[param] = Some(ty);
+        }
+    }
+
+    /// Whether a call of a generic function with a value of interface type for this parameter opens the value. What
+    /// [`Program::make_generic`] made keeps the interface as its type.
+    pub fn opens(&self, func: DeclId, param: DeclId) -> bool {
+        let own = self.ast.decls[func].generics.as_ref().is_some_and(|g| g.params.contains(&param));
+        own && !self.interface_params.contains(&param)
+    }
+
+    /// The number of the first parameter of a function that is given a value of this generic parameter's type.
+    pub fn first_of_type(&mut self, func: DeclId, generic: DeclId) -> Option<usize> {
+        let ty = self.types.intern(TyKind::Param(generic));
+        let signature = self.raw_signature(func);
+        signature.params.iter().position(|p| p.ty == ty && p.dir != crate::Direction::Out)
+    }
+
+    /// Enters a file of `typealias`es as if it were a part of the module of another file, and gives the types that
+    /// they name. `None` where there is no such type.
+    pub fn aliases(&mut self, index: usize, module_of: usize) -> Vec<Option<Ty>> {
+        let module = self.module_of_index.get(&module_of).copied().unwrap_or(0);
+        let file = self.ast.files[index].file;
+        self.module_of_file.insert(file, module);
+        self.module_of_index.insert(index, module);
+        let decls = self.ast.files[index].decls.clone();
+        let mut found = Vec::new();
+        for decl in decls {
+            let DeclKind::TypeAlias(expr) = self.ast.decls[decl].kind else { continue };
+            let mut checker = Checker::new(self, decl);
+            checker.infer_any(expr, None);
+            found.push(match self.tables.exprs[expr].meaning {
+                Meaning::Type(ty) => Some(ty),
+                _ => None,
+            });
+        }
+        found
+    }
+}
+
+/// Whether a body assigns to the variable of this name as a whole. A variable of the same name inside of it counts
+/// too.
+fn assigns(ast: &Ast, body: StmtId, name: Symbol) -> bool {
+    let (mut stmts, mut exprs) = (vec![body], Vec::new());
+    loop {
+        while let Some(expr) = exprs.pop() {
+            if let ExprKind::Assign(_, target, _) = ast.exprs[expr].kind
+                && is_name(ast, target, name)
+            {
+                return true;
+            }
+            ast.exprs[expr].kind.operands(&mut exprs);
+        }
+        let Some(stmt) = stmts.pop() else { return false };
+        let mut declare = |decl: DeclId| {
+            if let DeclKind::Var { init, .. } = ast.decls[decl].kind {
+                exprs.extend(init);
+            }
+        };
+        match &ast.stmts[stmt].kind {
+            StmtKind::Block(inner) => stmts.extend(inner),
+            StmtKind::Expr(expr) => exprs.push(*expr),
+            StmtKind::Decl(decls) => decls.iter().for_each(|&d| declare(d)),
+            StmtKind::If { cond, then, otherwise } => {
+                exprs.push(*cond);
+                stmts.push(*then);
+                stmts.extend(otherwise);
+            }
+            StmtKind::IfLet { var, then, otherwise } => {
+                declare(*var);
+                stmts.push(*then);
+                stmts.extend(otherwise);
+            }
+            StmtKind::For { init, cond, step, body } => {
+                exprs.extend(cond.iter().chain(step));
+                stmts.extend(init.iter().chain([body]));
+            }
+            StmtKind::While { cond, body } | StmtKind::DoWhile { body, cond } => {
+                exprs.push(*cond);
+                stmts.push(*body);
+            }
+            StmtKind::Switch { scrutinee, cases } => {
+                exprs.push(*scrutinee);
+                stmts.extend(cases.iter().flat_map(|c| &c.body));
+            }
+            StmtKind::Return(value) => exprs.extend(value),
+            StmtKind::TargetSwitch(cases) => stmts.extend(cases.iter().flat_map(|c| &c.1)),
+            StmtKind::Empty
+            | StmtKind::Break
+            | StmtKind::Continue
+            | StmtKind::Discard
+            | StmtKind::Unsupported(_)
+            | StmtKind::Error => {}
+        }
+    }
+}
+
+fn is_name(ast: &Ast, expr: ExprId, name: Symbol) -> bool {
+    match ast.exprs[expr].kind {
+        ExprKind::Name(own) => own == name,
+        ExprKind::Paren(inner) => is_name(ast, inner, name),
+        _ => false,
+    }
+}

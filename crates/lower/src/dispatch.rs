@@ -1,0 +1,500 @@
+//! Values of interface type at work: conversions, type tests, and calls that the type decides.
+//!
+//! A member of an existential type is a function of its own: a `switch` on the tag with a call of
+//! each type's implementation. So is a generic function whose type argument is an existential type:
+//! it *opens* the value, and each case is an instance for one type. To differentiation these are
+//! ordinary functions. A value without a type (tag 0) gives zeros.
+
+use check::Resolved;
+use check::tables::{Callable, FuncRef};
+use check::types::{GenericArg, Ty, TyKind};
+use ir::{Function, Op, Type, Types, Value};
+use syntax::ast::{AccessorKind, DeclKind};
+use syntax::{ExprId, Span};
+
+use crate::Lowerer;
+use crate::body::{Body, Slot};
+use crate::existential::Existential;
+use crate::functions::Declared;
+
+/// How a function depends on the type in an existential value.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Opening {
+    /// The existential type.
+    pub(crate) ty: Ty,
+    object: Object,
+}
+
+/// The value whose type decides.
+#[derive(Clone, Copy, Debug)]
+enum Object {
+    /// The receiver; of a static member, the value that it is named through.
+    This,
+    /// An argument of the generic parameter's type.
+    Param { generic: usize, param: usize },
+}
+
+/// The value that is open in a case of a dispatch, and as what.
+#[derive(Clone, Copy)]
+struct Opened {
+    ty: Ty,
+    tag: u32,
+    inner: Ty,
+}
+
+impl Lowerer<'_> {
+    /// Whether a function's body is a dispatch on the type in a value.
+    pub(crate) fn opening(&mut self, f: &FuncRef) -> Option<Opening> {
+        if let Some(ty) = f.self_ty
+            && self.program.is_existential(ty)
+            && !matches!(self.program.ast.decls[f.decl].kind, DeclKind::Init { .. })
+        {
+            return (self.program.is_requirement(f.decl) || !self.program.is_static(f.decl))
+                .then_some(Opening { ty, object: Object::This });
+        }
+        if f.args.is_empty() || self.intrinsic_name(f.decl).is_some() {
+            return None;
+        }
+        let params = self.program.all_generic_params(f.decl);
+        for (generic, (&param, arg)) in params.iter().zip(&f.args).enumerate() {
+            let GenericArg::Type(ty) = *arg else { continue };
+            if !self.program.is_existential(ty) || !self.program.opens(f.decl, param) {
+                continue;
+            }
+            if let Some(param) = self.program.first_of_type(f.decl, param) {
+                return Some(Opening { ty, object: Object::Param { generic, param } });
+            }
+        }
+        None
+    }
+
+    /// Whether a call needs a value that decides which static member is meant.
+    pub(crate) fn needs_object(&mut self, callable: &Callable) -> Option<Ty> {
+        let f = Self::origin(callable)?.clone();
+        if !self.program.is_static(f.decl) {
+            return None;
+        }
+        self.opening(&f).filter(|o| matches!(o.object, Object::This)).map(|o| o.ty)
+    }
+}
+
+/// The function of one type in place of that of an existential type.
+fn specialised(f: &FuncRef, opening: Opening, inner: Ty) -> FuncRef {
+    let mut f = f.clone();
+    let replace = |arg: &mut GenericArg| {
+        if *arg == GenericArg::Type(opening.ty) {
+            *arg = GenericArg::Type(inner);
+        }
+    };
+    match opening.object {
+        Object::This => {
+            f.self_ty = Some(inner);
+            // the parameter of an extension of all types that conform
+            f.args.iter_mut().for_each(replace);
+        }
+        Object::Param { generic, .. } => replace(&mut f.args[generic]),
+    }
+    f
+}
+
+/// The body of a function that dispatches.
+pub(crate) fn build(
+    lw: &mut Lowerer<'_>,
+    types: &mut Types,
+    f: &FuncRef,
+    opening: Opening,
+    declared: &Declared,
+) -> Option<Function> {
+    let mut body = Body::new(lw, types, check::Subst::default(), declared.sig.ret);
+    body.b.span = crate::ir_span(declared.span);
+    let bound = body.bind_params(declared);
+    let object = match opening.object {
+        Object::This => 0,
+        Object::Param { param, .. } => param + usize::from(declared.sig.has_this),
+    };
+    let Some(&tag) = bound.get(object).and_then(|leaves| leaves.first()) else {
+        body.internal(declared.span, "a dispatch without a value to decide it", declared.sig.ret);
+        return None;
+    };
+    let shared = body.lw.existential(body.b.types, opening.ty);
+    let results: Vec<Type> = declared.results.iter().map(|slot| slot.ty).collect();
+    let values = body.switch_on_type(&shared, tag, &results, &mut |body, idx| {
+        let opened = Opened { ty: opening.ty, tag: shared.types[idx].tag, inner: shared.types[idx].ty };
+        body.dispatch_case(f, opening, declared, &bound, object, opened)
+    });
+    Some(body.b.finish(values, declared.results.clone()))
+}
+
+impl Body<'_, '_, '_> {
+    /// Runs the case of the type that a tag says; results of these types, zeros without a type.
+    pub(crate) fn switch_on_type(
+        &mut self,
+        shared: &Existential,
+        tag: Value,
+        results: &[Type],
+        case: &mut dyn FnMut(&mut Self, usize) -> Vec<Value>,
+    ) -> Vec<Value> {
+        let start = self.env.len();
+        for &ty in results {
+            let zero = self.b.zero(ty, false);
+            self.env.push(Slot::Value(zero));
+        }
+        let mut arms = Vec::new();
+        let mut tags = Vec::new();
+        for (idx, placed) in shared.types.iter().enumerate() {
+            tags.push(i64::from(placed.tag));
+            arms.push(self.arm(|body| {
+                let values = case(body, idx);
+                for (slot, value) in (start..start + results.len()).zip(values) {
+                    body.env[slot] = Slot::Value(value);
+                }
+            }));
+        }
+        if !arms.is_empty() {
+            arms.push(self.arm(|_| {}));
+            self.join(Op::Switch(tags.into()), &[tag], &arms);
+        }
+        let values = (start..start + results.len()).map(|slot| self.read_slot(slot)).collect();
+        self.env.truncate(start);
+        values
+    }
+
+    /// A value of one type as one of an existential type.
+    pub(crate) fn close(&mut self, shared: &Existential, to: Ty, idx: usize, values: &[Value]) -> Vec<Value> {
+        let mut leaves = self.zeros(to);
+        let placed = &shared.types[idx];
+        if let Some(tag) = leaves.first_mut() {
+            *tag = self.b.u32(placed.tag);
+        }
+        for (&slot, &value) in placed.slots.iter().zip(values) {
+            leaves[slot] = value;
+        }
+        leaves
+    }
+
+    /// The value in an existential value, which is of this type.
+    pub(crate) fn open(&mut self, shared: &Existential, idx: usize, values: &[Value]) -> Vec<Value> {
+        shared.types[idx].slots.iter().filter_map(|&slot| values.get(slot).copied()).collect()
+    }
+
+    fn leaf_types(&mut self, ty: Ty) -> Vec<Type> {
+        self.layout(ty).leaves.iter().map(|leaf| leaf.ty).collect()
+    }
+
+    /// Stops the run if a value is not of the type that it must be of; a value without type passes.
+    fn expect_tag(&mut self, tag: Value, wanted: u32, ty: Ty, span: Span) {
+        let outer = std::mem::replace(&mut self.b.span, crate::ir_span(span));
+        let wanted = self.b.u32(wanted);
+        let none = self.b.u32(0);
+        let right = self.b.emit(Op::Eq, &[tag, wanted]);
+        let empty = self.b.emit(Op::Eq, &[tag, none]);
+        let fits = self.b.emit(Op::Or, &[right, empty]);
+        let name = self.lw.program.type_name(ty);
+        self.b.effect(Op::Assert(format!("the value is not of type `{name}`").into()), &[fits]);
+        self.b.span = outer;
+    }
+
+    // ---- conversions
+
+    /// Conversion from or to an existential type.
+    pub(crate) fn convert_existential(
+        &mut self,
+        values: Vec<Value>,
+        from: Ty,
+        to: Ty,
+        span: Span,
+    ) -> Vec<Value> {
+        let into = self.lw.program.is_existential(to);
+        if !self.lw.program.is_existential(from) {
+            let shared = self.lw.existential(self.b.types, to);
+            let mut fitting = (0..shared.types.len()).filter(|&k| shared.types[k].ty == from);
+            let found = fitting.next();
+            if let (Some(_), Some(_), TyKind::Assoc(..)) = (found, fitting.next(), &self.lw.program.types[to])
+            {
+                let what = "a value that may belong to several of the types in a value of interface type is";
+                return self.unsupported(span, what, to);
+            }
+            return match found {
+                Some(idx) => self.close(&shared, to, idx, &values),
+                None if matches!(self.lw.program.types[to], TyKind::Interface(..)) => {
+                    // another round will know of it
+                    self.lw.note_conversion(from, to);
+                    self.zeros(to)
+                }
+                None => self.zeros(to),
+            };
+        }
+        let shared = self.lw.existential(self.b.types, from);
+        let Some(&tag) = values.first() else { return self.zeros(to) };
+        let results = self.leaf_types(to);
+        self.switch_on_type(&shared, tag, &results, &mut |body, idx| {
+            let inner = shared.types[idx].ty;
+            let opened = body.open(&shared, idx, &values);
+            let fits = match (into, &body.lw.program.types[to]) {
+                (false, _) => inner == to,
+                (true, TyKind::Interface(..)) => true,
+                (true, _) => {
+                    let target = body.lw.existential(body.b.types, to);
+                    target.types.iter().any(|t| t.ty == inner)
+                }
+            };
+            if fits {
+                return body.convert(opened, inner, to, span);
+            }
+            body.expect_tag(tag, 0, to, span);
+            body.zeros(to)
+        })
+    }
+
+    /// `value is ty`, `value as ty`.
+    pub(crate) fn type_test(&mut self, value: ExprId, to: Ty, cast: bool, span: Span) -> Vec<Value> {
+        let values = self.expr(value);
+        let from = self.expr_ty(value);
+        let is_interface = matches!(self.lw.program.types[to], TyKind::Interface(..));
+        if !self.lw.program.is_existential(from) {
+            let fits = from == to || is_interface && self.lw.program.is_conforming(from, to);
+            let mut result = match (cast, fits) {
+                (true, true) => self.convert(values, from, to, span),
+                (true, false) => self.zeros(to),
+                (false, _) => Vec::new(),
+            };
+            result.push(self.b.bool(fits));
+            return result;
+        }
+        let shared = self.lw.existential(self.b.types, from);
+        let Some(&tag) = values.first() else { return self.zeros(Ty::BOOL) };
+        let fits: Vec<bool> = shared
+            .types
+            .iter()
+            .map(|t| t.ty == to || is_interface && self.lw.program.is_conforming(t.ty, to))
+            .collect();
+        let mut result = if cast {
+            let results = self.leaf_types(to);
+            self.switch_on_type(&shared, tag, &results, &mut |body, idx| {
+                if !fits[idx] {
+                    return body.zeros(to);
+                }
+                let opened = body.open(&shared, idx, &values);
+                body.convert(opened, shared.types[idx].ty, to, span)
+            })
+        } else {
+            Vec::new()
+        };
+        let mut hit = self.b.bool(false);
+        for (placed, _) in shared.types.iter().zip(&fits).filter(|t| *t.1) {
+            let wanted = self.b.u32(placed.tag);
+            let same = self.b.emit(Op::Eq, &[tag, wanted]);
+            hit = self.b.emit(Op::Or, &[hit, same]);
+        }
+        result.push(hit);
+        result
+    }
+
+    // ---- calls
+
+    /// The call of one type's implementation: arguments opened, results closed again.
+    fn dispatch_case(
+        &mut self,
+        f: &FuncRef,
+        opening: Opening,
+        declared: &Declared,
+        bound: &[Vec<Value>],
+        object: usize,
+        opened: Opened,
+    ) -> Vec<Value> {
+        let span = declared.span;
+        let target = specialised(f, opening, opened.inner);
+        let skip = usize::from(declared.sig.has_object);
+        let resolved = self.lw.program.resolve_requirement(&target);
+        let callable = match resolved {
+            Resolved::Func(_) => match self.lw.canonical(Callable::Func(target.clone())) {
+                Ok(callable) => callable,
+                Err(name) => return self.not_provided(&name, opened.inner, span),
+            },
+            Resolved::Builtin(name) => {
+                let sig = self.lw.program.func_signature(&target);
+                let this = sig.this.as_ref().map(|t| t.ty);
+                let tys: Vec<Ty> = this.into_iter().chain(sig.params.iter().map(|p| p.ty)).collect();
+                let mut operands = Vec::new();
+                for (k, (param, ty)) in declared.sig.params[skip..].iter().zip(tys).enumerate() {
+                    let values = bound[k + skip].clone();
+                    operands.push((self.open_as(values, param.ty, ty, opened, k + skip == object, span), ty));
+                }
+                let values = self.builtin_values(&name, operands, sig.ret, span);
+                return self.close_as(values, sig.ret, declared.sig.ret, opened, span);
+            }
+            Resolved::Synthesized(..) | Resolved::Unresolved => {
+                return match self.field_case(f, declared, bound, opened, span) {
+                    Some(values) => values,
+                    None => {
+                        let name =
+                            self.lw.program.ast.name(self.lw.program.ast.decls[f.decl].name).to_owned();
+                        self.not_provided(&name, opened.inner, span)
+                    }
+                };
+            }
+        };
+        let callee = self.lw.function(self.b.types, &callable);
+        // a static function may fulfil a requirement that is not static
+        let skip = skip + usize::from(declared.sig.has_this && !callee.sig.has_this);
+        let mut args = Vec::new();
+        for (k, param) in callee.sig.params.iter().enumerate().filter(|p| p.1.is_input()) {
+            let Some(values) = bound.get(k + skip).cloned() else { continue };
+            let from = declared.sig.params[k + skip].ty;
+            args.extend(self.open_as(values, from, param.ty, opened, k + skip == object, span));
+        }
+        let fits = args.len() == callee.params.len()
+            && args.iter().zip(&callee.params).all(|(&v, slot)| self.b.func.ty(v) == slot.ty);
+        if !fits {
+            let name = self.lw.func_name(f);
+            self.lw.unsupported(
+                callee.span,
+                format_args!("an implementation of `{name}` with other parameters is"),
+            );
+            return Vec::new();
+        }
+        let results = self.b.call_func(callee.func, &callee.results, &args);
+        let mut groups = Vec::new();
+        let mut at = 0;
+        for output in callee.sig.outputs() {
+            let n = self.layout(output.ty).leaves.len();
+            groups.push((output.param.map(|k| k + skip), output.ty, results[at..at + n].to_vec()));
+            at += n;
+        }
+        let mut closed = Vec::new();
+        for output in declared.sig.outputs() {
+            match groups.iter().find(|g| g.0 == output.param) {
+                Some((_, from, values)) => {
+                    closed.extend(self.close_as(values.clone(), *from, output.ty, opened, span));
+                }
+                None => closed.extend(output.param.and_then(|k| bound.get(k)).cloned().unwrap_or_default()),
+            }
+        }
+        closed
+    }
+
+    fn not_provided(&mut self, member: &str, ty: Ty, span: Span) -> Vec<Value> {
+        let name = self.lw.program.type_name(ty);
+        self.lw.unsupported(
+            span,
+            format_args!("the member `{member}` of `{name}`, called by its interface, is"),
+        );
+        Vec::new()
+    }
+
+    /// An accessor of a property that the type fulfils with a field.
+    fn field_case(
+        &mut self,
+        f: &FuncRef,
+        declared: &Declared,
+        bound: &[Vec<Value>],
+        opened: Opened,
+        span: Span,
+    ) -> Option<Vec<Value>> {
+        let decl = &self.lw.program.ast.decls[f.decl];
+        let DeclKind::Accessor { kind, .. } = decl.kind else { return None };
+        let member = FuncRef { decl: decl.parent?, self_ty: Some(opened.inner), ..f.clone() };
+        let Resolved::Func(field) = self.lw.program.resolve_requirement(&member) else { return None };
+        let layout = self.layout(opened.inner);
+        let part = layout.parts.iter().find(|p| p.decl == Some(field.decl))?;
+        let range = part.offset..part.offset + part.len;
+        let shared = self.lw.existential(self.b.types, opened.ty);
+        let idx = shared.position(opened.tag)?;
+        let mut this = self.open(&shared, idx, bound.first()?);
+        match kind {
+            AccessorKind::Get => {
+                let values = this[range].to_vec();
+                Some(self.close_as(values, part.ty, declared.sig.ret, opened, span))
+            }
+            AccessorKind::Set => {
+                let (values, from) = (bound.last()?.clone(), declared.sig.params.last()?.ty);
+                let values = self.open_as(values, from, part.ty, opened, false, span);
+                this.splice(range, values);
+                Some(self.close(&shared, opened.ty, idx, &this))
+            }
+            AccessorKind::Ref => None,
+        }
+    }
+
+    /// A value of a type of the dispatch as one of the type of the case.
+    fn open_as(
+        &mut self,
+        values: Vec<Value>,
+        from: Ty,
+        to: Ty,
+        opened: Opened,
+        is_object: bool,
+        span: Span,
+    ) -> Vec<Value> {
+        if from == to {
+            return values;
+        }
+        if self.lw.program.is_existential(from) {
+            let shared = self.lw.existential(self.b.types, from);
+            let idx = shared.position(opened.tag).filter(|&k| shared.types[k].ty == to);
+            return match (idx, values.first()) {
+                (Some(idx), Some(&tag)) => {
+                    if !is_object {
+                        self.expect_tag(tag, opened.tag, to, span);
+                    }
+                    self.open(&shared, idx, &values)
+                }
+                _ => self.convert(values, from, to, span),
+            };
+        }
+        match self.matching_parts(from, to) {
+            Some(parts) => {
+                let mut at = 0;
+                let mut out = Vec::new();
+                for (from, to) in parts {
+                    let n = self.layout(from).leaves.len();
+                    let part = values[at..at + n].to_vec();
+                    at += n;
+                    out.extend(self.open_as(part, from, to, opened, false, span));
+                }
+                out
+            }
+            None => self.convert(values, from, to, span),
+        }
+    }
+
+    /// A value of a type of the case as one of the type of the dispatch.
+    fn close_as(&mut self, values: Vec<Value>, from: Ty, to: Ty, opened: Opened, span: Span) -> Vec<Value> {
+        if from == to {
+            return values;
+        }
+        if self.lw.program.is_existential(to) {
+            let shared = self.lw.existential(self.b.types, to);
+            if let Some(idx) = shared.position(opened.tag).filter(|&k| shared.types[k].ty == from) {
+                return self.close(&shared, to, idx, &values);
+            }
+        }
+        match self.matching_parts(from, to) {
+            Some(parts) => {
+                let mut at = 0;
+                let mut out = Vec::new();
+                for (from, to) in parts {
+                    let n = self.layout(from).leaves.len();
+                    let part = values[at..at + n].to_vec();
+                    at += n;
+                    out.extend(self.close_as(part, from, to, opened, span));
+                }
+                out
+            }
+            None => self.convert(values, from, to, span),
+        }
+    }
+
+    /// The parts of pairs, optionals and tuples, side by side.
+    fn matching_parts(&mut self, from: Ty, to: Ty) -> Option<Vec<(Ty, Ty)>> {
+        let alike = matches!(
+            (&self.lw.program.types[from], &self.lw.program.types[to]),
+            (TyKind::DiffPair(_), TyKind::DiffPair(_))
+                | (TyKind::Optional(_), TyKind::Optional(_))
+                | (TyKind::Tuple(_), TyKind::Tuple(_))
+        );
+        let (a, b) = (self.layout(from), self.layout(to));
+        (alike && a.parts.len() == b.parts.len())
+            .then(|| a.parts.iter().zip(&b.parts).map(|(a, b)| (a.ty, b.ty)).collect())
+    }
+}

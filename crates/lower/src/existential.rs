@@ -1,0 +1,340 @@
+//! Values of interface type: what may be in them, and their leaves.
+//!
+//! A program is closed: the types that a value of interface type can have are those that are converted to the
+//! interface somewhere, those that the host names, and, where values are made of numbers (buffers,
+//! `createDynamicObject`) and the host names none, all structs that conform. Which are converted is only known when
+//! everything is lowered; so lowering begins again until it finds none that is new ([`Conformances::settle`]).
+//!
+//! The leaves are a *tag*, the number of the type plus one (0: no type), and *slots* that the types share. A leaf of a
+//! type has a slot of its own IR type, and leaves with a tangent only share slots with such. So no bits are
+//! reinterpreted, and differentiation sees numbers; what a type does not use is zero.
+//!
+//! The differential of an existential type is that of whatever is in it: the same tag, and the slots that have a
+//! tangent, in order. Tag 0 is the null differential: zero of a type that is not known.
+
+use std::rc::Rc;
+
+use check::Program;
+use check::types::{Ty, TyKind};
+use indexmap::IndexSet;
+use ir::{Type, Types};
+use rustc_hash::FxBuildHasher;
+use syntax::{Diagnostic, Span};
+
+use crate::leaves::{DiffMap, Layout, Leaf};
+use crate::{FxIndexMap, Lowerer};
+
+/// More rounds than this mean that each finds a type made of those of the one before.
+const MAX_ROUNDS: u32 = 40;
+
+/// A type that a value of interface type may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Implementation {
+    /// Its number in the program plus one.
+    pub(crate) tag: u32,
+    pub(crate) ty: Ty,
+}
+
+/// The types in values of interface type, by interface.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Conformances {
+    /// Interface, type and number, as the host says.
+    named: Vec<(Ty, Ty, Option<u32>)>,
+    /// Types that are converted, in the order of finding.
+    found: FxIndexMap<Ty, IndexSet<Ty, FxBuildHasher>>,
+    /// Interfaces whose values are made of numbers.
+    from_data: IndexSet<Ty, FxBuildHasher>,
+    /// What this round goes by.
+    sets: FxIndexMap<Ty, Vec<Implementation>>,
+    rounds: u32,
+}
+
+impl Conformances {
+    pub(crate) fn new(program: &mut Program, named: &[(Ty, Ty, Option<u32>)]) -> Conformances {
+        let named = named.iter().map(|&(ty, interface, id)| (interface, ty, id)).collect();
+        let mut conformances = Conformances { named, ..Conformances::default() };
+        conformances.settle(program);
+        conformances
+    }
+
+    /// Takes in what has been found; whether that changes anything.
+    pub(crate) fn settle(&mut self, program: &mut Program) -> bool {
+        let mut interfaces: IndexSet<Ty, FxBuildHasher> = self.named.iter().map(|n| n.0).collect();
+        interfaces.extend(self.from_data.iter().copied());
+        interfaces.extend(self.found.keys().copied());
+        let mut sets = FxIndexMap::default();
+        for interface in interfaces {
+            let mut set: Vec<Implementation> = Vec::new();
+            for &(_, ty, id) in self.named.iter().filter(|n| n.0 == interface) {
+                let id = id.unwrap_or_else(|| next_id(&set));
+                set.push(Implementation { tag: id.wrapping_add(1), ty });
+            }
+            let mut more = Vec::new();
+            if set.is_empty() && self.from_data.contains(&interface) {
+                more = program.conforming_structs(interface);
+            }
+            more.extend(self.found.get(&interface).into_iter().flatten().copied());
+            for ty in more {
+                if set.iter().all(|i| i.ty != ty) {
+                    set.push(Implementation { tag: next_id(&set).wrapping_add(1), ty });
+                }
+            }
+            sets.insert(interface, set);
+        }
+        let changed = sets != self.sets;
+        self.sets = sets;
+        self.rounds += 1;
+        changed
+    }
+
+    /// Whether it seems that no round will be the last; gives an interface whose types grow.
+    pub(crate) fn is_endless(&self) -> Option<Ty> {
+        let largest = self.sets.iter().max_by_key(|s| s.1.len())?;
+        (self.rounds > MAX_ROUNDS || largest.1.len() > 4096).then_some(*largest.0)
+    }
+}
+
+/// The number after the greatest in use.
+fn next_id(set: &[Implementation]) -> u32 {
+    set.iter().map(|i| i.tag).max().unwrap_or(0)
+}
+
+/// What a leaf is to differentiation; leaves share slots with those of the same role.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    /// Has no tangent.
+    Plain,
+    /// The differential has the same leaf.
+    Same,
+    /// Has a tangent.
+    Tangent,
+}
+
+/// A type in the slots of an existential type.
+#[derive(Clone, Debug)]
+pub(crate) struct Placed {
+    pub(crate) tag: u32,
+    pub(crate) ty: Ty,
+    /// Of each of its leaves, the leaf of the existential type.
+    pub(crate) slots: Vec<usize>,
+}
+
+/// How the types of an existential type share its leaves.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Existential {
+    pub(crate) types: Vec<Placed>,
+    leaves: Vec<Leaf>,
+    roles: Vec<Role>,
+}
+
+impl Existential {
+    /// The place of the type with a tag.
+    pub(crate) fn position(&self, tag: u32) -> Option<usize> {
+        self.types.iter().position(|t| t.tag == tag)
+    }
+
+    fn add(&mut self, leaf: &Leaf, role: Role) -> usize {
+        let name = if leaf.name.is_empty() { ".value".to_owned() } else { leaf.name.clone() };
+        self.leaves.push(Leaf { name, ..leaf.clone() });
+        self.roles.push(role);
+        self.leaves.len() - 1
+    }
+}
+
+impl Lowerer<'_> {
+    /// The types that values of an existential type may have in this round, with their tags.
+    fn implementations(&mut self, ty: Ty) -> Vec<Implementation> {
+        match self.program.types[ty] {
+            TyKind::Interface(..) => self.conformances.sets.get(&ty).cloned().unwrap_or_default(),
+            TyKind::Assoc(base, assoc) => {
+                let mut found = self.implementations(base);
+                for implementation in &mut found {
+                    implementation.ty = self.program.associated(implementation.ty, assoc);
+                }
+                found.retain(|i| i.ty != Ty::ERROR);
+                found
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// The types that values of an existential type may have in this round.
+    pub(crate) fn types_in(&mut self, ty: Ty) -> Vec<Ty> {
+        self.implementations(ty).into_iter().map(|i| i.ty).collect()
+    }
+
+    /// Notes that a type is converted to an interface.
+    pub(crate) fn note_conversion(&mut self, ty: Ty, interface: Ty) {
+        self.conformances.found.entry(interface).or_default().insert(ty);
+    }
+
+    /// Notes that values of an existential type are made of numbers.
+    pub(crate) fn note_from_data(&mut self, ty: Ty) {
+        let mut at = ty;
+        while let TyKind::Assoc(base, _) = self.program.types[at] {
+            at = base;
+        }
+        self.conformances.from_data.insert(at);
+    }
+
+    /// How the types of an existential type share its leaves.
+    pub(crate) fn existential(&mut self, types: &mut Types, ty: Ty) -> Rc<Existential> {
+        self.layout(types, ty);
+        self.existentials.get(&ty).cloned().unwrap_or_default()
+    }
+
+    /// The layout of an existential type.
+    pub(crate) fn existential_layout(&mut self, types: &mut Types, ty: Ty, depth: u32) -> Layout {
+        self.existentials_open.push(ty);
+        let mut shared = Existential::default();
+        shared.leaves.push(Leaf { name: ".type".to_owned(), ty: Type::U32, is_array: false, is_tag: true });
+        shared.roles.push(Role::Same);
+        let implementations = self.implementations(ty);
+        let differentiable = self.program.differential(ty).is_some();
+        let of_base = match self.program.types[ty] {
+            TyKind::Assoc(base, assoc) if self.program.is_differential(assoc) => {
+                Some(self.mirror(types, base, &mut shared, depth))
+            }
+            _ => None,
+        };
+        let mirrored = shared.leaves.len();
+        for Implementation { tag, ty } in implementations {
+            let layout = self.layout_at(types, ty, depth + 1);
+            let mut slots = vec![usize::MAX; layout.leaves.len()];
+            if let Some((base, slot_of)) = &of_base
+                && let Some(idx) = base.position(tag)
+                && let Some(map) = self.diff_map(types, base.types[idx].ty)
+            {
+                let pairs = map.map.iter().enumerate().filter_map(|(from, to)| to.map(|to| (from, to)));
+                for (from, to) in pairs.chain(map.same.iter().copied()) {
+                    let slot = slot_of[base.types[idx].slots[from]];
+                    if let (Some(own), Some(slot)) = (slots.get_mut(to), slot) {
+                        *own = slot;
+                    }
+                }
+            }
+            let roles = self.roles(types, ty, layout.leaves.len(), differentiable);
+            let mut used = vec![false; shared.leaves.len()];
+            for ((leaf, role), own) in layout.leaves.iter().zip(roles).zip(&mut slots) {
+                if *own != usize::MAX {
+                    continue;
+                }
+                let free = (mirrored..used.len()).find(|&s| {
+                    let other = &shared.leaves[s];
+                    let alike = other.ty == leaf.ty && other.is_array == leaf.is_array;
+                    !used[s] && alike && other.is_tag == leaf.is_tag && shared.roles[s] == role
+                });
+                let slot = free.unwrap_or_else(|| shared.add(leaf, role));
+                used.resize(shared.leaves.len(), false);
+                used[slot] = true;
+                *own = slot;
+            }
+            shared.types.push(Placed { tag, ty, slots });
+        }
+        self.existentials_open.pop();
+        let leaves = shared.leaves.clone();
+        self.existentials.insert(ty, Rc::new(shared));
+        Layout { leaves, parts: Vec::new() }
+    }
+
+    /// The first slots of a differential: those of the primal that it has a counterpart for. Gives the primal and, of
+    /// each of its slots, the differential's.
+    fn mirror(
+        &mut self,
+        types: &mut Types,
+        base: Ty,
+        shared: &mut Existential,
+        depth: u32,
+    ) -> (Rc<Existential>, Vec<Option<usize>>) {
+        self.layout_at(types, base, depth + 1);
+        let primal = self.existentials.get(&base).cloned().unwrap_or_default();
+        let mut slot_of = vec![Some(0)];
+        for (leaf, &role) in primal.leaves.iter().zip(&primal.roles).skip(1) {
+            slot_of.push((role != Role::Plain).then(|| shared.add(leaf, role)));
+        }
+        (primal, slot_of)
+    }
+
+    fn roles(&mut self, types: &mut Types, ty: Ty, n: usize, differentiable: bool) -> Vec<Role> {
+        let map = if differentiable { self.diff_map(types, ty) } else { None };
+        let role = |k: usize| match &map {
+            Some(map) if map.map.get(k).is_some_and(Option::is_some) => Role::Tangent,
+            Some(map) if map.same.iter().any(|s| s.0 == k) => Role::Same,
+            _ => Role::Plain,
+        };
+        (0..n).map(role).collect()
+    }
+
+    /// Where the tangents of an existential type's slots are: where every type in it has them.
+    pub(crate) fn existential_diff_map(&mut self, types: &mut Types, ty: Ty, differential: Ty) -> DiffMap {
+        let (own, target) = (self.existential(types, ty), self.existential(types, differential));
+        let mut map = vec![None; own.leaves.len()];
+        let mut same = vec![(0, 0)];
+        for placed in &own.types {
+            let (Some(to), Some(inner)) = (target.position(placed.tag), self.diff_map(types, placed.ty))
+            else {
+                continue;
+            };
+            let to = &target.types[to].slots;
+            let mut clash = false;
+            for (from, inner_to) in inner.map.iter().enumerate() {
+                let Some(at) = inner_to.and_then(|d| to.get(d).copied()) else { continue };
+                let entry: &mut Option<usize> = &mut map[placed.slots[from]];
+                clash |= entry.is_some_and(|old| old != at);
+                *entry = Some(at);
+            }
+            for &(from, inner_to) in &inner.same {
+                let pair = (placed.slots[from], to[inner_to]);
+                if !same.contains(&pair) {
+                    clash |= same.iter().any(|s| s.1 == pair.1);
+                    same.push(pair);
+                }
+            }
+            if clash {
+                let name = self.program.type_name(placed.ty);
+                let span = self.span_of_type(placed.ty);
+                self.unsupported(
+                    span,
+                    format_args!("the differential of `{name}` within a value of interface type is"),
+                );
+            }
+        }
+        DiffMap { ty: differential, map, same }
+    }
+
+    /// Reports an existential type that contains itself.
+    pub(crate) fn contains_itself(&mut self, ty: Ty) {
+        let name = self.program.type_name(ty);
+        let span = self.span_of_type(ty);
+        let message = format!("a value of type `{name}` may contain a value of its own type, without end");
+        let note =
+            "one of the types that conform has it as a field; keep such values in a buffer or an array";
+        self.diagnostics.push(Diagnostic::error("E0908", span, message).help(note));
+    }
+
+    /// Where a type is declared.
+    pub(crate) fn span_of_type(&self, ty: Ty) -> Span {
+        span_of_type(self.program, ty)
+    }
+}
+
+/// Where a type is declared.
+fn span_of_type(program: &Program, ty: Ty) -> Span {
+    let mut at = ty;
+    loop {
+        match program.types[at] {
+            TyKind::Struct(decl, _) | TyKind::Interface(decl, _) | TyKind::Enum(decl) => {
+                return program.name_span(decl);
+            }
+            TyKind::Assoc(base, _) | TyKind::SynthDiff(base) => at = base,
+            _ => return Span { file: syntax::FileId(u32::MAX), start: 0, end: 0 },
+        }
+    }
+}
+
+/// The types of an interface have no end.
+pub(crate) fn endless_types(program: &Program, interface: Ty) -> Diagnostic {
+    let message = format!("the types of the values of `{}` are without end", program.type_name(interface));
+    Diagnostic::error("E0908", span_of_type(program, interface), message)
+        .help("does a generic type that conforms to it hold a value that was made of one of its own kind?")
+}
