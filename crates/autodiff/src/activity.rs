@@ -81,7 +81,7 @@ impl Activity {
             {
                 slots.iter().map(|s| s.diff).collect()
             }
-            Source::Vjp(_) => slots.iter().map(|s| s.diff).collect(),
+            Source::Vjp(_) | Source::Applied { .. } => slots.iter().map(|s| s.diff).collect(),
             Source::Body(f) if any || self.calls_custom(module, f, mode) => self.results(module, f, mask, mode),
             Source::Jvp(_) | Source::Zero | Source::Body(_) => slots.iter().map(|_| false).collect(),
         }
@@ -105,7 +105,7 @@ impl Activity {
             src.walk(src.body(), &mut |inst| callees.extend(src.insts[inst].op.callee()));
         }
         let found = callees.into_iter().any(|callee| match source(module, callee, mode) {
-            Source::Vjp(_) => true,
+            Source::Vjp(_) | Source::Applied { .. } => true,
             Source::Body(f) => self.calls_custom(module, f, mode),
             Source::Jvp(jvp) => self.is_source(jvp, mode) || makes_more_than_numbers(&module.funcs[callee]),
             Source::Zero => false,

@@ -29,6 +29,8 @@ enum Plan {
     Forward { func: Func, mask: Mask, active: Mask },
     /// The primal, and its linear part by its transpose.
     Transposed { vjp: Func, mask: Mask, active: Mask },
+    /// A primal that gives a context, and the linear part as the transpose of what takes it.
+    Applied { apply: Func, vjp: Func, context: Vec<Type>, mask: Mask, active: Mask },
 }
 
 impl Engine<'_> {
@@ -93,6 +95,12 @@ impl Engine<'_> {
             plans[inst] = match source(self.module, callee, mode) {
                 Source::Vjp(vjp) => {
                     Plan::Transposed { vjp, mask: slots.params.iter().map(|s| s.diff).collect(), active }
+                }
+                Source::Applied { apply, vjp } => {
+                    let given = &self.module.funcs[apply].results[slots.results.len()..];
+                    let context = given.iter().map(|s| s.ty).collect();
+                    let mask = slots.params.iter().map(|s| s.diff).collect();
+                    Plan::Applied { apply, vjp, context, mask, active }
                 }
                 Source::Jvp(jvp) if active.iter().any(|&a| a) || makes_more_than_numbers(slots) => {
                     let mask: Mask = slots.params.iter().map(|s| s.diff).collect();
@@ -300,6 +308,23 @@ impl Linearize<'_> {
                 }
                 let results = self.tangent_results(&data.results, &active);
                 self.b.push(Op::CallTransposeOf(vjp), &args, &results, &[]);
+            }
+            Plan::Applied { apply, vjp, context, mask, active } => {
+                let args = self.primal.all(&data.args);
+                let mut results = Vec::new();
+                for &v in &data.results {
+                    let copy = like(&mut self.b, src, v, false);
+                    self.primal.set(v, copy);
+                    results.push(copy);
+                }
+                let mut operands = fresh(&mut self.b, context, false);
+                results.extend_from_slice(&operands);
+                self.b.push(Op::Call(apply), &args, &results, &[]);
+                for &v in select(&data.args, &mask) {
+                    operands.push(self.tangent_or_zero(v));
+                }
+                let results = self.tangent_results(&data.results, &active);
+                self.b.push(Op::CallTransposeOf(vjp), &operands, &results, &[]);
             }
         }
     }

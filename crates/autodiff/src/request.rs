@@ -112,7 +112,7 @@ impl Engine<'_> {
 
     fn resolve_witnesses(&mut self, func: Func) {
         let witness = self.module.witness(func);
-        for custom in [witness.jvp, witness.vjp, witness.substitute].into_iter().flatten() {
+        for custom in [witness.jvp, witness.vjp, witness.apply, witness.substitute].into_iter().flatten() {
             self.resolve(custom);
         }
         if let Some(jvp) = witness.jvp {
@@ -188,7 +188,9 @@ impl Engine<'_> {
         }
         let made = match self.forward_source(func) {
             Source::Jvp(jvp) => Some(jvp),
-            Source::Vjp(_) | Source::Zero => Some(self.forward_wrapper(func, None)),
+            Source::Vjp(_) | Source::Applied { .. } | Source::Zero => {
+                Some(self.forward_wrapper(func, None))
+            }
             Source::Body(body) => {
                 let n_problems = self.problems.len();
                 let mask: Mask = self.module.funcs[body].params.iter().map(|s| s.diff).collect();
@@ -261,6 +263,7 @@ impl Engine<'_> {
         }
         let made = match source(self.module, func, Mode::Reverse) {
             Source::Vjp(vjp) => Some(vjp),
+            Source::Applied { apply, vjp } => Some(self.applied_wrapper(func, apply, vjp)),
             Source::Zero => Some(self.backward_wrapper(func, None)),
             Source::Jvp(_) | Source::Body(_) => self.reverse(func),
         };
@@ -283,7 +286,7 @@ impl Engine<'_> {
                 let active_results = self.activity.results(self.module, body, &mask, Mode::Reverse);
                 Some(Linearized { func: made, n_params: mask.len(), active_results })
             }
-            Source::Vjp(_) | Source::Zero => None,
+            Source::Vjp(_) | Source::Applied { .. } | Source::Zero => None,
         }
     }
 
@@ -307,6 +310,28 @@ impl Engine<'_> {
             forget(&mut self.module.funcs[func]);
         }
         (self.problems.len() == n_problems).then_some(made)
+    }
+
+    /// Calls the custom primal, and with its context the vjp.
+    fn applied_wrapper(&mut self, func: Func, apply: Func, vjp: Func) -> Func {
+        let src = &self.module.funcs[func];
+        let mut params = src.params.clone();
+        params.extend(src.results.iter().filter(|s| s.diff).map(|s| tangent_slot(s, false)));
+        let results: Vec<Slot> =
+            src.params.iter().filter(|s| s.diff).map(|s| tangent_slot(s, false)).collect();
+        let made = self.declare(format!("{}_bwd", src.name), func, params.clone(), results.clone());
+        let module = &mut *self.module;
+        let src = &module.funcs[func];
+        let mut b = Builder::new(&mut module.types, String::new());
+        b.span = src.span;
+        let all: Vec<Value> = params.iter().map(|slot| b.param(slot.clone())).collect();
+        let (args, cotangents) = all.split_at(src.params.len());
+        let called = b.call_func(apply, &module.funcs[apply].results, args);
+        let operands: Vec<Value> = called[src.results.len()..].iter().chain(cotangents).copied().collect();
+        let values = b.call_func(vjp, &module.funcs[vjp].results, &operands);
+        let body = b.finish(values, results);
+        self.define(made, body);
+        made
     }
 
     /// Calls the primal half, then the transposed one; or the primal function alone, for zeros.

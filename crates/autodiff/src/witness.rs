@@ -15,6 +15,8 @@ pub(crate) enum Source {
     Jvp(Func),
     /// A custom backward derivative.
     Vjp(Func),
+    /// A custom primal for reverse mode, and the backward derivative that takes its context.
+    Applied { apply: Func, vjp: Func },
     /// The primal is called, the derivative is zero.
     Zero,
     /// The body of this function.
@@ -28,7 +30,12 @@ pub(crate) fn source(module: &Module, func: Func, mode: Mode) -> Source {
     for _ in 0..64 {
         let witness = module.witness(func);
         match (mode, witness.jvp, witness.vjp) {
-            (Mode::Reverse, _, Some(vjp)) => return Source::Vjp(vjp),
+            (Mode::Reverse, _, Some(vjp)) => {
+                return match witness.apply {
+                    Some(apply) => Source::Applied { apply, vjp },
+                    None => Source::Vjp(vjp),
+                };
+            }
             (_, Some(jvp), _) => return Source::Jvp(jvp),
             (Mode::Forward, None, Some(_)) => return Source::Zero,
             (_, None, None) => (),

@@ -63,6 +63,12 @@ impl Program {
         let registered = self.derivative_of.get(&name).cloned().unwrap_or_default();
         for (derivative, idx) in registered {
             let attribute = self.ast.decls[derivative].attributes[idx].clone();
+            if attribute.name == self.words.apply_of {
+                if let (None, Some(&target)) = (&out.apply, attribute.args.first()) {
+                    out.apply = self.fit_apply(func, derivative, target);
+                }
+                continue;
+            }
             let role = if attribute.name == self.words.forward_derivative_of {
                 Role::Forward
             } else if attribute.name == self.words.backward_derivative_of {
@@ -334,7 +340,7 @@ impl Program {
             return Level::Backward;
         }
         let mut level = derivatives.level;
-        if derivatives.bwd.is_some() {
+        if derivatives.bwd.is_some() || derivatives.apply.is_some() {
             level = Level::Backward;
         }
         if derivatives.fwd.is_some() {
@@ -364,7 +370,7 @@ impl Program {
                 derivatives.level >= Level::Forward
                     || derivatives.fwd.is_some()
                     || derivatives.treat_as_differentiable
-                    || level >= Level::Forward && derivatives.bwd.is_none()
+                    || level >= Level::Forward && derivatives.bwd.is_none() && derivatives.apply.is_none()
             }
             DiffOp::Bwd => level >= Level::Backward,
         }
@@ -376,6 +382,7 @@ impl Program {
             self.words.forward_derivative_of,
             self.words.backward_derivative_of,
             self.words.primal_substitute_of,
+            self.words.apply_of,
         ];
         for attribute in self.ast.decls[decl].attributes.clone() {
             let Some(&target) = attribute.args.first().filter(|_| of.contains(&attribute.name)) else {

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod api;
+mod apply;
 mod call;
 mod conform;
 mod constant;
@@ -39,5 +40,5 @@ pub mod types;
 pub use api::{ModuleLoader, NoModules};
 pub use program::Program;
 pub use signature::{
-    Accessors, Derivatives, DiffFieldTarget, Direction, Level, ParamSig, Resolved, Signature, Subst, ThisSig,
+    Accessors, Applied, Derivatives, DiffFieldTarget, Direction, Level, ParamSig, Resolved, Signature, Subst, ThisSig,
 };

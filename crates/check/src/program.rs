@@ -100,6 +100,8 @@ pub(crate) struct Words {
     pub(crate) forward_derivative_of: Symbol,
     pub(crate) backward_derivative_of: Symbol,
     pub(crate) primal_substitute_of: Symbol,
+    /// What the declaration of an `__apply` extension is marked with.
+    pub(crate) apply_of: Symbol,
 }
 
 impl Default for Words {
@@ -113,6 +115,7 @@ impl Default for Words {
             forward_derivative_of: zero,
             backward_derivative_of: zero,
             primal_substitute_of: zero,
+            apply_of: zero,
         }
     }
 }
@@ -128,6 +131,7 @@ impl Words {
             forward_derivative_of: word("ForwardDerivativeOf"),
             backward_derivative_of: word("BackwardDerivativeOf"),
             primal_substitute_of: word("PrimalSubstituteOf"),
+            apply_of: word("$ApplyOf"),
         }
     }
 }
@@ -224,7 +228,7 @@ impl Program {
         self.modules[module].names = names;
     }
 
-    /// `__func_extension fwd_diff(f)(…) { … }` is a function with `[ForwardDerivativeOf(f)]`.
+    /// `__func_extension fwd_diff(f)(…) { … }` is a function with `[ForwardDerivativeOf(f)]`; the others likewise.
     fn desugar_extension(&mut self, id: DeclId) {
         let DeclKind::FuncExtension { op, target, params, result, body } = self.ast.decls[id].kind.clone()
         else {
@@ -234,13 +238,10 @@ impl Program {
         let name = match self.ast.name(op) {
             "fwd_diff" | "__fwd_diff" => self.words.forward_derivative_of,
             "bwd_diff" | "__bwd_diff" => self.words.backward_derivative_of,
-            _ => {
-                self.error("E0900", span, "'__func_extension __apply' is not supported yet");
-                self.ast.decls[id].kind = DeclKind::Empty;
-                return;
-            }
+            _ => self.words.apply_of,
         };
-        if self.ast.decls[id].generics.is_some()
+        let generic = matches!(self.ast.exprs[target].kind, ExprKind::Generic { .. });
+        if (generic || self.ast.decls[id].generics.is_some())
             && let Some(name) = last_name(&self.ast, target)
         {
             self.late_names.insert(name);
@@ -269,7 +270,8 @@ impl Program {
             let words = &self.words;
             let is_of = attribute.name == words.forward_derivative_of
                 || attribute.name == words.backward_derivative_of
-                || attribute.name == words.primal_substitute_of;
+                || attribute.name == words.primal_substitute_of
+                || attribute.name == words.apply_of;
             if is_of && let Some(&arg) = attribute.args.first() {
                 if let Some(target) = last_name(&self.ast, arg) {
                     self.derivative_of.entry(target).or_default().push((id, idx));

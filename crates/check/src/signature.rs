@@ -125,12 +125,23 @@ pub struct Derivatives {
     pub fwd: Option<FuncRef>,
     /// The user's backward derivative.
     pub bwd: Option<FuncRef>,
+    /// The user's primal for reverse mode and the backward derivative that takes its context.
+    pub apply: Option<Applied>,
     /// Called in its place in derivative code.
     pub substitute: Option<FuncRef>,
     /// `[TreatAsDifferentiable]`: derivatives are zero.
     pub treat_as_differentiable: bool,
     /// By its attributes.
     pub level: Level,
+}
+
+/// An `__apply` extension: `(params) -> (result, context)`, and the call operator of the context.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Applied {
+    /// The extension; its receiver is that of the function.
+    pub apply: FuncRef,
+    /// `operator()` of the context.
+    pub propagate: FuncRef,
 }
 
 /// Where the differential of a field is.

@@ -168,6 +168,9 @@ impl Program {
     }
 
     fn raw_this(&mut self, decl: DeclId) -> Option<ThisSig> {
+        if self.apply_target(decl).is_some() {
+            return self.apply_this(decl);
+        }
         if self.is_static(decl) || matches!(self.ast.decls[decl].kind, DeclKind::Init { .. }) {
             return None;
         }

@@ -45,13 +45,16 @@ pub struct GlobalData {
 
 /// Where a function's derivatives come from when they are not derived from its body.
 /// Every function named here has the *flat* signature of [`crate::ops::Op::CallFwd`] and
-/// [`crate::ops::Op::CallBwd`], not the source's pairs.
+/// [`crate::ops::Op::CallBwd`], not the source's pairs; but for a vjp beside an `apply`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Witness {
     /// `(params…, tangents of diff params…) -> (results…, tangents of diff results…)`.
     pub jvp: Option<Func>,
     /// `(params…, cotangents of diff results…) -> (cotangents of diff params…)`.
+    /// With `apply`: `(context…, cotangents of diff results…) -> (cotangents of diff params…)`.
     pub vjp: Option<Func>,
+    /// What reverse mode calls in place of the function, `(params…) -> (results…, context…)`; needs a `vjp`.
+    pub apply: Option<Func>,
     /// The function to differentiate in this one's place; of the same signature.
     pub substitute: Option<Func>,
     /// Primal as usual, all tangents and cotangents zero.

@@ -157,6 +157,8 @@ impl Parser<'_> {
                             witness.jvp = Some(self.func_name()?);
                         } else if self.eat_word("vjp") {
                             witness.vjp = Some(self.func_name()?);
+                        } else if self.eat_word("apply") {
+                            witness.apply = Some(self.func_name()?);
                         } else if self.eat_word("substitute") {
                             witness.substitute = Some(self.func_name()?);
                         } else if self.eat_word("treat_as_differentiable") {

@@ -42,7 +42,13 @@ pub fn print_module(module: &Module) -> String {
     }
     for (&func, witness) in &module.witnesses {
         let _ = write!(p.out, "witness {}:", p.funcs[&func]);
-        for (word, func) in [("jvp", witness.jvp), ("vjp", witness.vjp), ("substitute", witness.substitute)] {
+        let parts = [
+            ("jvp", witness.jvp),
+            ("vjp", witness.vjp),
+            ("apply", witness.apply),
+            ("substitute", witness.substitute),
+        ];
+        for (word, func) in parts {
             if let Some(func) = func {
                 let _ = write!(p.out, " {word} {}", p.funcs[&func]);
             }

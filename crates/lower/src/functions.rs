@@ -26,6 +26,10 @@ pub(crate) enum Key {
     WitnessJvp(FuncRef),
     /// `(params…, cotangents…) -> (cotangents…)` over the user's backward derivative.
     WitnessVjp(FuncRef),
+    /// `(params…) -> (results…, context…)` over the user's `__apply`.
+    WitnessApply(FuncRef),
+    /// `(context…, cotangents…) -> (cotangents…)` over the call operator of the context.
+    WitnessPropagate(FuncRef),
     /// The flat forward derivative, for the host.
     FlatJvp(Callable),
     /// The flat backward derivative, for the host.
@@ -252,7 +256,9 @@ impl Lowerer<'_> {
     fn key_span(&self, key: &Key) -> Span {
         let decl = match key {
             Key::Callable(c) | Key::FlatJvp(c) | Key::FlatVjp(c) => Self::origin(c).map(|f| f.decl),
-            Key::WitnessJvp(f) | Key::WitnessVjp(f) => Some(f.decl),
+            Key::WitnessJvp(f) | Key::WitnessVjp(f) | Key::WitnessApply(f) | Key::WitnessPropagate(f) => {
+                Some(f.decl)
+            }
             Key::GlobalInit(d) | Key::Entry(d) => Some(*d),
         };
         match decl {
@@ -322,6 +328,8 @@ impl Lowerer<'_> {
             Key::Callable(c) => self.callable_name(c),
             Key::WitnessJvp(f) => format!("{}:jvp", self.func_name(f)),
             Key::WitnessVjp(f) => format!("{}:vjp", self.func_name(f)),
+            Key::WitnessApply(f) => format!("{}:apply", self.func_name(f)),
+            Key::WitnessPropagate(f) => format!("{}:propagate", self.func_name(f)),
             Key::FlatJvp(c) => format!("{}:fwd", self.callable_name(c)),
             Key::FlatVjp(c) => format!("{}:bwd", self.callable_name(c)),
             Key::GlobalInit(d) => format!("{}:init", self.program.ast.name(self.program.ast.decls[*d].name)),
@@ -361,6 +369,8 @@ impl Lowerer<'_> {
             }
             Key::WitnessJvp(f) => crate::witness::build_jvp(self, types, f, &declared),
             Key::WitnessVjp(f) => crate::witness::build_vjp(self, types, f, &declared),
+            Key::WitnessApply(f) => crate::apply::build_apply(self, types, f, &declared),
+            Key::WitnessPropagate(f) => crate::apply::build_propagate(self, types, f, &declared),
             Key::FlatJvp(c) => crate::derivatives::build_flat(self, types, c, &declared, true),
             Key::FlatVjp(c) => crate::derivatives::build_flat(self, types, c, &declared, false),
             Key::GlobalInit(d) => Body::build_global_init(self, types, *d, &declared),
@@ -373,7 +383,12 @@ impl Lowerer<'_> {
             function.results.clone_from(&slot.results);
             match &key {
                 Key::Callable(Callable::Func(f)) => self.set_attributes(f.decl, function),
-                Key::Callable(_) | Key::WitnessJvp(_) | Key::WitnessVjp(_) | Key::Entry(_) => {
+                Key::Callable(_)
+                | Key::WitnessJvp(_)
+                | Key::WitnessVjp(_)
+                | Key::WitnessApply(_)
+                | Key::WitnessPropagate(_)
+                | Key::Entry(_) => {
                     function.inline = Inline::Always;
                 }
                 Key::FlatJvp(_) | Key::FlatVjp(_) | Key::GlobalInit(_) => {}

@@ -10,6 +10,7 @@
 mod accessors;
 mod aggregates;
 mod any_value;
+mod apply;
 mod body;
 mod calls;
 mod convert;

@@ -74,7 +74,7 @@ impl Lowerer<'_> {
         }
         for (&id, witness) in &self.module.witnesses {
             let own = &mut edges[id.as_u32() as usize];
-            own.extend(witness.jvp.into_iter().chain(witness.vjp).map(|f| (f, -1)));
+            own.extend([witness.jvp, witness.vjp, witness.apply].into_iter().flatten().map(|f| (f, -1)));
             own.extend(witness.substitute.map(|f| (f, 0)));
         }
         edges
@@ -104,6 +104,9 @@ impl Lowerer<'_> {
             let (params, results) = vjp_slots(declared);
             let key = Key::WitnessVjp(f.clone());
             witness.vjp = Some(self.declare_flat(key, declared.sig.clone(), params, results).func);
+        }
+        if let (None, Some(applied)) = (witness.vjp, &derivatives.apply) {
+            (witness.apply, witness.vjp) = self.request_apply(types, f, applied, declared);
         }
         if let Some(substitute) = derivatives.substitute
             && let Ok(callable) = self.canonical(Callable::Func(substitute))

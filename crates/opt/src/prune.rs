@@ -23,7 +23,8 @@ pub fn prune(module: &mut Module, roots: &[Func]) -> bool {
         }
         if open {
             let witness = module.witness(f);
-            todo.extend([witness.jvp, witness.vjp, witness.substitute].into_iter().flatten());
+            let parts = [witness.jvp, witness.vjp, witness.apply, witness.substitute];
+            todo.extend(parts.into_iter().flatten());
         }
         let func = &module.funcs[f];
         if func.has_body() {

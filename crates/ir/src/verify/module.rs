@@ -50,8 +50,24 @@ pub fn verify_signatures(module: &Module) -> Vec<VerifyError> {
             }
         };
         has(witness.jvp, flat(&f.params, &f.params), flat(&f.results, &f.results), "jvp");
-        has(witness.vjp, flat(&f.params, &f.results), diff(&f.params), "vjp");
+        let results = params(&f.results);
+        let applied = witness.apply.map(|apply| module.funcs.get(apply).map_or(&[][..], |a| &a.results));
+        match applied {
+            None => has(witness.vjp, flat(&f.params, &f.results), diff(&f.params), "vjp"),
+            Some(given) => {
+                let context = given.get(results.len()..).unwrap_or_default();
+                let all = [results, params(context)].concat();
+                has(witness.apply, params(&f.params), all, "apply");
+                has(witness.vjp, flat(context, &f.results), diff(&f.params), "vjp");
+            }
+        }
         has(witness.substitute, params(&f.params), params(&f.results), "substitute");
+    }
+    for (&func, witness) in &module.witnesses {
+        if witness.apply.is_some() && witness.vjp.is_none() {
+            let name = module.funcs.get(func).map_or("", |f| f.name.as_str());
+            error(format!("witness of '{name}'"), "an apply needs a vjp that takes its context");
+        }
     }
     for global in module.globals.values() {
         let Some(init) = global.init else { continue };
