@@ -29,7 +29,8 @@ pub struct Directive {
     pub text: String,
 }
 
-const KEYS: [&str; 9] = ["check", "not", "error", "run", "grad", "stdout", "bind", "groups", "buffer"];
+const KEYS: [&str; 10] =
+    ["check", "not", "error", "run", "grad", "stdout", "bind", "groups", "buffer", "conform"];
 
 impl TestFile {
     /// Reads and takes apart a file.

@@ -70,16 +70,20 @@ impl Lowerer<'_> {
 
     /// Bytes of the value of an existential type in memory.
     fn payload_size(&mut self, ty: Ty, depth: u32) -> u32 {
-        if let Some(size) = self.any_value_size(ty) {
+        if let Some(size) = self.payloads.get(&ty).copied().or_else(|| self.any_value_size(ty)) {
             return size;
         }
+        // a type that contains itself is refused where its leaves are laid out
+        self.payloads.insert(ty, DEFAULT_SIZE);
         let mut size = DEFAULT_SIZE;
         for inner in self.types_in(ty) {
             if let Some(extent) = self.extent(inner, depth + 1) {
                 size = size.max(extent.size);
             }
         }
-        size.min(MAX_SIZE)
+        let size = size.min(MAX_SIZE);
+        self.payloads.insert(ty, size);
+        size
     }
 
     /// `[anyValueSize(n)]`.

@@ -68,6 +68,28 @@ impl Lowerer<'_> {
         None
     }
 
+    /// The function of one type in place of that of an existential type.
+    fn specialised(&self, f: &FuncRef, opening: Opening, inner: Ty) -> FuncRef {
+        let mut f = f.clone();
+        match opening.object {
+            Object::This => {
+                f.self_ty = Some(inner);
+                // the parameter of an extension of all types that conform
+                let own = self.program.ast.decls[f.decl].generics.as_ref().map_or(0, |g| g.params.len());
+                let outer = f.args.len().saturating_sub(own);
+                if !self.program.is_requirement(f.decl) {
+                    for arg in &mut f.args[..outer] {
+                        if *arg == GenericArg::Type(opening.ty) {
+                            *arg = GenericArg::Type(inner);
+                        }
+                    }
+                }
+            }
+            Object::Param { generic, .. } => f.args[generic] = GenericArg::Type(inner),
+        }
+        f
+    }
+
     /// Whether a call needs a value that decides which static member is meant.
     pub(crate) fn needs_object(&mut self, callable: &Callable) -> Option<Ty> {
         let f = Self::origin(callable)?.clone();
@@ -76,25 +98,6 @@ impl Lowerer<'_> {
         }
         self.opening(&f).filter(|o| matches!(o.object, Object::This)).map(|o| o.ty)
     }
-}
-
-/// The function of one type in place of that of an existential type.
-fn specialised(f: &FuncRef, opening: Opening, inner: Ty) -> FuncRef {
-    let mut f = f.clone();
-    let replace = |arg: &mut GenericArg| {
-        if *arg == GenericArg::Type(opening.ty) {
-            *arg = GenericArg::Type(inner);
-        }
-    };
-    match opening.object {
-        Object::This => {
-            f.self_ty = Some(inner);
-            // the parameter of an extension of all types that conform
-            f.args.iter_mut().for_each(replace);
-        }
-        Object::Param { generic, .. } => replace(&mut f.args[generic]),
-    }
-    f
 }
 
 /// The body of a function that dispatches.
@@ -303,7 +306,7 @@ impl Body<'_, '_, '_> {
         opened: Opened,
     ) -> Vec<Value> {
         let span = declared.span;
-        let target = specialised(f, opening, opened.inner);
+        let target = self.lw.specialised(f, opening, opened.inner);
         let skip = usize::from(declared.sig.has_object);
         let resolved = self.lw.program.resolve_requirement(&target);
         let callable = match resolved {
@@ -364,6 +367,15 @@ impl Body<'_, '_, '_> {
         let mut closed = Vec::new();
         for output in declared.sig.outputs() {
             match groups.iter().find(|g| g.0 == output.param) {
+                Some((param, from, values)) if *param == Some(object) && *from != opened.inner => {
+                    // the base comes first in what is derived from it
+                    let shared = self.lw.existential(self.b.types, opened.ty);
+                    let Some(idx) = shared.position(opened.tag) else { continue };
+                    let mut whole = self.open(&shared, idx, &bound[object]);
+                    let n = values.len().min(whole.len());
+                    whole[..n].copy_from_slice(&values[..n]);
+                    closed.extend(self.close(&shared, opened.ty, idx, &whole));
+                }
                 Some((_, from, values)) => {
                     closed.extend(self.close_as(values.clone(), *from, output.ty, opened, span));
                 }
@@ -431,13 +443,17 @@ impl Body<'_, '_, '_> {
         }
         if self.lw.program.is_existential(from) {
             let shared = self.lw.existential(self.b.types, from);
-            let idx = shared.position(opened.tag).filter(|&k| shared.types[k].ty == to);
+            let fits =
+                |ty: Ty| ty == to || is_object && matches!(self.lw.program.types[to], TyKind::Struct(..));
+            let idx = shared.position(opened.tag).filter(|&k| fits(shared.types[k].ty));
             return match (idx, values.first()) {
                 (Some(idx), Some(&tag)) => {
                     if !is_object {
                         self.expect_tag(tag, opened.tag, to, span);
                     }
-                    self.open(&shared, idx, &values)
+                    // a method of a base struct takes the base
+                    let values = self.open(&shared, idx, &values);
+                    self.convert(values, shared.types[idx].ty, to, span)
                 }
                 _ => self.convert(values, from, to, span),
             };

@@ -184,8 +184,8 @@ impl Lowerer<'_> {
     }
 
     /// The layout of an existential type.
-    pub(crate) fn existential_layout(&mut self, types: &mut Types, ty: Ty, depth: u32) -> Layout {
-        self.existentials_open.push(ty);
+    pub(crate) fn existential_layout(&mut self, types: &mut Types, existential: Ty, depth: u32) -> Layout {
+        let ty = existential;
         let mut shared = Existential::default();
         shared.leaves.push(Leaf { name: ".type".to_owned(), ty: Type::U32, is_array: false, is_tag: true });
         shared.roles.push(Role::Same);
@@ -199,6 +199,10 @@ impl Lowerer<'_> {
         };
         let mirrored = shared.leaves.len();
         for Implementation { tag, ty } in implementations {
+            if self.layouts_open.contains(&ty) {
+                self.contains_itself(existential);
+                continue;
+            }
             let layout = self.layout_at(types, ty, depth + 1);
             let mut slots = vec![usize::MAX; layout.leaves.len()];
             if let Some((base, slot_of)) = &of_base
@@ -231,7 +235,6 @@ impl Lowerer<'_> {
             }
             shared.types.push(Placed { tag, ty, slots });
         }
-        self.existentials_open.pop();
         let leaves = shared.leaves.clone();
         self.existentials.insert(ty, Rc::new(shared));
         Layout { leaves, parts: Vec::new() }

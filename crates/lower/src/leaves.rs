@@ -135,10 +135,6 @@ impl Lowerer<'_> {
     }
 
     pub(crate) fn layout_at(&mut self, types: &mut Types, ty: Ty, depth: u32) -> Rc<Layout> {
-        if self.existentials_open.contains(&ty) {
-            self.contains_itself(ty);
-            return Rc::default();
-        }
         if let Some(layout) = self.layouts.get(&ty) {
             return layout.clone();
         }
@@ -147,6 +143,7 @@ impl Lowerer<'_> {
         }
         // a type that contains itself (through a pointer) sees itself as empty
         self.layouts.insert(ty, Rc::default());
+        self.layouts_open.push(ty);
         let one = |ty: Type| Layout {
             leaves: vec![Leaf { name: String::new(), ty, is_array: false, is_tag: false }],
             parts: Vec::new(),
@@ -245,6 +242,7 @@ impl Lowerer<'_> {
             | TyKind::NoneLiteral
             | TyKind::Function(..) => Layout::default(),
         };
+        self.layouts_open.pop();
         let layout = Rc::new(layout);
         self.layouts.insert(ty, layout.clone());
         layout

@@ -154,7 +154,8 @@ fn lower_round(
         diff_maps: FxHashMap::default(),
         conformances,
         existentials: FxHashMap::default(),
-        existentials_open: Vec::new(),
+        layouts_open: Vec::new(),
+        payloads: FxHashMap::default(),
         globals: FxIndexMap::default(),
         written: FxHashMap::default(),
         names: FxHashMap::default(),
@@ -189,8 +190,10 @@ pub(crate) struct Lowerer<'p> {
     diff_maps: FxHashMap<Ty, Option<Rc<DiffMap>>>,
     pub(crate) conformances: Conformances,
     pub(crate) existentials: FxHashMap<Ty, Rc<Existential>>,
-    /// Existential types whose layouts are being made.
-    pub(crate) existentials_open: Vec<Ty>,
+    /// Types whose layouts are being made.
+    pub(crate) layouts_open: Vec<Ty>,
+    /// Bytes of the values of existential types in memory.
+    pub(crate) payloads: FxHashMap<Ty, u32>,
     pub(crate) globals: FxIndexMap<DeclId, Option<Global>>,
     /// Which arguments of a call are written, by the call.
     pub(crate) written: FxHashMap<ExprId, Rc<Written>>,

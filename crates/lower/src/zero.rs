@@ -41,6 +41,10 @@ impl Lowerer<'_> {
                 self.user_member(ty, name).is_some()
                     || self.diff_field_types(ty).into_iter().any(|f| self.has_user_member(f, name, depth + 1))
             }
+            TyKind::Interface(..) | TyKind::Assoc(..) => {
+                let types = self.types_in(ty);
+                name == "dadd" && types.into_iter().any(|t| self.has_user_member(t, name, depth + 1))
+            }
             _ => false,
         }
     }
@@ -91,6 +95,9 @@ impl Body<'_, '_, '_> {
             return self.convert(values, ret, differential, span);
         }
         let mut values = plain;
+        if let ([a, b], true) = (operands, self.lw.program.is_existential(ty)) {
+            return self.dadd_existential(ty, differential, (a, b), span, depth);
+        }
         match self.lw.program.types[ty].clone() {
             TyKind::Array(element, _) if operands.is_empty() => {
                 let one = self.differential_by(element, name, &[], span, depth + 1);
@@ -121,5 +128,38 @@ impl Body<'_, '_, '_> {
             _ => {}
         }
         values
+    }
+
+    /// The sum of two differentials of an existential type; that with a null differential is the other.
+    fn dadd_existential(
+        &mut self,
+        ty: Ty,
+        differential: Ty,
+        (a, b): (&[Value], &[Value]),
+        span: Span,
+        depth: u32,
+    ) -> Vec<Value> {
+        let (primal, shared) =
+            (self.lw.existential(self.b.types, ty), self.lw.existential(self.b.types, differential));
+        let (Some(&left), Some(&right)) = (a.first(), b.first()) else { return self.zeros(differential) };
+        let none = self.b.u32(0);
+        let is_null = self.b.emit(Op::Eq, &[left, none]);
+        let tag = self.b.emit(Op::Select, &[is_null, right, left]);
+        let results: Vec<ir::Type> = self.layout(differential).leaves.iter().map(|l| l.ty).collect();
+        let sum = self.switch_on_type(&shared, tag, &results, &mut |body, idx| {
+            let Some(own) = primal.position(shared.types[idx].tag) else { return a.to_vec() };
+            let (x, y) = (body.open(&shared, idx, a), body.open(&shared, idx, b));
+            let sum = body.differential_by(primal.types[own].ty, "dadd", &[&x, &y], span, depth + 1);
+            body.close(&shared, differential, idx, &sum)
+        });
+        let chosen = |body: &mut Self, cond: Value, one: &[Value], other: &[Value]| {
+            one.iter()
+                .zip(other)
+                .map(|(&x, &y)| body.b.emit(Op::Select, &[cond, x, y]))
+                .collect::<Vec<Value>>()
+        };
+        let right_null = self.b.emit(Op::Eq, &[right, none]);
+        let sum = chosen(self, right_null, a, &sum);
+        chosen(self, is_null, b, &sum)
     }
 }

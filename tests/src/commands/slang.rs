@@ -1,7 +1,7 @@
 //! Tests of source programs, by way of the driver's library.
 //!
 //! `test run`: runs the entry point (`main`, or the only kernel) on the interpreter and on the JIT.
-//! `// bind: NAME=VALUE` and `// groups: X,Y,Z` are as on the command line; `// stdout: TEXT` lines
+//! `// bind: NAME=VALUE`, `// conform: TYPE:INTERFACE=ID` and `// groups: X,Y,Z` are as on the command line; `// stdout: TEXT` lines
 //! are all that is printed; `// buffer: NAME = VALUES` is a buffer afterwards;
 //! `// error: LINE:COLUMN: TEXT` is where and why it stops, in the compiler or on the way.
 //!
@@ -68,7 +68,9 @@ fn dispatch(
     loaded.errors()?;
     let entry = loaded.entry(None)?;
     let name = loaded.name(entry).to_string();
-    let request = Request { entries: vec![entry], ..Request::default() };
+    let conformances: Result<Vec<_>, Error> = file.all("conform").map(bind::parse_conformance).collect();
+    let conformances = loaded.conformances(session, &conformances?)?;
+    let request = Request { entries: vec![entry], conformances, ..Request::default() };
     let compiled = loaded.compile(&request, &Options::default())?;
     let mut runner = Runner::new(compiled.module, backend, false)?;
     for text in file.all("bind") {
