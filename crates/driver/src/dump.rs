@@ -136,7 +136,7 @@ pub fn explain(loaded: &mut Loaded, function: FuncRef, options: &Options) -> Res
     section("unzip, linear half", "(r, ẋ) ↦ ẏ", print(&module, stages.linear));
     section("transpose", "the linear half backwards, (r, ȳ) ↦ x̄", print(&module, stages.transposed));
     section("backward", "what `bwd_diff` calls, (x, ȳ) ↦ x̄", print(&module, stages.backward));
-    opt::after_ad(&mut module, &options.optimise);
+    opt::after_ad(&mut module, &options.optimise, &[stages.backward]);
     section("optimised", "the same after optimisation", print(&module, stages.backward));
     Ok(text)
 }

@@ -289,7 +289,7 @@ impl Loaded {
                 .flatten()
                 .collect();
             opt::prune(&mut module, &roots);
-            opt::after_ad(&mut module, &options.optimise);
+            opt::after_ad(&mut module, &options.optimise, &roots);
             opt::prune(&mut module, &roots);
             verify(&module, "opt::after_ad")?;
         }

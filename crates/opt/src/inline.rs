@@ -6,6 +6,11 @@
 //! are never inlined, which with the size limits bounds the growth: a body is copied if it is small,
 //! is called once, or must be (`Inline::Always`), and while the caller has not grown past its budget.
 //!
+//! A function that is called once only serves its caller, so it is *deferred*: nobody works on it
+//! until the caller takes its body as it is, calls of further deferred functions included. A chain
+//! of such calls is thus copied once, not once for each level. Where the budget ends the call stays,
+//! and the callee becomes a function of its own after all.
+//!
 //! Before AD a call is also a border for derivatives: a float parameter or result that is not
 //! `diff` has no tangent. There the copy keeps the border by `detach`.
 
@@ -23,6 +28,8 @@ use crate::util::{Subst, ValueMap, copy_insts, function_size, make};
 const SMALL: usize = 40;
 /// A caller may grow to this, or to four times what it was.
 const BUDGET: usize = 4000;
+/// Deferred functions within deferred functions are followed to this depth.
+const DEPTH: u32 = 256;
 
 /// Inlines in all functions. `keep` names functions whose calls must stay.
 pub fn inline(module: &mut Module, options: &Options, stage: Stage, keep: &dyn Fn(Func) -> bool) -> bool {
@@ -42,6 +49,7 @@ pub(crate) struct Plan {
     once: Vec<bool>,
     stage: Stage,
     small: usize,
+    deferred: Vec<bool>,
 }
 
 impl Plan {
@@ -73,7 +81,21 @@ impl Plan {
             (Stage::BeforeAd, _) => SMALL / 2,
             (Stage::AfterAd, _) => SMALL,
         };
-        Plan { order, may, once, stage, small }
+        let deferred = vec![false; module.funcs.len()];
+        Plan { order, may, once, stage, small, deferred }
+    }
+
+    /// Whether a function need not be worked on before its one caller takes it in.
+    pub(crate) fn is_deferred(&self, f: Func) -> bool {
+        self.deferred[f.index()]
+    }
+
+    /// Defers all functions that are called once, but for these.
+    pub(crate) fn defer(&mut self, roots: impl Iterator<Item = Func>) {
+        self.deferred = self.once.iter().zip(&self.may).map(|(&once, &may)| once && may).collect();
+        for root in roots {
+            self.deferred[root.index()] = false;
+        }
     }
 
     /// Inlines the calls in one function.
@@ -99,6 +121,7 @@ impl Plan {
             subst: Subst::default(),
             size,
             budget: (4 * size).max(BUDGET),
+            depth: 0,
             changed: false,
         };
         let body = work.func.body();
@@ -117,6 +140,8 @@ struct Inliner<'a> {
     subst: Subst,
     size: usize,
     budget: usize,
+    /// How many deferred functions are being taken in, one within the other.
+    depth: u32,
     changed: bool,
 }
 
@@ -124,6 +149,12 @@ impl Inliner<'_> {
     fn region(&mut self, region: Region) {
         let insts = std::mem::take(&mut self.func.regions[region].insts);
         let mut out = Vec::with_capacity(insts.len());
+        self.list(insts, &mut out);
+        self.func.regions[region].insts = out;
+        self.subst.apply_results(&mut self.func, region);
+    }
+
+    fn list(&mut self, insts: Vec<Inst>, out: &mut Vec<Inst>) {
         for inst in insts {
             self.subst.apply(&mut self.func, inst);
             let nested: SmallVec<[Region; 2]> = self.func.insts[inst].regions.clone();
@@ -135,16 +166,14 @@ impl Inliner<'_> {
                 _ => None,
             };
             match callee {
-                Some(g) if self.wanted(g) => self.expand(inst, g, &mut out),
+                Some(g) if self.wanted(g) => self.expand(inst, g, out),
                 _ => out.push(inst),
             }
         }
-        self.func.regions[region].insts = out;
-        self.subst.apply_results(&mut self.func, region);
     }
 
     fn wanted(&mut self, g: Func) -> bool {
-        if g == self.caller || !self.plan.may[g.index()] {
+        if g == self.caller || !self.plan.may[g.index()] || self.depth >= DEPTH {
             return false;
         }
         let callee = &self.module.funcs[g];
@@ -168,8 +197,7 @@ impl Inliner<'_> {
         let callee = &self.module.funcs[g];
         let border = self.plan.stage == Stage::BeforeAd;
         let data = self.func.insts[call].clone();
-        let types = &self.module.types;
-        let cut = |func: &mut Function, v: Value, diff: bool, out: &mut Vec<Inst>| {
+        let cut = |types: &Types, func: &mut Function, v: Value, diff: bool, out: &mut Vec<Inst>| {
             if !border || diff || func.is_linear(v) || !types.is_differentiable(func.ty(v)) {
                 return v;
             }
@@ -181,12 +209,21 @@ impl Inliner<'_> {
         let mut map = ValueMap::default();
         let body = callee.body();
         for (n, &p) in callee.regions[body].params.iter().enumerate() {
-            let arg = cut(&mut self.func, data.args[n], callee.params[n].diff, out);
+            let arg = cut(&self.module.types, &mut self.func, data.args[n], callee.params[n].diff, out);
             map.insert(p, arg);
         }
-        copy_insts(&mut self.func, Some(callee), body, &mut map, out);
+        if self.plan.is_deferred(g) {
+            let mut copied = Vec::new();
+            copy_insts(&mut self.func, Some(callee), body, &mut map, &mut copied);
+            self.depth += 1;
+            self.list(copied, out);
+            self.depth -= 1;
+        } else {
+            copy_insts(&mut self.func, Some(callee), body, &mut map, out);
+        }
+        let callee = &self.module.funcs[g];
         for (n, &r) in callee.regions[body].results.iter().enumerate() {
-            let v = cut(&mut self.func, map[&r], callee.results[n].diff, out);
+            let v = cut(&self.module.types, &mut self.func, map[&r], callee.results[n].diff, out);
             if self.func.values[v].name.is_none() {
                 self.func.values[v].name = self.func.values[data.results[n]].name.clone();
             }

@@ -76,8 +76,9 @@ pub fn before_ad(module: &mut Module, options: &Options) {
     }
 }
 
-/// After AD: derivatives are plain code; make it fast.
-pub fn after_ad(module: &mut Module, options: &Options) {
+/// After AD: derivatives are plain code; make it fast. `roots` are the functions that the host may
+/// call; what is called once otherwise is only worked on within its caller.
+pub fn after_ad(module: &mut Module, options: &Options, roots: &[Func]) {
     let all: Vec<Func> = module.funcs.keys().collect();
     for f in all {
         edit(module, f, |types, func| {
@@ -87,44 +88,66 @@ pub fn after_ad(module: &mut Module, options: &Options) {
     if options.level == 0 {
         return;
     }
-    let plan = inline::Plan::of(module, options, Stage::AfterAd, &|_| false);
+    let mut plan = inline::Plan::of(module, options, Stage::AfterAd, &|_| false);
+    let entries = module.entries.iter().map(|e| e.func);
+    let inits = module.globals.values().filter_map(|g| g.init);
+    plan.defer(roots.iter().copied().chain(entries).chain(inits));
     let facts = Facts::of(module, Stage::AfterAd);
-    let rounds = if options.level >= 2 { 4 } else { 1 };
-    let mut stale = vec![false; module.funcs.len()];
-    for &f in &plan.order {
+    let mut called = vec![false; module.funcs.len()];
+    // Finished functions, and whether each has something new to merge.
+    let mut done: Vec<(Func, bool)> = Vec::new();
+    let mut finish = |module: &mut Module, f: Func, called: &mut [bool]| {
         if !module.funcs[f].has_body() {
-            continue;
+            return;
         }
         plan.caller(module, f);
-        edit(module, f, |types, func| {
-            let stale = &mut stale[f.index()];
-            for _ in 0..rounds {
-                let mut changed = circle(types, func, &facts, options, Zeros::Symbolic);
-                *stale = licm::run(types, func, &facts);
-                changed |= unroll::run(types, func, options.level < 2) | *stale;
-                if !changed {
-                    break;
-                }
-            }
-            if options.level >= 2 && sink::run(types, func) {
-                circle(types, func, &facts, options, Zeros::Symbolic);
+        edit(module, f, |types, func| done.push((f, rounds(types, func, &facts, options))));
+        let func = &module.funcs[f];
+        func.walk(func.body(), &mut |inst| {
+            if let Some(callee) = func.insts[inst].op.callee() {
+                called[callee.index()] = true;
             }
         });
+    };
+    for &f in plan.order.iter().filter(|&&f| !plan.is_deferred(f)) {
+        finish(module, f, &mut called);
+    }
+    // Callers first: only they know whether a call is left.
+    for &f in plan.order.iter().rev().filter(|&&f| plan.is_deferred(f)) {
+        if called[f.index()] {
+            finish(module, f, &mut called);
+        }
     }
     // A callee's numbers must still be told from its symbolic zeros when it goes into its caller, so
     // this waits for the last of the callers.
-    for &f in &plan.order {
-        if !module.funcs[f].has_body() {
-            continue;
-        }
+    for (f, stale) in done {
         edit(module, f, |types, func| {
-            if simplify::plain_zeros(func) | stale[f.index()] {
+            if simplify::plain_zeros(func) | stale {
                 cse::run(types, func, &facts);
                 dce::run(func, &facts);
             }
             delay::run(func, &facts);
         });
     }
+}
+
+/// The passes that feed each other, on a function whose calls have been replaced where they are to
+/// be; true if what came last made work for `cse`.
+fn rounds(types: &mut Types, func: &mut Function, facts: &Facts, options: &Options) -> bool {
+    let most = if options.level >= 2 { 4 } else { 1 };
+    let mut stale = false;
+    for _ in 0..most {
+        let mut changed = circle(types, func, facts, options, Zeros::Symbolic);
+        stale = licm::run(types, func, facts);
+        changed |= unroll::run(types, func, options.level < 2) | stale;
+        if !changed {
+            break;
+        }
+    }
+    if options.level >= 2 && sink::run(types, func) {
+        circle(types, func, facts, options, Zeros::Symbolic);
+    }
+    stale
 }
 
 /// Cleans one function between the passes of AD: folds, merges, removes. Nothing is known of its
@@ -181,7 +204,10 @@ pub fn run_pass(module: &mut Module, name: &str, options: &Options) -> Option<()
             inline::inline(module, options, Stage::AfterAd, &|_| false);
         }
         "before-ad" => before_ad(module, options),
-        "after-ad" => after_ad(module, options),
+        "after-ad" => {
+            let all: Vec<Func> = module.funcs.keys().collect();
+            after_ad(module, options, &all);
+        }
         _ => {
             let facts = Facts::of(module, Stage::AfterAd);
             let all: Vec<Func> = module.funcs.keys().collect();

@@ -59,7 +59,7 @@ fn optimised_derivatives_are_the_same() {
         let expected = derivatives(&mut plain, f);
         let found = derivatives(&mut fast, f);
         let made = fast.clone();
-        opt::after_ad(&mut fast, &options);
+        opt::after_ad(&mut fast, &options, &[]);
         opt::prune(&mut fast, &found);
         let show = || {
             let print = ir::print::print_module;

@@ -21,7 +21,7 @@ fn optimise(build: impl FnOnce(&mut Builder<'_>, Value) -> Value + Send + 'stati
         module.funcs.push(func);
         let start = Instant::now();
         opt::before_ad(&mut module, &opt::Options::default());
-        opt::after_ad(&mut module, &opt::Options::default());
+        opt::after_ad(&mut module, &opt::Options::default(), &[]);
         let time = start.elapsed();
         assert!(ir::verify::verify_module(&module).is_empty());
         time

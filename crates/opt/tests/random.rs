@@ -147,7 +147,7 @@ fn pruning_keeps_the_roots() {
         let program = program(seed);
         let mut module = program.module.clone();
         opt::before_ad(&mut module, &Options::default());
-        opt::after_ad(&mut module, &Options::default());
+        opt::after_ad(&mut module, &Options::default(), &[]);
         opt::prune(&mut module, &[program.main]);
         check(&program, &program.module, &module, "prune", seed);
         let left: Vec<Func> = module.funcs.iter().filter(|f| f.1.has_body()).map(|f| f.0).collect();
@@ -164,7 +164,7 @@ fn show() {
     let mut module = program.module.clone();
     let mut out = std::io::stderr();
     let _ = writeln!(out, "{}", ir::print::print_module(&module));
-    opt::after_ad(&mut module, &Options::default());
+    opt::after_ad(&mut module, &Options::default(), &[]);
     let _ = writeln!(out, "{}", ir::print::print_function(&module, &module.funcs[program.main]));
 }
 
@@ -221,7 +221,7 @@ fn time_of_a_thousand_functions() {
         let start = std::time::Instant::now();
         opt::before_ad(&mut module, &options);
         let middle = start.elapsed();
-        opt::after_ad(&mut module, &options);
+        opt::after_ad(&mut module, &options, &[]);
         let end = start.elapsed();
         let _ = writeln!(std::io::stderr(), "level {level}: before_ad {middle:?}, all {end:?}");
         let f = module.find("f9").expect("it is there");
