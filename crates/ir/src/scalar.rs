@@ -285,6 +285,7 @@ fn int_math(m: Math, s: Scalar, a: u64, b: u64) -> u64 {
 macro_rules! float_math {
     ($(#[$doc:meta])* $name:ident, $float:ident) => {
         $(#[$doc])*
+        #[inline]
         pub fn $name(m: Math, a: $float, b: $float, c: $float) -> $float {
             match m {
                 Math::Sin => a.sin(),

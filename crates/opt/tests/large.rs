@@ -125,3 +125,63 @@ fn many_cells_in_branches() {
     };
     about_linear(time, 1000);
 }
+
+/// `f0` and functions that each call the one before once, in a module whose root is the last.
+fn chain(n: u32) -> Module {
+    let mut module = Module::default();
+    let mut types = std::mem::take(&mut module.types);
+    for k in 0..n {
+        let mut b = Builder::new(&mut types, format!("f{k}"));
+        let x = b.param(slot(Type::F32));
+        let mut y = b.emit(Op::Detach, &[x]);
+        if k > 0 {
+            let callee = module.funcs.keys().last().expect("the one before");
+            y = b.call(Op::Call(callee), &[y], &[(Type::F32, false)])[0];
+        }
+        for _ in 0..8 {
+            y = b.emit(Op::Mul, &[y, x]);
+        }
+        let twice = b.emit(Op::Mul, &[x, x]);
+        let again = b.emit(Op::Mul, &[x, x]);
+        let sum = b.emit(Op::Add, &[twice, again]);
+        let y = b.emit(Op::Add, &[y, sum]);
+        let func = b.finish(vec![y], vec![slot(Type::F32)]);
+        module.funcs.push(func);
+    }
+    module.types = types;
+    module
+}
+
+#[test]
+fn a_chain_of_calls() {
+    let time = |n| {
+        let mut module = chain(n);
+        let root = module.funcs.keys().last().expect("a function");
+        let start = Instant::now();
+        opt::after_ad(&mut module, &opt::Options::default(), &[root]);
+        let time = start.elapsed();
+        opt::prune(&mut module, &[root]);
+        assert!(ir::verify::verify_module(&module).is_empty());
+        for func in module.funcs.values().filter(|f| f.has_body()) {
+            let mut squares = 0;
+            func.walk(func.body(), &mut |inst| {
+                let data = &func.insts[inst];
+                assert_ne!(data.op, Op::Detach);
+                squares += usize::from(data.op == Op::Mul && data.args[0] == data.args[1]);
+            });
+            assert!(squares <= 1, "{} is left as it came: {squares} squares", func.name);
+        }
+        time
+    };
+    about_linear(time, 500);
+}
+
+#[test]
+fn what_is_called_once_is_part_of_its_caller() {
+    let mut module = chain(100);
+    let root = module.funcs.keys().last().expect("a function");
+    opt::after_ad(&mut module, &opt::Options::default(), &[root]);
+    opt::prune(&mut module, &[root]);
+    let left: Vec<&str> = module.funcs.values().filter(|f| f.has_body()).map(|f| f.name.as_str()).collect();
+    assert_eq!(left, ["f99"]);
+}
