@@ -11,6 +11,7 @@ use driver::session::{FileOptions, Session};
 use driver::{Request, render};
 use ir::interp::{self, Limits, Value};
 use pullback_tests::generate::{Rng, program};
+use pullback_tests::setting;
 
 /// Inputs with a derivative: `x`, `y`, `s.a`, `s.b[0..3]`.
 const INPUTS: usize = 6;
@@ -177,10 +178,6 @@ fn check(seed: u64) -> Result<(), String> {
         }
     }
     Ok(())
-}
-
-fn setting(name: &str, default: u64) -> u64 {
-    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
 #[test]

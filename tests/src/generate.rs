@@ -17,13 +17,13 @@ impl Rng {
             rng.0 = 1;
         }
         for _ in 0..4 {
-            rng.next();
+            rng.bits();
         }
         rng
     }
 
     /// 64 bits.
-    pub fn next(&mut self) -> u64 {
+    pub fn bits(&mut self) -> u64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
         self.0 ^= self.0 >> 27;
@@ -32,7 +32,7 @@ impl Rng {
 
     /// Below `n`.
     pub fn below(&mut self, n: usize) -> usize {
-        (self.next() >> 33) as usize % n
+        (self.bits() >> 33) as usize % n
     }
 
     /// True once in `n`.

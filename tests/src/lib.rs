@@ -4,3 +4,8 @@ pub mod commands;
 pub mod file;
 pub mod generate;
 pub mod literal;
+
+/// A number from the environment.
+pub fn setting(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}

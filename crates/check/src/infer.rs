@@ -352,7 +352,7 @@ impl<'p> Checker<'p> {
     }
 
     /// `this` has to be there for a member that is named without a receiver.
-    fn check_receiver(&mut self, expr: ExprId, info: &ExprInfo) {
+    pub(crate) fn check_receiver(&mut self, expr: ExprId, info: &ExprInfo) {
         let implicit = matches!(info.meaning, Meaning::Field { base: None, .. });
         if implicit && self.this.is_none() && matches!(self.p.ast.exprs[expr].kind, ExprKind::Name(_)) {
             let span = self.span(expr);

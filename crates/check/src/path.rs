@@ -121,6 +121,7 @@ impl Checker<'_> {
         let found = if self.is_path(base) {
             match self.resolve(base) {
                 Ref::Value(info) => {
+                    self.check_receiver(base, &info);
                     self.set(base, info);
                     self.value_member(base, name)
                 }

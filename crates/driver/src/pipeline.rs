@@ -259,6 +259,21 @@ impl Loaded {
         Ok(())
     }
 
+    /// Checks the whole file and compiles all that can be used of it: entry points, and differentiable
+    /// functions with their derivatives.
+    pub fn check(&mut self) -> Result<Compiled, Failure> {
+        self.program.check_file(self.file);
+        self.errors()?;
+        let request = Request {
+            entries: self.program.entry_points(self.file),
+            functions: self.differentiable_functions(),
+            derivatives: true,
+            ..Request::default()
+        };
+        let optimise = opt::Options { level: 1, ..opt::Options::default() };
+        self.compile(&request, &Options { optimise, ..Options::default() })
+    }
+
     /// Lowers what is asked for, optimises it and replaces derivative operators.
     pub fn compile(&mut self, request: &Request, options: &Options) -> Result<Compiled, Failure> {
         self.errors()?;
@@ -315,20 +330,7 @@ impl Loaded {
 
 /// Checks a whole file: every declaration, and that every differentiable function can be differentiated.
 pub fn check(session: &mut Session, path: &Path) -> Result<Vec<Diagnostic>, Error> {
-    let mut loaded = load(session, path)?;
-    loaded.program.check_file(loaded.file);
-    if has_errors(&loaded.program.diagnostics) {
-        return Ok(in_order(loaded.program.diagnostics));
-    }
-    let request = Request {
-        entries: loaded.program.entry_points(loaded.file),
-        functions: loaded.differentiable_functions(),
-        derivatives: true,
-        ..Request::default()
-    };
-    let options =
-        Options { optimise: opt::Options { level: 1, ..opt::Options::default() }, ..Options::default() };
-    match loaded.compile(&request, &options) {
+    match load(session, path)?.check() {
         Ok(compiled) => Ok(compiled.warnings),
         Err(Failure::Program(diagnostics)) => Ok(diagnostics),
         Err(Failure::Other(error)) => Err(error),

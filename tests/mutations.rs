@@ -1,0 +1,266 @@
+//! Valid programs with a few tokens changed, through the whole compiler: whatever they have become, it gives a
+//! result or a diagnostic, soon, and in little memory.
+//!
+//! `PULLBACK_RANDOM` sets how many programs are made, `PULLBACK_SEED` the first, `PULLBACK_MUTATE` further folders of
+//! programs, separated by colons. The program at hand is always in `mutation.slang` of the target's `tmp` folder, so
+//! that one that ends the process can be found.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use driver::launch::{Backend, Runner};
+use driver::pipeline::{Failure, Loaded};
+use driver::session::{FileOptions, Session};
+use pullback_tests::generate::Rng;
+use pullback_tests::setting;
+use syntax::FileId;
+use syntax::ast::Symbols;
+
+/// A program of the corpus, cut into tokens.
+struct Source {
+    path: PathBuf,
+    /// Each with a space or line break before it where there was one.
+    tokens: Vec<String>,
+}
+
+/// How long a program may take; a debug build is slow, and the machine busy.
+const PATIENCE: Duration = Duration::from_secs(if cfg!(debug_assertions) { 60 } else { 2 });
+/// Bytes that the process may use.
+const MEMORY: u64 = 1 << 29;
+
+fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+    let Ok(entries) = std::fs::read_dir(folder) else { return };
+    let mut paths: Vec<PathBuf> = entries.flatten().map(|e| e.path()).collect();
+    paths.sort();
+    for path in paths {
+        if path.is_dir() {
+            sources(&path, found);
+        } else if path.extension().is_some_and(|e| e == "slang") {
+            found.push(path);
+        }
+    }
+}
+
+fn read(path: &Path) -> Option<Source> {
+    let text = std::fs::read_to_string(path).ok().filter(|text| text.len() < 20_000)?;
+    let lexed = syntax::token::lex(&mut Symbols::default(), FileId(0), &text);
+    let mut tokens = Vec::new();
+    for token in &lexed.tokens {
+        let (start, end) = (token.span.start as usize, token.span.end as usize);
+        let space = match token {
+            t if t.at_line_start() => "\n",
+            t if t.joined() => "",
+            _ => " ",
+        };
+        tokens.push(format!("{space}{}", text.get(start..end)?));
+    }
+    Some(Source { path: path.to_path_buf(), tokens })
+}
+
+const KEYWORDS: [&str; 36] = [
+    "float",
+    "double",
+    "half",
+    "int",
+    "uint",
+    "int64_t",
+    "uint8_t",
+    "bool",
+    "float3",
+    "float2x3",
+    "int2",
+    "void",
+    "in",
+    "out",
+    "inout",
+    "no_diff",
+    "const",
+    "static",
+    "return",
+    "break",
+    "continue",
+    "if",
+    "for",
+    "while",
+    "do",
+    "switch",
+    "struct",
+    "interface",
+    "extension",
+    "this",
+    "This",
+    "fwd_diff",
+    "bwd_diff",
+    "detach",
+    "let",
+    "var",
+];
+const OPERATORS: [&str; 24] = [
+    "+", "-", "*", "/", "%", "<<", ">>", "&", "|", "^", "&&", "||", "<", ">", "==", "!=", "=", "+=", ".",
+    ",", ";", "?", ":", "::",
+];
+const NUMBERS: [&str; 12] = [
+    "0",
+    "1",
+    "-1",
+    "4",
+    "0.5",
+    "1e39",
+    "4294967295u",
+    "2147483648",
+    "0x8000000000000000",
+    "1000000000",
+    "3.0h",
+    "65",
+];
+
+/// The kind of a token, for replacing it by one of its kind.
+fn class(token: &str) -> usize {
+    match token.trim_start().as_bytes() {
+        [b, ..] if b.is_ascii_alphabetic() || *b == b'_' => 0,
+        [b, ..] if b.is_ascii_digit() => 1,
+        _ => 2,
+    }
+}
+
+fn mutate(source: &Source, rng: &mut Rng) -> String {
+    let mut tokens = source.tokens.clone();
+    for _ in 0..1 + rng.below(3) {
+        if tokens.len() < 2 {
+            break;
+        }
+        let at = rng.below(tokens.len());
+        let other = rng.below(tokens.len());
+        match rng.below(8) {
+            0 => drop(tokens.remove(at)),
+            1 => tokens.insert(at, format!(" {}", tokens[other])),
+            2 => tokens.swap(at, other),
+            3 => {
+                let next = (at + 1) % tokens.len();
+                tokens.swap(at, next);
+            }
+            4 => {
+                // a stretch of tokens once more, elsewhere
+                let end = (at + 1 + rng.below(12)).min(tokens.len());
+                let copy: Vec<String> = tokens[at..end].to_vec();
+                tokens.splice(other..other, copy);
+            }
+            5 => {
+                let end = (at + 1 + rng.below(6)).min(tokens.len());
+                tokens.drain(at..end);
+            }
+            6 => {
+                // one of the program's own of the same kind: often still a program
+                let same: Vec<usize> =
+                    (0..tokens.len()).filter(|&k| class(&tokens[k]) == class(&tokens[at])).collect();
+                let from = same[rng.below(same.len())];
+                tokens[at] = format!(" {}", tokens[from].trim_start());
+            }
+            _ => {
+                let new = match class(&tokens[at]) {
+                    0 => KEYWORDS[rng.below(KEYWORDS.len())],
+                    1 => NUMBERS[rng.below(NUMBERS.len())],
+                    _ => OPERATORS[rng.below(OPERATORS.len())],
+                };
+                tokens[at] = format!(" {new}");
+            }
+        }
+    }
+    // a token that was joined to another may have a new neighbour
+    let mut text = String::new();
+    for token in &tokens {
+        let glued = |b: &u8| b.is_ascii_alphanumeric() || *b == b'_';
+        if text.as_bytes().last().is_some_and(glued) && token.as_bytes().first().is_some_and(glued) {
+            text.push(' ');
+        }
+        text += token;
+    }
+    text
+}
+
+/// Compiles a program; an internal error, or `None`.
+fn compile(text: &str, path: &Path) -> Option<String> {
+    let mut session = Session::new(FileOptions::default());
+    let mut program = session.program();
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let file = session.load_text(&mut program, "mutation.slang", text.to_string(), folder);
+    let outcome =
+        Loaded { program, file }.check().and_then(|c| Runner::new(c.module, Backend::Cranelift, false));
+    match outcome {
+        Err(Failure::Other(error)) => Some(error.to_string()),
+        Err(Failure::Program(diagnostics)) => {
+            // what is shown must be shown without a crash, too
+            let shown = driver::render::all_to_text(&session.sources, &diagnostics, false);
+            diagnostics.iter().any(|d| d.code == "E0999").then_some(shown)
+        }
+        Ok(_) => None,
+    }
+}
+
+/// The most memory that the process has used, where the system tells.
+fn peak() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok()).map_or(0, |kb| kb * 1024)
+}
+
+#[test]
+fn changed_programs_are_compiled_or_refused() {
+    let mut paths = Vec::new();
+    let own = Path::new(env!("CARGO_MANIFEST_DIR"));
+    for folder in ["run", "check"] {
+        sources(&own.join(folder), &mut paths);
+    }
+    for folder in std::env::var("PULLBACK_MUTATE").unwrap_or_default().split(':').filter(|f| !f.is_empty()) {
+        sources(Path::new(folder), &mut paths);
+    }
+    let corpus: Vec<Source> = paths.iter().filter_map(|path| read(path)).collect();
+    assert!(!corpus.is_empty());
+    let first = setting("PULLBACK_SEED", 1);
+    let n = setting("PULLBACK_RANDOM", 500);
+    let current = Path::new(env!("CARGO_TARGET_TMPDIR")).join("mutation.slang");
+    let keep = current.clone();
+    let (report, reports) = channel();
+    let work = move || {
+        let mut most = MEMORY;
+        for seed in first..first + n {
+            let mut rng = Rng::new(seed);
+            let source = &corpus[rng.below(corpus.len())];
+            let text = mutate(source, &mut rng);
+            let _ = std::fs::write(&keep, format!("// seed {seed} of {}\n{text}", source.path.display()));
+            let started = Instant::now();
+            let outcome = catch_unwind(AssertUnwindSafe(|| compile(&text, &source.path)));
+            let why = match outcome {
+                Err(_) => Some("a panic".to_string()),
+                Ok(Some(why)) => Some(why),
+                Ok(None) if started.elapsed() > PATIENCE => Some(format!("{:?}", started.elapsed())),
+                Ok(None) if peak() > most => {
+                    most = peak();
+                    Some(format!("{most} bytes"))
+                }
+                Ok(None) => None,
+            };
+            let _ = report.send(why.map(|why| format!("seed {seed}: {why}\n{text}")));
+        }
+    };
+    std::thread::Builder::new().stack_size(1 << 30).spawn(work).expect("the system has a thread");
+    let mut failures: Vec<String> = Vec::new();
+    for _ in 0..n {
+        match reports.recv_timeout(10 * PATIENCE) {
+            Ok(outcome) => failures.extend(outcome),
+            Err(RecvTimeoutError::Disconnected) => break,
+            Err(RecvTimeoutError::Timeout) => {
+                failures.push(format!("no end: {}", std::fs::read_to_string(&current).unwrap_or_default()));
+                break;
+            }
+        }
+    }
+    if let Ok(path) = std::env::var("PULLBACK_FAILURES") {
+        let _ = std::fs::write(path, failures.join("\n=====\n"));
+    }
+    let reasons: Vec<&str> = failures.iter().filter_map(|why| why.lines().next()).collect();
+    let shown = failures.iter().min_by_key(|why| why.len()).map_or("", |why| why);
+    assert!(failures.is_empty(), "{} of {n} fail\n{}\n\n{shown}", failures.len(), reasons.join("\n"));
+}
