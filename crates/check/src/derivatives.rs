@@ -354,7 +354,7 @@ impl Program {
             level = level.max(self.differentiable_level(&substitute));
         }
         if let Some(name) = self.intrinsic(func.decl)
-            && matches!(name.as_str(), "detach" | "select" | "sum" | "create_dynamic_object")
+            && matches!(name.as_str(), "detach" | "same" | "select" | "sum" | "create_dynamic_object")
         {
             level = Level::Backward;
         }

@@ -140,8 +140,33 @@ impl Program {
                 let element = self.pointer_differential(element)?;
                 Some(self.types.intern(TyKind::Array(element, n)))
             }
+            TyKind::Scalar(_) | TyKind::Vector(..) | TyKind::Matrix(..) | TyKind::Enum(_) => {
+                let interface = self.magic_type(Magic::DifferentiablePtr)?;
+                self.extended_differential(ty, interface)
+            }
             _ => None,
         }
+    }
+
+    /// The `Differential` of a built-in type that an extension makes conform: `extension<T : I> T : …`.
+    fn extended_differential(&mut self, ty: Ty, interface: Ty) -> Option<Ty> {
+        if self.conform_busy.contains(&(ty, interface)) {
+            return None;
+        }
+        self.conform_busy.push((ty, interface));
+        let name = self.words.differential;
+        let facets = self.blanket_facets(ty, |p, ext| p.names_in(ext).is_some_and(|n| n.contains_key(&name)));
+        let mut found = None;
+        for facet in facets {
+            if self.bases_of(facet.container).contains(&interface)
+                && let Some(decl) = self.names_in(facet.container).and_then(|n| n.get(&name)).map(|d| d[0])
+            {
+                let declared = self.decl_type(decl);
+                found = Some(self.substitute(declared, &facet.env));
+            }
+        }
+        self.conform_busy.pop();
+        found
     }
 
     /// The fields that a struct declares itself (not its bases), as declarations.

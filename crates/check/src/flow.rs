@@ -163,6 +163,10 @@ impl Flow<'_> {
                     case.body.into_iter().for_each(|s| self.statement(s));
                 }
             }
+            StmtKind::TargetSwitch(cases) => {
+                // Only the CPU's case has been checked; in the others nothing is known to carry anything.
+                cases.into_iter().flat_map(|c| c.1).for_each(|s| self.statement(s));
+            }
             StmtKind::Return(Some(value)) => {
                 let needed = self.returns;
                 self.expr(value, needed);
@@ -172,8 +176,8 @@ impl Flow<'_> {
             | StmtKind::Continue
             | StmtKind::Return(None)
             | StmtKind::Discard
-            | StmtKind::TargetSwitch(_)
             | StmtKind::Unsupported(_)
+            | StmtKind::IntrinsicAsm(_)
             | StmtKind::Error => {}
         }
         self.depth -= 1;

@@ -213,6 +213,7 @@ fn assigns(ast: &Ast, body: StmtId, name: Symbol) -> bool {
             | StmtKind::Continue
             | StmtKind::Discard
             | StmtKind::Unsupported(_)
+            | StmtKind::IntrinsicAsm(_)
             | StmtKind::Error => {}
         }
     }

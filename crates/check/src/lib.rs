@@ -32,6 +32,7 @@ mod statements;
 mod subst;
 mod suggest;
 pub mod tables;
+mod target;
 #[cfg(test)]
 mod tests;
 mod type_expr;

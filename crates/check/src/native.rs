@@ -170,6 +170,8 @@ impl Scalar {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NativeGeneric {
     Vector,
+    /// `CoopVec<T, N>`: a vector of any length.
+    CoopVec,
     Matrix,
     Array,
     Pair,
@@ -186,6 +188,7 @@ impl NativeGeneric {
     pub(crate) fn by_name(name: &str) -> Option<NativeGeneric> {
         Some(match name {
             "vector" => NativeGeneric::Vector,
+            "CoopVec" => NativeGeneric::CoopVec,
             "matrix" => NativeGeneric::Matrix,
             "Array" => NativeGeneric::Array,
             "DifferentialPair" => NativeGeneric::Pair,
@@ -205,7 +208,6 @@ impl NativeGeneric {
             | "RWBuffer"
             | "TextureBuffer"
             | "Conditional"
-            | "CoopVec"
             | "CoopMat"
             | "TensorView"
             | "Result"

@@ -325,22 +325,10 @@ impl Checker<'_> {
                 self.unsupported(span, "'discard' is");
                 Flow::Leaves
             }
-            StmtKind::TargetSwitch(cases) => {
-                // The CPU's case, else the default one.
-                let mut chosen: Option<&Vec<StmtId>> = None;
-                for (names, body) in &cases {
-                    let names: Vec<&str> = names.iter().map(|&n| self.p.ast.name(n)).collect();
-                    if names.contains(&"cpu") || names.contains(&"cpp") {
-                        chosen = Some(body);
-                        break;
-                    }
-                    if names.contains(&"default") {
-                        chosen = Some(body);
-                    }
-                }
+            StmtKind::TargetSwitch(_) => {
                 self.n_switches += 1;
-                let flow = match chosen {
-                    Some(body) => self.block(&body.clone()),
+                let flow = match self.target_case(id) {
+                    Some(body) => self.block(&body),
                     None => {
                         self.error("E0900", span, "this '__target_switch' has no case for the CPU");
                         Flow::Falls
@@ -348,6 +336,10 @@ impl Checker<'_> {
                 };
                 self.n_switches -= 1;
                 flow
+            }
+            StmtKind::IntrinsicAsm(text) => {
+                self.intrinsic_asm(id, &text, span);
+                Flow::Leaves
             }
             StmtKind::Unsupported(word) => {
                 let message = format!("'{}' is", self.p.ast.name(word));
@@ -380,7 +372,7 @@ impl Checker<'_> {
         flow
     }
 
-    fn return_statement(&mut self, value: Option<ExprId>, span: syntax::Span) {
+    pub(crate) fn return_statement(&mut self, value: Option<ExprId>, span: syntax::Span) {
         let ret = self.ret.unwrap_or(Ty::ERROR);
         match value {
             Some(value) if ret == Ty::VOID => {

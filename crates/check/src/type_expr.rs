@@ -11,6 +11,9 @@ use crate::signature::Subst;
 use crate::tables::Meaning;
 use crate::types::{GenericArg, Ty, TyKind, Val};
 
+/// The longest `CoopVec`; every component is an operation of its own.
+const MAX_COOP_VEC: i64 = 1024;
+
 impl Checker<'_> {
     /// The type that an expression denotes.
     pub(crate) fn type_expr(&mut self, expr: ExprId) -> Ty {
@@ -50,7 +53,7 @@ impl Checker<'_> {
             _ => None,
         };
         let kind = match native {
-            NativeGeneric::Vector => match (ty(0), val(1)) {
+            NativeGeneric::Vector | NativeGeneric::CoopVec => match (ty(0), val(1)) {
                 (Some(element), Some(n)) => {
                     if !self.is_component(element) {
                         let message =
@@ -58,15 +61,16 @@ impl Checker<'_> {
                         self.error("E30019", span, message);
                         return Ty::ERROR;
                     }
+                    let most = if native == NativeGeneric::CoopVec { MAX_COOP_VEC } else { 4 };
                     if let Val::Int(n) = n
-                        && !(1..=4).contains(&n)
+                        && !(1..=most).contains(&n)
                     {
-                        self.error("E38203", span, format!("a vector has 1 to 4 components, not {n}"));
+                        self.error("E38203", span, format!("a vector has 1 to {most} components, not {n}"));
                         return Ty::ERROR;
                     }
                     Some(TyKind::Vector(element, n))
                 }
-                (Some(element), None) if args.len() == 1 => Some(TyKind::Vector(element, Val::Int(4))),
+                (Some(element), None) if args.len() == 1 && native == NativeGeneric::Vector => Some(TyKind::Vector(element, Val::Int(4))),
                 _ => None,
             },
             NativeGeneric::Matrix => match (ty(0), val(1), val(2)) {

@@ -68,6 +68,7 @@ impl Body<'_, '_, '_> {
             | StmtKind::Decl(_)
             | StmtKind::Discard
             | StmtKind::Unsupported(_)
+            | StmtKind::IntrinsicAsm(_)
             | StmtKind::Error => Flow::FALLS,
             StmtKind::Block(stmts) => self.flow_list(stmts),
             StmtKind::If { then, otherwise, .. } | StmtKind::IfLet { then, otherwise, .. } => {

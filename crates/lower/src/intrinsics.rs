@@ -149,6 +149,13 @@ impl Body<'_, '_, '_> {
         let value = match name {
             "rem" => self.each_row(&[leaf(0)?, leaf(1)?], &mut |body, v| body.b.emit(Op::Rem, v)),
             "detach" => return Some(self.detach(args.first()?.clone())),
+            "same" => {
+                let values = args.first()?.clone();
+                let layout = self.layout(ty);
+                let same = values.len() == layout.leaves.len()
+                    && values.iter().zip(&layout.leaves).all(|(&v, l)| self.b.func.ty(v) == l.ty);
+                return same.then_some(values);
+            }
             "select" => {
                 let cond = leaf(0)?;
                 let (x, y) = (args.get(1)?.clone(), args.get(2)?.clone());

@@ -54,6 +54,7 @@ impl Body<'_, '_, '_> {
                 | StmtKind::Continue
                 | StmtKind::Discard
                 | StmtKind::Unsupported(_)
+                | StmtKind::IntrinsicAsm(_)
                 | StmtKind::Error => {}
                 StmtKind::Block(stmts) => work.extend(stmts),
                 StmtKind::Expr(e) => self.scan_expr(e, scan),

@@ -68,6 +68,8 @@ impl Body<'_, '_, '_> {
                 let stmts = self.target_case(stmt).unwrap_or_default();
                 self.list(&stmts);
             }
+            // the checker makes it a `return`, or reports it
+            StmtKind::IntrinsicAsm(_) => self.lw.unsupported(span, "`__intrinsic_asm` is"),
             StmtKind::Unsupported(name) => {
                 let name = self.lw.program.ast.name(name).to_owned();
                 if name != "static_assert" {

@@ -438,7 +438,9 @@ pub enum StmtKind {
     Discard,
     /// `__target_switch { case cpu: … default: … }`: names and bodies
     TargetSwitch(Vec<(Vec<Symbol>, Vec<StmtId>)>),
-    /// `__intrinsic_asm "…";`, `defer`, `throw`, `static_assert` and others, named; parsed and skipped
+    /// `__intrinsic_asm "…";`: the result is what the target's text computes
+    IntrinsicAsm(String),
+    /// `defer`, `throw`, `static_assert` and others, named; parsed and skipped
     Unsupported(Symbol),
     /// Already diagnosed.
     Error,

@@ -401,6 +401,11 @@ impl Printer<'_> {
                 self.line();
                 self.text("}");
             }
+            StmtKind::IntrinsicAsm(text) => {
+                self.text("__intrinsic_asm ");
+                self.string(text);
+                self.text(";");
+            }
             StmtKind::Unsupported(name) => match *name {
                 kw::CATCH => self.text("do {} catch {}"),
                 kw::SPIRV_ASM => self.text("spirv_asm {}"),

@@ -564,8 +564,12 @@ impl Parser<'_> {
         ExprKind::Error
     }
 
-    /// One string; adjacent ones are joined.
     fn string(&mut self) -> ExprKind {
+        ExprKind::String(self.string_text())
+    }
+
+    /// One string; adjacent ones are joined.
+    pub(crate) fn string_text(&mut self) -> String {
         let mut text = String::new();
         while self.is(T::String) {
             let token = self.bump();
@@ -574,7 +578,7 @@ impl Parser<'_> {
                 None => self.error("E0011", token.span, "unknown escape in this string"),
             }
         }
-        ExprKind::String(text)
+        text
     }
 
     /// A character is the integer of its code point.

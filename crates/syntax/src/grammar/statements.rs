@@ -85,6 +85,12 @@ impl Parser<'_> {
                     self.expect_semi();
                     StmtKind::Unsupported(kw::THROW)
                 }
+                kw::INTRINSIC_ASM if self.nth(1) == T::String => {
+                    self.bump();
+                    let text = self.string_text();
+                    self.skip_statement();
+                    StmtKind::IntrinsicAsm(text)
+                }
                 word @ (kw::INTRINSIC_ASM | kw::STATIC_ASSERT | kw::REQUIRE_PRELUDE | kw::GPU_FOREACH) => {
                     self.bump();
                     self.skip_statement();
