@@ -99,8 +99,15 @@ impl Program {
             _ if wanted.ret == Ty::VOID => signature.ret,
             TyKind::Tuple(parts) if parts.len() == 2 && parts[0] == wanted.ret => parts[1],
             _ => {
-                let message = format!("'__apply' of this function has to return 'Tuple<{}, C>'", self.type_name(wanted.ret));
-                self.bad_apply(decl, message, "'C' is a struct of yours whose 'operator()' is the backward derivative");
+                let message = format!(
+                    "'__apply' of this function has to return 'Tuple<{}, C>'",
+                    self.type_name(wanted.ret)
+                );
+                self.bad_apply(
+                    decl,
+                    message,
+                    "'C' is a struct of yours whose 'operator()' is the backward derivative",
+                );
                 return None;
             }
         };
@@ -113,7 +120,9 @@ impl Program {
         let wanted = self.propagate_params(func);
         let name = self.words.call;
         for facet in self.facets(context).iter().filter(|f| f.kind != FacetKind::Interface) {
-            let Some(decls) = self.names_in(facet.container).and_then(|n| n.get(&name)).cloned() else { continue };
+            let Some(decls) = self.names_in(facet.container).and_then(|n| n.get(&name)).cloned() else {
+                continue;
+            };
             for operator in decls {
                 if self.is_static(operator) || self.ast.decls[operator].generics.is_some() {
                     continue;
@@ -122,7 +131,9 @@ impl Program {
                 let args = args.into_iter().filter_map(|p| facet.env.get(p).cloned()).collect();
                 let found = FuncRef { decl: operator, args, self_ty: Some(facet.self_ty) };
                 let params = self.func_signature(&found).params;
-                if params.len() == wanted.len() && params.iter().zip(&wanted).all(|(p, w)| (p.dir, p.ty) == *w) {
+                if params.len() == wanted.len()
+                    && params.iter().zip(&wanted).all(|(p, w)| (p.dir, p.ty) == *w)
+                {
                     return Some(found);
                 }
             }

@@ -41,5 +41,6 @@ pub mod types;
 pub use api::{ModuleLoader, NoModules};
 pub use program::Program;
 pub use signature::{
-    Accessors, Applied, Derivatives, DiffFieldTarget, Direction, Level, ParamSig, Resolved, Signature, Subst, ThisSig,
+    Accessors, Applied, Derivatives, DiffFieldTarget, Direction, Level, ParamSig, Resolved, Signature, Subst,
+    ThisSig,
 };

@@ -133,9 +133,7 @@ impl Program {
         );
         // What the requirement looks like for this type.
         let required = self.substituted_params(func);
-        let own_params = self.own_params(func.decl);
-        let n_outer = func.args.len().saturating_sub(own_params.len());
-        let own_args: Vec<GenericArg> = func.args[n_outer.min(func.args.len())..].to_vec();
+        let is_static = self.is_static(func.decl);
         let mut by_count: Option<FuncRef> = None;
         for facet in facets {
             let Some(decls) = self.names_in(facet.container).and_then(|n| n.get(&name)).cloned() else {
@@ -150,16 +148,14 @@ impl Program {
                         | (DeclKind::Subscript { .. }, DeclKind::Subscript { .. })
                         | (DeclKind::Var { .. }, DeclKind::Var { .. })
                 );
-                if !same_kind {
+                // What a static requirement is called without cannot be needed.
+                if !same_kind || is_static && !self.is_static(decl) {
                     continue;
                 }
-                let own = self.own_params(decl);
-                if own.len() != own_args.len() {
-                    continue;
-                }
+                let Some(own) = self.args_for(decl, func, &required) else { continue };
                 let mut env: Subst = (*facet.env).clone();
                 env.this = Some(facet.self_ty);
-                env.map.extend(own.iter().copied().zip(own_args.iter().cloned()));
+                env.map.extend(own);
                 let args = self
                     .all_generic_params(decl)
                     .into_iter()
@@ -176,6 +172,39 @@ impl Program {
             }
         }
         by_count
+    }
+
+    /// The generic arguments of a requirement as those of a member that may fulfil it. Where a parameter of interface
+    /// type made one of them generic, the argument is the type of the requirement's parameter.
+    fn args_for(
+        &mut self,
+        decl: DeclId,
+        func: &FuncRef,
+        required: &[Ty],
+    ) -> Option<Vec<(DeclId, GenericArg)>> {
+        let asked = self.own_params(func.decl);
+        let n_outer = func.args.len().saturating_sub(asked.len());
+        let mut given =
+            asked.iter().zip(&func.args[n_outer..]).filter(|a| !self.interface_params.contains(a.0));
+        let mut own = Vec::new();
+        let mut by_type = Vec::new();
+        for param in self.own_params(decl) {
+            if self.interface_params.contains(&param) {
+                by_type.push(param);
+            } else {
+                own.push((param, given.next()?.1.clone()));
+            }
+        }
+        if given.next().is_some() {
+            return None;
+        }
+        for param in by_type {
+            let ty = self.types.intern(TyKind::Param(param));
+            let params = self.params_of(decl);
+            let at = params.into_iter().position(|p| self.decl_type(p) == ty)?;
+            own.push((param, GenericArg::Type(*required.get(at)?)));
+        }
+        Some(own)
     }
 
     pub(crate) fn own_params(&self, decl: DeclId) -> Vec<DeclId> {

@@ -351,6 +351,13 @@ impl Body<'_, '_, '_> {
         self.by_id(ty, id, &bits, false, span)
     }
 
+    /// `reinterpret<T>(value)`: a type made of the bits of another; what it has more is zero.
+    pub(crate) fn reinterpret(&mut self, ty: Ty, value: (&[Value], Ty), span: Span) -> Vec<Value> {
+        let mut bits = Bits::default();
+        self.put(value.1, value.0, 0, &mut bits, span);
+        self.take(ty, &bits, 0, span)
+    }
+
     // ---- bits
 
     /// The number of a kind at a place: the one that is there, or made of its bits.

@@ -60,6 +60,8 @@ pub(crate) struct Body<'l, 'p, 't> {
     pub(crate) ret: Option<Var>,
     pub(crate) returned: usize,
     pub(crate) ret_ty: Ty,
+    /// The result of a constructor is `this`.
+    pub(crate) is_init: bool,
     /// The innermost loop or switch for `break`, and loop for `continue`.
     pub(crate) targets: Vec<Target>,
     /// How many constructs around look at the flag of a `return`.
@@ -88,6 +90,7 @@ impl<'l, 'p, 't> Body<'l, 'p, 't> {
             ret: None,
             returned: 0,
             ret_ty,
+            is_init: false,
             targets: Vec::new(),
             observe_return: 0,
             flows: FxHashMap::default(),
@@ -152,6 +155,7 @@ impl<'l, 'p, 't> Body<'l, 'p, 't> {
         let ret = Var { start, len, ty: declared.sig.ret };
         body.ret = Some(ret);
         let is_init = matches!(decl.kind, DeclKind::Init { .. });
+        body.is_init = is_init;
         if is_init {
             // `this` is a new value, and the result
             let start = body.field_defaults(declared.sig.ret, declared.span);

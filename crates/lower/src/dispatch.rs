@@ -501,14 +501,15 @@ impl Body<'_, '_, '_> {
         }
     }
 
-    /// The parts of pairs, optionals and tuples, side by side.
+    /// The parts of pairs, optionals, tuples and of instances of one generic struct, side by side.
     fn matching_parts(&mut self, from: Ty, to: Ty) -> Option<Vec<(Ty, Ty)>> {
-        let alike = matches!(
-            (&self.lw.program.types[from], &self.lw.program.types[to]),
+        let alike = match (&self.lw.program.types[from], &self.lw.program.types[to]) {
+            (TyKind::Struct(a, _), TyKind::Struct(b, _)) => a == b,
             (TyKind::DiffPair(_), TyKind::DiffPair(_))
-                | (TyKind::Optional(_), TyKind::Optional(_))
-                | (TyKind::Tuple(_), TyKind::Tuple(_))
-        );
+            | (TyKind::Optional(_), TyKind::Optional(_))
+            | (TyKind::Tuple(_), TyKind::Tuple(_)) => true,
+            _ => false,
+        };
         let (a, b) = (self.layout(from), self.layout(to));
         (alike && a.parts.len() == b.parts.len())
             .then(|| a.parts.iter().zip(&b.parts).map(|(a, b)| (a.ty, b.ty)).collect())

@@ -9,7 +9,8 @@ use ir::{Op, Value};
 use syntax::ast::StmtKind;
 use syntax::{ExprId, StmtId};
 
-use crate::body::{Body, Slot};
+use crate::body::{Body, Name, Slot};
+use crate::places::{Place, PlaceKind};
 
 /// How control can leave a statement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -318,7 +319,12 @@ impl Body<'_, '_, '_> {
             let span = self.span_of(value);
             let to = self.ret_ty;
             let values = self.convert(values, from, to, span);
-            if let Some(ret) = self.ret {
+            if self.is_init {
+                // a constructor's result is the new object
+                let var = self.vars[&Name::This];
+                let kind = PlaceKind::Slots { start: var.start, len: var.len, indices: Vec::new() };
+                self.write(&Place { ty: var.ty, kind }, values);
+            } else if let Some(ret) = self.ret {
                 for (k, value) in values.into_iter().take(ret.len).enumerate() {
                     self.env[ret.start + k] = Slot::Value(value);
                 }

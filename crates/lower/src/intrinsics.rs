@@ -103,6 +103,10 @@ impl Body<'_, '_, '_> {
             let value = if self.detached { self.detach(value.clone()) } else { value.clone() };
             return Some(self.create_dynamic_object(sig.ret, id, (&value, param.ty), span));
         }
+        if let ("reinterpret", [value], [param]) = (&*name, &values[..], &sig.params[..]) {
+            let value = self.detach(value.clone());
+            return Some(self.reinterpret(sig.ret, (&value, param.ty), span));
+        }
         match self.operation(&name, &values, sig.ret) {
             Some(values) => Some(self.convert(values, sig.ret, ty, span)),
             None => Some(self.unsupported(span, format_args!("the operation `{name}` is"), ty)),
