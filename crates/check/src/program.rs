@@ -251,12 +251,24 @@ impl Program {
         self.ast.decls[id].attributes.push(syntax::ast::Attribute { name, args: vec![target], span });
     }
 
+    /// `[NumThreads(…)]` and `[Shader(…)]` are known in any case of letters.
+    fn spell_attributes(&mut self, id: DeclId) {
+        for idx in 0..self.ast.decls[id].attributes.len() {
+            let name = self.ast.name(self.ast.decls[id].attributes[idx].name);
+            let known = ["numthreads", "shader"].into_iter().find(|k| name.eq_ignore_ascii_case(k));
+            if let Some(known) = known.filter(|&k| k != name) {
+                self.ast.decls[id].attributes[idx].name = self.ast.symbols.intern(known);
+            }
+        }
+    }
+
     /// Enters a declaration into the names of its scope, and what is inside into the indices.
     fn enter(&mut self, id: DeclId, module: usize, names: &mut Names) {
         self.desugar_extension(id);
         if module != 0 && matches!(self.ast.decls[id].kind, DeclKind::Func { .. } | DeclKind::Init { .. }) {
             self.entered_functions.push(id);
         }
+        self.spell_attributes(id);
         let decl = &self.ast.decls[id];
         let name = decl.name;
         // What is `#include`d is of the module that includes it.

@@ -35,6 +35,13 @@ struct Extent {
     align: u32,
 }
 
+impl Extent {
+    /// The distance of elements of an array.
+    fn stride(self) -> u32 {
+        self.size.next_multiple_of(self.align)
+    }
+}
+
 /// Numbers at their places, in bytes.
 #[derive(Clone, Debug, Default)]
 struct Bits {
@@ -110,7 +117,7 @@ impl Lowerer<'_> {
             Extent { size: bytes(scalar) * rows * columns, align: bytes(scalar) }
         } else if let Some((element, n)) = self.array_of(ty) {
             let element = self.extent(element, depth + 1)?;
-            Extent { size: element.size.checked_mul(n)?, align: element.align }
+            Extent { size: element.stride().checked_mul(n)?, align: element.align }
         } else if self.program.is_existential(ty) {
             let size = HEADER + self.payload_size(ty, depth).next_multiple_of(4);
             Extent { size, align: 4 }
@@ -131,7 +138,8 @@ impl Lowerer<'_> {
             at = at.checked_add(extent.size)?;
             align = align.max(extent.align);
         }
-        Some((offsets, Extent { size: at.next_multiple_of(align), align }))
+        // as in Slang, what follows a struct begins where its last field ends
+        Some((offsets, Extent { size: at, align }))
     }
 
     /// The parts of a type in order.
@@ -168,7 +176,7 @@ impl Body<'_, '_, '_> {
             let Some(extent) = lw.extent(element, 0) else { return self.no_bits(ty, span) };
             for k in 0..n {
                 let inner: Vec<Value> = values.iter().map(|&v| self.b.emit(Op::Extract(k), &[v])).collect();
-                self.put(element, &inner, at + k * extent.size, bits, span);
+                self.put(element, &inner, at + k * extent.stride(), bits, span);
             }
         } else if lw.program.is_existential(ty) {
             let Some((&tag, words)) = values.first().map(|tag| (tag, self.payload_words(ty, values, span)))
@@ -263,7 +271,7 @@ impl Body<'_, '_, '_> {
                 self.no_bits(ty, span);
                 return self.zeros(ty);
             };
-            let elements = (0..n).map(|k| self.take(element, bits, at + k * extent.size, span)).collect();
+            let elements = (0..n).map(|k| self.take(element, bits, at + k * extent.stride(), span)).collect();
             return self.array_of_elements(ty, element, elements);
         }
         if lw.program.is_existential(ty) {

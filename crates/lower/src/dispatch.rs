@@ -17,6 +17,9 @@ use crate::body::{Body, Slot};
 use crate::existential::Existential;
 use crate::functions::Declared;
 
+/// Longer arrays are not taken apart.
+const MAX_ELEMENTS: u32 = 64;
+
 /// How a function depends on the type in an existential value.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Opening {
@@ -458,20 +461,8 @@ impl Body<'_, '_, '_> {
                 _ => self.convert(values, from, to, span),
             };
         }
-        match self.matching_parts(from, to) {
-            Some(parts) => {
-                let mut at = 0;
-                let mut out = Vec::new();
-                for (from, to) in parts {
-                    let n = self.layout(from).leaves.len();
-                    let part = values[at..at + n].to_vec();
-                    at += n;
-                    out.extend(self.open_as(part, from, to, opened, false, span));
-                }
-                out
-            }
-            None => self.convert(values, from, to, span),
-        }
+        let convert = |body: &mut Self, values, from, to| body.open_as(values, from, to, opened, false, span);
+        self.by_parts(values, from, to, span, &convert)
     }
 
     /// A value of a type of the case as one of the type of the dispatch.
@@ -485,23 +476,43 @@ impl Body<'_, '_, '_> {
                 return self.close(&shared, to, idx, &values);
             }
         }
-        match self.matching_parts(from, to) {
-            Some(parts) => {
-                let mut at = 0;
-                let mut out = Vec::new();
-                for (from, to) in parts {
-                    let n = self.layout(from).leaves.len();
-                    let part = values[at..at + n].to_vec();
-                    at += n;
-                    out.extend(self.close_as(part, from, to, opened, span));
-                }
-                out
-            }
-            None => self.convert(values, from, to, span),
-        }
+        let convert = |body: &mut Self, values, from, to| body.close_as(values, from, to, opened, span);
+        self.by_parts(values, from, to, span, &convert)
     }
 
-    /// The parts of pairs, optionals, tuples and of instances of one generic struct, side by side.
+    /// Converts the parts of pairs, optionals, tuples, of instances of one generic struct, and of arrays.
+    fn by_parts(
+        &mut self,
+        values: Vec<Value>,
+        from: Ty,
+        to: Ty,
+        span: Span,
+        convert: &dyn Fn(&mut Self, Vec<Value>, Ty, Ty) -> Vec<Value>,
+    ) -> Vec<Value> {
+        if let (Some((a, n)), Some((b, m))) = (self.lw.array_of(from), self.lw.array_of(to))
+            && n == m
+            && n <= MAX_ELEMENTS
+        {
+            let mut elements = Vec::new();
+            for k in 0..n {
+                let element = values.iter().map(|&v| self.b.emit(Op::Extract(k), &[v])).collect();
+                elements.push(convert(self, element, a, b));
+            }
+            return self.array_of_elements(to, b, elements);
+        }
+        let Some(parts) = self.matching_parts(from, to) else { return self.convert(values, from, to, span) };
+        let mut at = 0;
+        let mut out = Vec::new();
+        for (from, to) in parts {
+            let n = self.layout(from).leaves.len();
+            let part = values[at..at + n].to_vec();
+            at += n;
+            out.extend(convert(self, part, from, to));
+        }
+        out
+    }
+
+    /// The parts of two types that have the same.
     fn matching_parts(&mut self, from: Ty, to: Ty) -> Option<Vec<(Ty, Ty)>> {
         let alike = match (&self.lw.program.types[from], &self.lw.program.types[to]) {
             (TyKind::Struct(a, _), TyKind::Struct(b, _)) => a == b,
