@@ -3,6 +3,7 @@
 //! In this order: a custom derivative that serves the mode, a substitute's derivative, a declared zero,
 //! the body. In reverse mode a vjp is preferred to a jvp; a jvp alone serves both modes, since it is
 //! linear in its tangents and can be transposed. A vjp alone serves forward mode of a caller as zero.
+//! But a function that is itself differentiable has the derivative of its body where there is no custom one.
 
 use ir::{Func, Function, Module};
 
@@ -36,7 +37,13 @@ pub(crate) fn source(module: &Module, func: Func, mode: Mode) -> Source {
                     None => Source::Vjp(vjp),
                 };
             }
+            (Mode::Reverse, Some(_), None) if witness.differentiable && module.funcs[func].has_body() => {
+                return Source::Body(func);
+            }
             (_, Some(jvp), _) => return Source::Jvp(jvp),
+            (Mode::Forward, None, Some(_)) if witness.differentiable && module.funcs[func].has_body() => {
+                return Source::Body(func);
+            }
             (Mode::Forward, None, Some(_)) => return Source::Zero,
             (_, None, None) => (),
         }

@@ -82,7 +82,7 @@ impl Program {
                 Role::Substitute => out.substitute.is_some(),
             };
             let Some(&target) = attribute.args.first() else { continue };
-            if taken || derivative == func.decl || !self.targets(derivative, target, func) {
+            if taken || derivative == func.decl || !self.targets(derivative, target, func, role) {
                 continue;
             }
             let found = self.fit_derivative(func, derivative, None, &[], role);
@@ -156,15 +156,28 @@ impl Program {
     }
 
     /// Whether the target that a `…Of` attribute names may be this function.
-    fn targets(&mut self, derivative: DeclId, target: ExprId, func: &FuncRef) -> bool {
+    fn targets(&mut self, derivative: DeclId, target: ExprId, func: &FuncRef, role: Role) -> bool {
         let before = self.diagnostics.len();
         let mut checker = Checker::new(self, derivative);
         let found = checker.resolve(target);
         self.diagnostics.truncate(before);
         let Ref::Funcs(candidates, _) = found else { return false };
-        for candidate in candidates {
+        let is_method = !self.is_static(derivative);
+        for candidate in &candidates {
             if candidate.decl != func.decl {
                 continue;
+            }
+            // A method that uses `this` is the derivative of a method.
+            if is_method && candidate.self_ty.is_none() {
+                return false;
+            }
+            // What is further in and fits as well is meant.
+            for nearer in candidates.iter().filter(|c| c.rank < candidate.rank) {
+                let args = self.identity_args(nearer.decl);
+                let other = FuncRef { decl: nearer.decl, args, self_ty: nearer.self_ty };
+                if self.fit_derivative(&other, derivative, None, &[], role).is_some() {
+                    return false;
+                }
             }
             if candidate.explicit.is_empty() {
                 return true;

@@ -57,6 +57,8 @@ pub struct Witness {
     pub apply: Option<Func>,
     /// The function to differentiate in this one's place; of the same signature.
     pub substitute: Option<Func>,
+    /// A mode that has no custom derivative is derived from the body.
+    pub differentiable: bool,
     /// Primal as usual, all tangents and cotangents zero.
     pub treat_as_differentiable: bool,
 }

@@ -53,6 +53,9 @@ pub fn print_module(module: &Module) -> String {
                 let _ = write!(p.out, " {word} {}", p.funcs[&func]);
             }
         }
+        if witness.differentiable {
+            p.out += " differentiable";
+        }
         p.out += if witness.treat_as_differentiable { " treat_as_differentiable\n" } else { "\n" };
     }
     for entry in &module.entries {

@@ -5,7 +5,7 @@
 //! function that applies it, a callee is on its caller's, and a custom derivative, having done one
 //! differentiation, is one below the function that it belongs to.
 
-use check::Direction;
+use check::{Direction, Level};
 use check::signature::Subst;
 use check::tables::{Callable, FuncRef};
 use check::types::Ty;
@@ -120,6 +120,10 @@ impl Lowerer<'_> {
                 self.unsupported(declared.span, "a primal substitute with other parameters is");
             }
         }
+        // said for both modes: a forward rule is not transposed, a backward one does not make the tangent zero
+        let custom = witness.jvp.is_some() || witness.vjp.is_some();
+        let level = if witness.jvp.is_some() { Level::Backward } else { Level::Forward };
+        witness.differentiable = custom && derivatives.level >= level;
         if witness != Witness::default() {
             self.module.witnesses.insert(declared.func, witness);
         }
