@@ -82,7 +82,9 @@ impl Activity {
                 slots.iter().map(|s| s.diff).collect()
             }
             Source::Vjp(_) | Source::Applied { .. } => slots.iter().map(|s| s.diff).collect(),
-            Source::Body(f) if any || self.calls_custom(module, f, mode) => self.results(module, f, mask, mode),
+            Source::Body(f) if any || self.calls_custom(module, f, mode) => {
+                self.results(module, f, mask, mode)
+            }
             Source::Jvp(_) | Source::Zero | Source::Body(_) => slots.iter().map(|_| false).collect(),
         }
     }

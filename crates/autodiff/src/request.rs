@@ -188,9 +188,7 @@ impl Engine<'_> {
         }
         let made = match self.forward_source(func) {
             Source::Jvp(jvp) => Some(jvp),
-            Source::Vjp(_) | Source::Applied { .. } | Source::Zero => {
-                Some(self.forward_wrapper(func, None))
-            }
+            Source::Vjp(_) | Source::Applied { .. } | Source::Zero => Some(self.forward_wrapper(func, None)),
             Source::Body(body) => {
                 let n_problems = self.problems.len();
                 let mask: Mask = self.module.funcs[body].params.iter().map(|s| s.diff).collect();

@@ -28,7 +28,8 @@ impl Checker<'_> {
         let Some((name, operands)) = call_of(text) else { return self.unknown_asm(text, span) };
         let params = self.p.params_of(self.scope);
         let operands = operands.unwrap_or_else(|| (0..params.len()).collect());
-        let known = self.p.ast.symbols.find(name).and_then(|s| Some((s, self.p.modules[0].names.get(&s)?.clone())));
+        let known =
+            self.p.ast.symbols.find(name).and_then(|s| Some((s, self.p.modules[0].names.get(&s)?.clone())));
         let (Some((symbol, decls)), true) = (known, operands.iter().all(|&k| k < params.len())) else {
             return self.unknown_asm(text, span);
         };

@@ -70,7 +70,9 @@ impl Checker<'_> {
                     }
                     Some(TyKind::Vector(element, n))
                 }
-                (Some(element), None) if args.len() == 1 && native == NativeGeneric::Vector => Some(TyKind::Vector(element, Val::Int(4))),
+                (Some(element), None) if args.len() == 1 && native == NativeGeneric::Vector => {
+                    Some(TyKind::Vector(element, Val::Int(4)))
+                }
                 _ => None,
             },
             NativeGeneric::Matrix => match (ty(0), val(1), val(2)) {

@@ -16,18 +16,19 @@ mod emit;
 mod exec;
 mod plan;
 mod runtime;
+mod spill;
 mod types;
 mod values;
 
 use std::sync::Arc;
 
-use cranelift_codegen::isa::CallConv;
+use cranelift_codegen::isa::{CallConv, OwnedTargetIsa};
 use cranelift_codegen::settings::{self, Configurable};
 use cranelift_codegen::{Context as ClifContext, control::ControlPlane};
 use cranelift_entity::SecondaryMap;
 use cranelift_frontend::FunctionBuilderContext;
 use cranelift_jit::{JITBuilder, JITModule};
-use cranelift_module::{FuncId, Module as _, default_libcall_names};
+use cranelift_module::{FuncId, Module as _, ModuleError, ModuleReloc, default_libcall_names};
 use ir::interp::{RunError, Value};
 use ir::{Entry, Func, Module, Slot, Space, Span, Types};
 
@@ -234,7 +235,9 @@ fn prepare<'m>(module: &'m Module, options: &Options) -> Result<(ModuleCx<'m>, F
     fixed.empty.ptr = fixed.zero.as_mut_ptr().cast();
     *fixed.empty_at = &raw mut *fixed.empty;
 
-    let jit = new_module(options).map_err(|op| Unsupported { op, span: Span::NONE })?;
+    let nowhere = |op| Unsupported { op, span: Span::NONE };
+    let jit = new_module(options).map_err(nowhere)?;
+    let direct = isa("none", options).map_err(nowhere)?;
     let has = |name: &str| {
         jit.isa().isa_flags().iter().any(|flag| flag.name == name && flag.as_bool() == Some(true))
     };
@@ -245,6 +248,7 @@ fn prepare<'m>(module: &'m Module, options: &Options) -> Result<(ModuleCx<'m>, F
         ir: module,
         options: options.clone(),
         jit,
+        direct,
         funcs: SecondaryMap::new(),
         symbols: Default::default(),
         tables: Tables::default(),
@@ -261,8 +265,15 @@ fn prepare<'m>(module: &'m Module, options: &Options) -> Result<(ModuleCx<'m>, F
 
 /// A module that emits for this machine.
 fn new_module(options: &Options) -> Result<JITModule, String> {
+    let isa = isa(if options.fast_compile { "none" } else { "speed" }, options)?;
+    let mut builder = JITBuilder::with_isa(isa, default_libcall_names());
+    builder.symbols(runtime::symbols());
+    Ok(JITModule::new(builder))
+}
+
+/// This machine, with Cranelift's optimiser at a level.
+fn isa(level: &str, options: &Options) -> Result<OwnedTargetIsa, String> {
     let mut flags = settings::builder();
-    let level = if options.fast_compile { "none" } else { "speed" };
     let verify = if cfg!(debug_assertions) { "true" } else { "false" };
     for (name, value) in [
         ("opt_level", level),
@@ -275,10 +286,7 @@ fn new_module(options: &Options) -> Result<JITModule, String> {
     ] {
         flags.set(name, value).map_err(|e| e.to_string())?;
     }
-    let isa = cranelift_native::builder()?.finish(settings::Flags::new(flags)).map_err(|e| e.to_string())?;
-    let mut builder = JITBuilder::with_isa(isa, default_libcall_names());
-    builder.symbols(runtime::symbols());
-    Ok(JITModule::new(builder))
+    cranelift_native::builder()?.finish(settings::Flags::new(flags)).map_err(|e| e.to_string())
 }
 
 type Made = (Vec<FuncId>, Vec<(Func, FuncId)>);
@@ -368,13 +376,18 @@ fn emit_entry(
 
 /// Compiles what was emitted.
 fn define(cx: &mut ModuleCx<'_>, id: FuncId, clif: &mut ClifContext, func: Func) -> Result<(), Unsupported> {
+    spill::spill_long_lived(&mut clif.func);
     if let Some(text) = &mut cx.text {
         text.push_str(&format!("; {}\n{}\n", cx.ir.funcs[func].name, clif.func.display()));
         cx.jit.clear_context(clif);
         return Ok(());
     }
-    let defined = cx.jit.define_function_with_control_plane(id, clif, &mut ControlPlane::default());
-    defined.map_err(|e| too_big(e, func, cx.ir))?;
+    let defined = if joins(&clif.func) > MANY_JOINS {
+        define_directly(cx, id, clif)
+    } else {
+        cx.jit.define_function_with_control_plane(id, clif, &mut ControlPlane::default()).map_err(Box::new)
+    };
+    defined.map_err(|e| too_big(*e, func, cx.ir))?;
     let layout = clif.compiled_code().and_then(|code| code.buffer.frame_layout());
     let frame = layout.map_or(0, |layout| layout.frame_to_fp_offset);
     cx.frames[func] = cx.frames[func].saturating_add(frame);
@@ -382,11 +395,53 @@ fn define(cx: &mut ModuleCx<'_>, id: FuncId, clif: &mut ClifContext, func: Func)
     Ok(())
 }
 
+/// With more joins than this, Cranelift's optimiser does more harm than good.
+const MANY_JOINS: usize = 4;
+
+/// How many blocks are reached from several blocks before them: the ends of `if` and `switch`.
+///
+/// Cranelift's optimiser takes pure instructions out of their blocks and puts each where it is first needed. One that
+/// is needed in both arms of an `if` and after it is then computed three times, with all it depends on:
+/// code that grows with the square of the number of joins.
+fn joins(func: &cranelift_codegen::ir::Function) -> usize {
+    let mut forward: SecondaryMap<cranelift_codegen::ir::Block, u32> = SecondaryMap::new();
+    let mut seen: SecondaryMap<cranelift_codegen::ir::Block, bool> = SecondaryMap::new();
+    let mut joins = 0;
+    for block in func.layout.blocks() {
+        seen[block] = true;
+        let Some(last) = func.layout.last_inst(block) else { continue };
+        let tables = &func.dfg.jump_tables;
+        for call in func.dfg.insts[last].branch_destination(tables, &func.dfg.exception_tables) {
+            let target = call.block(&func.dfg.value_lists);
+            if !seen[target] {
+                forward[target] += 1;
+                joins += usize::from(forward[target] == 2);
+            }
+        }
+    }
+    joins
+}
+
+/// Compiles without Cranelift's optimiser; ours has run already.
+fn define_directly(
+    cx: &mut ModuleCx<'_>,
+    id: FuncId,
+    clif: &mut ClifContext,
+) -> Result<(), Box<ModuleError>> {
+    clif.compile(&*cx.direct, &mut ControlPlane::default()).map_err(|e| ModuleError::Compilation(e.inner))?;
+    let code = clif.compiled_code().expect("it has just been compiled");
+    let align = u64::from(code.buffer.alignment).max(cx.direct.symbol_alignment());
+    let align = align.max(u64::from(cx.direct.function_alignment().minimum));
+    let relocs: Vec<ModuleReloc> =
+        code.buffer.relocs().iter().map(|r| ModuleReloc::from_mach_reloc(r, &clif.func, id)).collect();
+    Ok(cx.jit.define_function_bytes(id, align, code.code_buffer(), &relocs)?)
+}
+
 /// What Cranelift refuses: a function too large for it.
-fn too_big(error: cranelift_module::ModuleError, func: Func, module: &Module) -> Unsupported {
+fn too_big(error: ModuleError, func: Func, module: &Module) -> Unsupported {
     let f = &module.funcs[func];
     let op = match error {
-        cranelift_module::ModuleError::Compilation(e) => format!("the function '{}': {e:?}", f.name),
+        ModuleError::Compilation(e) => format!("the function '{}': {e:?}", f.name),
         e => format!("the function '{}': {e}", f.name),
     };
     Unsupported { op, span: f.span }

@@ -5,10 +5,10 @@
 //! function that applies it, a callee is on its caller's, and a custom derivative, having done one
 //! differentiation, is one below the function that it belongs to.
 
-use check::{Direction, Level};
 use check::signature::Subst;
 use check::tables::{Callable, FuncRef};
 use check::types::Ty;
+use check::{Direction, Level};
 use ir::{Func, Function, Op, Types, Value, Witness};
 use syntax::Span;
 

@@ -4,7 +4,8 @@
 //! instructions with parameters read as the arguments, and the call's results as the body's
 //! results. Callees go first, so a body that is copied is finished; functions on a cycle of calls
 //! are never inlined, which with the size limits bounds the growth: a body is copied if it is small,
-//! is called once, or must be (`Inline::Always`), and while the caller has not grown past its budget.
+//! is called once, or must be (`Inline::Always`), and while the caller has not grown past its budget;
+//! a callee that passes very many values is copied into its one caller even past that.
 //!
 //! A function that is called once only serves its caller, so it is *deferred*: nobody works on it
 //! until the caller takes its body as it is, calls of further deferred functions included. A chain
@@ -28,6 +29,9 @@ use crate::util::{Subst, ValueMap, copy_insts, function_size, make};
 const SMALL: usize = 40;
 /// A caller may grow to this, or to four times what it was.
 const BUDGET: usize = 4000;
+/// A call that passes more values than this costs more than any body: such a callee is taken in at any size if that
+/// is its one call. The halves of a large function's derivative pass residuals by the thousand.
+const WIDE: usize = 48;
 /// Deferred functions within deferred functions are followed to this depth.
 const DEPTH: u32 = 256;
 
@@ -185,7 +189,8 @@ impl Inliner<'_> {
         if !always && cost > self.plan.small && !self.plan.once[g.index()] {
             return false;
         }
-        if self.size + cost > if always { 25 * self.budget } else { self.budget } {
+        let wide = self.plan.once[g.index()] && callee.params.len() + callee.results.len() > WIDE;
+        if !wide && self.size + cost > if always { 25 * self.budget } else { self.budget } {
             return false;
         }
         self.size += cost;

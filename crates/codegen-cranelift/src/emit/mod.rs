@@ -23,6 +23,7 @@ use cranelift_codegen::ir::{
     Type as ClifType, Value, types::*,
 };
 use cranelift_codegen::isa::CallConv;
+use cranelift_codegen::isa::OwnedTargetIsa;
 use cranelift_entity::{SecondaryMap, packed_option::PackedOption};
 use cranelift_frontend::FunctionBuilder;
 use cranelift_jit::JITModule;
@@ -57,6 +58,8 @@ pub(crate) struct ModuleCx<'m> {
     pub(crate) options: Options,
     /// Where code goes.
     pub(crate) jit: JITModule,
+    /// The same machine without Cranelift's optimiser, for functions that it does not suit.
+    pub(crate) direct: OwnedTargetIsa,
     /// Declared functions.
     pub(crate) funcs: SecondaryMap<Func, Option<FuncId>>,
     /// Declared symbols of the runtime.
