@@ -11,7 +11,7 @@ use syntax::{DeclId, ExprId};
 use crate::infer::Checker;
 use crate::lookup::Ref;
 use crate::program::{Program, last_name};
-use crate::signature::{Derivatives, Level, Signature, Subst};
+use crate::signature::{Derivatives, Direction, Level, Signature, Subst};
 use crate::sigs::DiffOp;
 use crate::tables::FuncRef;
 use crate::types::Ty;
@@ -61,6 +61,7 @@ impl Program {
         }
         let name = self.ast.decls[func.decl].name;
         let registered = self.derivative_of.get(&name).cloned().unwrap_or_default();
+        let mut fits: Vec<(Role, FuncRef, ExprId)> = Vec::new();
         for (derivative, idx) in registered {
             let attribute = self.ast.decls[derivative].attributes[idx].clone();
             if attribute.name == self.words.apply_of {
@@ -85,16 +86,46 @@ impl Program {
             if taken || derivative == func.decl || !self.targets(derivative, target, func, role) {
                 continue;
             }
-            let found = self.fit_derivative(func, derivative, None, &[], role);
-            match role {
-                Role::Forward => out.fwd = found,
-                Role::Backward => out.bwd = found,
-                Role::Substitute => out.substitute = found,
+            if let Some(found) = self.fit_derivative(func, derivative, None, &[], role) {
+                fits.push((role, found, target));
             }
         }
+        out.fwd = out.fwd.or_else(|| self.best_fit(func, &fits, Role::Forward));
+        out.bwd = out.bwd.or_else(|| self.best_fit(func, &fits, Role::Backward));
+        out.substitute = out.substitute.or_else(|| self.best_fit(func, &fits, Role::Substitute));
         self.derivatives_busy.remove(func);
         self.derivatives.insert(func.clone(), Rc::new(out.clone()));
         out
+    }
+
+    /// The one of several `…Of` derivatives that counts: the program's before the library's, one for these
+    /// arguments before one for all. If two are left, that is reported.
+    fn best_fit(&mut self, func: &FuncRef, fits: &[(Role, FuncRef, ExprId)], role: Role) -> Option<FuncRef> {
+        let mut best: Option<&(Role, FuncRef, ExprId)> = None;
+        let mut second: Option<&(Role, FuncRef, ExprId)> = None;
+        let key = |program: &Program, f: &FuncRef| (program.is_core(f.decl), !program.own_params(f.decl).is_empty());
+        for fit in fits.iter().filter(|f| f.0 == role) {
+            match best {
+                Some(other) if key(self, &other.1) < key(self, &fit.1) => {}
+                Some(other) if key(self, &other.1) == key(self, &fit.1) => {
+                    if !self.redeclarations(other.1.decl).contains(&fit.1.decl) {
+                        second = Some(fit);
+                    }
+                }
+                _ => (best, second) = (Some(fit), None),
+            }
+        }
+        if let (Some(first), Some(second)) = (best, second) {
+            let (span, before) = (self.span(second.2), self.span(first.2));
+            if !self.diagnostics.iter().any(|d| d.primary.span == span) {
+                let name = self.ast.name(self.ast.decls[func.decl].name).to_string();
+                self.report(
+                    syntax::Diagnostic::error("E31149", span, format!("'{name}' has this derivative already"))
+                        .note(before, "here, and neither is nearer"),
+                );
+            }
+        }
+        best.map(|f| f.1.clone())
     }
 
     /// How far a declaration is marked differentiable.
@@ -231,14 +262,10 @@ impl Program {
         }
         let span = self.span(expr);
         if !self.diagnostics.iter().any(|d| d.primary.span == span) {
-            let wanted = self.wanted_signature(func, role);
-            let params: Vec<String> = wanted.params.iter().map(|p| self.type_name(p.ty)).collect();
             let name = last_name(&self.ast, expr).map_or("", |n| self.ast.name(n)).to_string();
             let message = format!("'{name}' does not have the parameters of a derivative of this function");
-            self.report(
-                syntax::Diagnostic::error("E31147", span, message)
-                    .help(format!("the parameters have to be ({})", params.join(", "))),
-            );
+            let help = self.wanted_text(func, role);
+            self.report(syntax::Diagnostic::error("E31147", span, message).help(help));
         }
         None
     }
@@ -252,6 +279,21 @@ impl Program {
             Role::Backward => self.callable_signature(&crate::tables::Callable::Bwd(Box::new(callable))),
             Role::Substitute => base,
         }
+    }
+
+    /// What a derivative of a function has to look like.
+    fn wanted_text(&mut self, func: &FuncRef, role: Role) -> String {
+        let wanted = self.wanted_signature(func, role);
+        let param = |p: &crate::ParamSig| {
+            let word = match p.dir {
+                Direction::Out => "out ",
+                Direction::InOut | Direction::Ref => "inout ",
+                Direction::In | Direction::ConstRef => "",
+            };
+            format!("{word}{}", self.type_name(p.ty))
+        };
+        let params: Vec<String> = wanted.params.iter().map(param).collect();
+        format!("its signature has to be '({}) -> {}'", params.join(", "), self.type_name(wanted.ret))
     }
 
     /// A derivative function with its generic arguments, if its parameters are the right ones.
@@ -322,8 +364,11 @@ impl Program {
             }
             let same = derivative.params.iter().zip(&wanted.params).all(|(have, want)| {
                 let ty = self.substitute(have.ty, &env);
-                ty == want.ty || ty == Ty::ERROR || want.ty == Ty::ERROR
+                let dir = have.dir == want.dir || !have.dir.is_written() && !want.dir.is_written();
+                dir && (ty == want.ty || ty == Ty::ERROR || want.ty == Ty::ERROR)
             });
+            let ret = self.substitute(derivative.ret, &env);
+            let same = same && (ret == wanted.ret || ret == Ty::ERROR || wanted.ret == Ty::ERROR);
             if !same || !self.satisfies(decl, &env) {
                 continue;
             }
@@ -389,26 +434,53 @@ impl Program {
         }
     }
 
-    /// A derivative that says whose it is (`[ForwardDerivativeOf(f)]`, `__func_extension`) has to name a function.
+    /// A derivative that says whose it is (`[ForwardDerivativeOf(f)]`, `__func_extension`) has to name a function
+    /// that it fits. Which arguments of a generic function it is for shows where it is used.
     pub(crate) fn check_derivative_target(&mut self, decl: DeclId) {
-        let of = [
-            self.words.forward_derivative_of,
-            self.words.backward_derivative_of,
-            self.words.primal_substitute_of,
-            self.words.apply_of,
-        ];
         for attribute in self.ast.decls[decl].attributes.clone() {
-            let Some(&target) = attribute.args.first().filter(|_| of.contains(&attribute.name)) else {
-                continue;
+            let role = match attribute.name {
+                name if name == self.words.forward_derivative_of => Some(Role::Forward),
+                name if name == self.words.backward_derivative_of => Some(Role::Backward),
+                name if name == self.words.primal_substitute_of => Some(Role::Substitute),
+                name if name == self.words.apply_of => None,
+                _ => continue,
             };
+            let Some(&target) = attribute.args.first() else { continue };
+            let span = self.span(target);
             let found = Checker::new(self, decl).resolve(target);
-            match found {
-                Ref::Funcs(..) | Ref::Error => {}
-                Ref::NotFound => Checker::new(self, decl).not_found(target),
-                Ref::Type(_) | Ref::Native(_) | Ref::Generic(..) | Ref::Namespace(_) | Ref::Value(_) => {
-                    let span = self.span(target);
-                    self.error("E31148", span, "this is not a function: a derivative is that of one");
+            let candidates = match found {
+                Ref::Funcs(candidates, _) => candidates,
+                Ref::Error => continue,
+                Ref::NotFound => {
+                    Checker::new(self, decl).not_found(target);
+                    continue;
                 }
+                Ref::Type(_) | Ref::Native(_) | Ref::Generic(..) | Ref::Namespace(_) | Ref::Value(_) => {
+                    self.error("E31148", span, "this is not a function: a derivative is that of one");
+                    continue;
+                }
+            };
+            let before = self.diagnostics.len();
+            let mut fits = false;
+            let mut first = None;
+            for candidate in candidates {
+                let args = self.identity_args(candidate.decl);
+                let func = FuncRef { decl: candidate.decl, args, self_ty: candidate.self_ty };
+                fits |= !func.args.is_empty()
+                    || match role {
+                        Some(role) => self.fit_derivative(&func, decl, None, &[], role).is_some(),
+                        None => self.fit_apply(&func, decl, target).is_some(),
+                    };
+                first.get_or_insert(func);
+            }
+            if let (false, Some(func)) = (fits || self.diagnostics.len() > before, first) {
+                let name = self.ast.name(self.ast.decls[func.decl].name).to_string();
+                let message = format!("this does not have the parameters of a derivative of '{name}'");
+                let help = match role {
+                    Some(role) => self.wanted_text(&func, role),
+                    None => "'__apply' takes the parameters of the function itself".to_string(),
+                };
+                self.report(syntax::Diagnostic::error("E31147", span, message).help(help));
             }
         }
     }

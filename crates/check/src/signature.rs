@@ -67,6 +67,8 @@ pub struct Signature {
     pub ret: Ty,
     /// The result has a tangent.
     pub ret_differentiable: bool,
+    /// The result is of an `IDifferentiablePtrType`: `fwd_diff` gives a `DifferentialPtrPair`.
+    pub ret_pointer_like: bool,
     /// For members that are not static.
     pub this: Option<ThisSig>,
 }

@@ -159,10 +159,11 @@ impl Program {
             }
             _ => Ty::ERROR,
         };
-        let ret_differentiable =
-            !self.is_no_diff(decl) && ret != Ty::VOID && self.differential(ret).is_some();
+        let no_diff = self.is_no_diff(decl);
+        let (has_tangent, ret_pointer_like) = self.differentiability(ret, no_diff);
+        let ret_differentiable = has_tangent && !ret_pointer_like;
         let this = self.raw_this(decl);
-        let signature = Rc::new(Signature { params, ret, ret_differentiable, this });
+        let signature = Rc::new(Signature { params, ret, ret_differentiable, ret_pointer_like, this });
         self.signatures.insert(decl, signature.clone());
         signature
     }
@@ -230,8 +231,9 @@ impl Program {
         for param in &mut signature.params {
             (param.differentiable, param.pointer_like) = self.differentiability(param.ty, param.no_diff);
         }
-        signature.ret_differentiable =
-            signature.ret != Ty::VOID && self.differential(signature.ret).is_some();
+        let (has_tangent, pointer_like) = self.differentiability(signature.ret, false);
+        signature.ret_differentiable = has_tangent && !pointer_like;
+        signature.ret_pointer_like = pointer_like;
         if let Some(this) = &mut signature.this {
             this.differentiable = self.differential(this.ty).is_some();
         }
@@ -283,7 +285,7 @@ impl Program {
                         SynthesizedMember::DAdd => vec![param.clone(), param],
                     };
                     let mut signature =
-                        Signature { params, ret: differential, ret_differentiable: true, this: None };
+                        Signature { params, ret: differential, ret_differentiable: true, ret_pointer_like: false, this: None };
                     for op in ops.iter().rev() {
                         signature = self.apply_op(*op, &signature);
                     }
@@ -363,12 +365,13 @@ impl Program {
                     }
                     params.push(param);
                 }
-                let ret = if signature.ret_differentiable {
-                    self.types.intern(TyKind::DiffPair(signature.ret))
+                let ret = if signature.ret_differentiable || signature.ret_pointer_like {
+                    self.pair_of(signature.ret, signature.ret_pointer_like)
                 } else {
                     signature.ret
                 };
-                Signature { params, ret, ret_differentiable: signature.ret_differentiable, this: None }
+                let ret_differentiable = signature.ret_differentiable;
+                Signature { params, ret, ret_differentiable, ret_pointer_like: false, this: None }
             }
             DiffOp::Bwd => {
                 for mut param in inputs {
@@ -401,7 +404,7 @@ impl Program {
                         pointer_like: false,
                     });
                 }
-                Signature { params, ret: Ty::VOID, ret_differentiable: false, this: None }
+                Signature { params, ret: Ty::VOID, ret_differentiable: false, ret_pointer_like: false, this: None }
             }
         }
     }
