@@ -3,7 +3,8 @@
 //! What is kept outside of all loops costs nothing (it is passed on). In a loop it costs memory for each
 //! trip, so a value is recomputed if that takes a few cheap, pure ops on what is there anyway: constants,
 //! the loop's own counter, what is kept for other reasons, and values of outer loops. Memory that kernels
-//! only read counts as pure. Everything else is stored once, however often it is read.
+//! only read counts as pure. Everything else is stored once, however often it is read; or in its place
+//! what it is computed from, if that takes fewer bytes.
 //!
 //! Any choice is right as long as each recomputed op is a function of values that are there; this one
 //! keeps memory within a constant factor of the number of values that the derivative really reads.
@@ -95,6 +96,20 @@ struct Plan<'a> {
     next_position: u32,
 }
 
+/// What is found while it is decided whether to compute a value again.
+struct Again {
+    /// Loops around the value.
+    depth: u32,
+    /// What may still be spent.
+    budget: u32,
+    /// To be computed, operands first.
+    tree: Vec<Value>,
+    /// To be there.
+    leaves: Vec<Value>,
+    /// Bytes for each trip of those leaves that would be kept for this alone.
+    bytes: u64,
+}
+
 /// Cheap enough to do again rather than to keep.
 const BUDGET: u32 = 10;
 
@@ -117,7 +132,8 @@ pub(crate) fn plan(module: &Module, src: &Function, sides: &Sides) -> Kept {
     };
     plan.survey(src.body());
     let mut direct = std::mem::take(&mut plan.work);
-    direct.sort_by_key(|&v| plan.position[v]);
+    // What has to be stored in any case comes first, for the rest may be computed from it.
+    direct.sort_by_key(|&v| (plan.op_cost(v).is_some(), plan.position[v]));
     for v in direct {
         plan.decide(v);
     }
@@ -185,18 +201,25 @@ impl Plan<'_> {
         let always = self.defs[v].expand().is_some_and(|inst| {
             matches!(self.src.insts[inst].op, Op::Const(_) | Op::Zero | Op::GlobalRef(_))
         });
-        let mut tree = Vec::new();
-        let mut leaves = Vec::new();
-        let mut budget = BUDGET;
-        if (always || depth > 0) && self.expand(v, depth, &mut budget, &mut tree, &mut leaves) {
-            for v in tree {
+        let mut work = Again { depth, budget: BUDGET, tree: Vec::new(), leaves: Vec::new(), bytes: 0 };
+        // A few bytes may be kept in the place of more, as the number under a `splat`.
+        if (always || depth > 0)
+            && self.op_cost(v).is_some()
+            && self.expand(v, &mut work)
+            && (work.bytes == 0 || work.bytes < self.bytes(v))
+        {
+            for v in work.tree {
                 self.needed.insert(v);
                 self.recomputed.insert(v);
             }
-            leaves.into_iter().for_each(|v| self.need(v));
+            work.leaves.into_iter().for_each(|v| self.need(v));
         } else {
             self.stored.insert(v);
         }
+    }
+
+    fn bytes(&self, v: Value) -> u64 {
+        self.module.types.bytes(self.src.ty(v))
     }
 
     /// There on the linear side already.
@@ -204,34 +227,35 @@ impl Plan<'_> {
         self.counters.contains(v) || self.recomputed.contains(v)
     }
 
-    /// Adds to `tree` what has to be computed for `v`, and to `leaves` what has to be there.
-    fn expand(
-        &self,
-        v: Value,
-        depth: u32,
-        budget: &mut u32,
-        tree: &mut Vec<Value>,
-        leaves: &mut Vec<Value>,
-    ) -> bool {
-        if self.is_free(v) || self.stored.contains(v) || tree.contains(&v) {
+    /// What it costs to do the instruction again that defines `v`.
+    fn op_cost(&self, v: Value) -> Option<u32> {
+        self.defs[v].expand().and_then(|inst| self.cost(inst))
+    }
+
+    /// Adds to `work` what has to be computed for `v` or kept in its place; false if that cannot be.
+    fn expand(&self, v: Value, work: &mut Again) -> bool {
+        if self.is_free(v) || self.stored.contains(v) || work.tree.contains(&v) || work.leaves.contains(&v) {
             return true;
         }
-        let def = self.defs[v].expand();
-        let cost = def.and_then(|inst| self.cost(inst));
-        if self.depth(v) < depth && !matches!(cost, Some(0)) {
-            leaves.push(v);
+        let cost = self.op_cost(v);
+        if self.depth(v) < work.depth && !matches!(cost, Some(0)) {
+            work.leaves.push(v);
             return true;
         }
-        let (Some(inst), Some(cost)) = (def, cost) else { return false };
-        if cost > *budget {
-            return false;
+        match (self.defs[v].expand(), cost) {
+            (Some(inst), Some(cost)) if cost <= work.budget => {
+                work.budget -= cost;
+                let args = &self.src.insts[inst].args;
+                let all = args.iter().all(|&a| self.expand(a, work));
+                work.tree.push(v);
+                all
+            }
+            _ => {
+                work.leaves.push(v);
+                work.bytes += self.bytes(v);
+                !self.module.types.has_stack(self.src.ty(v))
+            }
         }
-        *budget -= cost;
-        if !self.src.insts[inst].args.iter().all(|&a| self.expand(a, depth, budget, tree, leaves)) {
-            return false;
-        }
-        tree.push(v);
-        true
     }
 
     /// What it costs to do an instruction again; `None` if that cannot or should not be done.
