@@ -11,6 +11,7 @@ use crate::infer::Checker;
 use crate::lookup::{Base, Candidate, Ref};
 use crate::native::NativeGeneric;
 use crate::overload::{Argument, Chosen};
+use crate::pack::Packed;
 use crate::program::Program;
 use crate::tables::{Arg, Callable, ExprInfo, FuncRef, Initializer, Meaning};
 use crate::types::{Ty, TyKind, Val};
@@ -216,6 +217,17 @@ impl Checker<'_> {
     /// Converts the arguments of a call to the parameters of the function that it is of.
     pub(crate) fn fit_arguments(&mut self, chosen: &Chosen, arguments: &[Argument]) -> Vec<Arg> {
         let mut out = Vec::new();
+        let mut with_pack = Vec::new();
+        let arguments = match chosen.packed {
+            Some(Packed { first, len }) => {
+                let ty = chosen.signature.params[first].ty;
+                with_pack.extend_from_slice(&arguments[..first]);
+                with_pack.push(self.pack_value(&arguments[first..first + len], ty));
+                with_pack.extend_from_slice(&arguments[first + len..]);
+                &with_pack[..]
+            }
+            None => arguments,
+        };
         for (idx, param) in chosen.signature.params.iter().enumerate() {
             match arguments.get(idx) {
                 Some(arg) if arg.ty.is_none() => {

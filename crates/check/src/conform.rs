@@ -52,6 +52,8 @@ pub(crate) struct Constraints {
     pub(crate) conforms: Vec<(Ty, Ty)>,
     /// Type, and what it is the same as.
     pub(crate) equal: Vec<(Ty, Ty)>,
+    /// Integers that are the same: `countof(T) == N`.
+    pub(crate) equal_values: Vec<(Val, Val)>,
 }
 
 impl Program {
@@ -179,6 +181,15 @@ impl Program {
                     }
                     known.conforms.extend(types.into_iter().map(|base| (ty, base)));
                 }
+                Constraint::Equal(a, b) if self.is_value(*a) || self.is_value(*b) => {
+                    let values = [*a, *b].map(|side| {
+                        let mut checker = Checker::outside(self, owner);
+                        checker.infer(side, None);
+                        checker.val_of(side)
+                    });
+                    let [a, b] = values;
+                    known.equal_values.push((a, b));
+                }
                 Constraint::Equal(a, b) => {
                     let a = Checker::outside(self, owner).type_expr(*a);
                     let b = Checker::outside(self, owner).type_expr(*b);
@@ -198,6 +209,14 @@ impl Program {
             self.differentials.remove(&ty);
         }
         Rc::new(known)
+    }
+
+    /// Whether a side of a constraint is an integer, not a type.
+    fn is_value(&self, expr: syntax::ExprId) -> bool {
+        matches!(
+            self.ast.exprs[expr].kind,
+            ExprKind::Int { .. } | ExprKind::SizeOf(..) | ExprKind::Binary(..)
+        )
     }
 
     /// The declaration whose generic parameter a type depends on at its root: `T` of `T.A.B`.
@@ -329,8 +348,21 @@ impl Program {
         }
         for &(a, b) in &constraints.equal {
             let (a, b) = (self.substitute(a, env), self.substitute(b, env));
-            if a != b && a != Ty::ERROR && b != Ty::ERROR {
+            if !self.same_types(a, b) {
                 return Some((a, b));
+            }
+        }
+        for (a, b) in &constraints.equal_values {
+            let (a, b) = (self.substitute_val(a, env), self.substitute_val(b, env));
+            let (known_a, known_b) = (self.val_int(&a, env), self.val_int(&b, env));
+            if let (Some(x), Some(y)) = (known_a, known_b)
+                && x != y
+            {
+                let ty = match a {
+                    Val::CountOf(ty) => ty,
+                    _ => Ty::INT,
+                };
+                return Some((ty, Ty::INT));
             }
         }
         None

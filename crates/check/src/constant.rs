@@ -56,6 +56,7 @@ impl Program {
                 let env = self.subst_of(&found);
                 self.substitute_val(&val, &env)
             }
+            Meaning::SizeOf(SizeOfKind::CountOf, ty) => Val::CountOf(ty),
             Meaning::Same(inner) => self.constant(inner, depth + 1)?,
             Meaning::Cast(inner) => {
                 let ty = info.ty;

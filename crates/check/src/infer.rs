@@ -244,6 +244,15 @@ impl<'p> Checker<'p> {
                 };
                 self.set_value(expr, result, meaning)
             }
+            ExprKind::Expand(inner) | ExprKind::Each(inner) if self.names_pack(inner) => {
+                self.infer_any(inner, expected);
+                let info = self.p.tables.exprs[inner].clone();
+                let meaning = match info.meaning {
+                    Meaning::Type(_) | Meaning::Error => info.meaning,
+                    _ => Meaning::Same(inner),
+                };
+                self.set_value(expr, info.ty, meaning)
+            }
             ExprKind::Expand(_) | ExprKind::Each(_) => {
                 self.unsupported(span, "packs are");
                 self.set_error(expr)

@@ -23,6 +23,7 @@ mod lookup;
 mod native;
 mod operators;
 mod overload;
+mod pack;
 mod path;
 pub mod program;
 mod requirements;

@@ -11,6 +11,7 @@ use crate::conversion::Source;
 use crate::infer::Checker;
 use crate::lookup::Candidate;
 use crate::native::FLOATS;
+use crate::pack::Packed;
 use crate::signature::{Signature, Subst};
 use crate::sigs::DiffOp;
 use crate::tables::{Callable, FuncRef};
@@ -32,6 +33,8 @@ pub(crate) struct Chosen {
     pub(crate) callable: Callable,
     pub(crate) decl: DeclId,
     pub(crate) signature: Signature,
+    /// The arguments that are one pack.
+    pub(crate) packed: Option<Packed>,
 }
 
 /// Why a candidate does not apply.
@@ -238,6 +241,11 @@ impl Checker<'_> {
                     let message = format!("the generic argument '{param}' of '{name}' cannot be inferred");
                     Diagnostic::error("E39999", span, message).help(format!("name it: '{name}<…>(…)'"))
                 }
+                Failure::Constraint { subject, .. } if self.p.is_pack(*subject) => {
+                    let message =
+                        format!("'{name}' cannot be called with a pack of ({})", self.name(*subject));
+                    Diagnostic::error("E38029", span, message)
+                }
                 Failure::Constraint { subject, bound } => {
                     let message =
                         format!("type '{}' does not conform to '{}'", self.name(*subject), self.name(*bound));
@@ -263,6 +271,9 @@ impl Checker<'_> {
 
     fn try_candidate(&mut self, candidate: &Candidate, args: &[Argument]) -> Result<Applicable, Failure> {
         let pattern = self.p.pattern_signature(candidate.decl, &candidate.ops);
+        let packs = self.pack_arguments(candidate.decl, &pattern, args);
+        let packed = packs.as_ref().map(|p| p.1);
+        let args = packs.as_ref().map_or(args, |p| &p.0);
         let most = pattern.params.len();
         let mut least = most;
         if candidate.ops.is_empty() {
@@ -339,7 +350,7 @@ impl Checker<'_> {
             constraints += self.p.interfaces_of(bound).len();
         }
         Ok(Applicable {
-            chosen: Chosen { callable, decl: candidate.decl, signature: signature.clone() },
+            chosen: Chosen { callable, decl: candidate.decl, signature: signature.clone(), packed },
             cost,
             generic,
             n_defaults: signature.params.len().saturating_sub(args.len()),

@@ -64,8 +64,14 @@ impl Program {
             }
             DeclKind::Property { ty, .. }
             | DeclKind::Subscript { result: ty, .. }
-            | DeclKind::TypeAlias(ty)
-            | DeclKind::ValueParam { ty, .. } => Checker::new(self, decl).type_expr(ty),
+            | DeclKind::TypeAlias(ty) => Checker::new(self, decl).type_expr(ty),
+            DeclKind::ValueParam { ty, .. } => {
+                // Not a member of what it is a parameter of, whose bases may be being resolved.
+                let owner = self.param_owner.get(&decl).copied();
+                let mut checker = Checker::new(self, decl);
+                checker.outside_of = owner;
+                checker.type_expr(ty)
+            }
             DeclKind::Accessor { .. } => {
                 let parent = self.ast.decls[decl].parent;
                 parent.map_or(Ty::ERROR, |p| self.decl_type(p))

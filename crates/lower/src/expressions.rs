@@ -127,7 +127,7 @@ impl Body<'_, '_, '_> {
             Meaning::MakePair { primal, differential } => self.make_pair(ty, primal, differential, span),
             Meaning::MakeTuple(parts) => {
                 let elements = match self.lw.program.types[ty].clone() {
-                    TyKind::Tuple(elements) => elements,
+                    TyKind::Tuple(elements) | TyKind::Pack(elements) => elements,
                     _ => Vec::new(),
                 };
                 let mut values = Vec::new();
