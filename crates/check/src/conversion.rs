@@ -109,7 +109,13 @@ impl Program {
             (TyKind::Interface(..), TyKind::Assoc(_, assoc))
                 if self.is_existential(to) && self.is_differential(assoc) =>
             {
-                (self.magic_type(Magic::Differentiable) == Some(from)).then_some(50)
+                let any = self.magic_type(Magic::Differentiable) == Some(from);
+                any.then_some(50)
+            }
+            (TyKind::Struct(..) | TyKind::SynthDiff(_), TyKind::Assoc(_, assoc))
+                if self.is_existential(to) && self.is_differential(assoc) =>
+            {
+                self.differential(from).is_some().then_some(60)
             }
             (TyKind::Scalar(_), TyKind::Param(_) | TyKind::This(_) | TyKind::Assoc(..)) => {
                 // A literal stands for a number of any type; other numbers have to be converted by name.

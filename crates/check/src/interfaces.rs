@@ -87,7 +87,8 @@ impl Program {
             let ExprKind::Name(name) = self.ast.exprs[head].kind else { continue };
             let modifiers = self.ast.decls[param].modifiers;
             let written = Modifiers(Modifiers::OUT.0 | Modifiers::INOUT.0 | Modifiers::REF.0);
-            if modifiers.has(written) || !self.interface_names.contains(&name) {
+            let is_named = self.interface_names.contains(&name) || self.ast.name(name) == "IDifferentiable";
+            if modifiers.has(written) || !is_named {
                 continue;
             }
             let own_name = self.ast.decls[param].name;
@@ -95,15 +96,22 @@ impl Program {
                 continue;
             }
             let found = Checker::new(self, func).lookup(name);
-            let is_interface = match found {
-                Ref::Type(ty) => matches!(self.types[ty], TyKind::Interface(..)),
-                Ref::Generic(decl, _) => {
-                    matches!(self.ast.decls[decl].kind, DeclKind::Interface { .. })
+            let interface = match found {
+                Ref::Type(ty) => match self.types[ty] {
+                    TyKind::Interface(decl, _) => decl,
+                    _ => continue,
+                },
+                Ref::Generic(decl, _) if matches!(self.ast.decls[decl].kind, DeclKind::Interface { .. }) => {
+                    decl
                 }
-                _ => false,
+                _ => continue,
             };
-            if !is_interface {
-                continue;
+            if self.has_derivative_attribute(func) {
+                // Its author wrote of pairs of the interface.
+                let this = self.self_type(interface);
+                if self.differential(this).is_some() {
+                    continue;
+                }
             }
             let text = format!("some {}", self.ast.name(name));
             let decl = Decl {
@@ -123,6 +131,13 @@ impl Program {
             let ty = self.types.intern(TyKind::Param(type_param));
             self.tables.decl_types[param] = Some(ty);
         }
+    }
+
+    /// Whether an attribute, here or elsewhere, names a derivative of a function of this name.
+    fn has_derivative_attribute(&self, func: DeclId) -> bool {
+        let words = ["ForwardDerivative", "BackwardDerivative", "PrimalSubstitute"];
+        words.iter().any(|word| self.attribute(func, word).is_some())
+            || self.derivative_of.contains_key(&self.ast.decls[func].name)
     }
 
     /// Whether a call of a generic function with a value of interface type for this parameter opens the value. What

@@ -123,6 +123,7 @@ pub(crate) fn build_fwd(
         }
         let (primal, differential) = body.split_pair(param.ty, values);
         let primal = body.with_shadow(param.ty, primal, differential);
+        body.check_differential(param.ty, &primal, differential, declared.span);
         args.extend(primal);
         if let Some(map) = &param.diff {
             let t = body.gather(map, differential);
@@ -218,12 +219,18 @@ pub(crate) fn build_bwd(
     }
     let result = if f.sig.ret_diff.is_some() { bound.get(take(false)).cloned() } else { None };
     let result = result.unwrap_or_default();
+    // the types of results, to know that differentials are of them
+    let checked = f.sig.outputs().iter().any(|o| o.diff.is_some() && body.lw.program.is_existential(o.ty));
+    let primals = if checked { body.b.call_func(f.func, &f.results, &args) } else { Vec::new() };
+    let mut primals = primals.into_iter();
     for output in f.sig.outputs() {
+        let primal: Vec<Value> = primals.by_ref().take(body.layout(output.ty).leaves.len()).collect();
         if let Some(map) = &output.diff {
             let d = match output.param {
                 None => &result,
                 Some(k) => &given[k],
             };
+            body.check_differential(output.ty, &primal, d, declared.span);
             let cotangents = body.gather(map, d);
             args.extend(cotangents);
         }

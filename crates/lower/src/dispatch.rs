@@ -200,6 +200,27 @@ impl Body<'_, '_, '_> {
         self.b.span = outer;
     }
 
+    /// Stops the run if a differential of an existential value is not that of the type in it.
+    pub(crate) fn check_differential(
+        &mut self,
+        ty: Ty,
+        primal: &[Value],
+        differential: &[Value],
+        span: Span,
+    ) {
+        if !self.lw.program.is_existential(ty) {
+            return;
+        }
+        let (Some(&own), Some(&given)) = (primal.first(), differential.first()) else { return };
+        let outer = std::mem::replace(&mut self.b.span, crate::ir_span(span));
+        let none = self.b.u32(0);
+        let same = self.b.emit(Op::Eq, &[own, given]);
+        let null = self.b.emit(Op::Eq, &[given, none]);
+        let fits = self.b.emit(Op::Or, &[same, null]);
+        self.b.effect(Op::Assert("the differential is of another type than the value".into()), &[fits]);
+        self.b.span = outer;
+    }
+
     // ---- conversions
 
     /// Conversion from or to an existential type.
@@ -227,7 +248,12 @@ impl Body<'_, '_, '_> {
                     self.lw.note_conversion(from, to);
                     self.zeros(to)
                 }
-                None => self.zeros(to),
+                None => {
+                    let (name, into) = (self.lw.program.type_name(from), self.lw.program.type_name(to));
+                    let what =
+                        format!("`{name}`, which is of no type that a `{into}` has in this program, is");
+                    self.unsupported(span, what, to)
+                }
             };
         }
         let shared = self.lw.existential(self.b.types, from);

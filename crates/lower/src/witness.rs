@@ -155,6 +155,16 @@ fn own_inputs(body: &mut Body<'_, '_, '_>, f: &Declared, all: &[Value]) -> (Vec<
     (inputs, all[at..].to_vec())
 }
 
+/// The function's results, where differentials of them have something that is no tangent: the type in a value of
+/// interface type, whether there is a value. The function is called once more for it.
+fn primals_for_differentials(body: &mut Body<'_, '_, '_>, own: &Declared, all: &[Value]) -> Vec<Value> {
+    let needed = own.sig.outputs().iter().any(|o| o.diff.as_ref().is_some_and(|map| !map.same.is_empty()));
+    if !needed {
+        return Vec::new();
+    }
+    body.b.call_func(own.func, &own.results, &all[..own.params.len()])
+}
+
 /// What the user's derivative takes for a parameter: a pair, or the primal alone.
 fn user_input(
     body: &mut Body<'_, '_, '_>,
@@ -263,10 +273,12 @@ pub(crate) fn build_vjp(
     let mut at = 0;
     let mut result = Vec::new();
     let mut given: Vec<Option<Vec<Value>>> = vec![None; own.sig.params.len()];
+    let mut primals = primals_for_differentials(&mut body, &own, &all).into_iter();
     for output in own.sig.outputs() {
         let n = n_tangents(output.diff.as_deref());
+        let primal: Vec<Value> = primals.by_ref().take(body.layout(output.ty).leaves.len()).collect();
         if let Some(map) = &output.diff {
-            let d = body.spread(map, &[], &cotangents[at..at + n]);
+            let d = body.spread(map, &primal, &cotangents[at..at + n]);
             match output.param {
                 None => result = d,
                 Some(k) => given[k] = Some(d),
