@@ -162,6 +162,7 @@ impl<'p> Checker<'p> {
             ExprKind::None => self.set_value(expr, Ty::NONE, Meaning::Literal),
             ExprKind::Name(_)
             | ExprKind::OperatorName(_)
+            | ExprKind::GlobalName(_)
             | ExprKind::Member { .. }
             | ExprKind::Static { .. }
             | ExprKind::Generic { .. }

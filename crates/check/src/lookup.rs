@@ -114,6 +114,11 @@ impl Checker<'_> {
             }
             at = self.p.ast.decls[decl].parent;
         }
+        self.lookup_outside(name, rank, funcs)
+    }
+
+    /// What a name means outside of all scopes, after the functions of that name in scopes.
+    pub(crate) fn lookup_outside(&mut self, name: Symbol, rank: u32, mut funcs: Vec<Candidate>) -> Ref {
         let mut found: SmallVec<[DeclId; 4]> = SmallVec::new();
         if let Some(decls) = self.p.modules[self.module].names.get(&name) {
             found.extend(decls.iter().copied());

@@ -16,6 +16,7 @@ impl Checker<'_> {
     pub(crate) fn resolve(&mut self, expr: ExprId) -> Ref {
         match self.p.ast.exprs[expr].kind.clone() {
             ExprKind::Name(name) | ExprKind::OperatorName(name) => self.lookup(name),
+            ExprKind::GlobalName(name) => self.lookup_outside(name, 0, Vec::new()),
             ExprKind::Paren(inner) if self.is_path(inner) => self.resolve(inner),
             ExprKind::Member { base, name, arrow, .. } => self.resolve_member(base, name, arrow),
             ExprKind::Static { base, name, .. } => self.resolve_member(base, name, false),
@@ -74,6 +75,7 @@ impl Checker<'_> {
         match &self.p.ast.exprs[expr].kind {
             ExprKind::Name(_)
             | ExprKind::OperatorName(_)
+            | ExprKind::GlobalName(_)
             | ExprKind::Member { .. }
             | ExprKind::Static { .. }
             | ExprKind::Generic { .. }
@@ -194,7 +196,9 @@ impl Checker<'_> {
     /// Says that a name (or the last name of a path) is unknown.
     pub(crate) fn not_found(&mut self, expr: ExprId) {
         let (name, base, span) = match self.p.ast.exprs[expr].kind {
-            ExprKind::Name(name) | ExprKind::OperatorName(name) => (name, None, self.span(expr)),
+            ExprKind::Name(name) | ExprKind::OperatorName(name) | ExprKind::GlobalName(name) => {
+                (name, None, self.span(expr))
+            }
             ExprKind::Member { base, name, name_span, .. } | ExprKind::Static { base, name, name_span } => {
                 (name, Some(base), name_span)
             }

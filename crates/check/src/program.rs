@@ -471,7 +471,7 @@ impl Program {
 /// The name that an expression ends with: `f` of `a.b.f<T>`.
 pub(crate) fn last_name(ast: &Ast, expr: ExprId) -> Option<Symbol> {
     match &ast.exprs[expr].kind {
-        ExprKind::Name(name) | ExprKind::OperatorName(name) => Some(*name),
+        ExprKind::Name(name) | ExprKind::OperatorName(name) | ExprKind::GlobalName(name) => Some(*name),
         ExprKind::Member { name, .. } | ExprKind::Static { name, .. } => Some(*name),
         ExprKind::Generic { base, .. } | ExprKind::Paren(base) => last_name(ast, *base),
         _ => None,

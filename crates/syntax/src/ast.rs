@@ -138,6 +138,8 @@ pub enum ExprKind {
     Name(Symbol),
     /// `operator+` as a name
     OperatorName(Symbol),
+    /// `::name`: what the name means outside of everything.
+    GlobalName(Symbol),
     /// `this`
     This,
     /// `This`
@@ -243,6 +245,7 @@ impl ExprKind {
             | ExprKind::None
             | ExprKind::Name(_)
             | ExprKind::OperatorName(_)
+            | ExprKind::GlobalName(_)
             | ExprKind::This
             | ExprKind::ThisType
             | ExprKind::Lambda(_)

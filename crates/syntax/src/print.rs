@@ -213,6 +213,10 @@ impl Printer<'_> {
             ExprKind::String(text) => self.string(text),
             ExprKind::NullPtr => self.text("nullptr"),
             ExprKind::None => self.text("none"),
+            ExprKind::GlobalName(name) => {
+                self.text("::");
+                self.name(*name);
+            }
             ExprKind::Name(name) | ExprKind::OperatorName(name) | ExprKind::Opaque(name) => {
                 self.name(*name);
                 if matches!(*name, kw::SPIRV_ASM) {

@@ -363,7 +363,11 @@ impl Parser<'_> {
     fn generic_follows(&mut self, base: ExprId) -> bool {
         let named = matches!(
             self.ast.exprs[base].kind,
-            ExprKind::Name(_) | ExprKind::Member { .. } | ExprKind::Static { .. } | ExprKind::OperatorName(_)
+            ExprKind::Name(_)
+                | ExprKind::GlobalName(_)
+                | ExprKind::Member { .. }
+                | ExprKind::Static { .. }
+                | ExprKind::OperatorName(_)
         );
         if !named {
             return false;
@@ -399,7 +403,7 @@ impl Parser<'_> {
             }
             T::ColonColon if self.nth(1) == T::Ident => {
                 self.bump();
-                ExprKind::Name(self.bump().symbol)
+                ExprKind::GlobalName(self.bump().symbol)
             }
             T::Ident => return self.word_expr(),
             _ => {

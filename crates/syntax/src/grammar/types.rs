@@ -87,13 +87,13 @@ impl Parser<'_> {
             self.expect_close(T::RParen, start);
             return self.expr(start, ExprKind::Paren(inner));
         }
-        self.eat(T::ColonColon);
+        let global = self.eat(T::ColonColon);
         if !self.is(T::Ident) {
             self.expected("a type");
             return self.expr_at(start, ExprKind::Error);
         }
         let name = self.bump().symbol;
-        self.expr(start, ExprKind::Name(name))
+        self.expr(start, if global { ExprKind::GlobalName(name) } else { ExprKind::Name(name) })
     }
 
     fn type_suffixes(&mut self, mut ty: ExprId) -> ExprId {
