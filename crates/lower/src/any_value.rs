@@ -455,15 +455,66 @@ impl Body<'_, '_, '_> {
         self.by_id(ty, id, &bits, true, span)
     }
 
+    /// The leaves that a value has in memory, where values of interface type are words.
+    pub(crate) fn memory_leaves(&mut self, ty: Ty, values: Vec<Value>, span: Span) -> Vec<Value> {
+        let layout = self.layout(ty);
+        let is_open = layout.leaves.iter().any(|leaf| leaf.is_tag);
+        if self.lw.program.is_existential(ty) {
+            let words: SmallVec<[Value; 4]> = self.payload_words(ty, &values, span).into();
+            let id = self.id_of(&values);
+            let pair = self.b.func.ty(id);
+            let rtti = self.b.zero(pair, false);
+            let array = self.b.types.array(Type::U32, words.len() as u32);
+            return vec![rtti, id, self.b.emit_typed(Op::Construct, &words, array)];
+        }
+        if let (Some((element, n)), true) = (self.lw.array_of(ty), is_open) {
+            if n == 0 || n > MAX_SIZE / HEADER {
+                return self.unsupported(
+                    span,
+                    "an initial value with so many values of interface type is",
+                    ty,
+                );
+            }
+            let mut columns: Vec<SmallVec<[Value; 4]>> = Vec::new();
+            for k in 0..n {
+                let inner = values.iter().map(|&v| self.b.emit(Op::Extract(k), &[v])).collect();
+                let leaves = self.memory_leaves(element, inner, span);
+                columns.resize(leaves.len(), SmallVec::new());
+                for (column, leaf) in columns.iter_mut().zip(leaves) {
+                    column.push(leaf);
+                }
+            }
+            let column = |body: &mut Self, column: &SmallVec<[Value; 4]>| {
+                let array = body.b.types.array(body.b.func.ty(column[0]), n);
+                body.b.emit_typed(Op::Construct, column, array)
+            };
+            return columns.iter().map(|c| column(self, c)).collect();
+        }
+        if layout.parts.is_empty() {
+            return values;
+        }
+        let mut leaves = Vec::new();
+        for part in layout.parts.iter().filter(|p| !p.is_shadow) {
+            let inner = values[part.offset..part.offset + part.len].to_vec();
+            leaves.extend(self.memory_leaves(part.ty, inner, span));
+        }
+        leaves
+    }
+
+    /// The number of the type in a value as it is in memory: two words.
+    fn id_of(&mut self, values: &[Value]) -> Value {
+        let pair = self.b.types.vector(Scalar::U32, 2);
+        let Some(&tag) = values.first() else { return self.b.zero(pair, false) };
+        let (zero, one) = (self.b.u32(0), self.b.u32(1));
+        let id = self.b.emit(Op::Sub, &[tag, one]);
+        self.b.emit_typed(Op::Construct, &[id, zero], pair)
+    }
+
     /// Writes an existential value to memory.
     pub(crate) fn write_any_value(&mut self, memory: &Memory, ty: Ty, values: &[Value], span: Span) {
         let words = self.payload_words(ty, values, span);
-        let Some(&tag) = values.first() else { return };
-        let (zero, one) = (self.b.u32(0), self.b.u32(1));
-        let id = self.b.emit(Op::Sub, &[tag, one]);
-        let pair = self.b.types.vector(Scalar::U32, 2);
-        let lanes: SmallVec<[Value; 2]> = SmallVec::from_slice(&[id, zero]);
-        let id = self.b.emit_typed(Op::Construct, &lanes, pair);
+        let id = self.id_of(values);
+        let pair = self.b.func.ty(id);
         let rtti = self.b.zero(pair, false);
         let stores = [(memory.step(Step::Static(0)), rtti), (memory.step(Step::Static(1)), id)];
         let payload = memory.step(Step::Static(2));

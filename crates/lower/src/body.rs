@@ -180,9 +180,13 @@ impl<'l, 'p, 't> Body<'l, 'p, 't> {
         decl: DeclId,
         declared: &Declared,
     ) -> Option<Function> {
-        let DeclKind::Var { init: Some(init), .. } = lw.program.ast.decls[decl].kind else { return None };
+        let DeclKind::Var { init, .. } = lw.program.ast.decls[decl].kind else { return None };
         let mut body = Body::new(lw, types, Subst::default(), declared.sig.ret);
-        let values = body.expr(init);
+        let values = match init {
+            Some(init) => body.expr_as(init, declared.sig.ret, declared.span),
+            None => body.default_value(declared.sig.ret, declared.span),
+        };
+        let values = body.memory_leaves(declared.sig.ret, values, declared.span);
         Some(body.b.finish(values, declared.results.clone()))
     }
 

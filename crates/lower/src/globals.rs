@@ -47,18 +47,15 @@ impl Lowerer<'_> {
             return None;
         }
         let mem = self.mem_type(types, element);
-        let holds_existential =
-            |lw: &mut Self, types: &mut Types| lw.layout(types, ty).leaves.iter().any(|l| l.is_tag);
         let has_init = matches!(node.kind, DeclKind::Var { init: Some(_), .. });
-        if space == Space::Private && has_init && holds_existential(self, types) {
-            self.unsupported(span, "an initial value of a `static` variable of interface type is");
-            return None;
-        }
-        let init = if space == Space::Private && has_init {
+        // zeros would be a value of the first type
+        let is_open = space == Space::Private && self.layout(types, ty).leaves.iter().any(|leaf| leaf.is_tag);
+        let init = if space == Space::Private && (has_init || is_open) {
             self.program.body(decl);
             let sig =
                 FlatSig { params: Vec::new(), has_this: false, has_object: false, ret: ty, ret_diff: None };
-            let results = self.slots(types, "", ty, None);
+            let slot = |ty| ir::Slot { ty, diff: false, linear: false, name: None };
+            let results = self.mem.leaves(types, mem).into_iter().map(slot).collect();
             Some(self.declare_flat(Key::GlobalInit(decl), sig, Vec::new(), results).func)
         } else {
             None
