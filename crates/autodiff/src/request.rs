@@ -269,7 +269,7 @@ impl Engine<'_> {
         made
     }
 
-    fn to_transpose(&mut self, func: Func) -> Option<Linearized> {
+    fn linearized_for_transpose(&mut self, func: Func) -> Option<Linearized> {
         let mask: Mask = self.module.funcs[func].params.iter().map(|s| s.diff).collect();
         match source(self.module, func, Mode::Reverse) {
             Source::Jvp(jvp) => {
@@ -296,7 +296,7 @@ impl Engine<'_> {
 
     fn reverse(&mut self, func: Func) -> Option<Func> {
         let n_problems = self.problems.len();
-        let linearized = self.to_transpose(func)?;
+        let linearized = self.linearized_for_transpose(func)?;
         let marked = self.mark_tangents(&linearized)?;
         let unzipped = self.unzip(marked)?;
         let transposed = self.transpose(unzipped.linear);
@@ -369,7 +369,7 @@ impl Engine<'_> {
     pub(crate) fn stages(&mut self, func: Func) -> Option<Stages> {
         self.resolve(func);
         self.resolve_witnesses(func);
-        let linearized = self.to_transpose(func)?;
+        let linearized = self.linearized_for_transpose(func)?;
         let propagated = self.mark_tangents(&linearized)?;
         let unzipped = self.unzip(propagated)?;
         let transposed = self.transpose(unzipped.linear);

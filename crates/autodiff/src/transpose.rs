@@ -45,7 +45,7 @@ impl Engine<'_> {
         let src = &self.module.funcs[linear];
         let (tangents, residuals): (Vec<&Slot>, Vec<&Slot>) = src.params.iter().partition(|s| s.linear);
         let mut slots: Vec<Slot> = residuals.into_iter().cloned().collect();
-        slots.extend(src.results.iter().map(|s| cotangent_slot(s)));
+        slots.extend(src.results.iter().map(cotangent_slot));
         let results: Vec<Slot> = tangents.into_iter().map(cotangent_slot).collect();
         let base = src.name.strip_suffix("_linear").unwrap_or(&src.name);
         let made = self.declare(format!("{base}_transposed"), linear, slots.clone(), results.clone());

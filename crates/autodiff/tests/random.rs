@@ -130,7 +130,13 @@ fn check(seed: u64, size: usize) -> bool {
         let mut rest = tangents.iter();
         params
             .iter()
-            .map(|s| if s.diff { rest.next().cloned().unwrap() } else { Value::zero(&types, s.ty) })
+            .map(|s| {
+                if s.diff {
+                    rest.next().expect("a tangent for each").clone()
+                } else {
+                    Value::zero(&types, s.ty)
+                }
+            })
             .collect::<Vec<Value>>()
     };
 

@@ -65,7 +65,7 @@ fn nest(b: &mut Builder, v: Value_, depth: usize) -> Value_ {
     if depth == 1 {
         return v;
     }
-    if depth % 10 == 0 {
+    if depth.is_multiple_of(10) {
         let one = b.u32(1);
         let region = b.open();
         b.region_param(Type::U32, false);

@@ -328,12 +328,11 @@ impl Program {
         let mut stack: Vec<DeclId> = self.ast.files[file].decls.iter().rev().copied().collect();
         while let Some(decl) = stack.pop() {
             match &self.ast.decls[decl].kind {
-                DeclKind::Func { body: Some(_), .. } => {
-                    if self.attribute(decl, "shader").is_some()
-                        || self.attribute(decl, "numthreads").is_some()
-                    {
-                        out.push(decl);
-                    }
+                DeclKind::Func { body: Some(_), .. }
+                    if (self.attribute(decl, "shader").is_some()
+                        || self.attribute(decl, "numthreads").is_some()) =>
+                {
+                    out.push(decl);
                 }
                 DeclKind::Namespace { members } => stack.extend(members.iter().rev().copied()),
                 _ => {}

@@ -103,7 +103,9 @@ impl Program {
     fn best_fit(&mut self, func: &FuncRef, fits: &[(Role, FuncRef, ExprId)], role: Role) -> Option<FuncRef> {
         let mut best: Option<&(Role, FuncRef, ExprId)> = None;
         let mut second: Option<&(Role, FuncRef, ExprId)> = None;
-        let key = |program: &Program, f: &FuncRef| (program.is_core(f.decl), !program.own_params(f.decl).is_empty());
+        let key = |program: &Program, f: &FuncRef| {
+            (program.is_core(f.decl), !program.own_params(f.decl).is_empty())
+        };
         for fit in fits.iter().filter(|f| f.0 == role) {
             match best {
                 Some(other) if key(self, &other.1) < key(self, &fit.1) => {}
@@ -120,8 +122,12 @@ impl Program {
             if !self.diagnostics.iter().any(|d| d.primary.span == span) {
                 let name = self.ast.name(self.ast.decls[func.decl].name).to_string();
                 self.report(
-                    syntax::Diagnostic::error("E31149", span, format!("'{name}' has this derivative already"))
-                        .note(before, "here, and neither is nearer"),
+                    syntax::Diagnostic::error(
+                        "E31149",
+                        span,
+                        format!("'{name}' has this derivative already"),
+                    )
+                    .note(before, "here, and neither is nearer"),
                 );
             }
         }
@@ -336,11 +342,8 @@ impl Program {
             let owner = self_ty.or(if is_static { None } else { func.self_ty });
             if let Some(container) = container {
                 let generic = self.self_type(container);
-                match owner.or(func.self_ty) {
-                    Some(ty) => {
-                        self.unify(generic, ty, &params, &mut env);
-                    }
-                    None => {}
+                if let Some(ty) = owner.or(func.self_ty) {
+                    self.unify(generic, ty, &params, &mut env);
                 }
             }
             let mut fits = true;

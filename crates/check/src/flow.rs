@@ -403,11 +403,9 @@ impl Flow<'_> {
             Some(Meaning::Var(decl)) => self.carry(decl),
             Some(
                 Meaning::This | Meaning::Field { base: None, .. } | Meaning::Property { base: None, .. },
-            ) => {
-                if !self.this.0 && self.this.1 {
-                    self.this.0 = true;
-                    self.changed = true;
-                }
+            ) if !self.this.0 && self.this.1 => {
+                self.this.0 = true;
+                self.changed = true;
             }
             _ => {}
         }

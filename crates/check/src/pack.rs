@@ -100,10 +100,11 @@ impl Checker<'_> {
         let expr = given.first().or(args.first()).map(|a| a.expr);
         let expr = match expr {
             Some(expr) => expr,
-            None => self.p.ast.exprs.push(Expr {
-                kind: ExprKind::InitList(Vec::new()),
-                span: self.p.ast.decls[decl].name_span,
-            }),
+            None => self
+                .p
+                .ast
+                .exprs
+                .push(Expr { kind: ExprKind::InitList(Vec::new()), span: self.p.ast.decls[decl].name_span }),
         };
         let whole = Argument { expr, ty: Some(ty), source: Source::default(), lvalue: false };
         let mut all = args[..first].to_vec();

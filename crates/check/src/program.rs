@@ -284,10 +284,11 @@ impl Program {
                 || attribute.name == words.backward_derivative_of
                 || attribute.name == words.primal_substitute_of
                 || attribute.name == words.apply_of;
-            if is_of && let Some(&arg) = attribute.args.first() {
-                if let Some(target) = last_name(&self.ast, arg) {
-                    self.derivative_of.entry(target).or_default().push((id, idx));
-                }
+            if is_of
+                && let Some(&arg) = attribute.args.first()
+                && let Some(target) = last_name(&self.ast, arg)
+            {
+                self.derivative_of.entry(target).or_default().push((id, idx));
             }
         }
         match &decl.kind {
@@ -320,11 +321,12 @@ impl Program {
                 if is_interface && module != 0 {
                     self.interface_names.insert(name);
                 }
-                if is_interface && module == 0 {
-                    if let Some(magic) = Magic::by_name(self.ast.name(name)) {
-                        self.magic.insert(id, magic);
-                        self.magic_decls.push((magic, id));
-                    }
+                if is_interface
+                    && module == 0
+                    && let Some(magic) = Magic::by_name(self.ast.name(name))
+                {
+                    self.magic.insert(id, magic);
+                    self.magic_decls.push((magic, id));
                 }
                 let mut inner = Names::default();
                 for member in members {

@@ -290,8 +290,13 @@ impl Program {
                         SynthesizedMember::DZero => Vec::new(),
                         SynthesizedMember::DAdd => vec![param.clone(), param],
                     };
-                    let mut signature =
-                        Signature { params, ret: differential, ret_differentiable: true, ret_pointer_like: false, this: None };
+                    let mut signature = Signature {
+                        params,
+                        ret: differential,
+                        ret_differentiable: true,
+                        ret_pointer_like: false,
+                        this: None,
+                    };
                     for op in ops.iter().rev() {
                         signature = self.apply_op(*op, &signature);
                     }
@@ -410,7 +415,13 @@ impl Program {
                         pointer_like: false,
                     });
                 }
-                Signature { params, ret: Ty::VOID, ret_differentiable: false, ret_pointer_like: false, this: None }
+                Signature {
+                    params,
+                    ret: Ty::VOID,
+                    ret_differentiable: false,
+                    ret_pointer_like: false,
+                    this: None,
+                }
             }
         }
     }

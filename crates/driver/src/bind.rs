@@ -240,7 +240,7 @@ fn from_words(mem: &MemTypes, element: MemType, words: &[u32], layout: MatrixLay
 
 fn from_numbers(mem: &MemTypes, element: MemType, from: Scalar, bits: &[u64]) -> Result<Vec<u8>, String> {
     let leaves = scalars(mem, element);
-    if leaves.is_empty() || bits.len() % leaves.len() != 0 {
+    if leaves.is_empty() || !bits.len().is_multiple_of(leaves.len()) {
         return Err(format!("{} numbers do not fill elements of {} each", bits.len(), leaves.len()));
     }
     let stride = mem.size(element) as usize;

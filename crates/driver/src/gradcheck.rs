@@ -59,8 +59,8 @@ pub fn check(callee: &Callee<'_>, point: &Point, tolerance: f64) -> Result<Vec<E
             };
             let between = apart(forward, reverse);
             let error = between.max(apart(forward, slope)).max(apart(reverse, slope));
-            let rough = !slope.is_finite() || !(doubt / size <= tolerance);
-            let verdict = if !(between <= tolerance) {
+            let rough = !slope.is_finite() || doubt.is_nan() || doubt / size > tolerance;
+            let verdict = if between.is_nan() || between > tolerance {
                 Verdict::Differs
             } else if rough {
                 Verdict::Unclear

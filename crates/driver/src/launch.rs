@@ -158,7 +158,7 @@ impl Runner {
             Some(code) => run::Backend::Cranelift(code),
             None => run::Backend::Interp,
         };
-        let options = run::Options { threads, ..Default::default() };
+        let options = run::Options { threads };
         match run::dispatch(backend, &self.module, number, groups, &mut self.buffers, options) {
             Ok(output) => Ok(Output { stdout: output.stdout, seconds: output.seconds }),
             Err(error) => {

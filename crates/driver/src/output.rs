@@ -91,7 +91,7 @@ pub fn buffer_text(mem: &MemTypes, element: MemType, bytes: &[u8]) -> String {
 
 /// `{"type":…,"values":[…]}`, or `{"type":null,"words":[…]}` for elements of no one number type.
 pub fn buffer_json(mem: &MemTypes, element: MemType, bytes: &[u8]) -> String {
-    let named = plain_scalar(mem, element).and_then(|s| type_name(s));
+    let named = plain_scalar(mem, element).and_then(type_name);
     let mut list = String::new();
     match named {
         Some(name) => {

@@ -108,12 +108,15 @@ struct Window<'a> {
     labels: Vec<(std::ops::Range<usize>, &'a str, bool)>,
 }
 
+/// A file, a range of its bytes, and the labels in it; `true` for the primary one.
+type Marked<'a> = (usize, usize, usize, Vec<(&'a Label, bool)>);
+
 /// One window for each label, those that lie close together in one.
 fn windows<'a>(sources: &'a Sources, diagnostic: &'a Diagnostic) -> Vec<Window<'a>> {
     let labels =
         std::iter::once((&diagnostic.primary, true)).chain(diagnostic.notes.iter().map(|note| (note, false)));
     // Bytes of the file, then labels, in file order of first mention.
-    let mut ranges: Vec<(usize, usize, usize, Vec<(&'a Label, bool)>)> = Vec::new();
+    let mut ranges: Vec<Marked<'a>> = Vec::new();
     for (label, primary) in labels {
         let file_idx = label.span.file.0 as usize;
         let Some(file) = sources.files.get(file_idx) else { continue };

@@ -37,6 +37,9 @@ enum Object {
     Param { generic: usize, param: usize },
 }
 
+/// How a part of one type becomes one of another.
+type Conversion<'a, B> = dyn Fn(&mut B, Vec<Value>, Ty, Ty) -> Vec<Value> + 'a;
+
 /// The value that is open in a case of a dispatch, and as what.
 #[derive(Clone, Copy)]
 struct Opened {
@@ -513,7 +516,7 @@ impl Body<'_, '_, '_> {
         from: Ty,
         to: Ty,
         span: Span,
-        convert: &dyn Fn(&mut Self, Vec<Value>, Ty, Ty) -> Vec<Value>,
+        convert: &Conversion<'_, Self>,
     ) -> Vec<Value> {
         if let (Some((a, n)), Some((b, m))) = (self.lw.array_of(from), self.lw.array_of(to))
             && n == m

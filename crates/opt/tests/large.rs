@@ -135,7 +135,7 @@ fn chain(n: u32) -> Module {
         let x = b.param(slot(Type::F32));
         let mut y = b.emit(Op::Detach, &[x]);
         if k > 0 {
-            let callee = module.funcs.keys().last().expect("the one before");
+            let callee = module.funcs.keys().next_back().expect("the one before");
             y = b.call(Op::Call(callee), &[y], &[(Type::F32, false)])[0];
         }
         for _ in 0..8 {
@@ -156,7 +156,7 @@ fn chain(n: u32) -> Module {
 fn a_chain_of_calls() {
     let time = |n| {
         let mut module = chain(n);
-        let root = module.funcs.keys().last().expect("a function");
+        let root = module.funcs.keys().next_back().expect("a function");
         let start = Instant::now();
         opt::after_ad(&mut module, &opt::Options::default(), &[root]);
         let time = start.elapsed();
@@ -179,7 +179,7 @@ fn a_chain_of_calls() {
 #[test]
 fn what_is_called_once_is_part_of_its_caller() {
     let mut module = chain(100);
-    let root = module.funcs.keys().last().expect("a function");
+    let root = module.funcs.keys().next_back().expect("a function");
     opt::after_ad(&mut module, &opt::Options::default(), &[root]);
     opt::prune(&mut module, &[root]);
     let left: Vec<&str> = module.funcs.values().filter(|f| f.has_body()).map(|f| f.name.as_str()).collect();

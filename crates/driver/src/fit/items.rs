@@ -116,10 +116,10 @@ impl Items {
                 Items::csv(&std::fs::read_to_string(&path).map_err(|e| Error::read(&path, e))?)
             };
         }
-        if let Some((w, h)) = text.strip_prefix("image:").and_then(|size| size.split_once(',')) {
-            if let (Ok(w), Ok(h)) = (w.trim().parse(), h.trim().parse()) {
-                return Ok(Items::pixels(w, h, Vec::new()));
-            }
+        if let Some((w, h)) = text.strip_prefix("image:").and_then(|size| size.split_once(','))
+            && let (Ok(w), Ok(h)) = (w.trim().parse(), h.trim().parse())
+        {
+            return Ok(Items::pixels(w, h, Vec::new()));
         }
         text.trim().parse().map(Items::indices).map_err(|_| {
             Error::input(format!(
