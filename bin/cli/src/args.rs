@@ -215,7 +215,7 @@ pub(crate) struct GradArgs {
     /// The function
     #[arg(value_name = "FUNCTION")]
     pub(crate) function: String,
-    /// Arguments as JSON values: x=1.5,y=[1,2,3]
+    /// Arguments as JSON values: `x=1.5,y=[1,2,3]`
     #[arg(long, value_name = "NAME=VALUE,…")]
     pub(crate) at: Vec<String>,
     /// How derivatives are computed

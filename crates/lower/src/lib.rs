@@ -1,9 +1,9 @@
 //! Checked program to IR: what is reachable from the roots, made concrete.
 //!
 //! Each function that is reached with concrete generic arguments becomes one IR function, so that no
-//! generic, interface or overloaded name enters the IR. Structs become their leaves ([`leaves`]),
-//! locals become SSA values ([`body`]), early exits become results and flags ([`exits`]), and
-//! derivative operators become ops over flat signatures ([`derivatives`]). A worklist keeps the
+//! generic, interface or overloaded name enters the IR. Structs become their leaves (`leaves`),
+//! locals become SSA values (`body`), early exits become results and flags (`exits`), and
+//! derivative operators become ops over flat signatures (`derivatives`). A worklist keeps the
 //! compiler's recursion as deep as one function's nesting, not as the call graph.
 #![forbid(unsafe_code)]
 
