@@ -152,7 +152,7 @@ impl Program {
     }
 
     /// What the call operator of a context takes.
-    fn propagate_params(&mut self, func: &FuncRef) -> Vec<(Direction, Ty)> {
+    pub(crate) fn propagate_params(&mut self, func: &FuncRef) -> Vec<(Direction, Ty)> {
         let signature = self.func_signature(func);
         let mut inputs = Vec::new();
         if let Some(this) = &signature.this {

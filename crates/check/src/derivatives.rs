@@ -433,7 +433,7 @@ impl Program {
                     || derivatives.treat_as_differentiable
                     || level >= Level::Forward && derivatives.bwd.is_none() && derivatives.apply.is_none()
             }
-            DiffOp::Bwd => level >= Level::Backward,
+            DiffOp::Bwd | DiffOp::Apply => level >= Level::Backward,
         }
     }
 

@@ -167,7 +167,8 @@ impl<'p> Checker<'p> {
             | ExprKind::Static { .. }
             | ExprKind::Generic { .. }
             | ExprKind::FwdDiff(_)
-            | ExprKind::BwdDiff(_) => self.infer_path(expr),
+            | ExprKind::BwdDiff(_)
+            | ExprKind::Apply(_) => self.infer_path(expr),
             ExprKind::This => match self.this {
                 Some((ty, lvalue)) => {
                     self.set(expr, ExprInfo { ty, coerce: None, meaning: Meaning::This, lvalue })
@@ -222,10 +223,6 @@ impl<'p> Checker<'p> {
                     self.error("E38031", span, "'no_diff' can only be used with a call or a subscript");
                 }
                 self.set_value(expr, info.ty, Meaning::NoDiff(inner))
-            }
-            ExprKind::Apply(_) => {
-                self.unsupported(span, "'__apply' is");
-                self.set_error(expr)
             }
             ExprKind::Is(value, ty) | ExprKind::As(value, ty) => {
                 let cast = matches!(self.p.ast.exprs[expr].kind, ExprKind::As(..));

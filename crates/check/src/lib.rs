@@ -26,6 +26,7 @@ mod overload;
 mod pack;
 mod path;
 pub mod program;
+mod pullback;
 mod requirements;
 pub mod signature;
 mod sigs;

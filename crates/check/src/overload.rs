@@ -69,6 +69,7 @@ pub(crate) fn wrap(func: FuncRef, ops: &[DiffOp]) -> Callable {
         callable = match op {
             DiffOp::Fwd => Callable::Fwd(Box::new(callable)),
             DiffOp::Bwd => Callable::Bwd(Box::new(callable)),
+            DiffOp::Apply => Callable::Apply(Box::new(callable)),
         };
     }
     callable
@@ -157,19 +158,26 @@ impl Checker<'_> {
                     ops.push(DiffOp::Bwd);
                     at = inner;
                 }
-                Callable::Apply(inner) => at = inner,
+                Callable::Apply(inner) => {
+                    ops.push(DiffOp::Apply);
+                    at = inner;
+                }
                 Callable::Func(func) => break func.clone(),
                 Callable::Synthesized(..) => return true,
             }
         };
         let Some(&innermost) = ops.last() else { return true };
+        if ops.contains(&DiffOp::Apply) && (ops.len() > 1 || self.p.is_requirement(func.decl)) {
+            self.unsupported(span, "'__apply' of a derivative, or of what an interface requires, is");
+            return false;
+        }
         let exists = self.p.has_derivative(&func, innermost);
         if !exists {
-            let word = if innermost == DiffOp::Fwd { "fwd_diff" } else { "bwd_diff" };
+            let word = innermost.word();
             let name = self.p.ast.name(self.p.ast.decls[func.decl].name).to_string();
             let help = match innermost {
                 DiffOp::Fwd => "mark it '[ForwardDifferentiable]' or '[Differentiable]'",
-                DiffOp::Bwd => "mark it '[Differentiable]'",
+                DiffOp::Bwd | DiffOp::Apply => "mark it '[Differentiable]'",
             };
             let declared = self.p.ast.decls[func.decl].name_span;
             let mut diagnostic =

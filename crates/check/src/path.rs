@@ -59,6 +59,7 @@ impl Checker<'_> {
             },
             ExprKind::FwdDiff(inner) => self.resolve_operator(DiffOp::Fwd, inner),
             ExprKind::BwdDiff(inner) => self.resolve_operator(DiffOp::Bwd, inner),
+            ExprKind::Apply(inner) => self.resolve_operator(DiffOp::Apply, inner),
             _ => {
                 self.infer_any(expr, None);
                 let info = self.p.tables.exprs[expr].clone();
@@ -80,7 +81,8 @@ impl Checker<'_> {
             | ExprKind::Static { .. }
             | ExprKind::Generic { .. }
             | ExprKind::FwdDiff(_)
-            | ExprKind::BwdDiff(_) => true,
+            | ExprKind::BwdDiff(_)
+            | ExprKind::Apply(_) => true,
             ExprKind::Paren(inner) => self.is_path(*inner),
             _ => false,
         }
@@ -112,7 +114,7 @@ impl Checker<'_> {
             }
             Ref::Type(_) | Ref::Native(_) | Ref::Generic(..) | Ref::Namespace(_) | Ref::Value(_) => {
                 let span = self.span(inner);
-                let word = if op == DiffOp::Fwd { "fwd_diff" } else { "bwd_diff" };
+                let word = op.word();
                 self.error("E38030", span, format!("'{word}' takes a function"));
                 Ref::Error
             }

@@ -71,6 +71,8 @@ pub struct Program {
     pub(crate) derivative_of: FxHashMap<Symbol, Vec<(DeclId, usize)>>,
     pub(crate) derivatives: FxHashMap<FuncRef, Rc<Derivatives>>,
     pub(crate) derivatives_busy: FxHashSet<FuncRef>,
+    /// Structs made for `__apply`, by the function and by the call operator.
+    pub(crate) pullbacks: FxHashMap<DeclId, crate::pullback::Pullback>,
     pub(crate) facets: FxHashMap<Ty, Rc<[Facet]>>,
     /// How many lists of facets are being made: what is found out meanwhile may be incomplete.
     pub(crate) facets_depth: u32,

@@ -21,6 +21,19 @@ use crate::types::{Ty, TyKind};
 pub(crate) enum DiffOp {
     Fwd,
     Bwd,
+    /// `__apply`; only of a function itself.
+    Apply,
+}
+
+impl DiffOp {
+    /// The language's word for it.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            DiffOp::Fwd => "fwd_diff",
+            DiffOp::Bwd => "bwd_diff",
+            DiffOp::Apply => "__apply",
+        }
+    }
 }
 
 impl Program {
@@ -275,7 +288,10 @@ impl Program {
                     ops.push(DiffOp::Bwd);
                     at = inner;
                 }
-                Callable::Apply(inner) => at = inner,
+                Callable::Apply(inner) => {
+                    ops.push(DiffOp::Apply);
+                    at = inner;
+                }
                 Callable::Synthesized(member, ty) => {
                     let differential = self.differential(*ty).unwrap_or(Ty::ERROR);
                     let param = ParamSig {
@@ -310,6 +326,12 @@ impl Program {
     fn derived_signature(&mut self, func: &FuncRef, ops: &[DiffOp]) -> Signature {
         if ops.is_empty() {
             return self.func_signature(func);
+        }
+        if ops == [DiffOp::Apply] {
+            let signature = self.func_signature(func);
+            let ret = self.apply_result(func);
+            let ret_differentiable = self.differential(ret).is_some();
+            return Signature { ret, ret_differentiable, ..self.apply_op(DiffOp::Apply, &signature) };
         }
         let env = self.subst_of(func);
         if self.is_judged_late(func.decl) {
@@ -383,6 +405,11 @@ impl Program {
                 };
                 let ret_differentiable = signature.ret_differentiable;
                 Signature { params, ret, ret_differentiable, ret_pointer_like: false, this: None }
+            }
+            // What it returns depends on the function; see `apply_result`.
+            DiffOp::Apply => {
+                params.extend(inputs);
+                Signature { params, this: None, ..signature.clone() }
             }
             DiffOp::Bwd => {
                 for mut param in inputs {

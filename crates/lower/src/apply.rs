@@ -2,16 +2,19 @@
 //!
 //! `apply : (x) ↦ (y, c)` and `propagate : (c, ȳ) ↦ x̄`, with the leaves of the context as `c`. What `apply`
 //! stores is what `propagate` gets; nothing of the function itself is run again.
+//!
+//! `__apply(f)` as an expression gives the same pair: of the extension, or the arguments as the context, whose call
+//! operator applies `bwd_diff`.
 
 use check::signature::Subst;
 use check::tables::{Callable, FuncRef};
 use check::types::{Ty, TyKind};
 use check::{Applied, Direction};
-use ir::{Func, Function, Slot, Types, Value};
+use ir::{Func, Function, Op, Slot, Types, Value};
 
 use crate::Lowerer;
 use crate::body::Body;
-use crate::derivatives::{n_tangents, vjp_slots};
+use crate::derivatives::{n_tangents, result_types, vjp_slots};
 use crate::functions::{Declared, Key};
 
 impl Lowerer<'_> {
@@ -139,6 +142,83 @@ pub(crate) fn build_propagate(
             let t = body.gather(map, &differentials[k]);
             results.extend(t);
         }
+    }
+    Some(body.b.finish(results, declared.results.clone()))
+}
+
+/// `__apply(f)` as a function: the value and the pullback.
+pub(crate) fn build_value_and_pullback(
+    lw: &mut Lowerer<'_>,
+    types: &mut Types,
+    inner: &Callable,
+    declared: &Declared,
+) -> Option<Function> {
+    let Callable::Func(f) = inner else {
+        lw.unsupported(declared.span, "`__apply` of a derivative is");
+        return None;
+    };
+    let custom = lw.program.derivatives_of(f).apply;
+    let callable = match &custom {
+        Some(applied) => lw.canonical(Callable::Func(applied.apply.clone())).ok()?,
+        None => inner.clone(),
+    };
+    let callee = lw.function(types, &callable);
+    let mut body = Body::new(lw, types, Subst::default(), Ty::VOID);
+    body.b.span = crate::ir_span(declared.span);
+    let args: Vec<Value> = declared.params.iter().map(|slot| body.b.param(slot.clone())).collect();
+    let results = body.b.call_func(callee.func, &callee.results, &args);
+    let results = if custom.is_some() {
+        results.to_vec()
+    } else {
+        // the returned value, the arguments, what is written
+        let n_returned = body.layout(callee.sig.ret).leaves.len();
+        let (returned, written) = results.split_at(n_returned);
+        [returned, &args, written].concat()
+    };
+    Some(body.b.finish(results, declared.results.clone()))
+}
+
+/// The call operator of a pullback that keeps the arguments of `f`.
+pub(crate) fn build_pullback(
+    lw: &mut Lowerer<'_>,
+    types: &mut Types,
+    f: &FuncRef,
+    declared: &Declared,
+) -> Option<Function> {
+    let callable = lw.canonical(Callable::Func(f.clone())).ok()?;
+    let f = lw.function(types, &callable);
+    let mut body = Body::new(lw, types, Subst::default(), Ty::VOID);
+    body.b.span = crate::ir_span(declared.span);
+    let mut bound = body.bind_params(declared).into_iter();
+    let mut args = bound.next()?;
+    // one parameter for each that has a differential, then that of the result
+    let mut given: Vec<Vec<Value>> = vec![Vec::new(); f.sig.params.len()];
+    for (k, _) in f.sig.params.iter().enumerate().filter(|p| p.1.diff.is_some()) {
+        given[k] = bound.next()?;
+    }
+    let result = bound.next().unwrap_or_default();
+    for output in f.sig.outputs() {
+        if let Some(map) = &output.diff {
+            let cotangents = body.gather(map, output.param.map_or(&result, |k| &given[k]));
+            args.extend(cotangents);
+        }
+    }
+    let diff: Vec<Slot> = f.params.iter().filter(|s| s.diff).cloned().collect();
+    let cotangents = body.b.call(Op::CallBwd(f.func), &args, &result_types(&diff));
+    let mut results = Vec::new();
+    let mut at = 0;
+    // primals are the context's leaves, in the order of the inputs
+    let mut at_primal = 0;
+    for param in f.sig.params.iter().filter(|p| p.is_input()) {
+        let n_primal = body.layout(param.ty).leaves.len();
+        if let Some(map) = &param.diff {
+            let n = n_tangents(Some(map));
+            let primal = args[at_primal..at_primal + n_primal].to_vec();
+            let d = body.spread(map, &primal, &cotangents[at..at + n]);
+            results.extend(d);
+            at += n;
+        }
+        at_primal += n_primal;
     }
     Some(body.b.finish(results, declared.results.clone()))
 }

@@ -44,13 +44,12 @@ impl Body<'_, '_, '_> {
         };
         match &callable {
             Callable::Synthesized(member, of) => return self.synthesized(*member, *of, args, span),
-            Callable::Apply(_) => return self.unsupported(span, "`__apply` is", ty),
             Callable::Func(f) if self.lw.intrinsic_name(f.decl).is_some() => {
                 if let Some(values) = self.intrinsic_call(f, args, ty, span) {
                     return values;
                 }
             }
-            Callable::Func(_) | Callable::Fwd(_) | Callable::Bwd(_) => {}
+            Callable::Func(_) | Callable::Fwd(_) | Callable::Bwd(_) | Callable::Apply(_) => {}
         }
         let declared = self.lw.function(self.b.types, &callable);
         let mut inputs = Vec::new();

@@ -134,7 +134,7 @@ impl Lowerer<'_> {
                 }
                 Callable::Bwd(Box::new(inner))
             }
-            Callable::Apply(inner) => Callable::Apply(inner),
+            Callable::Apply(inner) => Callable::Apply(Box::new(self.canonical(*inner)?)),
             Callable::Synthesized(member, ty) => Callable::Synthesized(member, ty),
         })
     }
@@ -345,7 +345,9 @@ impl Lowerer<'_> {
         let mut function = match &key {
             Key::Callable(Callable::Func(f)) => {
                 self.program.body(f.decl);
-                if let Some(opening) = self.opening(f) {
+                if let Some(of) = self.program.pullback_of(f) {
+                    crate::apply::build_pullback(self, types, &of, &declared)
+                } else if let Some(opening) = self.opening(f) {
                     crate::dispatch::build(self, types, f, opening, &declared)
                 } else if self.intrinsic_name(f.decl).is_some() {
                     crate::intrinsics::build(self, types, f, &declared)
@@ -359,9 +361,8 @@ impl Lowerer<'_> {
             Key::Callable(Callable::Bwd(inner)) => {
                 crate::derivatives::build_bwd(self, types, inner, &declared)
             }
-            Key::Callable(Callable::Apply(_)) => {
-                self.unsupported(declared.span, "`__apply` is");
-                None
+            Key::Callable(Callable::Apply(inner)) => {
+                crate::apply::build_value_and_pullback(self, types, inner, &declared)
             }
             Key::Callable(Callable::Synthesized(..)) => {
                 self.unsupported(declared.span, "a derivative of `dzero` or `dadd` is");

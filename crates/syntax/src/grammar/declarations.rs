@@ -116,6 +116,9 @@ impl Parser<'_> {
             kw::INIT if matches!(next, T::LParen | T::Lt) => self.initializer(id, generics),
             kw::FUNC if matches!(next, T::Ident) => self.modern_function(id, generics),
             kw::LET | kw::VAR if named => self.modern_variables(id, start, list),
+            kw::LET | kw::VAR if place == Place::Local && next == T::LParen => {
+                self.tuple_variables(id, start, list);
+            }
             kw::FUNC_EXTENSION => self.func_extension(id, generics),
             kw::STATIC_ASSERT
             | kw::ATTRIBUTE_SYNTAX
@@ -272,6 +275,40 @@ impl Parser<'_> {
             self.ast.decls[id].modifiers = modifiers;
             self.ast.decls[id].attributes = attributes.clone();
             list.push(id);
+        }
+        self.expect_semi();
+    }
+
+    /// `let (a, b) = e;` is `let $tuple = e, a = $tuple._0, b = $tuple._1;`
+    fn tuple_variables(&mut self, id: DeclId, start: Span, list: &mut Vec<DeclId>) {
+        if self.bump().symbol == kw::LET {
+            self.ast.decls[id].modifiers |= Modifiers::LET;
+        }
+        let (modifiers, attributes) = (self.ast.decls[id].modifiers, self.ast.decls[id].attributes.clone());
+        let whole = self.ast.symbols.intern(&format!("$tuple{}", start.start));
+        self.name_decl(id, whole, start);
+        self.bump();
+        let mut parts = Vec::new();
+        while self.is(T::Ident) {
+            parts.push(self.expect_name("a name"));
+            if !self.eat(T::Comma) {
+                break;
+            }
+        }
+        self.expect(T::RParen);
+        let init = self.initial_value(id);
+        self.finish_var(id, start, None, init, None);
+        for (k, (name, span)) in parts.into_iter().enumerate() {
+            let part = self.new_decl(span);
+            self.ast.decls[part].modifiers = modifiers;
+            self.ast.decls[part].attributes = attributes.clone();
+            self.name_decl(part, name, span);
+            let base = self.ast.exprs.push(Expr { kind: ExprKind::Name(whole), span });
+            let field = self.ast.symbols.intern(&format!("_{k}"));
+            let kind = ExprKind::Member { base, name: field, name_span: span, arrow: false };
+            let init = self.ast.exprs.push(Expr { kind, span });
+            self.finish_var(part, start, None, Some(init), None);
+            list.push(part);
         }
         self.expect_semi();
     }

@@ -328,6 +328,7 @@ impl Parser<'_> {
         match self.word() {
             kw::EMPTY => return self.is(T::ColonColon) && self.type_and_name_follow(),
             kw::STRUCT | kw::CLASS | kw::ENUM => return matches!(next, T::Ident | T::LBrace | T::Colon),
+            kw::LET | kw::VAR if next == T::LParen => return self.names_follow(),
             kw::LET | kw::VAR | kw::TYPEDEF | kw::TYPEALIAS | kw::FUNC | kw::USING => {
                 return next == T::Ident;
             }
@@ -339,6 +340,15 @@ impl Parser<'_> {
             _ => {}
         }
         self.type_and_name_follow()
+    }
+
+    /// `let (a, b) =`, which is no call of something named `let`
+    fn names_follow(&mut self) -> bool {
+        let mut at = self.pos() + 2;
+        while self.at(at).kind == T::Ident && self.at(at + 1).kind == T::Comma {
+            at += 2;
+        }
+        self.at(at).kind == T::Ident && self.at(at + 1).kind == T::RParen && self.at(at + 2).kind == T::Eq
     }
 
     /// `T x`, where `T * x` must go on like a declaration too.

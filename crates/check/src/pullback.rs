@@ -1,0 +1,134 @@
+//! `__apply(f)(x) ↦ (f(x), pullback)`: the value together with what gives the gradient at this point.
+//!
+//! `pullback(out dx…, dResult)` has the parameters of the call operator of a context (see [`crate::apply`]). If `f` has an
+//! `__apply` extension, the pullback is its context. Else it is a value of a struct that is made for `f`: it keeps the
+//! arguments, and its call operator runs the reverse derivative of `f` at them. The struct is declared inside of `f`, so
+//! that it has the generic parameters of `f`. It is its own differential and its call operator is differentiable, so
+//! pullbacks can be differentiated like any function.
+
+use std::rc::Rc;
+
+use syntax::ast::{Attribute, Decl, DeclKind, Modifiers};
+use syntax::{DeclId, Span, Symbol};
+
+use crate::native::Magic;
+use crate::program::{Names, Program};
+use crate::signature::{Direction, Signature};
+use crate::tables::FuncRef;
+use crate::types::{Ty, TyKind};
+
+/// The struct that is made for a function.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pullback {
+    pub(crate) of: DeclId,
+    pub(crate) context: DeclId,
+}
+
+impl Program {
+    /// What `__apply(f)` returns: the result and the pullback, or the pullback alone.
+    pub(crate) fn apply_result(&mut self, func: &FuncRef) -> Ty {
+        if let Some(applied) = self.derivatives_of(func).apply {
+            return self.func_signature(&applied.apply).ret;
+        }
+        let context = self.pullback_struct(func.decl);
+        let context = self.types.intern(TyKind::Struct(context, func.args.clone()));
+        let ret = self.func_signature(func).ret;
+        if ret == Ty::VOID { context } else { self.types.intern(TyKind::Tuple(vec![ret, context])) }
+    }
+
+    /// The function whose derivative a pullback's call operator runs.
+    pub fn pullback_of(&mut self, operator: &FuncRef) -> Option<FuncRef> {
+        let of = self.pullbacks.get(&operator.decl).map(|p| p.of).filter(|&of| of != operator.decl)?;
+        let self_ty = self.container_of(of).map(|c| self.self_type(c));
+        let func = FuncRef { decl: of, args: operator.args.clone(), self_ty: None };
+        let env = self.subst_of(&func);
+        let self_ty = self_ty.map(|ty| self.substitute(ty, &env));
+        Some(FuncRef { self_ty, ..func })
+    }
+
+    fn pullback_struct(&mut self, of: DeclId) -> DeclId {
+        if let Some(known) = self.pullbacks.get(&of) {
+            return known.context;
+        }
+        let signature = self.raw_signature(of);
+        let span = self.ast.decls[of].name_span;
+        let name = format!("pullback of {}", self.ast.name(self.ast.decls[of].name));
+        let name = self.ast.symbols.intern(&name);
+        let context = self.make_decl(name, span, Some(of), DeclKind::Empty, Modifiers::default());
+        let mut members = Vec::new();
+        for (k, (ty, dir, differentiable)) in inputs(&signature).into_iter().enumerate() {
+            if dir == Direction::Out {
+                continue;
+            }
+            let name = self.ast.symbols.intern(&format!("x{k}"));
+            let no_diff = if differentiable { Modifiers::default() } else { Modifiers::NO_DIFF };
+            let kind = DeclKind::Var { ty: None, init: None, semantic: None };
+            let field = self.make_decl(name, span, Some(context), kind, no_diff);
+            self.tables.decl_types[field] = Some(ty);
+            members.push(field);
+        }
+        let call = self.words.call;
+        let operator = self.make_decl(call, span, Some(context), DeclKind::Empty, Modifiers::default());
+        let generic = self.identity_args(of);
+        let self_ty = self.container_of(of).map(|c| self.self_type(c));
+        let func = FuncRef { decl: of, args: generic, self_ty };
+        let mut params = Vec::new();
+        for (k, (dir, ty)) in self.propagate_params(&func).into_iter().enumerate() {
+            let modifier = match dir {
+                Direction::Out => Modifiers::OUT,
+                Direction::InOut | Direction::Ref => Modifiers::INOUT,
+                Direction::In | Direction::ConstRef => Modifiers::default(),
+            };
+            let name = self.ast.symbols.intern(&format!("d{k}"));
+            let kind = DeclKind::Param { ty: None, default: None, semantic: None };
+            let param = self.make_decl(name, span, Some(operator), kind, modifier);
+            self.tables.decl_types[param] = Some(ty);
+            params.push(param);
+        }
+        self.ast.decls[operator].kind = DeclKind::Func { params, result: None, body: None };
+        let differentiable = self.ast.symbols.intern("Differentiable");
+        self.ast.decls[operator].attributes.push(Attribute { name: differentiable, args: Vec::new(), span });
+        members.push(operator);
+        let mut names = Names::default();
+        names.entry(call).or_default().push(operator);
+        self.ast.decls[context].kind = DeclKind::Struct { bases: Vec::new(), members };
+        self.members.insert(context, Rc::new(names));
+        let bases: Vec<Ty> = self.magic_type(Magic::Differentiable).into_iter().collect();
+        self.bases.insert(context, bases.into());
+        let pullback = Pullback { of, context };
+        self.pullbacks.insert(of, pullback);
+        self.pullbacks.insert(operator, pullback);
+        context
+    }
+
+    fn make_decl(
+        &mut self,
+        name: Symbol,
+        span: Span,
+        parent: Option<DeclId>,
+        kind: DeclKind,
+        modifiers: Modifiers,
+    ) -> DeclId {
+        self.ast.decls.push(Decl {
+            kind,
+            name,
+            name_span: span,
+            span,
+            modifiers,
+            attributes: Vec::new(),
+            generics: None,
+            parent,
+        })
+    }
+}
+
+/// What a function takes, the receiver first: type, direction, whether it has a tangent.
+fn inputs(signature: &Signature) -> Vec<(Ty, Direction, bool)> {
+    let mut all = Vec::new();
+    if let Some(this) = &signature.this {
+        let dir = if this.mutating { Direction::InOut } else { Direction::In };
+        all.push((this.ty, dir, this.differentiable && !this.pointer_like));
+    }
+    all.extend(signature.params.iter().map(|p| (p.ty, p.dir, p.differentiable && !p.pointer_like)));
+    all
+}
