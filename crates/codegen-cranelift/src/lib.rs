@@ -12,6 +12,7 @@
 //! Unsafe code is where it must be: entering compiled code (`exec`) and the functions that
 //! compiled code calls (`runtime`).
 
+mod compile;
 mod emit;
 mod exec;
 mod plan;
@@ -22,16 +23,16 @@ mod values;
 
 use std::sync::Arc;
 
-use cranelift_codegen::isa::{CallConv, OwnedTargetIsa};
-use cranelift_codegen::settings::{self, Configurable};
-use cranelift_codegen::{Context as ClifContext, control::ControlPlane};
+use cranelift_codegen::Context as ClifContext;
+use cranelift_codegen::isa::CallConv;
 use cranelift_entity::SecondaryMap;
 use cranelift_frontend::FunctionBuilderContext;
 use cranelift_jit::{JITBuilder, JITModule};
-use cranelift_module::{FuncId, Module as _, ModuleError, ModuleReloc, default_libcall_names};
+use cranelift_module::{FuncId, Module as _, ModuleError, default_libcall_names};
 use ir::interp::{RunError, Value};
 use ir::{Entry, Func, Module, Slot, Space, Span, Types};
 
+use compile::Queue;
 use emit::{Emitter, ModuleCx};
 use plan::{Facts, Plan};
 use runtime::{Header, Tables};
@@ -235,9 +236,8 @@ fn prepare<'m>(module: &'m Module, options: &Options) -> Result<(ModuleCx<'m>, F
     fixed.empty.ptr = fixed.zero.as_mut_ptr().cast();
     *fixed.empty_at = &raw mut *fixed.empty;
 
-    let nowhere = |op| Unsupported { op, span: Span::NONE };
-    let jit = new_module(options).map_err(nowhere)?;
-    let direct = isa("none", options).map_err(nowhere)?;
+    let queue = Queue::new(options.fast_compile).map_err(|op| Unsupported { op, span: Span::NONE })?;
+    let jit = new_module(&queue);
     let has = |name: &str| {
         jit.isa().isa_flags().iter().any(|flag| flag.name == name && flag.as_bool() == Some(true))
     };
@@ -248,7 +248,6 @@ fn prepare<'m>(module: &'m Module, options: &Options) -> Result<(ModuleCx<'m>, F
         ir: module,
         options: options.clone(),
         jit,
-        direct,
         funcs: SecondaryMap::new(),
         symbols: Default::default(),
         tables: Tables::default(),
@@ -259,34 +258,16 @@ fn prepare<'m>(module: &'m Module, options: &Options) -> Result<(ModuleCx<'m>, F
         plan,
         frames: SecondaryMap::new(),
         text: None,
+        queue,
     };
     Ok((cx, fixed))
 }
 
 /// A module that emits for this machine.
-fn new_module(options: &Options) -> Result<JITModule, String> {
-    let isa = isa(if options.fast_compile { "none" } else { "speed" }, options)?;
-    let mut builder = JITBuilder::with_isa(isa, default_libcall_names());
+fn new_module(queue: &Queue) -> JITModule {
+    let mut builder = JITBuilder::with_isa(queue.isa(), default_libcall_names());
     builder.symbols(runtime::symbols());
-    Ok(JITModule::new(builder))
-}
-
-/// This machine, with Cranelift's optimiser at a level.
-fn isa(level: &str, options: &Options) -> Result<OwnedTargetIsa, String> {
-    let mut flags = settings::builder();
-    let verify = if cfg!(debug_assertions) { "true" } else { "false" };
-    for (name, value) in [
-        ("opt_level", level),
-        ("regalloc_algorithm", if options.fast_compile { "single_pass" } else { "backtracking" }),
-        ("enable_verifier", verify),
-        ("is_pic", "false"),
-        ("use_colocated_libcalls", "false"),
-        ("unwind_info", "false"),
-        ("enable_llvm_abi_extensions", "true"),
-    ] {
-        flags.set(name, value).map_err(|e| e.to_string())?;
-    }
-    cranelift_native::builder()?.finish(settings::Flags::new(flags)).map_err(|e| e.to_string())
+    JITModule::new(builder)
 }
 
 type Made = (Vec<FuncId>, Vec<(Func, FuncId)>);
@@ -344,6 +325,7 @@ fn emit_all(cx: &mut ModuleCx<'_>) -> Result<Made, Unsupported> {
         define(cx, id, &mut clif, func)?;
         raw.push((func, id));
     }
+    flush(cx)?;
     Ok((entries, raw))
 }
 
@@ -374,7 +356,7 @@ fn emit_entry(
     Ok(id)
 }
 
-/// Compiles what was emitted.
+/// Hands over what was emitted, to be compiled with others.
 fn define(cx: &mut ModuleCx<'_>, id: FuncId, clif: &mut ClifContext, func: Func) -> Result<(), Unsupported> {
     spill::spill_long_lived(&mut clif.func);
     if let Some(text) = &mut cx.text {
@@ -382,59 +364,17 @@ fn define(cx: &mut ModuleCx<'_>, id: FuncId, clif: &mut ClifContext, func: Func)
         cx.jit.clear_context(clif);
         return Ok(());
     }
-    let defined = if joins(&clif.func) > MANY_JOINS {
-        define_directly(cx, id, clif)
-    } else {
-        cx.jit.define_function_with_control_plane(id, clif, &mut ControlPlane::default()).map_err(Box::new)
-    };
-    defined.map_err(|e| too_big(*e, func, cx.ir))?;
-    let layout = clif.compiled_code().and_then(|code| code.buffer.frame_layout());
-    let frame = layout.map_or(0, |layout| layout.frame_to_fp_offset);
-    cx.frames[func] = cx.frames[func].saturating_add(frame);
-    cx.jit.clear_context(clif);
-    Ok(())
+    if cx.queue.push(id, func, clif) { flush(cx) } else { Ok(()) }
 }
 
-/// With more joins than this, Cranelift's optimiser does more harm than good.
-const MANY_JOINS: usize = 4;
-
-/// How many blocks are reached from several blocks before them: the ends of `if` and `switch`.
-///
-/// Cranelift's optimiser takes pure instructions out of their blocks and puts each where it is first needed. One that
-/// is needed in both arms of an `if` and after it is then computed three times, with all it depends on:
-/// code that grows with the square of the number of joins.
-fn joins(func: &cranelift_codegen::ir::Function) -> usize {
-    let mut forward: SecondaryMap<cranelift_codegen::ir::Block, u32> = SecondaryMap::new();
-    let mut seen: SecondaryMap<cranelift_codegen::ir::Block, bool> = SecondaryMap::new();
-    let mut joins = 0;
-    for block in func.layout.blocks() {
-        seen[block] = true;
-        let Some(last) = func.layout.last_inst(block) else { continue };
-        let tables = &func.dfg.jump_tables;
-        for call in func.dfg.insts[last].branch_destination(tables, &func.dfg.exception_tables) {
-            let target = call.block(&func.dfg.value_lists);
-            if !seen[target] {
-                forward[target] += 1;
-                joins += usize::from(forward[target] == 2);
-            }
-        }
+/// Compiles what is in the queue.
+fn flush(cx: &mut ModuleCx<'_>) -> Result<(), Unsupported> {
+    for mut job in cx.queue.compile() {
+        let frame = job.define(&mut cx.jit).map_err(|e| too_big(*e, job.func, cx.ir))?;
+        cx.frames[job.func] = cx.frames[job.func].saturating_add(frame);
+        cx.queue.reuse(job);
     }
-    joins
-}
-
-/// Compiles without Cranelift's optimiser; ours has run already.
-fn define_directly(
-    cx: &mut ModuleCx<'_>,
-    id: FuncId,
-    clif: &mut ClifContext,
-) -> Result<(), Box<ModuleError>> {
-    clif.compile(&*cx.direct, &mut ControlPlane::default()).map_err(|e| ModuleError::Compilation(e.inner))?;
-    let code = clif.compiled_code().expect("it has just been compiled");
-    let align = u64::from(code.buffer.alignment).max(cx.direct.symbol_alignment());
-    let align = align.max(u64::from(cx.direct.function_alignment().minimum));
-    let relocs: Vec<ModuleReloc> =
-        code.buffer.relocs().iter().map(|r| ModuleReloc::from_mach_reloc(r, &clif.func, id)).collect();
-    Ok(cx.jit.define_function_bytes(id, align, code.code_buffer(), &relocs)?)
+    Ok(())
 }
 
 /// What Cranelift refuses: a function too large for it.

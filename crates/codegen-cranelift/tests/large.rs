@@ -145,3 +145,72 @@ fn a_large_frame_in_a_group_with_barriers() {
     worker.run_groups(entry, std::iter::once([0; 3])).expect("runs");
     assert_eq!(memory[..3], [20_000.0, 20_001.0, 20_002.0]);
 }
+
+/// A straight line that keeps all its values until the end, as a derivative does.
+fn keeps_everything(n: u32) -> (Module, ir::Function) {
+    let mut module = Module::default();
+    let mut types = std::mem::take(&mut module.types);
+    let mut b = Builder::new(&mut types, "main");
+    let x = b.param(slot(Type::F64));
+    let mut kept = vec![x];
+    for k in 0..n as usize {
+        let y = b.emit(Op::Mul, &[kept[k], x]);
+        let y = b.emit(Op::Add, &[y, x]);
+        kept.push(y);
+    }
+    let mut sum = x;
+    for &y in kept.iter().rev() {
+        let z = b.emit(Op::Mul, &[sum, y]);
+        sum = b.emit(Op::Add, &[z, y]);
+    }
+    let function = b.finish(vec![sum], vec![slot(Type::F64)]);
+    module.types = types;
+    (module, function)
+}
+
+#[test]
+fn very_many_values_live_at_once() {
+    let n = 4000;
+    let (mut module, function) = keeps_everything(n);
+    let x = -0.5f64;
+    let mut kept = vec![x];
+    for k in 0..n as usize {
+        kept.push(kept[k] * x + x);
+    }
+    let expected = kept.iter().rev().fold(x, |sum, &y| sum * y + y);
+    assert_eq!(run(&mut module, function, &[Value::f64(x)]), [Value::f64(expected)]);
+}
+
+#[test]
+fn many_functions_on_all_cores() {
+    let mut module = Module::default();
+    let n = 300;
+    let mut last = None;
+    for k in 0..n {
+        let mut types = std::mem::take(&mut module.types);
+        let mut b = Builder::new(&mut types, format!("f{k}"));
+        let x = b.param(slot(Type::F64));
+        let mut y = match last {
+            Some(callee) => b.call(Op::Call(callee), &[x], &[(Type::F64, false)])[0],
+            None => x,
+        };
+        for j in 0..200 {
+            let c = b.float(Scalar::F64, f64::from((k + j) % 5));
+            y = b.emit(if j % 2 == 0 { Op::Add } else { Op::Sub }, &[y, c]);
+        }
+        let function = b.finish(vec![y], vec![slot(Type::F64)]);
+        module.types = types;
+        last = Some(module.funcs.push(function));
+    }
+    let step = |y: f64, k: i32| {
+        (0..200).fold(y, |y, j| {
+            let c = f64::from((k + j) % 5);
+            if j % 2 == 0 { y + c } else { y - c }
+        })
+    };
+    let expected = (0..n).fold(1.0, step);
+    let func = last.expect("there are functions");
+    let options = Options { functions: vec![func], ..Options::default() };
+    let compiled = Compiled::compile(&module, &options).expect("compiles");
+    assert_eq!(compiled.call(func, &[Value::f64(1.0)]).expect("runs"), [Value::f64(expected)]);
+}

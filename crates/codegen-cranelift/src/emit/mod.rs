@@ -23,7 +23,6 @@ use cranelift_codegen::ir::{
     Type as ClifType, Value, types::*,
 };
 use cranelift_codegen::isa::CallConv;
-use cranelift_codegen::isa::OwnedTargetIsa;
 use cranelift_entity::{SecondaryMap, packed_option::PackedOption};
 use cranelift_frontend::FunctionBuilder;
 use cranelift_jit::JITModule;
@@ -32,6 +31,7 @@ use ir::{Func, Inst, InstData, Op, Region, Scalar, Slot, Span, Type, TypeData, T
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
+use crate::compile::Queue;
 use crate::plan::Plan;
 use crate::runtime::{Helper, Site, Tables};
 use crate::types::{Shape, is_array, parts, returns, size};
@@ -58,8 +58,6 @@ pub(crate) struct ModuleCx<'m> {
     pub(crate) options: Options,
     /// Where code goes.
     pub(crate) jit: JITModule,
-    /// The same machine without Cranelift's optimiser, for functions that it does not suit.
-    pub(crate) direct: OwnedTargetIsa,
     /// Declared functions.
     pub(crate) funcs: SecondaryMap<Func, Option<FuncId>>,
     /// Declared symbols of the runtime.
@@ -82,6 +80,8 @@ pub(crate) struct ModuleCx<'m> {
     pub(crate) frames: SecondaryMap<Func, u32>,
     /// Where the text of functions goes that are not to be compiled.
     pub(crate) text: Option<String>,
+    /// What is emitted and not yet compiled.
+    pub(crate) queue: Queue,
 }
 
 impl ModuleCx<'_> {

@@ -1,0 +1,180 @@
+//! Machine code of what was emitted, on all cores.
+//!
+//! Functions are compiled in batches, each by whichever core is free, and defined in the order in
+//! which they were emitted; so the code does not depend on how many cores there are.
+//!
+//! Our own optimiser has run already; Cranelift's is left out where its placement of instructions does
+//! harm.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use cranelift_codegen::control::ControlPlane;
+use cranelift_codegen::ir::{Block, Function as ClifFunction};
+use cranelift_codegen::isa::OwnedTargetIsa;
+use cranelift_codegen::settings::{self, Configurable};
+use cranelift_codegen::{CodegenError, Context};
+use cranelift_entity::SecondaryMap;
+use cranelift_jit::JITModule;
+use cranelift_module::{FuncId, Module as _, ModuleError, ModuleReloc};
+use ir::Func;
+
+/// Instructions in a batch: enough to keep cores busy, few enough that memory stays small.
+const BATCH: usize = 50_000;
+/// Fewer instructions are not worth a thread.
+const WORTH_A_THREAD: usize = 2_000;
+/// Cranelift's optimiser is always used up to so many joins,
+const FEW_JOINS: usize = 4;
+/// and as long as it can add no more than about so many instructions.
+const GROWTH: usize = 16_000;
+/// Of a worker; taken only as it is used.
+const STACK: usize = 256 << 20;
+
+/// A function on its way.
+pub(crate) struct Job {
+    id: FuncId,
+    /// What it was emitted from.
+    pub(crate) func: Func,
+    clif: Context,
+    /// Without Cranelift's optimiser.
+    direct: bool,
+    failed: Option<CodegenError>,
+}
+
+/// Functions that are emitted and not yet compiled.
+pub(crate) struct Queue {
+    isa: OwnedTargetIsa,
+    /// The same machine without Cranelift's optimiser; made when it is first needed.
+    direct: Option<OwnedTargetIsa>,
+    jobs: Vec<Job>,
+    insts: usize,
+    free: Vec<Context>,
+}
+
+impl Queue {
+    /// An empty queue for this machine.
+    pub(crate) fn new(fast_compile: bool) -> Result<Queue, String> {
+        let isa = this_machine(if fast_compile { "none" } else { "speed" }, fast_compile)?;
+        Ok(Queue { isa, direct: None, jobs: Vec::new(), insts: 0, free: Vec::new() })
+    }
+
+    /// The machine.
+    pub(crate) fn isa(&self) -> OwnedTargetIsa {
+        self.isa.clone()
+    }
+
+    /// Takes what was emitted and leaves an empty context; true if it is time to compile.
+    pub(crate) fn push(&mut self, id: FuncId, func: Func, clif: &mut Context) -> bool {
+        let empty = self.free.pop().unwrap_or_else(Context::new);
+        let clif = std::mem::replace(clif, empty);
+        self.insts += clif.func.dfg.num_insts();
+        let direct = is_for_direct(&clif.func);
+        self.jobs.push(Job { id, func, clif, direct, failed: None });
+        self.insts >= BATCH
+    }
+
+    /// Keeps the memory of a finished job.
+    pub(crate) fn reuse(&mut self, mut job: Job) {
+        job.clif.clear();
+        self.free.push(job.clif);
+    }
+
+    /// Compiles all that waits.
+    pub(crate) fn compile(&mut self) -> Vec<Job> {
+        let jobs = std::mem::take(&mut self.jobs);
+        let insts = std::mem::take(&mut self.insts);
+        if self.direct.is_none() && jobs.iter().any(|job| job.direct) {
+            self.direct = this_machine("none", false).ok();
+        }
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let workers = cores.min(jobs.len()).min(insts / WORTH_A_THREAD);
+        let jobs: Vec<Mutex<Job>> = jobs.into_iter().map(Mutex::new).collect();
+        let next = AtomicUsize::new(0);
+        let work = || {
+            while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
+                let mut job = job.lock().unwrap_or_else(|e| e.into_inner());
+                self.compile_one(&mut job);
+            }
+        };
+        std::thread::scope(|scope| {
+            for _ in 1..workers {
+                // Without a further thread this one does it all.
+                let _ = std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, work);
+            }
+            work();
+        });
+        jobs.into_iter().map(|job| job.into_inner().unwrap_or_else(|e| e.into_inner())).collect()
+    }
+
+    fn compile_one(&self, job: &mut Job) {
+        let isa = match &self.direct {
+            Some(direct) if job.direct => direct,
+            _ => &self.isa,
+        };
+        let compiled = job.clif.compile(&**isa, &mut ControlPlane::default());
+        job.failed = compiled.err().map(|e| e.inner);
+    }
+}
+
+impl Job {
+    /// Puts the code into `jit`; gives the bytes of its frame.
+    pub(crate) fn define(&mut self, jit: &mut JITModule) -> Result<u32, Box<ModuleError>> {
+        if let Some(error) = self.failed.take() {
+            return Err(Box::new(ModuleError::Compilation(error)));
+        }
+        let code = self.clif.compiled_code().expect("compiled without an error");
+        let func = &self.clif.func;
+        let relocs: Vec<ModuleReloc> =
+            code.buffer.relocs().iter().map(|r| ModuleReloc::from_mach_reloc(r, func, self.id)).collect();
+        jit.define_function_bytes(self.id, code.buffer.alignment.into(), code.code_buffer(), &relocs)?;
+        Ok(code.buffer.frame_layout().map_or(0, |layout| layout.frame_to_fp_offset))
+    }
+}
+
+/// This machine, with our settings.
+fn this_machine(opt_level: &str, quick: bool) -> Result<OwnedTargetIsa, String> {
+    let mut flags = settings::builder();
+    let verify = if cfg!(debug_assertions) { "true" } else { "false" };
+    for (name, value) in [
+        ("opt_level", opt_level),
+        ("regalloc_algorithm", if quick { "single_pass" } else { "backtracking" }),
+        ("enable_verifier", verify),
+        ("is_pic", "false"),
+        ("use_colocated_libcalls", "false"),
+        ("unwind_info", "false"),
+        ("enable_llvm_abi_extensions", "true"),
+    ] {
+        flags.set(name, value).map_err(|e| e.to_string())?;
+    }
+    cranelift_native::builder()?.finish(settings::Flags::new(flags)).map_err(|e| e.to_string())
+}
+
+/// Whether Cranelift's optimiser does more harm than good.
+///
+/// It takes pure instructions out of their blocks and puts each where it is first needed. One that is needed in
+/// both arms of an `if` and after it is then computed three times, with all it depends on: code that
+/// grows with the product of joins and instructions.
+fn is_for_direct(func: &ClifFunction) -> bool {
+    let joins = joins(func);
+    joins > FEW_JOINS && joins * func.dfg.num_insts() > GROWTH
+}
+
+/// How many blocks are reached from several blocks before them: the ends of `if` and `switch`.
+fn joins(func: &ClifFunction) -> usize {
+    let mut forward: SecondaryMap<Block, u32> = SecondaryMap::new();
+    let mut seen: SecondaryMap<Block, bool> = SecondaryMap::new();
+    let mut joins = 0;
+    for block in func.layout.blocks() {
+        seen[block] = true;
+        let Some(last) = func.layout.last_inst(block) else { continue };
+        let tables = &func.dfg.jump_tables;
+        for call in func.dfg.insts[last].branch_destination(tables, &func.dfg.exception_tables) {
+            let target = call.block(&func.dfg.value_lists);
+            if !seen[target] {
+                forward[target] += 1;
+                joins += usize::from(forward[target] == 2);
+            }
+        }
+    }
+    joins
+}
