@@ -68,7 +68,8 @@ impl Body<'_, '_, '_> {
         let accessors = self.lw.program.accessors(&member);
         let one = accessors.get.as_ref().or(accessors.set.as_ref()).or(accessors.by_ref.as_ref());
         let Some(one) = one.cloned() else {
-            let values = self.internal(span, "a property without accessors", ty);
+            let values =
+                self.unsupported(span, "a property without accessors of a value of interface type is", ty);
             return Place::value(ty, values);
         };
         let has_this = self.lw.program.func_signature(&one).this.is_some();

@@ -243,6 +243,9 @@ impl Body<'_, '_, '_> {
 
     /// A struct as it is before its constructor runs: initialisers of fields, else their defaults.
     pub(crate) fn field_defaults(&mut self, ty: Ty, span: Span) -> Vec<Value> {
+        if !matches!(self.lw.program.types[ty], TyKind::Struct(..)) {
+            return self.zeros(ty);
+        }
         if !self.enter(span) {
             self.leave();
             return self.zeros(ty);

@@ -71,7 +71,7 @@ impl Body<'_, '_, '_> {
                 let subst = self.subst.clone();
                 match self.lw.program.val_int(&val, &subst) {
                     Some(n) => self.integer(n, ty),
-                    None => self.internal(span, "a generic value is not known", ty),
+                    None => self.unsupported(span, "a generic value that only the link step knows is", ty),
                 }
             }
             Meaning::SizeOf(kind, of) => {
