@@ -51,6 +51,16 @@ impl Checker<'_> {
             let pair = self.p.types.intern(TyKind::DiffPair(primal));
             return self.construct(expr, if primal == Ty::ERROR { primal } else { pair }, args);
         }
+        if let ExprKind::Generic { base, args: generic } = self.p.ast.exprs[callee].kind.clone()
+            && let ExprKind::Name(name) = self.p.ast.exprs[base].kind
+            && self.p.ast.name(name) == "makeTuple"
+            && matches!(self.lookup(name), Ref::NotFound)
+        {
+            let parts: Vec<Ty> = generic.iter().map(|&g| self.type_expr(g)).collect();
+            let is_known = !parts.contains(&Ty::ERROR);
+            let tuple = self.p.types.intern(TyKind::Tuple(parts));
+            return self.construct(expr, if is_known { tuple } else { Ty::ERROR }, args);
+        }
         match self.resolve(callee) {
             Ref::Funcs(candidates, base) => self.call_functions(expr, callee, &candidates, base, args),
             Ref::Type(ty) => {

@@ -9,7 +9,7 @@ use crate::infer::Checker;
 use crate::lookup::Ref;
 use crate::sigs::DiffOp;
 use crate::tables::Meaning;
-use crate::types::{GenericArg, Ty};
+use crate::types::{GenericArg, Ty, TyKind};
 
 impl Checker<'_> {
     /// What a path of names refers to. Other expressions are inferred and given as values or types.
@@ -121,6 +121,23 @@ impl Checker<'_> {
         }
     }
 
+    /// Static functions of an associated type that is named through a value (`x.Data.make()`) keep the value: it decides
+    /// which are meant if its type is only known at run time.
+    fn through_value(&mut self, path: ExprId, ty: Ty, found: Ref) -> Ref {
+        let Ref::Funcs(funcs, None) = found else { return found };
+        let value = match self.p.ast.exprs[path].kind {
+            ExprKind::Member { base, .. } | ExprKind::Static { base, .. } => Some(base),
+            _ => None,
+        };
+        let value = value.filter(|&v| {
+            let info = &self.p.tables.exprs[v];
+            let is_value = !matches!(info.meaning, Meaning::Type(_) | Meaning::Namespace(_) | Meaning::Error);
+            let abstract_type = matches!(self.p.types[ty], TyKind::Assoc(..));
+            is_value && abstract_type && funcs.iter().all(|c| self.p.is_static(c.decl))
+        });
+        Ref::Funcs(funcs, value)
+    }
+
     fn resolve_member(&mut self, base: ExprId, name: Symbol, arrow: bool) -> Ref {
         let found = if self.is_path(base) {
             match self.resolve(base) {
@@ -131,7 +148,8 @@ impl Checker<'_> {
                 }
                 Ref::Type(ty) => {
                     self.set_value(base, ty, Meaning::Type(ty));
-                    self.static_member(ty, name)
+                    let found = self.static_member(ty, name);
+                    self.through_value(base, ty, found)
                 }
                 Ref::Native(native) => {
                     let span = self.span(base);

@@ -60,8 +60,17 @@ impl Body<'_, '_, '_> {
                 let what = "a call of a static member of a type that is only known at run time is";
                 return self.unsupported(span, what, ty);
             };
-            params.next();
-            inputs.push((self.expr(base), self.expr_ty(base)));
+            let object = params.next().map_or(Ty::ERROR, |p| p.ty);
+            let (mut values, from) = (self.expr(base), self.expr_ty(base));
+            if from != object {
+                // the type in the value is that of its associated type
+                let tag = values.first().copied();
+                values = self.zeros(object);
+                if let (Some(slot), Some(tag)) = (values.first_mut(), tag) {
+                    *slot = tag;
+                }
+            }
+            inputs.push((values, object));
             places.push(None);
         }
         if is_plain && declared.sig.has_this {
