@@ -6,7 +6,7 @@ use syntax::{DeclId, ExprId, StmtId, Symbol};
 use crate::infer::Checker;
 use crate::lookup::Ref;
 use crate::native::Magic;
-use crate::program::Program;
+use crate::program::{Program, last_name};
 use crate::tables::Meaning;
 use crate::types::{Ty, TyKind};
 
@@ -92,7 +92,7 @@ impl Program {
                 continue;
             }
             let own_name = self.ast.decls[param].name;
-            if body.is_some_and(|body| assigns(&self.ast, body, own_name)) {
+            if body.is_some_and(|body| self.is_written_in(body, own_name)) {
                 continue;
             }
             let found = Checker::new(self, func).lookup(name);
@@ -176,61 +176,83 @@ impl Program {
     }
 }
 
-/// Whether a body assigns to the variable of this name as a whole. A variable of the same name inside of it counts
-/// too.
-fn assigns(ast: &Ast, body: StmtId, name: Symbol) -> bool {
-    let (mut stmts, mut exprs) = (vec![body], Vec::new());
-    loop {
-        while let Some(expr) = exprs.pop() {
-            if let ExprKind::Assign(_, target, _) = ast.exprs[expr].kind
-                && is_name(ast, target, name)
-            {
-                return true;
+impl Program {
+    /// Whether a body assigns to the variable of this name as a whole, or passes it to a function that may. A variable of
+    /// the same name inside of it counts too.
+    fn is_written_in(&self, body: StmtId, name: Symbol) -> bool {
+        let ast = &self.ast;
+        let (mut stmts, mut exprs) = (vec![body], Vec::new());
+        loop {
+            while let Some(expr) = exprs.pop() {
+                if let ExprKind::Assign(_, target, _) = ast.exprs[expr].kind
+                    && is_name(ast, target, name)
+                {
+                    return true;
+                }
+                if let ExprKind::Call { callee, args } = &ast.exprs[expr].kind
+                    && let Some(at) = args.iter().position(|&a| is_name(ast, a, name))
+                    && let Some(callee) = last_name(ast, *callee)
+                    && self.writes_parameter(callee, at)
+                {
+                    return true;
+                }
+                ast.exprs[expr].kind.operands(&mut exprs);
             }
-            ast.exprs[expr].kind.operands(&mut exprs);
+            let Some(stmt) = stmts.pop() else { return false };
+            let mut declare = |decl: DeclId| {
+                if let DeclKind::Var { init, .. } = ast.decls[decl].kind {
+                    exprs.extend(init);
+                }
+            };
+            match &ast.stmts[stmt].kind {
+                StmtKind::Block(inner) => stmts.extend(inner),
+                StmtKind::Expr(expr) => exprs.push(*expr),
+                StmtKind::Decl(decls) => decls.iter().for_each(|&d| declare(d)),
+                StmtKind::If { cond, then, otherwise } => {
+                    exprs.push(*cond);
+                    stmts.push(*then);
+                    stmts.extend(otherwise);
+                }
+                StmtKind::IfLet { var, then, otherwise } => {
+                    declare(*var);
+                    stmts.push(*then);
+                    stmts.extend(otherwise);
+                }
+                StmtKind::For { init, cond, step, body } => {
+                    exprs.extend(cond.iter().chain(step));
+                    stmts.extend(init.iter().chain([body]));
+                }
+                StmtKind::While { cond, body } | StmtKind::DoWhile { body, cond } => {
+                    exprs.push(*cond);
+                    stmts.push(*body);
+                }
+                StmtKind::Switch { scrutinee, cases } => {
+                    exprs.push(*scrutinee);
+                    stmts.extend(cases.iter().flat_map(|c| &c.body));
+                }
+                StmtKind::Return(value) => exprs.extend(value),
+                StmtKind::TargetSwitch(cases) => stmts.extend(cases.iter().flat_map(|c| &c.1)),
+                StmtKind::Empty
+                | StmtKind::Break
+                | StmtKind::Continue
+                | StmtKind::Discard
+                | StmtKind::Unsupported(_)
+                | StmtKind::IntrinsicAsm(_)
+                | StmtKind::Error => {}
+            }
         }
-        let Some(stmt) = stmts.pop() else { return false };
-        let mut declare = |decl: DeclId| {
-            if let DeclKind::Var { init, .. } = ast.decls[decl].kind {
-                exprs.extend(init);
+    }
+
+    /// Whether a function of that name writes its parameter of that number.
+    fn writes_parameter(&self, name: Symbol, at: usize) -> bool {
+        let written = Modifiers(Modifiers::OUT.0 | Modifiers::INOUT.0 | Modifiers::REF.0);
+        let functions = self.modules.iter().filter_map(|m| m.names.get(&name)).flatten();
+        functions.into_iter().any(|&f| match &self.ast.decls[f].kind {
+            DeclKind::Func { params, .. } => {
+                params.get(at).is_some_and(|&p| self.ast.decls[p].modifiers.has(written))
             }
-        };
-        match &ast.stmts[stmt].kind {
-            StmtKind::Block(inner) => stmts.extend(inner),
-            StmtKind::Expr(expr) => exprs.push(*expr),
-            StmtKind::Decl(decls) => decls.iter().for_each(|&d| declare(d)),
-            StmtKind::If { cond, then, otherwise } => {
-                exprs.push(*cond);
-                stmts.push(*then);
-                stmts.extend(otherwise);
-            }
-            StmtKind::IfLet { var, then, otherwise } => {
-                declare(*var);
-                stmts.push(*then);
-                stmts.extend(otherwise);
-            }
-            StmtKind::For { init, cond, step, body } => {
-                exprs.extend(cond.iter().chain(step));
-                stmts.extend(init.iter().chain([body]));
-            }
-            StmtKind::While { cond, body } | StmtKind::DoWhile { body, cond } => {
-                exprs.push(*cond);
-                stmts.push(*body);
-            }
-            StmtKind::Switch { scrutinee, cases } => {
-                exprs.push(*scrutinee);
-                stmts.extend(cases.iter().flat_map(|c| &c.body));
-            }
-            StmtKind::Return(value) => exprs.extend(value),
-            StmtKind::TargetSwitch(cases) => stmts.extend(cases.iter().flat_map(|c| &c.1)),
-            StmtKind::Empty
-            | StmtKind::Break
-            | StmtKind::Continue
-            | StmtKind::Discard
-            | StmtKind::Unsupported(_)
-            | StmtKind::IntrinsicAsm(_)
-            | StmtKind::Error => {}
-        }
+            _ => false,
+        })
     }
 }
 
