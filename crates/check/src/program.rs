@@ -73,6 +73,8 @@ pub struct Program {
     pub(crate) derivatives_busy: FxHashSet<FuncRef>,
     /// Structs made for `__apply`, by the function and by the call operator.
     pub(crate) pullbacks: FxHashMap<DeclId, crate::pullback::Pullback>,
+    /// How deep types are nested, of those that were asked for.
+    pub(crate) nestings: FxHashMap<Ty, u32>,
     pub(crate) facets: FxHashMap<Ty, Rc<[Facet]>>,
     /// How many lists of facets are being made: what is found out meanwhile may be incomplete.
     pub(crate) facets_depth: u32,

@@ -17,6 +17,12 @@ use crate::Lowerer;
 /// Structs nested deeper than this are taken to be recursive.
 const MAX_DEPTH: u32 = 64;
 
+/// A type with more leaves than this is refused.
+const MAX_LEAVES: usize = 1 << 13;
+
+/// Generic arguments nested deeper than this are taken to grow without end.
+pub(crate) const MAX_NESTING: u32 = 100;
+
 /// A leaf of a type.
 #[derive(Clone, Debug)]
 pub(crate) struct Leaf {
@@ -266,6 +272,10 @@ impl Lowerer<'_> {
             }));
             let len = inner.leaves.len();
             layout.parts.push(Part { offset, len, ty, decl, no_diff, name, is_shadow: false });
+            if layout.leaves.len() > MAX_LEAVES {
+                self.too_large = true;
+                return Layout::default();
+            }
         }
         layout
     }

@@ -161,6 +161,7 @@ fn lower_round(
         names: FxHashMap::default(),
         diagnostics: Vec::new(),
         levels: Vec::new(),
+        too_large: false,
         witnessed: Vec::new(),
     };
     for &entry in &request.entries {
@@ -200,6 +201,8 @@ pub(crate) struct Lowerer<'p> {
     /// How often a function's name has been used.
     names: FxHashMap<String, u32>,
     pub(crate) diagnostics: Vec<Diagnostic>,
+    /// A type has too many leaves to be taken apart.
+    pub(crate) too_large: bool,
     /// How many derivatives of a function are wanted, by number of the function.
     pub(crate) levels: Vec<u8>,
     /// For which level the witness of a function has been asked for.
@@ -234,13 +237,9 @@ impl Lowerer<'_> {
                 let next = self.next;
                 self.next += 1;
                 self.build(types, next);
-                if self.declared.len() > 20_000 {
+                if let Some(why) = self.endless(next) {
                     let span = self.declared[next].span;
-                    self.diagnostics.push(Diagnostic::error(
-                        "E0901",
-                        span,
-                        "more than 20,000 functions are needed; do generic functions call each other without end?",
-                    ));
+                    self.diagnostics.push(Diagnostic::error("E0901", span, why));
                     return;
                 }
             }
@@ -248,6 +247,30 @@ impl Lowerer<'_> {
                 return;
             }
         }
+    }
+}
+
+impl Lowerer<'_> {
+    /// Why the program is taken to be endless after this function of the worklist.
+    fn endless(&mut self, at: usize) -> Option<&'static str> {
+        if self.too_large {
+            return Some("a type that is used here has more than 8,192 parts");
+        }
+        let nesting = match self.declared.get_index(at) {
+            Some((Key::Callable(callable), _)) => match Self::origin(callable).cloned() {
+                Some(func) => self.program.nesting(&func),
+                None => 0,
+            },
+            _ => 0,
+        };
+        if nesting > crate::leaves::MAX_NESTING {
+            return Some(
+                "generic arguments are nested too deeply; do generic functions call each other without end?",
+            );
+        }
+        (self.declared.len() > 20_000).then_some(
+            "more than 20,000 functions are needed; do generic functions call each other without end?",
+        )
     }
 }
 
