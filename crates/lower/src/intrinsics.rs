@@ -314,11 +314,18 @@ impl Body<'_, '_, '_> {
             Arg::Default(_) => None,
         });
         let format = exprs.next().and_then(|e| self.string(e));
-        let Some(format) = format else {
+        let Some(mut format) = format else {
             return self.unsupported(span, "a format that is not a string literal is", Ty::VOID);
         };
         let mut operands = Vec::new();
         for e in exprs {
+            if let Some(text) = self.string(e) {
+                let Some(spliced) = with_text(&format, operands.len(), &text) else {
+                    return self.unsupported(span, "a string where the format has no `%s` is", Ty::VOID);
+                };
+                format = spliced;
+                continue;
+            }
             for value in self.expr(e) {
                 self.printf_operand(value, &mut operands);
             }
@@ -352,4 +359,36 @@ impl Body<'_, '_, '_> {
             TypeData::Stack(_) | TypeData::Cell(_) | TypeData::Buffer(_) => {}
         }
     }
+}
+
+/// A format in which text stands in the place of the conversion with this number, if that is `%s`.
+fn with_text(format: &str, number: usize, text: &str) -> Option<String> {
+    let mut left = number;
+    let mut at = 0;
+    while let Some(found) = format[at..].find('%') {
+        let start = at + found;
+        let rest = &format[start + 1..];
+        if rest.starts_with('%') {
+            at = start + 2;
+            continue;
+        }
+        let is_flag = |c: &char| matches!(c, '0'..='9' | '-' | '+' | ' ' | '#' | '.');
+        let flags: usize = rest.chars().take_while(is_flag).count();
+        let end = start + 1 + flags + rest[flags..].chars().next()?.len_utf8();
+        if left == 0 {
+            let flags = format[start + 1..end].strip_suffix('s')?;
+            let (width, precision) = flags.split_once('.').unwrap_or((flags, ""));
+            let text: String = match precision.parse() {
+                Ok(n) => text.chars().take(n).collect(),
+                Err(_) => text.to_owned(),
+            };
+            let columns = width.trim_start_matches('-').parse().unwrap_or(0).min(1000);
+            let text =
+                if width.starts_with('-') { format!("{text:<columns$}") } else { format!("{text:>columns$}") };
+            return Some(format!("{}{}{}", &format[..start], text.replace('%', "%%"), &format[end..]));
+        }
+        left -= 1;
+        at = end;
+    }
+    None
 }
