@@ -93,7 +93,11 @@ pub fn parse_conformance(text: &str) -> Result<Conformance, Error> {
         Some((names, id)) => (names, Some(id.trim().parse().map_err(|_| wrong())?)),
         None => (text, None),
     };
-    let (ty, interface) = names.split_once(':').ok_or_else(wrong)?;
+    // the colon that is no half of `::`
+    let bytes = names.as_bytes();
+    let is_colon = |k: usize| bytes.get(k) == Some(&b':');
+    let single = (0..bytes.len()).find(|&k| is_colon(k) && !is_colon(k + 1) && (k == 0 || !is_colon(k - 1)));
+    let (ty, interface) = single.map(|k| (&names[..k], &names[k + 1..])).ok_or_else(wrong)?;
     let (ty, interface) = (ty.trim().to_string(), interface.trim().to_string());
     if ty.is_empty() || interface.is_empty() {
         return Err(wrong());
@@ -486,6 +490,9 @@ mod tests {
             (parsed.ty.as_str(), parsed.interface.as_str(), parsed.id),
             ("Glass", "IMaterial", Some(3))
         );
+        let parsed = parse_conformance("a::Glass<4>:b::IMaterial").expect("parses");
+        assert_eq!((parsed.ty.as_str(), parsed.interface.as_str()), ("a::Glass<4>", "b::IMaterial"));
+        assert!(parse_conformance("a::Glass").is_err());
         assert!(parse_conformance("Glass").is_err());
     }
 }
