@@ -217,6 +217,10 @@ impl Lowerer<'_> {
 
     /// Reports that an invariant of the compiler does not hold, instead of giving wrong code.
     pub(crate) fn internal(&mut self, span: Span, what: impl std::fmt::Display) {
+        // What cannot be taken apart fits nowhere, and is reported.
+        if self.too_large {
+            return;
+        }
         let message = format!("internal compiler error: {what}");
         self.diagnostics.push(
             Diagnostic::error("E0999", span, message).help("this is a bug of the compiler; please report it"),
