@@ -203,6 +203,11 @@ impl Compiled {
         })
     }
 
+    /// Whether an entry point's threads wait for each other.
+    pub fn has_barrier(&self, entry: usize) -> bool {
+        self.entries[entry].1.facts.barrier
+    }
+
     /// The number of the entry point of that name, for [`Worker::run_groups`].
     pub fn entry(&self, name: &str) -> Option<usize> {
         self.entries.iter().position(|e| e.0 == name)

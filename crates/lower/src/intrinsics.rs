@@ -383,8 +383,11 @@ fn with_text(format: &str, number: usize, text: &str) -> Option<String> {
                 Err(_) => text.to_owned(),
             };
             let columns = width.trim_start_matches('-').parse().unwrap_or(0).min(1000);
-            let text =
-                if width.starts_with('-') { format!("{text:<columns$}") } else { format!("{text:>columns$}") };
+            let text = if width.starts_with('-') {
+                format!("{text:<columns$}")
+            } else {
+                format!("{text:>columns$}")
+            };
             return Some(format!("{}{}{}", &format[..start], text.replace('%', "%%"), &format[end..]));
         }
         left -= 1;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use codegen_cranelift::{Compiled, Desc, Worker};
 use ir::interp::RunError;
 
-use crate::{Buffers, group_at};
+use crate::{Buffers, group_at, phases};
 
 /// What a worker has done, by the first group it concerns.
 #[derive(Default)]
@@ -27,21 +27,24 @@ pub(crate) fn dispatch(
     let threads = (threads as u64).min(n).max(1);
     // Runs short enough that all workers end together, long enough that taking one costs nothing.
     let run = if threads == 1 { n } else { (n / (threads * 16)).clamp(1, 4096) };
-    let next = AtomicU64::new(0);
     let stop = AtomicBool::new(false);
     let done = Mutex::new(Done::default());
-    let work = || {
-        let _ = work(code, entry, groups, &descs, n, run, &next, &stop, &done);
-    };
-    if threads == 1 {
-        work();
-    } else {
-        std::thread::scope(|scope| {
-            for _ in 1..threads {
-                scope.spawn(work);
-            }
+    for range in phases(n, code.has_barrier(entry)) {
+        let next = AtomicU64::new(range.start);
+        let work = || {
+            let _ = work(code, entry, groups, &descs, range.end, run, &next, &stop, &done);
+        };
+        let threads = threads.min(range.end - range.start);
+        if threads == 1 {
             work();
-        });
+        } else if threads > 1 {
+            std::thread::scope(|scope| {
+                for _ in 1..threads {
+                    scope.spawn(work);
+                }
+                work();
+            });
+        }
     }
     let Done { mut printed, failed } = done.into_inner().unwrap_or_else(|e| e.into_inner());
     if let Some((_, error)) = failed {

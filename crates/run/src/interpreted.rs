@@ -6,7 +6,7 @@ use ir::interp::{self, Host, Limits, Machine, RunError, Step};
 use ir::{Builtin, Func, Global, Module, Space};
 
 use crate::buffers::Buffers;
-use crate::group_at;
+use crate::{group_at, phases};
 
 /// What one thread sees.
 struct Thread<'a> {
@@ -99,11 +99,33 @@ pub(crate) fn dispatch(
 ) -> Result<String, RunError> {
     let entry = &module.entries[entry];
     let n: u64 = groups.iter().map(|&n| n as u64).product();
-    let mut stdout = String::new();
-    for k in 0..n {
-        run_group(module, entry.func, entry.group_size, group_at(groups, k), buffers, &mut stdout)?;
+    let mut printed = [String::new(), String::new()];
+    for (range, stdout) in phases(n, waits(module, entry.func)).into_iter().zip(&mut printed) {
+        for k in range {
+            run_group(module, entry.func, entry.group_size, group_at(groups, k), buffers, stdout)?;
+        }
     }
-    Ok(stdout)
+    let [later, first] = printed;
+    Ok(first + &later)
+}
+
+/// Whether a barrier is reached from a function.
+fn waits(module: &Module, func: Func) -> bool {
+    let mut seen = vec![false; module.funcs.len()];
+    let mut open = vec![func];
+    let mut found = false;
+    while let Some(func) = open.pop() {
+        let f = &module.funcs[func];
+        if std::mem::replace(&mut seen[func.index()], true) || !f.has_body() {
+            continue;
+        }
+        f.walk(f.body(), &mut |inst| {
+            let op = &f.insts[inst].op;
+            found |= matches!(op, ir::Op::Barrier);
+            open.extend(op.callee());
+        });
+    }
+    found
 }
 
 fn run_group(

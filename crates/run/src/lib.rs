@@ -5,6 +5,10 @@
 //! group (x fastest), then within the group. (Where threads race for the same memory, order shows;
 //! one worker thread makes it that of the interpreter.)
 //!
+//! Groups run in any order, with one promise: in a kernel with barriers the first group runs when all
+//! others have ended. Programs let that group read, after a barrier for all memory, what the others
+//! have added up; on hardware that runs all groups at once they get away with it.
+//!
 //! [`Backend::Interp`] is the reference and runs on one core; [`Backend::Cranelift`] runs compiled
 //! code.
 
@@ -66,6 +70,12 @@ pub fn dispatch(
         }
     };
     Ok(Output { stdout, seconds: start.elapsed().as_secs_f64() })
+}
+
+/// The ranges of groups to run one after the other, given whether threads wait for each other.
+fn phases(n: u64, barrier: bool) -> [std::ops::Range<u64>; 2] {
+    let first = u64::from(barrier && n > 1);
+    [first..n, 0..first]
 }
 
 /// The place of group number `k` of a dispatch: x fastest.
