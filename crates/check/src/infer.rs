@@ -143,8 +143,8 @@ impl<'p> Checker<'p> {
     fn infer_kind(&mut self, expr: ExprId, expected: Option<Ty>) -> Ty {
         let span = self.span(expr);
         match self.p.ast.exprs[expr].kind.clone() {
-            ExprKind::Int { value, suffix } => {
-                let ty = int_literal_type(value, self.p.ast.name(suffix));
+            ExprKind::Int { suffix, .. } => {
+                let ty = int_literal_type(self.p.ast.name(suffix));
                 let ty = self.p.types.scalar(ty);
                 self.set_value(expr, ty, Meaning::Literal)
             }
@@ -540,20 +540,12 @@ impl<'p> Checker<'p> {
     }
 }
 
-fn int_literal_type(value: u64, suffix: &str) -> Scalar {
+/// The type that a suffix names; the parser has chosen it by the value.
+fn int_literal_type(suffix: &str) -> Scalar {
     match suffix {
-        "u" => {
-            if value > u64::from(u32::MAX) {
-                Scalar::UInt64
-            } else {
-                Scalar::UInt
-            }
-        }
-        "ul" | "ull" | "lu" | "llu" | "uz" | "zu" | "z" => Scalar::UInt64,
-        "l" | "ll" => Scalar::Int64,
-        _ if value <= i32::MAX as u64 => Scalar::Int,
-        _ if value <= u64::from(u32::MAX) => Scalar::UInt,
-        _ if value <= i64::MAX as u64 => Scalar::Int64,
+        "" => Scalar::Int,
+        "u" => Scalar::UInt,
+        "ll" => Scalar::Int64,
         _ => Scalar::UInt64,
     }
 }

@@ -116,7 +116,8 @@ pub enum ExprKind {
     Int {
         /// The digits' value.
         value: u64,
-        /// The suffix in lower case: "", "u", "l", "ul", "ll", "ull", "z"…
+        /// The type: "" is `int`, "u" `uint`, "ll" `int64_t`, others `uint64_t`. It follows from the value where the
+        /// source has no suffix that says it.
         suffix: Symbol,
     },
     /// `1.5`, `2e3f`, `1.0h`, `1.0lf`.

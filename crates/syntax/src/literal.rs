@@ -31,6 +31,20 @@ pub(crate) fn int_suffix(text: &str) -> Option<Symbol> {
     })
 }
 
+/// The suffix that names the type of an integer: without one that says it, the first that holds the value of `int`,
+/// `int64_t` and `uint64_t`, where digits of another base also try `uint` and `uint64_t` after the signed one.
+pub(crate) fn int_type(value: u64, other_base: bool, suffix: Symbol) -> Symbol {
+    let (int, uint, long) = (i32::MAX as u64, u64::from(u32::MAX), i64::MAX as u64);
+    match suffix {
+        kw::EMPTY | kw::L if value <= int => kw::EMPTY,
+        kw::EMPTY | kw::L if other_base && value <= uint => kw::U,
+        kw::EMPTY | kw::L | kw::LL if value <= long => kw::LL,
+        kw::U | kw::UL if value <= uint => kw::U,
+        kw::Z | kw::UZ => suffix,
+        _ => kw::ULL,
+    }
+}
+
 /// A floating-point number's value and suffix.
 pub(crate) fn float_value(text: &str) -> Option<(f64, Symbol)> {
     if text.starts_with("0x") || text.starts_with("0X") {

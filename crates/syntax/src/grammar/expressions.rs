@@ -224,7 +224,17 @@ impl Parser<'_> {
             _ => return self.postfix_expr(),
         };
         self.bump();
+        let digits = (op == UnaryOp::Neg && self.kind() == T::Int).then(|| self.current().symbol);
         let inner = self.nested(Self::unary_expr);
+        // The least number of a type is written with digits that the type does not have.
+        let least = match digits.map(|d| self.ast.name(d)) {
+            Some("2147483648") => Some(kw::EMPTY),
+            Some("9223372036854775808") => Some(kw::LL),
+            _ => None,
+        };
+        if let (Some(least), &ExprKind::Int { value, .. }) = (least, &self.ast.exprs[inner].kind) {
+            self.ast.exprs[inner].kind = ExprKind::Int { value, suffix: least };
+        }
         self.expr(start, ExprKind::Unary(op, inner))
     }
 
@@ -545,7 +555,10 @@ impl Parser<'_> {
         let token = self.bump();
         let text = self.ast.name(token.symbol);
         let (value, suffix) = match literal::int_value(text) {
-            Some((value, suffix)) => (value, literal::int_suffix(suffix)),
+            Some((value, suffix)) => (
+                value,
+                literal::int_suffix(suffix).map(|s| literal::int_type(value, text.starts_with('0'), s)),
+            ),
             None => return self.bad_number(token.span, "is not an integer of 64 bits"),
         };
         match suffix {

@@ -1,0 +1,220 @@
+//! Random programs in the language.
+//!
+//! [`program`] makes differentiable programs: a few helper functions and
+//! `F f(F x, F y, S s, no_diff int n)`. Every expression is bounded and smooth between branches, so that differences can
+//! check derivatives; every loop ends. [`kernel`] makes programs of numbers of all types. The text depends on the seed
+//! alone.
+
+mod declarations;
+mod expressions;
+mod kernel;
+mod statements;
+
+pub use kernel::kernel;
+
+/// A small generator of pseudo-random numbers (xorshift64*), so that a seed means the same program for ever.
+pub struct Rng(u64);
+
+impl Rng {
+    /// From any seed.
+    pub fn new(seed: u64) -> Rng {
+        let mut rng = Rng(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ 0xD1B5_4A32_D192_ED03);
+        if rng.0 == 0 {
+            rng.0 = 1;
+        }
+        for _ in 0..4 {
+            rng.bits();
+        }
+        rng
+    }
+
+    /// 64 bits.
+    pub fn bits(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
+    }
+
+    /// Below `n`.
+    pub fn below(&mut self, n: usize) -> usize {
+        (self.bits() >> 33) as usize % n
+    }
+
+    /// True once in `n`.
+    pub fn one_in(&mut self, n: usize) -> bool {
+        self.below(n) == 0
+    }
+
+    /// One of these.
+    pub fn of<'a>(&mut self, texts: &[&'a str]) -> &'a str {
+        texts[self.below(texts.len())]
+    }
+
+    /// In [-2, 2), in steps of 1/64, so that it prints exactly.
+    pub fn float(&mut self) -> f64 {
+        self.below(256) as f64 / 64.0 - 2.0
+    }
+}
+
+/// A differentiable program and what can be said of its derivatives.
+pub struct Program {
+    /// The source.
+    pub text: String,
+    /// Numbers go through narrower types: differences say nothing, and sums have few digits.
+    pub lossy: bool,
+    /// Derivatives are cut somewhere: differences say nothing.
+    pub cuts: bool,
+    /// It asks for derivatives itself: dual numbers cannot run it.
+    pub nested: bool,
+}
+
+/// The program of a seed, with float type `scalar` (`float` or `double`).
+pub fn program(seed: u64, scalar: &str) -> Program {
+    let mut rng = Rng::new(seed);
+    let features = Features {
+        lossy: rng.one_in(5),
+        cuts: rng.one_in(4),
+        nested: rng.one_in(3),
+        vectors: !rng.one_in(3),
+    };
+    let mut generator = Generator {
+        rng,
+        out: String::new(),
+        indent: 0,
+        names: 0,
+        scope: Scope::default(),
+        features,
+        used: Features::default(),
+    };
+    generator.program(scalar);
+    let Features { lossy, cuts, nested, .. } = generator.used;
+    Program { text: generator.out, lossy, cuts, nested }
+}
+
+/// What a program may use.
+#[derive(Clone, Copy, Default)]
+struct Features {
+    lossy: bool,
+    cuts: bool,
+    nested: bool,
+    vectors: bool,
+}
+
+/// The types of variables that have derivatives.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Ty {
+    /// `F`
+    Float,
+    /// `vector<F, n>`
+    Vector(usize),
+    /// `matrix<F, r, c>`
+    Matrix(usize, usize),
+    /// `F[n]`
+    Array(usize),
+    /// `F[2][3]`
+    Table,
+    /// `S`
+    Struct,
+    /// `S[2]`
+    Structs,
+    /// `T`, which holds the others
+    Outer,
+}
+
+#[derive(Clone)]
+struct Var {
+    name: String,
+    ty: Ty,
+    constant: bool,
+}
+
+#[derive(Clone, Default)]
+struct Scope {
+    vars: Vec<Var>,
+    /// Expressions of type `int`.
+    ints: Vec<String>,
+    /// Variables of integer types that may be assigned to.
+    counters: Vec<(String, &'static str)>,
+    /// Helper functions that may be called: name and shape.
+    helpers: Vec<(String, Shape)>,
+    /// What `return` takes, if it may stand here.
+    returns: Option<Ty>,
+    /// `S` has its methods.
+    methods: bool,
+    in_loop: bool,
+    /// `break` leaves a `switch`.
+    in_switch: bool,
+    /// How many loops are around.
+    loops: usize,
+    depth: usize,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Shape {
+    /// `F h(F a, F b)`
+    Pure,
+    /// `F h<T : IBlend>(F a, F b)`
+    Generic,
+    /// `F h(inout F a, F b)`
+    InOut,
+    /// `void h(S s, out F a)`
+    Out,
+    /// `S h(S s, F a)`
+    Struct,
+    /// `F h(F a[4], int i)`
+    Array,
+    /// `F h(F a, no_diff F c)`
+    NoDiff,
+    /// `vector<F, 3> h(vector<F, 3> a, inout T t)`
+    Vector,
+}
+
+struct Generator {
+    rng: Rng,
+    out: String,
+    indent: usize,
+    names: usize,
+    scope: Scope,
+    features: Features,
+    used: Features,
+}
+
+impl Generator {
+    fn line(&mut self, text: &str) {
+        for _ in 0..self.indent {
+            self.out.push_str("    ");
+        }
+        self.out.push_str(text);
+        self.out.push('\n');
+    }
+
+    fn open(&mut self, text: &str) {
+        self.line(text);
+        self.line("{");
+        self.indent += 1;
+    }
+
+    fn close(&mut self) {
+        self.indent -= 1;
+        self.line("}");
+    }
+
+    fn fresh(&mut self, prefix: &str) -> String {
+        self.names += 1;
+        format!("{prefix}{}", self.names)
+    }
+
+    fn declare(&mut self, name: &str, ty: Ty, constant: bool) {
+        self.scope.vars.push(Var { name: name.to_string(), ty, constant });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_seed_means_one_program() {
+        assert_eq!(super::program(7, "float").text, super::program(7, "float").text);
+        assert_ne!(super::program(7, "float").text, super::program(8, "float").text);
+    }
+}

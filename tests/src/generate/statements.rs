@@ -1,0 +1,362 @@
+//! Statements: declarations, assignments, control flow, calls.
+
+use super::{Generator, Shape, Ty};
+
+const INTEGERS: [&str; 8] =
+    ["int", "uint", "int8_t", "int16_t", "int64_t", "uint8_t", "uint16_t", "uint64_t"];
+
+impl Generator {
+    pub(super) fn statements(&mut self, n: usize) {
+        for _ in 0..n {
+            self.statement();
+        }
+    }
+
+    /// The body of a control statement: its names end with it.
+    fn block(&mut self, in_loop: bool, in_switch: bool) {
+        let saved = self.scope.clone();
+        self.scope.depth -= 1;
+        if in_loop {
+            self.scope.in_loop = true;
+            self.scope.loops += 1;
+        }
+        self.scope.in_switch = in_switch || self.scope.in_switch && !in_loop;
+        let n = 1 + self.rng.below(3);
+        self.statements(n);
+        self.scope = saved;
+    }
+
+    fn statement(&mut self) {
+        let nested = self.scope.depth > 0;
+        match self.rng.below(if nested { 29 } else { 18 }) {
+            0..=3 => self.variable(),
+            4..=6 => self.assignment(),
+            7 => self.swizzle(),
+            8 | 9 => self.integer(),
+            10..=12 => self.call(),
+            13 => {
+                if let Some(s) = self.find(Ty::Struct, true) {
+                    let k = self.rng.below(5);
+                    self.line(&format!("{s}.k = ({s}.k + {k}) % 5;"));
+                }
+            }
+            14 => self.reverse(),
+            15..=17 => self.exit(),
+            18..=21 => {
+                let c = self.condition();
+                self.open(&format!("if ({c})"));
+                self.block(false, false);
+                self.close();
+                if self.rng.one_in(2) {
+                    self.open("else");
+                    self.block(false, false);
+                    self.close();
+                }
+            }
+            22 => self.switch(),
+            23..=26 => self.counted(),
+            _ => self.r#while(),
+        }
+    }
+
+    fn variable(&mut self) {
+        let ty = match self.rng.below(if self.features.vectors { 12 } else { 8 }) {
+            0..=2 => Ty::Float,
+            3 => Ty::Array(3 + self.rng.below(2)),
+            4 => Ty::Struct,
+            5 => Ty::Table,
+            6 => Ty::Structs,
+            7 => Ty::Outer,
+            8..=10 => Ty::Vector(2 + self.rng.below(3)),
+            _ => Ty::Matrix(2 + self.rng.below(2), 2 + self.rng.below(2)),
+        };
+        let name = self.fresh("v");
+        let value = self.initialiser(ty);
+        let head = match ty {
+            Ty::Float => format!("F {name}"),
+            Ty::Vector(n) => format!("vector<F, {n}> {name}"),
+            Ty::Matrix(r, c) => format!("matrix<F, {r}, {c}> {name}"),
+            Ty::Array(n) => format!("F {name}[{n}]"),
+            Ty::Table => format!("F {name}[2][3]"),
+            Ty::Struct => format!("S {name}"),
+            Ty::Structs => format!("S {name}[2]"),
+            Ty::Outer => format!("T {name}"),
+        };
+        let constant = self.rng.one_in(6);
+        let word = if constant { "const " } else { "" };
+        self.line(&format!("{word}{head} = {value};"));
+        self.declare(&name, ty, constant);
+    }
+
+    fn assignment(&mut self) {
+        let ty = match self.rng.below(8) {
+            0 => Ty::Vector(2 + self.rng.below(3)),
+            1 => Ty::Matrix(2 + self.rng.below(2), 2 + self.rng.below(2)),
+            2 => [Ty::Struct, Ty::Array(3), Ty::Table, Ty::Structs, Ty::Array(4)][self.rng.below(5)],
+            _ => Ty::Float,
+        };
+        let Some(place) = self.find(ty, true) else { return };
+        if !matches!(ty, Ty::Float | Ty::Vector(_) | Ty::Matrix(..)) {
+            if let Some(from) = self.find(ty, false) {
+                self.line(&format!("{place} = {from};"));
+            }
+            return;
+        }
+        let op = self.rng.of(&["=", "=", "+=", "-=", "*="]);
+        let e = self.value(ty, 2);
+        let e = if op == "*=" { format!("(0.25 + 0.5 * sin({e}))") } else { e };
+        self.line(&format!("{place} {op} {e};"));
+    }
+
+    fn swizzle(&mut self) {
+        let n = 2 + self.rng.below(3);
+        let Some(v) = self.find(Ty::Vector(n), true) else { return };
+        let lanes = match n {
+            2 => self.rng.of(&["xy", "yx", "x"]),
+            3 => self.rng.of(&["zx", "xyz", "yzx", "yx", "z"]),
+            _ => self.rng.of(&["wx", "yzw", "wzyx", "xz", "y"]),
+        };
+        let e = match lanes.len() {
+            1 => self.float(1),
+            k => self.vector(k, 1),
+        };
+        let op = self.rng.of(&["=", "+=", "-="]);
+        self.line(&format!("{v}.{lanes} {op} {e};"));
+    }
+
+    /// Integers of all widths, declared or changed.
+    fn integer(&mut self) {
+        let n = self.scope.counters.len();
+        if n > 0 && self.rng.one_in(2) {
+            let (name, ty) = self.scope.counters[self.rng.below(n)].clone();
+            let e = self.int();
+            let op = self.rng.of(&["=", "+=", "-=", "*=", "^=", "|=", "&=", "%=", "/=", "<<=", ">>="]);
+            let text = match self.rng.below(4) {
+                0 => format!("{name}++;"),
+                1 => format!("--{name};"),
+                _ => format!("{name} {op} ({ty})({e});"),
+            };
+            return self.line(&text);
+        }
+        let ty = self.rng.of(&INTEGERS);
+        let name = self.fresh("q");
+        let e = match self.rng.below(4) {
+            0 => format!("{} * 2.5", self.float(1)),
+            _ => self.int(),
+        };
+        self.line(&format!("{ty} {name} = ({ty})({e});"));
+        self.scope.ints.push(format!("(int){name}"));
+        self.scope.counters.push((name, ty));
+    }
+
+    fn exit(&mut self) {
+        let c = self.condition();
+        if self.scope.in_loop && self.rng.one_in(2) {
+            let exit = if self.rng.one_in(2) { "break" } else { "continue" };
+            self.line(&format!("if ({c}) {exit};"));
+        } else if self.scope.in_switch && self.rng.one_in(2) {
+            self.line(&format!("if ({c}) break;"));
+        } else if let Some(ty) = self.scope.returns {
+            let e = match ty {
+                Ty::Struct => match self.find(ty, false) {
+                    Some(s) => s,
+                    None => return,
+                },
+                _ => self.value(ty, 2),
+            };
+            self.line(&format!("if ({c}) return {e};"));
+        }
+    }
+
+    fn switch(&mut self) {
+        let tag = self.int();
+        self.open(&format!("switch ({tag} % 4)"));
+        let n = 2 + self.rng.below(3);
+        let default = self.rng.below(n + 1);
+        for k in 0..n {
+            if k == default {
+                self.line("default:");
+            } else {
+                self.line(&format!("case {k}:"));
+                if self.rng.one_in(4) {
+                    self.line(&format!("case {}:", k + 10));
+                }
+            }
+            self.indent += 1;
+            self.line("{");
+            self.indent += 1;
+            self.block(false, true);
+            self.close();
+            if k + 1 == n || !self.rng.one_in(3) {
+                let end = match self.scope.in_loop && self.rng.one_in(4) {
+                    true => "continue;",
+                    false => "break;",
+                };
+                self.line(end);
+            }
+            self.indent -= 1;
+        }
+        self.close();
+    }
+
+    fn counted(&mut self) {
+        if self.scope.loops > 2 {
+            return;
+        }
+        let i = self.fresh("i");
+        let ty = if self.rng.one_in(2) { "int" } else { self.rng.of(&INTEGERS) };
+        let signed = !ty.starts_with('u');
+        let (from, to) = (self.rng.below(3), 2 + self.rng.below(4));
+        let n = format!("({} & 3)", self.small());
+        let head = match self.rng.below(7) {
+            0 => format!("for ({ty} {i} = {from}; {i} < {to}; {i}++)"),
+            1 if signed => format!("for ({ty} {i} = {to}; {i} >= {from}; {i}--)"),
+            2 if signed => {
+                format!("for ({ty} {i} = ({ty})({from} - {n}); {i} <= {to}; {i} += 2)")
+            }
+            3 => format!("for ({ty} {i} = {from}; {i} < ({ty}){n}; ++{i})"),
+            4 => format!("for ({ty} {i} = 0; {i} < {to}; {i} += ({ty})(1 + {n}))"),
+            5 => format!("for ({ty} {i} = ({ty}){n}; {i} != {to}; {i} = ({ty})(({i} + 1) & 7))"),
+            _ => format!("for ({ty} {i} = 1; {i} <= {to}; {i} *= 2)"),
+        };
+        if self.rng.one_in(8) {
+            self.line("[ForceUnroll]");
+            let head = format!("for (int {i} = 0; {i} < {to}; {i}++)");
+            self.open(&head);
+        } else {
+            self.open(&head);
+        }
+        let saved = self.scope.ints.len();
+        self.scope.ints.push(format!("(int){i}"));
+        self.block(true, false);
+        self.scope.ints.truncate(saved);
+        self.close();
+    }
+
+    fn small(&mut self) -> String {
+        let n = self.scope.ints.len();
+        match n {
+            0 => format!("{}", self.rng.below(4)),
+            _ => self.scope.ints[self.rng.below(n)].clone(),
+        }
+    }
+
+    /// Counted by hand, so that `continue` cannot make it endless.
+    fn r#while(&mut self) {
+        if self.scope.loops > 2 {
+            return;
+        }
+        let i = self.fresh("j");
+        let trips = 1 + self.rng.below(4);
+        self.line(&format!("int {i} = 0;"));
+        let c = self.condition();
+        let (head, end) = match self.rng.below(4) {
+            0 => ("do".to_string(), format!("}} while ({i} < {trips} && {c});")),
+            1 => ("while (true)".to_string(), "}".to_string()),
+            2 => ("for (;;)".to_string(), "}".to_string()),
+            _ => (format!("while ({i} < {trips} && {c})"), "}".to_string()),
+        };
+        self.open(&head);
+        if head == "while (true)" || head == "for (;;)" {
+            self.line(&format!("if ({i} >= {trips} || !({c})) break;"));
+        }
+        self.line(&format!("{i}++;"));
+        let saved = self.scope.ints.len();
+        self.scope.ints.push(i);
+        self.block(true, false);
+        self.scope.ints.truncate(saved);
+        self.indent -= 1;
+        self.line(&end);
+    }
+
+    fn call(&mut self) {
+        if self.scope.loops > 1 {
+            return;
+        }
+        let helpers = self.scope.helpers.clone();
+        if helpers.is_empty() || self.rng.one_in(4) {
+            if self.scope.methods
+                && let Some(s) = self.find(Ty::Struct, true)
+            {
+                let e = self.float(1);
+                self.line(&format!("{s}.shift({e});"));
+            }
+            return;
+        }
+        let (name, shape) = helpers[self.rng.below(helpers.len())].clone();
+        let v = self.fresh("v");
+        match shape {
+            Shape::Pure => {
+                let (a, b) = (self.float(1), self.float(1));
+                self.line(&format!("F {v} = {name}({a}, {b});"));
+            }
+            Shape::Generic => {
+                let (a, b) = (self.float(1), self.float(1));
+                let with = self.rng.of(&["Mean", "Wave"]);
+                self.line(&format!("F {v} = {name}<{with}>({a}, {b});"));
+            }
+            Shape::NoDiff => {
+                let a = self.float(1);
+                let mut c = format!("F({})", self.rng.float());
+                if self.features.cuts {
+                    self.used.cuts = true;
+                    c = format!("detach({})", self.float(1));
+                }
+                self.line(&format!("F {v} = {name}({a}, {c});"));
+            }
+            Shape::InOut => {
+                let Some(place) = self.find(Ty::Float, true) else { return };
+                let b = self.float(1);
+                self.line(&format!("F {v} = {name}({place}, {b});"));
+            }
+            Shape::Vector => {
+                let Some(place) = self.find(Ty::Outer, true) else { return };
+                let a = self.vector(3, 1);
+                self.line(&format!("F {v} = dot({name}({a}, {place}), vector<F, 3>(0.3, -0.2, 0.25));"));
+            }
+            Shape::Out => {
+                let Some(s) = self.find(Ty::Struct, false) else { return };
+                let Some(place) = self.find(Ty::Float, true) else { return };
+                return self.line(&format!("{name}({s}, {place});"));
+            }
+            Shape::Struct => {
+                let Some(s) = self.find(Ty::Struct, true) else { return };
+                let a = self.float(1);
+                return self.line(&format!("{s} = {name}({s}, {a});"));
+            }
+            Shape::Array => {
+                let Some(w) = self.find(Ty::Array(4), false) else { return };
+                let i = self.int();
+                self.line(&format!("F {v} = {name}({w}, {i});"));
+            }
+        }
+        self.declare(&v, Ty::Float, false);
+    }
+
+    /// A derivative in reverse mode, asked for by the program itself.
+    fn reverse(&mut self) {
+        if !self.features.nested || self.scope.loops > 0 {
+            return;
+        }
+        let helpers: Vec<(String, Shape)> = self
+            .scope
+            .helpers
+            .iter()
+            .filter(|(_, shape)| matches!(shape, Shape::Pure | Shape::InOut | Shape::Generic))
+            .cloned()
+            .collect();
+        if helpers.is_empty() {
+            return;
+        }
+        self.used.nested = true;
+        let (name, shape) = helpers[self.rng.below(helpers.len())].clone();
+        let name = if shape == Shape::Generic { format!("{name}<Mean>") } else { name };
+        let (a, b, d, e) = (self.float(1), self.float(1), self.float(1), self.float(1));
+        let (p, q, v) = (self.fresh("p"), self.fresh("p"), self.fresh("v"));
+        self.line(&format!("DifferentialPair<F> {p} = DifferentialPair<F>({a}, {e});"));
+        self.line(&format!("DifferentialPair<F> {q} = DifferentialPair<F>({b}, 0);"));
+        self.line(&format!("bwd_diff({name})({p}, {q}, {d});"));
+        self.line(&format!("F {v} = tanh({p}.d) + 0.5 * sin({q}.d);"));
+        self.declare(&v, Ty::Float, false);
+    }
+}
