@@ -20,6 +20,7 @@ impl Program {
         for decl in decls {
             self.check_decl(decl);
         }
+        self.check_derivative_targets();
     }
 
     /// Checks every file but the library's.
@@ -151,7 +152,6 @@ impl Program {
         let self_ty = self.container_of(decl).map(|c| self.self_type(c));
         let func = FuncRef { decl, args, self_ty };
         self.derivatives_of(&func);
-        self.check_derivative_target(decl);
     }
 
     /// A struct has to have what its interfaces ask for.

@@ -5,7 +5,7 @@
 
 use std::rc::Rc;
 
-use syntax::ast::{DeclKind, ExprKind};
+use syntax::ast::{AccessorKind, DeclKind, ExprKind};
 use syntax::{DeclId, ExprId};
 
 use crate::infer::Checker;
@@ -59,7 +59,13 @@ impl Program {
                 }
             }
         }
-        let name = self.ast.decls[func.decl].name;
+        // An accessor is named by its kind: `S::__subscript::get`.
+        let name = match self.ast.decls[func.decl].kind {
+            DeclKind::Accessor { kind: AccessorKind::Get, .. } => self.ast.symbols.intern("get"),
+            DeclKind::Accessor { kind: AccessorKind::Set, .. } => self.ast.symbols.intern("set"),
+            DeclKind::Accessor { kind: AccessorKind::Ref, .. } => self.ast.symbols.intern("ref"),
+            _ => self.ast.decls[func.decl].name,
+        };
         let registered = self.derivative_of.get(&name).cloned().unwrap_or_default();
         let mut fits: Vec<(Role, FuncRef, ExprId)> = Vec::new();
         for (derivative, idx) in registered {
@@ -425,6 +431,13 @@ impl Program {
     /// Whether an operator exists for a function.
     pub(crate) fn has_derivative(&mut self, func: &FuncRef, op: DiffOp) -> bool {
         let derivatives = self.derivatives_of(func);
+        if let DeclKind::Accessor { kind: AccessorKind::Ref, .. } = self.ast.decls[func.decl].kind {
+            return match op {
+                DiffOp::Fwd => derivatives.fwd.is_some(),
+                DiffOp::Bwd => derivatives.bwd.is_some(),
+                DiffOp::Apply => false,
+            };
+        }
         let level = self.differentiable_level(func);
         match op {
             DiffOp::Fwd => {
@@ -437,9 +450,16 @@ impl Program {
         }
     }
 
+    /// Looks at the targets of all derivatives that say whose they are: one that is of nothing would go unnoticed.
+    pub fn check_derivative_targets(&mut self) {
+        for decl in std::mem::take(&mut self.unchecked_targets) {
+            self.check_derivative_target(decl);
+        }
+    }
+
     /// A derivative that says whose it is (`[ForwardDerivativeOf(f)]`, `__func_extension`) has to name a function
     /// that it fits. Which arguments of a generic function it is for shows where it is used.
-    pub(crate) fn check_derivative_target(&mut self, decl: DeclId) {
+    fn check_derivative_target(&mut self, decl: DeclId) {
         for attribute in self.ast.decls[decl].attributes.clone() {
             let role = match attribute.name {
                 name if name == self.words.forward_derivative_of => Some(Role::Forward),

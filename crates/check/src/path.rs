@@ -2,11 +2,12 @@
 
 use std::rc::Rc;
 
-use syntax::ast::ExprKind;
+use syntax::ast::{AccessorKind, DeclKind, ExprKind};
 use syntax::{Diagnostic, ExprId, Symbol};
 
+use crate::conform::FacetKind;
 use crate::infer::Checker;
-use crate::lookup::Ref;
+use crate::lookup::{Candidate, Ref};
 use crate::sigs::DiffOp;
 use crate::tables::Meaning;
 use crate::types::{GenericArg, Ty, TyKind};
@@ -138,7 +139,60 @@ impl Checker<'_> {
         Ref::Funcs(funcs, value)
     }
 
+    /// `T::__subscript::get`, `T::property::set`: the accessors of that kind, as functions.
+    fn resolve_accessor(&mut self, base: ExprId, name: Symbol) -> Option<Ref> {
+        let wanted = match self.p.ast.name(name) {
+            "get" => AccessorKind::Get,
+            "set" => AccessorKind::Set,
+            "ref" => AccessorKind::Ref,
+            _ => return None,
+        };
+        let (ExprKind::Member { base: owner, name: member, .. }
+        | ExprKind::Static { base: owner, name: member, .. }) = self.p.ast.exprs[base].kind
+        else {
+            return None;
+        };
+        if !self.is_path(owner) {
+            return None;
+        }
+        let before = self.p.diagnostics.len();
+        let found = self.resolve(owner);
+        let Ref::Type(ty) = found else {
+            self.p.diagnostics.truncate(before);
+            return None;
+        };
+        let mut candidates = Vec::new();
+        for facet in self.p.facets(ty).iter() {
+            let Some(decls) = self.p.names_in(facet.container).and_then(|n| n.get(&member)).cloned() else {
+                continue;
+            };
+            for decl in decls {
+                let (DeclKind::Property { accessors, .. } | DeclKind::Subscript { accessors, .. }) =
+                    &self.p.ast.decls[decl].kind
+                else {
+                    continue;
+                };
+                let of_kind = accessors.iter().copied().filter(
+                    |&a| matches!(self.p.ast.decls[a].kind, DeclKind::Accessor { kind, .. } if kind == wanted),
+                );
+                candidates.extend(of_kind.map(|decl| Candidate {
+                    decl,
+                    env: facet.env.clone(),
+                    self_ty: Some(facet.self_ty),
+                    explicit: Vec::new(),
+                    rank: 0,
+                    required: facet.kind == FacetKind::Interface,
+                    ops: Vec::new(),
+                }));
+            }
+        }
+        (!candidates.is_empty()).then_some(Ref::Funcs(candidates, None))
+    }
+
     fn resolve_member(&mut self, base: ExprId, name: Symbol, arrow: bool) -> Ref {
+        if let Some(found) = self.resolve_accessor(base, name) {
+            return found;
+        }
         let found = if self.is_path(base) {
             match self.resolve(base) {
                 Ref::Value(info) => {

@@ -69,6 +69,8 @@ pub struct Program {
     pub(crate) late_names: FxHashSet<Symbol>,
     /// `…Of` attributes by the last name of their argument: the derivative, and which attribute of it.
     pub(crate) derivative_of: FxHashMap<Symbol, Vec<(DeclId, usize)>>,
+    /// The program's own among them, in order, until their targets have been looked at.
+    pub(crate) unchecked_targets: Vec<DeclId>,
     pub(crate) derivatives: FxHashMap<FuncRef, Rc<Derivatives>>,
     pub(crate) derivatives_busy: FxHashSet<FuncRef>,
     /// Structs made for `__apply`, by the function and by the call operator.
@@ -293,6 +295,9 @@ impl Program {
                 && let Some(target) = last_name(&self.ast, arg)
             {
                 self.derivative_of.entry(target).or_default().push((id, idx));
+                if module != 0 {
+                    self.unchecked_targets.push(id);
+                }
             }
         }
         match &decl.kind {

@@ -336,12 +336,14 @@ impl Program {
         let env = self.subst_of(func);
         if self.is_judged_late(func.decl) {
             let mut signature = self.func_signature(func);
+            self.read_only(func.decl, &mut signature);
             for op in ops.iter().rev() {
                 signature = self.apply_op(*op, &signature);
             }
             return signature;
         }
         let mut signature = (*self.raw_signature(func.decl)).clone();
+        self.read_only(func.decl, &mut signature);
         for op in ops.iter().rev() {
             signature = self.apply_op(*op, &signature);
         }
@@ -359,10 +361,22 @@ impl Program {
             }
             signature.ret_differentiable |= self.may_be_float(signature.ret);
         }
+        if !ops.is_empty() {
+            self.read_only(decl, &mut signature);
+        }
         for op in ops.iter().rev() {
             signature = self.apply_op(*op, &signature);
         }
         signature
+    }
+
+    /// To a derivative, a `ref` accessor is a function that gives the value of the place.
+    fn read_only(&self, decl: DeclId, signature: &mut Signature) {
+        if let (DeclKind::Accessor { kind: AccessorKind::Ref, .. }, Some(this)) =
+            (&self.ast.decls[decl].kind, &mut signature.this)
+        {
+            this.mutating = false;
+        }
     }
 
     fn pair_of(&mut self, ty: Ty, pointer_like: bool) -> Ty {

@@ -74,6 +74,8 @@ pub(crate) struct Body<'l, 'p, 't> {
     pub(crate) this_alias: Option<Place>,
     /// Within `no_diff`.
     pub(crate) detached: bool,
+    /// Of a function that is marked differentiable.
+    pub(crate) differentiable: bool,
     failed: bool,
 }
 
@@ -98,6 +100,7 @@ impl<'l, 'p, 't> Body<'l, 'p, 't> {
             constants: Vec::new(),
             this_alias: None,
             detached: false,
+            differentiable: false,
             failed: false,
         }
     }
@@ -129,6 +132,7 @@ impl<'l, 'p, 't> Body<'l, 'p, 't> {
         let mut body = Body::new(lw, types, subst, declared.sig.ret);
         body.b.span = crate::ir_span(declared.span);
         body.celled = body.find_celled(stmt);
+        body.differentiable = body.lw.program.derivatives_of(f).level != check::Level::None;
         // parameters
         for param in &declared.sig.params {
             let name = param.decl.map_or(Name::This, Name::Decl);

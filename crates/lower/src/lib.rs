@@ -110,6 +110,7 @@ pub struct Lowered {
 /// Lowers what the request reaches. The checker's own diagnostics for bodies that are reached are
 /// added to `program.diagnostics`; functions with errors are left without a useful body.
 pub fn lower(program: &mut Program, request: &Request) -> Lowered {
+    program.check_derivative_targets();
     let mut conformances = Conformances::new(program, &request.conformances);
     loop {
         let (mut lowered, found) = lower_round(program, request, conformances);
