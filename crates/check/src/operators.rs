@@ -10,7 +10,7 @@ use crate::overload::Argument;
 use crate::program::Program;
 use crate::subst::unary_method;
 use crate::tables::{Arg, Callable, ExprInfo, FuncRef, Meaning};
-use crate::types::{Scalar, Ty, TyKind};
+use crate::types::{Ty, TyKind};
 
 fn is_comparison(op: BinaryOp) -> bool {
     matches!(op, BinaryOp::Eq | BinaryOp::Ne | BinaryOp::Lt | BinaryOp::Le | BinaryOp::Gt | BinaryOp::Ge)
@@ -268,9 +268,7 @@ impl Checker<'_> {
                 self.p.with_element(b, element)
             };
             let left = self.p.element(a);
-            let integral =
-                |checker: &Self, ty: Ty| !matches!(checker.p.types[ty], TyKind::Scalar(s) if s.is_float());
-            if !integral(self, left) || !integral(self, element) {
+            if self.p.may_be_float(left) || self.p.may_be_float(element) {
                 return None;
             }
             let left = if left == Ty::BOOL { Ty::INT } else { left };
@@ -283,13 +281,11 @@ impl Checker<'_> {
             return Some((ty, ty, result));
         }
         let element = self.p.element(ty);
-        if let TyKind::Scalar(scalar) = self.p.types[element] {
-            if is_bitwise(op) && scalar.is_float() {
-                return None;
-            }
-            if scalar == Scalar::Bool && !is_bitwise(op) {
-                ty = self.p.with_element(ty, Ty::INT);
-            }
+        if is_bitwise(op) && self.p.may_be_float(element) {
+            return None;
+        }
+        if element == Ty::BOOL && !is_bitwise(op) {
+            ty = self.p.with_element(ty, Ty::INT);
         }
         Some((ty, ty, ty))
     }
@@ -451,7 +447,7 @@ impl Checker<'_> {
             }
             _ => ty,
         };
-        if op == UnaryOp::BitNot && matches!(self.p.types[element], TyKind::Scalar(s) if s.is_float()) {
+        if op == UnaryOp::BitNot && self.p.may_be_float(element) {
             let message = format!("no operator '~' for '{}'", self.name(ty));
             self.error("E39999", span, message);
             return self.set_error(expr);
