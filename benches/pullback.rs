@@ -1,8 +1,10 @@
-//! Compile times, and what a gradient costs. Run with `cargo bench -p pullback-cli`.
+//! Compile times, and what a gradient costs. Run with `cargo bench -p pullback-cli`; docs/performance.md
+//! says what to expect.
 //!
 //! Whole processes are timed for `check` and `run` of a small kernel, since that is what a user
-//! waits for; the thousand functions are compiled in this process. Each figure is the median of a
-//! number of runs after one that is not counted, so no statistics library is needed.
+//! waits for; larger programs are compiled in this process. Each figure is the median of a number
+//! of runs after one that is not counted, so no statistics library is needed. Where a figure should
+//! grow with the program and no faster, it is given for several sizes.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -19,6 +21,10 @@ fn bench_file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../benches").join(name)
 }
 
+fn bench_text(name: &str) -> String {
+    std::fs::read_to_string(bench_file(name)).expect("is there")
+}
+
 fn process(arguments: &[&str], file: &Path) {
     let status = Command::new(env!("CARGO_BIN_EXE_pullback"))
         .arg(arguments[0])
@@ -30,8 +36,8 @@ fn process(arguments: &[&str], file: &Path) {
     assert!(status.success());
 }
 
-/// The median time of `work`, in milliseconds.
-fn measure(name: &str, runs: usize, mut work: impl FnMut()) -> f64 {
+/// The times of `work` in milliseconds: median and best.
+fn times(runs: usize, mut work: impl FnMut()) -> (f64, f64) {
     work();
     let mut times: Vec<f64> = (0..runs)
         .map(|_| {
@@ -41,17 +47,22 @@ fn measure(name: &str, runs: usize, mut work: impl FnMut()) -> f64 {
         })
         .collect();
     times.sort_by(f64::total_cmp);
-    let (median, best) = (times[runs / 2], times[0]);
-    report(&format!("{name:44} {median:10.2} ms  (best {best:.2})"));
-    median
+    (times[runs / 2], times[0])
+}
+
+fn measure(name: &str, runs: usize, work: impl FnMut()) {
+    let (median, best) = times(runs, work);
+    report(&format!("{name:48} {median:10.2} ms  (best {best:.2})"));
 }
 
 fn report(line: &str) {
     let _ = writeln!(std::io::stdout(), "{line}");
 }
 
-/// So many differentiable functions of 10 lines, and a kernel that differentiates each.
-fn many_functions(n: usize) -> String {
+// ---- programs of any size
+
+/// So many differentiable functions of 10 lines, and a kernel that differentiates the first `used`.
+fn many_functions(n: usize, used: usize) -> String {
     let mut text = String::from("RWStructuredBuffer<float> results;\n");
     for k in 0..n {
         let _ = writeln!(
@@ -61,7 +72,7 @@ fn many_functions(n: usize) -> String {
         );
     }
     text.push_str("[numthreads(1, 1, 1)]\nvoid computeMain()\n{\n");
-    for k in 0..n {
+    for k in 0..used {
         let _ = writeln!(
             text,
             "    {{ var x = diffPair(1.5, 0.0); var y = diffPair(0.5, 0.0); bwd_diff(f{k})(x, y, 1.0); results[{k}] = x.d + y.d; }}"
@@ -71,39 +82,181 @@ fn many_functions(n: usize) -> String {
     text
 }
 
-fn compile(text: String) -> Runner {
+/// One function of so many statements, without any control flow.
+fn straight_line(n: usize) -> String {
+    let mut text = String::from(
+        "[Differentiable]\nfloat line(float x, float y)\n{\n    float a = x;\n    float b = y;\n",
+    );
+    let statements = [
+        "a = a * b + 0.5;",
+        "b = 0.25 * a - b;",
+        "a = a - b * b;",
+        "b = b / (1.0 + a * a);",
+        "a = sin(a) * b;",
+    ];
+    for k in 0..n {
+        let _ = writeln!(text, "    {}", statements[k % statements.len()]);
+    }
+    text.push_str("    return a + b;\n}\n");
+    text + &kernels("line", 2, 20_000)
+}
+
+/// So many functions, each of which calls the one before.
+fn chain_of_calls(n: usize) -> String {
+    let mut text = String::from("[Differentiable]\nfloat f0(float x)\n{\n    return x * x;\n}\n");
+    for k in 1..n {
+        let _ = writeln!(
+            text,
+            "[Differentiable]\nfloat f{k}(float x)\n{{\n    return sin(f{}(x)) * x + {k}.0;\n}}",
+            k - 1
+        );
+    }
+    text + &kernels(&format!("f{}", n - 1), 1, 1)
+}
+
+/// Kernels that evaluate a function of floats, and its gradient, so many times.
+fn kernels(function: &str, arguments: usize, times: usize) -> String {
+    let list = |f: &dyn Fn(usize) -> String| (0..arguments).map(f).collect::<Vec<_>>().join(", ");
+    let value = |k: usize| format!("0.5 + 0.00001 * (k + {k})");
+    let pairs: String =
+        (0..arguments).map(|k| format!("        var p{k} = diffPair({});\n", value(k))).collect();
+    let sum = (0..arguments).map(|k| format!("p{k}.d")).collect::<Vec<_>>().join(" + ");
+    let kernel = |name: &str, body: String| {
+        format!(
+            "[shader(\"compute\")]\n[numthreads(1, 1, 1)]\nvoid {name}()\n{{\n    float total = 0.0;\n    for (uint k = 0; k < {times}; k++)\n    \
+             {{\n{body}    }}\n    results[0] = total;\n}}\n"
+        )
+    };
+    String::from("RWStructuredBuffer<float> results;\n")
+        + &kernel("primal", format!("        total += {function}({});\n", list(&value)))
+        + &kernel(
+            "gradient",
+            format!(
+                "{pairs}        bwd_diff({function})({}, 1.0);\n        total += {sum};\n",
+                list(&|k| format!("p{k}"))
+            ),
+        )
+}
+
+/// A sum over a hundred parameters; its gradient by all of them, and by one.
+fn hundred_parameters() -> String {
+    let n = 100;
+    let list = |f: &dyn Fn(usize) -> String| (0..n).map(f).collect::<Vec<_>>().join(", ");
+    let body: String = (0..n).map(|k| format!("    s += sin(p{k} * x) * exp(-p{k} * p{k});\n")).collect();
+    let function = |name: &str, active: &dyn Fn(usize) -> bool| {
+        let parameters = list(&|k| format!("{}float p{k}", if active(k) { "" } else { "no_diff " }));
+        format!(
+            "[Differentiable]\nfloat {name}(no_diff float x, {parameters})\n{{\n    float s = 0.0;\n{body}    return s;\n}}\n"
+        )
+    };
+    let kernel = |name: &str, body: String| {
+        let load: String = (0..n).map(|k| format!("        float q{k} = weights[{k}];\n")).collect();
+        format!(
+            "[shader(\"compute\")]\n[numthreads(1, 1, 1)]\nvoid {name}()\n{{\n    float total = 0.0;\n    for (uint k = 0; k < 5000; k++)\n    {{\n        \
+             float x = 0.001 * k;\n{load}{body}    }}\n    results[0] = total;\n}}\n"
+        )
+    };
+    let pairs: String = (0..n).map(|k| format!("        var d{k} = diffPair(q{k});\n")).collect();
+    let sum = (0..n).map(|k| format!("d{k}.d")).collect::<Vec<_>>().join(" + ");
+    let one = list(&|k| if k == 50 { "d".into() } else { format!("q{k}") });
+    String::from("RWStructuredBuffer<float> results;\nStructuredBuffer<float> weights;\n")
+        + &function("one", &|k| k == 50)
+        + &function("all", &|_| true)
+        + &kernel("primal", format!("        total += all(x, {});\n", list(&|k| format!("q{k}"))))
+        + &kernel(
+            "gradientOne",
+            format!(
+                "        var d = diffPair(q50);\n        bwd_diff(one)(x, {one}, 1.0);\n        total += d.d;\n"
+            ),
+        )
+        + &kernel(
+            "gradientAll",
+            format!(
+                "{pairs}        bwd_diff(all)(x, {}, 1.0);\n        total += {sum};\n",
+                list(&|k| format!("d{k}"))
+            ),
+        )
+}
+
+// ---- compiling and running
+
+/// From text to machine code; of one entry point, or of all.
+fn compile(text: String, entry: Option<&str>) -> Runner {
     on_large_stack(|| {
         let mut session = Session::new(FileOptions::default());
         let mut program = session.program();
-        let file = session.load_text(&mut program, "many.slang", text, Path::new(""));
+        let file = session.load_text(&mut program, "bench.slang", text, Path::new(""));
         let mut loaded = pipeline::Loaded { program, file };
-        let entries = loaded.program.entry_points(file);
+        let entries = match entry {
+            Some(name) => vec![loaded.entry(Some(name)).expect("is there")],
+            None => loaded.program.entry_points(file),
+        };
         let request = Request { entries, ..Request::default() };
         let compiled = loaded.compile(&request, &Options::default()).expect("compiles");
         Runner::new(compiled.module, Backend::Cranelift, false).expect("has code")
     })
 }
 
-fn main() {
-    let file = bench_file("kernel40.slang");
-    measure("process: check of 40 lines", 40, || process(&["check"], &file));
-    let run = ["run", "--bind", "radii=[1,1,1,1,1,1,1,1]", "--bind", "results=zeros:16"];
-    measure("process: run of 40 lines", 40, || process(&run, &file));
-    for n in [250, 500, 1000] {
-        let text = many_functions(n);
-        measure(&format!("compile: {n} differentiated functions"), 5, || drop(compile(text.clone())));
-    }
-    let text = std::fs::read_to_string(bench_file("perceptron.slang")).expect("is there");
-    let mut runner = compile(text);
+/// What each of these gradients costs beside the primal.
+fn price(name: &str, text: String, gradients: &[&str]) {
+    let mut runner = compile(text, None);
     let weights: Vec<u8> =
         (0..1633).flat_map(|k| (((k * 37 % 101) as f32 - 50.0) / 200.0).to_le_bytes()).collect();
-    runner.bind("weights", weights).expect("binds");
-    runner.bind("results", vec![0; 4]).expect("binds");
+    for (buffer, bytes) in [("weights", weights), ("gradients", vec![0; 4 * 1633]), ("results", vec![0; 4])] {
+        runner.bind(buffer, bytes).expect("binds");
+    }
     let mut dispatch = |entry: &str| {
-        measure(&format!("perceptron: 1,000 times {entry}"), 20, || {
+        times(20, || {
             runner.dispatch(entry, [1, 1, 1], 1).expect("runs");
         })
     };
-    let (primal, gradient) = (dispatch("primal"), dispatch("gradient"));
-    report(&format!("{:44} {:10.2}", "perceptron: gradient / primal", gradient / primal));
+    let primal = dispatch("primal");
+    for entry in gradients {
+        let gradient = dispatch(entry);
+        let (median, best) = (gradient.0 / primal.0, gradient.1 / primal.1);
+        report(&format!(
+            "{:48} {:10.2} ms, primal {:.2} ms: {median:.2} times (best by best {best:.2})",
+            format!("{name}: {entry}"),
+            gradient.0,
+            primal.0
+        ));
+    }
+}
+
+fn main() {
+    report("-- whole processes");
+    let file = bench_file("kernel40.slang");
+    measure("check of 40 lines", 40, || process(&["check"], &file));
+    let run = ["run", "--bind", "radii=[1,1,1,1,1,1,1,1]", "--bind", "results=zeros:16"];
+    measure("run of 40 lines", 40, || process(&run, &file));
+
+    report("-- text to machine code");
+    for n in [250, 500, 1000, 2000] {
+        let text = many_functions(n, n);
+        measure(&format!("{n} differentiated functions"), 5, || drop(compile(text.clone(), None)));
+    }
+    let text = many_functions(2000, 1);
+    let lines = text.lines().count();
+    measure(&format!("{lines} lines, one function used"), 5, || drop(compile(text.clone(), None)));
+    for n in [500, 1000, 2000, 4000] {
+        let text = straight_line(n);
+        measure(&format!("gradient of a line of {n} statements"), 5, || {
+            drop(compile(text.clone(), Some("gradient")))
+        });
+    }
+    for n in [125, 250, 500, 1000] {
+        let text = chain_of_calls(n);
+        measure(&format!("gradient of a chain of {n} calls"), 5, || {
+            drop(compile(text.clone(), Some("gradient")))
+        });
+    }
+
+    report("-- gradient beside primal");
+    price("straight line of 1,000 operations", straight_line(455), &["gradient"]);
+    price("perceptron, weights in arrays", bench_text("perceptron.slang"), &["gradient"]);
+    price("perceptron, weights in a buffer", bench_text("perceptron-buffer.slang"), &["gradient"]);
+    price("pendulum, 100 steps", bench_text("ode.slang"), &["gradient"]);
+    price("recurrence of 1,000 steps", bench_text("recurrence.slang"), &["gradient"]);
+    price("ray and sphere, shaded", bench_text("sphere.slang"), &["gradient"]);
+    price("100 parameters", hundred_parameters(), &["gradientAll", "gradientOne"]);
 }

@@ -101,6 +101,7 @@ impl Engine<'_> {
 /// Which instruction defines a value.
 pub(crate) fn defs(func: &Function) -> SecondaryMap<Value, PackedOption<Inst>> {
     let mut defs = SecondaryMap::new();
+    defs.resize(func.values.len());
     func.walk(func.body(), &mut |inst| {
         for &v in &func.insts[inst].results {
             defs[v] = Some(inst).into();

@@ -20,7 +20,7 @@ use smallvec::SmallVec;
 use ir::{Function, Inst, Op, Region, Value};
 
 use crate::effects::Facts;
-use crate::util::{Defs, carried, carried_at, root_cell};
+use crate::util::{Defs, carried, carried_at, dense, root_cell};
 
 /// Removes dead instructions, results and carried values; true if anything was removed.
 pub fn run(func: &mut Function, facts: &Facts) -> bool {
@@ -29,12 +29,12 @@ pub fn run(func: &mut Function, facts: &Facts) -> bool {
     }
     let mut marker = Marker {
         defs: Defs::of(func),
-        place: SecondaryMap::with_capacity(func.insts.len()),
-        holder: SecondaryMap::with_capacity(func.regions.len()),
-        param_of: SecondaryMap::with_capacity(func.values.len()),
+        place: dense(func.insts.len()),
+        holder: dense(func.regions.len()),
+        param_of: dense(func.values.len()),
         writers: SecondaryMap::new(),
-        live: SecondaryMap::with_capacity(func.values.len()),
-        live_inst: SecondaryMap::with_capacity(func.insts.len()),
+        live: dense(func.values.len()),
+        live_inst: dense(func.insts.len()),
         todo: Vec::new(),
         func,
     };

@@ -5,12 +5,19 @@
 //! later operand is read. That is right because a definition always comes before its uses in the
 //! walk, but for the results of a loop's body, which are read after the body.
 
-use cranelift_entity::SecondaryMap;
 use cranelift_entity::packed_option::PackedOption;
+use cranelift_entity::{EntityRef, SecondaryMap};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use ir::{Function, Inst, InstData, Op, Region, RegionData, Scalar, Span, Type, TypeData, Types, Value};
+
+/// A map with a place for each of `n` keys, so that writing need not look for room.
+pub(crate) fn dense<K: EntityRef, V: Clone + Default>(n: usize) -> SecondaryMap<K, V> {
+    let mut map = SecondaryMap::new();
+    map.resize(n);
+    map
+}
 
 /// Values that stand for others.
 #[derive(Default)]
@@ -55,7 +62,7 @@ pub(crate) struct Defs(SecondaryMap<Value, PackedOption<Inst>>);
 impl Defs {
     /// The definitions of all instructions that are in place.
     pub(crate) fn of(func: &Function) -> Defs {
-        let mut defs = Defs(SecondaryMap::with_capacity(func.values.len()));
+        let mut defs = Defs(dense(func.values.len()));
         if func.has_body() {
             func.walk(func.body(), &mut |inst| defs.add(func, inst));
         }
