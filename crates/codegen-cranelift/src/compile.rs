@@ -27,8 +27,21 @@ const WORTH_A_THREAD: usize = 2_000;
 const FEW_JOINS: usize = 4;
 /// and as long as it can add no more than about so many instructions.
 const GROWTH: usize = 16_000;
+/// A function of more instructions is compiled in one pass, spills and all: anything else takes minutes.
+const HUGE: usize = 50_000;
 /// Of a worker; taken only as it is used.
 const STACK: usize = 256 << 20;
+
+/// How Cranelift compiles a function.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// With its optimiser.
+    Optimised,
+    /// Without it.
+    Direct,
+    /// Without it, registers allocated in one pass.
+    OnePass,
+}
 
 /// A function on its way.
 pub(crate) struct Job {
@@ -36,16 +49,16 @@ pub(crate) struct Job {
     /// What it was emitted from.
     pub(crate) func: Func,
     clif: Context,
-    /// Without Cranelift's optimiser.
-    direct: bool,
+    way: Way,
     failed: Option<CodegenError>,
 }
 
 /// Functions that are emitted and not yet compiled.
 pub(crate) struct Queue {
     isa: OwnedTargetIsa,
-    /// The same machine without Cranelift's optimiser; made when it is first needed.
+    /// The same machine for the other two ways; made when first needed.
     direct: Option<OwnedTargetIsa>,
+    one_pass: Option<OwnedTargetIsa>,
     jobs: Vec<Job>,
     insts: usize,
     free: Vec<Context>,
@@ -55,7 +68,7 @@ impl Queue {
     /// An empty queue for this machine.
     pub(crate) fn new(fast_compile: bool) -> Result<Queue, String> {
         let isa = this_machine(if fast_compile { "none" } else { "speed" }, fast_compile)?;
-        Ok(Queue { isa, direct: None, jobs: Vec::new(), insts: 0, free: Vec::new() })
+        Ok(Queue { isa, direct: None, one_pass: None, jobs: Vec::new(), insts: 0, free: Vec::new() })
     }
 
     /// The machine.
@@ -68,8 +81,8 @@ impl Queue {
         let empty = self.free.pop().unwrap_or_else(Context::new);
         let clif = std::mem::replace(clif, empty);
         self.insts += clif.func.dfg.num_insts();
-        let direct = is_for_direct(&clif.func);
-        self.jobs.push(Job { id, func, clif, direct, failed: None });
+        let way = way_for(&clif.func);
+        self.jobs.push(Job { id, func, clif, way, failed: None });
         self.insts >= BATCH
     }
 
@@ -83,8 +96,11 @@ impl Queue {
     pub(crate) fn compile(&mut self) -> Vec<Job> {
         let jobs = std::mem::take(&mut self.jobs);
         let insts = std::mem::take(&mut self.insts);
-        if self.direct.is_none() && jobs.iter().any(|job| job.direct) {
+        if self.direct.is_none() && jobs.iter().any(|job| job.way == Way::Direct) {
             self.direct = this_machine("none", false).ok();
+        }
+        if self.one_pass.is_none() && jobs.iter().any(|job| job.way == Way::OnePass) {
+            self.one_pass = this_machine("none", true).ok();
         }
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let workers = cores.min(jobs.len()).min(insts / WORTH_A_THREAD);
@@ -107,9 +123,10 @@ impl Queue {
     }
 
     fn compile_one(&self, job: &mut Job) {
-        let isa = match &self.direct {
-            Some(direct) if job.direct => direct,
-            _ => &self.isa,
+        let isa = match job.way {
+            Way::Optimised => &self.isa,
+            Way::Direct => self.direct.as_ref().unwrap_or(&self.isa),
+            Way::OnePass => self.one_pass.as_ref().unwrap_or(&self.isa),
         };
         let compiled = job.clif.compile(&**isa, &mut ControlPlane::default());
         job.failed = compiled.err().map(|e| e.inner);
@@ -149,14 +166,21 @@ fn this_machine(opt_level: &str, quick: bool) -> Result<OwnedTargetIsa, String> 
     cranelift_native::builder()?.finish(settings::Flags::new(flags)).map_err(|e| e.to_string())
 }
 
-/// Whether Cranelift's optimiser does more harm than good.
+/// What suits a function.
 ///
-/// It takes pure instructions out of their blocks and puts each where it is first needed. One that is needed in
-/// both arms of an `if` and after it is then computed three times, with all it depends on: code that
+/// Cranelift's optimiser takes pure instructions out of their blocks and puts each where it is first needed. One that
+/// is needed in both arms of an `if` and after it is then computed three times, with all it depends on: code that
 /// grows with the product of joins and instructions.
-fn is_for_direct(func: &ClifFunction) -> bool {
+fn way_for(func: &ClifFunction) -> Way {
+    let insts = func.dfg.num_insts();
     let joins = joins(func);
-    joins > FEW_JOINS && joins * func.dfg.num_insts() > GROWTH
+    if insts > HUGE {
+        Way::OnePass
+    } else if joins > FEW_JOINS && joins * insts > GROWTH {
+        Way::Direct
+    } else {
+        Way::Optimised
+    }
 }
 
 /// How many blocks are reached from several blocks before them: the ends of `if` and `switch`.
