@@ -113,8 +113,9 @@ impl Program {
         let (Val::Int(a), Val::Int(b)) = (a, b) else { return None };
         let truth = |b: bool| i64::from(b);
         Some(Val::Int(match op {
-            BinaryOp::Shl => a.checked_shl(u32::try_from(b).ok()?)?,
-            BinaryOp::Shr => a.checked_shr(u32::try_from(b).ok()?)?,
+            // all bits are shifted out
+            BinaryOp::Shl => a.checked_shl(u32::try_from(b).ok()?).unwrap_or(0),
+            BinaryOp::Shr => a >> u32::try_from(b).ok()?.min(63),
             BinaryOp::BitAnd => a & b,
             BinaryOp::BitOr => a | b,
             BinaryOp::BitXor => a ^ b,
@@ -178,7 +179,11 @@ impl Program {
                 }
             }
             self.enum_values.insert(decl, next);
-            next = if flags { next.wrapping_mul(2) } else { next.wrapping_add(1) };
+            next = match (flags, next) {
+                (true, 0) => 1,
+                (true, _) => next.wrapping_mul(2),
+                (false, _) => next.wrapping_add(1),
+            };
         }
         self.enum_values.get(&case).copied().unwrap_or(0)
     }

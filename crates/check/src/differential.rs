@@ -217,6 +217,16 @@ impl Program {
         self.fields(ty)
     }
 
+    /// The structs that a struct inherits from.
+    pub fn base_structs(&mut self, ty: Ty) -> Vec<Ty> {
+        let TyKind::Struct(decl, args) = self.types[ty].clone() else { return Vec::new() };
+        let env = Subst { map: self.all_generic_params(decl).into_iter().zip(args).collect(), this: None };
+        let bases = self.bases_of(decl);
+        let structs = bases.iter().filter(|&&b| matches!(self.types[b], TyKind::Struct(..)) && b != ty);
+        let structs: Vec<Ty> = structs.copied().collect();
+        structs.into_iter().map(|base| self.substitute(base, &env)).collect()
+    }
+
     /// The fields of a struct (or synthesised differential, by primal fields), those of base structs first:
     /// declaration, type, whether it is `no_diff`.
     pub fn fields(&mut self, ty: Ty) -> Vec<(DeclId, Ty, bool)> {
@@ -225,11 +235,8 @@ impl Program {
                 let env =
                     Subst { map: self.all_generic_params(decl).into_iter().zip(args).collect(), this: None };
                 let mut out = Vec::new();
-                for &base in self.bases_of(decl).iter() {
-                    if matches!(self.types[base], TyKind::Struct(..)) && base != ty {
-                        let base = self.substitute(base, &env);
-                        out.extend(self.fields(base));
-                    }
+                for base in self.base_structs(ty) {
+                    out.extend(self.fields(base));
                 }
                 for field in self.own_fields(decl) {
                     let declared = self.decl_type(field);

@@ -3,8 +3,8 @@
 //! A brace list fills its type's parts in order; a part that is itself an aggregate takes either one fitting element
 //! or as many elements as it has parts (C's rule). What the list does not reach has its default.
 
-use syntax::ast::{DeclKind, ExprKind};
-use syntax::{Diagnostic, ExprId};
+use syntax::ast::{DeclKind, ExprKind, Modifiers};
+use syntax::{DeclId, Diagnostic, ExprId};
 
 use crate::conversion::Source;
 use crate::infer::Checker;
@@ -43,6 +43,8 @@ impl Program {
 
     fn default_parts(&mut self, ty: Ty, depth: u32) -> Initializer {
         match self.types[ty].clone() {
+            // its base's `__init()` has to run: the lowering of a default does that
+            TyKind::Struct(decl, _) if self.has_base_struct(decl) => Initializer::Default(ty),
             TyKind::Struct(..) => {
                 let mut parts = Vec::new();
                 let mut plain = true;
@@ -67,6 +69,30 @@ impl Program {
             }
             _ => Initializer::Default(ty),
         }
+    }
+
+    /// Whether a struct inherits from another.
+    pub fn has_base_struct(&mut self, decl: DeclId) -> bool {
+        self.bases_of(decl).iter().any(|&base| matches!(self.types[base], TyKind::Struct(..)))
+    }
+
+    /// Whether brace lists pass over a field, since it is less visible than its struct.
+    fn is_hidden_from_lists(&self, field: DeclId) -> bool {
+        let level = |decl: DeclId, default: u32| {
+            let modifiers = self.ast.decls[decl].modifiers;
+            if modifiers.has(Modifiers::PRIVATE) {
+                0
+            } else if modifiers.has(Modifiers::INTERNAL) {
+                1
+            } else if modifiers.has(Modifiers::PUBLIC) {
+                2
+            } else {
+                default
+            }
+        };
+        let Some(parent) = self.ast.decls[field].parent else { return false };
+        let own = level(parent, 1);
+        level(field, own) < own
     }
 
     /// The type of an array whose length its brace list gives.
@@ -224,7 +250,8 @@ impl Checker<'_> {
         };
         let mut out = Vec::new();
         for (idx, part) in parts.into_iter().enumerate() {
-            if *at >= items.len() || depth > 100 {
+            let hidden = fields.get(idx).is_some_and(|f| self.p.is_hidden_from_lists(f.0));
+            if *at >= items.len() || depth > 100 || hidden {
                 let init = fields.get(idx).and_then(|f| match self.p.ast.decls[f.0].kind {
                     DeclKind::Var { init, .. } => init.map(|init| (f.0, init)),
                     _ => None,

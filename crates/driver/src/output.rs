@@ -71,9 +71,13 @@ fn float_text(x: f64, plain: String, exponent: String) -> String {
     }
 }
 
-/// A number in JSON.
+/// A number in JSON: the shortest text that reads back as the same double, since that is what readers of JSON make of
+/// numbers.
 pub fn number_json(s: Scalar, bits: u64) -> String {
-    let text = number_text(s, bits);
+    let text = match s {
+        Scalar::F16 | Scalar::F32 => number_text(Scalar::F64, scalar::to_f64(s, bits).to_bits()),
+        _ => number_text(s, bits),
+    };
     if matches!(text.as_str(), "nan" | "inf" | "-inf") { format!("\"{text}\"") } else { text }
 }
 
@@ -161,6 +165,7 @@ mod tests {
             assert_eq!(text.parse::<f32>().map(f32::to_bits), Ok(x.to_bits()), "{text}");
             assert!(serde_json::from_str::<f64>(&text).is_ok(), "{text} is JSON");
         }
+        assert_eq!(number_json(Scalar::F32, 311.017_43_f32.to_bits() as u64), "311.0174255371094");
         assert_eq!(number_json(Scalar::F32, f32::NAN.to_bits() as u64), "\"nan\"");
         assert_eq!(number_json(Scalar::F64, f64::NEG_INFINITY.to_bits()), "\"-inf\"");
         assert_eq!(number_text(Scalar::I8, 0xFF), "-1");

@@ -235,7 +235,11 @@ impl Body<'_, '_, '_> {
     /// Whether a type's default is something else than zeros.
     fn has_default(&mut self, ty: Ty) -> bool {
         match self.lw.program.types[ty] {
-            TyKind::Struct(..) => !matches!(self.lw.program.default_of(ty), Initializer::Default(_)),
+            TyKind::Struct(decl, _) => {
+                self.lw.program.has_base_struct(decl)
+                    || !matches!(self.lw.program.default_of(ty), Initializer::Default(_))
+                    || self.layout(ty).parts.iter().any(|part| self.has_default(part.ty))
+            }
             TyKind::Array(element, _) => self.has_default(element),
             _ => false,
         }
@@ -253,7 +257,11 @@ impl Body<'_, '_, '_> {
         let layout = self.layout(ty);
         let subst = self.struct_subst(ty);
         let mut values = Vec::new();
-        for part in &layout.parts {
+        for base in self.lw.program.base_structs(ty) {
+            values.extend(self.default_value(base, span));
+        }
+        let inherited = values.len();
+        for part in layout.parts.iter().filter(|part| part.offset >= inherited) {
             if part.is_shadow {
                 values.extend(self.shadow_zeros(&layout, part));
                 continue;

@@ -200,7 +200,7 @@ impl Lowerer<'_> {
         let mirrored = shared.leaves.len();
         for Implementation { tag, ty } in implementations {
             if self.layouts_open.contains(&ty) {
-                self.contains_itself(existential);
+                self.contains_itself(ty, existential);
                 continue;
             }
             let layout = self.layout_at(types, ty, depth + 1);
@@ -305,14 +305,27 @@ impl Lowerer<'_> {
         DiffMap { ty: differential, map, same }
     }
 
-    /// Reports an existential type that contains itself.
-    pub(crate) fn contains_itself(&mut self, ty: Ty) {
-        let name = self.program.type_name(ty);
+    /// Reports an existential type whose layout is asked for within itself: a value of one of its types has one of its
+    /// own values in it.
+    pub(crate) fn check_circular(&mut self, ty: Ty) {
+        if !self.program.is_existential(ty) {
+            return;
+        }
+        let Some(at) = self.layouts_open.iter().position(|&open| open == ty) else { return };
+        if let Some(&implementation) = self.layouts_open.get(at + 1) {
+            self.contains_itself(implementation, ty);
+        }
+    }
+
+    /// Reports a type that is in values of an existential type and contains such a value.
+    fn contains_itself(&mut self, ty: Ty, existential: Ty) {
+        let (name, interface) = (self.program.type_name(ty), self.program.type_name(existential));
         let span = self.span_of_type(ty);
-        let message = format!("a value of type `{name}` may contain a value of its own type, without end");
-        let note =
-            "one of the types that conform has it as a field; keep such values in a buffer or an array";
-        self.diagnostics.push(Diagnostic::error("E0908", span, message).help(note));
+        let message = format!(
+            "a value of type `{interface}` may hold a `{name}`, which contains a value of type `{interface}`, without end"
+        );
+        let note = "the circular reference through the interface has to go by a pointer or a buffer";
+        self.diagnostics.push(Diagnostic::error("E41003", span, message).help(note));
     }
 
     /// Where a type is declared.

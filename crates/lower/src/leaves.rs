@@ -141,8 +141,9 @@ impl Lowerer<'_> {
     }
 
     pub(crate) fn layout_at(&mut self, types: &mut Types, ty: Ty, depth: u32) -> Rc<Layout> {
-        if let Some(layout) = self.layouts.get(&ty) {
-            return layout.clone();
+        if let Some(layout) = self.layouts.get(&ty).cloned() {
+            self.check_circular(ty);
+            return layout;
         }
         if depth > MAX_DEPTH {
             return Rc::default();
@@ -181,7 +182,10 @@ impl Lowerer<'_> {
                 None => Layout::default(),
             },
             TyKind::Buffer(_, element) | TyKind::Pointer(element) => {
+                // what is behind a pointer is not part of the value
+                let outer = std::mem::take(&mut self.layouts_open);
                 let element = self.mem_type_at(types, element, depth + 1);
+                self.layouts_open = outer;
                 one(types.buffer(element))
             }
             TyKind::Struct(..) | TyKind::SynthDiff(_) => {

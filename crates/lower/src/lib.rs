@@ -124,8 +124,13 @@ pub fn lower(program: &mut Program, request: &Request) -> Lowered {
             _ if changed && !broken => continue,
             _ => {}
         }
+        // values that contain themselves have no layout that fits
+        let circular = lowered.diagnostics.iter().any(|d| d.code == "E41003");
         let mut seen: Vec<(Span, String)> = Vec::new();
         lowered.diagnostics.retain(|d| {
+            if circular && d.code == "E0999" {
+                return false;
+            }
             let key = (d.primary.span, d.message.clone());
             let fresh = !seen.contains(&key);
             if fresh {

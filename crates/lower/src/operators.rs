@@ -179,7 +179,38 @@ impl Body<'_, '_, '_> {
             BinaryOp::Ge => Op::Ge,
             BinaryOp::Comma => return b,
         };
+        if matches!(op, BinaryOp::Shl | BinaryOp::Shr) {
+            return self.shift(ir, a, b);
+        }
         self.b.emit(ir, &[a, b])
+    }
+
+    /// A shift. Integers of 8 and 16 bits are shifted as `int`, as in C; an amount that is known while compiling and
+    /// is not less than the width shifts all bits out.
+    fn shift(&mut self, op: Op, a: Value, b: Value) -> Value {
+        let ty = self.b.func.ty(a);
+        let Some(scalar) = self.b.types.scalar_of(ty) else { return self.b.emit(op, &[a, b]) };
+        let (width, wide) = match scalar.bits() {
+            8 | 16 => (32, if scalar.is_signed_int() { Scalar::I32 } else { Scalar::U32 }),
+            bits => (bits, scalar),
+        };
+        if let Some(amount) = self.constant_of(b)
+            && scalar.is_int()
+            && ir::scalar::to_i128(scalar, amount).unsigned_abs() >= u128::from(width)
+        {
+            if op == Op::Shl || !scalar.is_signed_int() {
+                return self.b.zero(ty, false);
+            }
+            let most = self.b.constant(scalar, u64::from(scalar.bits() - 1));
+            return self.b.emit(op, &[a, most]);
+        }
+        if wide == scalar {
+            return self.b.emit(op, &[a, b]);
+        }
+        let wide = self.b.types.with_scalar(ty, wide);
+        let (a, b) = (self.convert_leaf(a, wide), self.convert_leaf(b, wide));
+        let shifted = self.b.emit(op, &[a, b]);
+        self.convert_leaf(shifted, ty)
     }
 
     /// The right operand in the left one's type.

@@ -61,8 +61,13 @@ pub(crate) fn float_value(text: &str) -> Option<(f64, Symbol)> {
             c.is_ascii_alphabetic() && !exponent || c == '_'
         })
         .map_or(text.len(), |(at, _)| at);
-    let value = text[..end].parse().ok()?;
-    Some((value, float_suffix(&text[end..])?))
+    let suffix = float_suffix(&text[end..])?;
+    // a literal of type `float` is rounded once
+    let value = match suffix {
+        kw::F => f64::from(text[..end].parse::<f32>().ok()?),
+        _ => text[..end].parse().ok()?,
+    };
+    Some((value, suffix))
 }
 
 fn float_suffix(text: &str) -> Option<Symbol> {
@@ -76,25 +81,58 @@ fn float_suffix(text: &str) -> Option<Symbol> {
     })
 }
 
-/// `0x1.8p-3`; exact for up to 53 significant bits.
+/// `0x1.8p-3`, rounded to nearest, ties to even: once, to the type that the suffix says (`half` to `double`).
 fn hex_float(text: &str) -> Option<(f64, Symbol)> {
     let rest = &text[2..];
     let at = rest.find(['p', 'P'])?;
-    let (mut value, mut scale) = (0.0f64, 0i32);
+    // the first 64 bits, the power of two of the last of them, and whether others are set
+    let (mut bits, mut scale, mut sticky) = (0u64, 0i32, false);
     let mut fraction = false;
     for c in rest[..at].chars() {
         if c == '.' && !fraction {
             fraction = true;
             continue;
         }
-        value = value * 16.0 + f64::from(c.to_digit(16)?);
-        scale -= if fraction { 4 } else { 0 };
+        let digit = u64::from(c.to_digit(16)?);
+        if bits >> 60 == 0 {
+            bits = bits << 4 | digit;
+        } else {
+            sticky |= digit != 0;
+            scale = scale.saturating_add(4);
+        }
+        scale = scale.saturating_sub(if fraction { 4 } else { 0 });
     }
     let exponent = &rest[at + 1..];
     let end = exponent.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(exponent.len());
     let power: i32 = exponent[..end].parse().ok()?;
-    let value = value * f64::from(scale.saturating_add(power).clamp(-2000, 2000)).exp2();
-    Some((value, float_suffix(&exponent[end..])?))
+    let suffix = float_suffix(&exponent[end..])?;
+    let (digits, least) = if suffix == kw::F { (24, -149) } else { (53, -1074) };
+    let value = rounded(bits, scale.saturating_add(power), sticky, digits, least);
+    let value = if suffix == kw::F && value > f64::from(f32::MAX) { f64::INFINITY } else { value };
+    Some((value, suffix))
+}
+
+/// `bits · 2^scale` with so many binary digits, none of them below `2^least`.
+fn rounded(bits: u64, scale: i32, sticky: bool, digits: u32, least: i32) -> f64 {
+    if bits == 0 {
+        return 0.0;
+    }
+    let length = 64 - bits.leading_zeros();
+    let dropped = i64::from(length.saturating_sub(digits)).max(i64::from(least) - i64::from(scale));
+    let (kept, scale) = match u32::try_from(dropped) {
+        Err(_) | Ok(0) => (bits, scale),
+        Ok(n) if n > 64 => return 0.0,
+        Ok(n) => {
+            let kept = bits.checked_shr(n).unwrap_or(0);
+            let half = 1u64 << (n - 1);
+            let below = bits & (half - 1) != 0 || sticky;
+            let up = bits & half != 0 && (below || kept & 1 == 1);
+            (kept + u64::from(up), scale.saturating_add_unsigned(n))
+        }
+    };
+    // exact, in two steps since neither power need be a number of its own
+    let scale = scale.clamp(-2200, 2200);
+    kept as f64 * f64::from(scale / 2).exp2() * f64::from(scale - scale / 2).exp2()
 }
 
 /// A quoted literal's characters; nothing if an escape is unknown.
@@ -160,6 +198,16 @@ mod tests {
         assert_eq!(float_value("1e-3h"), Some((1e-3, kw::H)));
         assert_eq!(float_value("2.f"), Some((2.0, kw::F)));
         assert_eq!(float_value("0x1.8p-1f"), Some((0.75, kw::F)));
+        assert_eq!(float_value("8388608.5000000000000000001f"), Some((8388609.0, kw::F)));
+        assert_eq!(float_value("0x1.0000010000001p0f"), Some((f64::from(1.0f32 + f32::EPSILON), kw::F)));
+        assert_eq!(float_value("0x1.000001p0f"), Some((1.0, kw::F)));
+        assert_eq!(float_value("0x1p-1074"), Some((5e-324, kw::EMPTY)));
+        assert_eq!(float_value("0x1p-1075"), Some((0.0, kw::EMPTY)));
+        assert_eq!(float_value("0x3p-1075"), Some((1e-323, kw::EMPTY)));
+        assert_eq!(float_value("0x1.fffffep127f"), Some((f64::from(f32::MAX), kw::F)));
+        assert_eq!(float_value("0x1p128f"), Some((f64::INFINITY, kw::F)));
+        assert_eq!(float_value("0x1.fffffffffffffp1023"), Some((f64::MAX, kw::EMPTY)));
+        assert_eq!(float_value("0x1p99999999999f"), None);
         assert_eq!(float_value("1.#INFlf"), Some((f64::INFINITY, kw::LF)));
         assert_eq!(float_value("1.0x"), None);
     }
