@@ -171,8 +171,10 @@ impl Flow<'_> {
                 let needed = self.returns;
                 self.expr(value, needed);
             }
+            StmtKind::Defer(body) | StmtKind::Labeled { body, .. } => self.statement(body),
             StmtKind::Empty
             | StmtKind::Break
+            | StmtKind::BreakTo { .. }
             | StmtKind::Continue
             | StmtKind::Return(None)
             | StmtKind::Discard

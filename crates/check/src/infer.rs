@@ -3,7 +3,7 @@
 //! [`Checker::infer`] finds what an expression is by itself, [`Checker::coerce`] fits it to what its context wants.
 //! Types are expressions too: one whose meaning is a type denotes it.
 
-use syntax::ast::{DeclKind, ExprKind, Modifiers, SizeOfKind, UnaryOp};
+use syntax::ast::{DeclKind, ExprKind, SizeOfKind, UnaryOp};
 use syntax::{DeclId, Diagnostic, ExprId, Span, Symbol};
 
 use crate::conversion::Source;
@@ -533,10 +533,6 @@ impl<'p> Checker<'p> {
     /// Whether an operator takes the place of its operand.
     pub(crate) fn is_place_operator(op: UnaryOp) -> bool {
         matches!(op, UnaryOp::PreInc | UnaryOp::PreDec)
-    }
-
-    pub(crate) fn has(&self, decl: DeclId, modifier: Modifiers) -> bool {
-        self.p.ast.decls[decl].modifiers.has(modifier)
     }
 }
 

@@ -232,8 +232,10 @@ impl Program {
                 }
                 StmtKind::Return(value) => exprs.extend(value),
                 StmtKind::TargetSwitch(cases) => stmts.extend(cases.iter().flat_map(|c| &c.1)),
+                StmtKind::Defer(body) | StmtKind::Labeled { body, .. } => stmts.push(*body),
                 StmtKind::Empty
                 | StmtKind::Break
+                | StmtKind::BreakTo { .. }
                 | StmtKind::Continue
                 | StmtKind::Discard
                 | StmtKind::Unsupported(_)

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use syntax::ast::{AccessorKind, DeclKind, ExprKind, Modifiers, Stmt, StmtKind};
+use syntax::ast::{AccessorKind, DeclKind, ExprKind, Stmt, StmtKind};
 use syntax::{DeclId, Diagnostic, ExprId, StmtId};
 
 use crate::infer::Checker;
@@ -311,6 +311,15 @@ impl Checker<'_> {
                 }
                 Flow::Leaves
             }
+            StmtKind::Defer(body) => {
+                self.statement(body);
+                Flow::Falls
+            }
+            StmtKind::Labeled { level, body, .. } => {
+                let flow = self.statement(body);
+                if self.breaks_to(body, level) { Flow::Falls } else { flow }
+            }
+            StmtKind::BreakTo { .. } => Flow::Leaves,
             StmtKind::Continue => {
                 if self.n_loops == 0 {
                     self.error("E30004", span, "'continue' must appear inside a loop");
@@ -481,9 +490,6 @@ impl Checker<'_> {
                 {
                     self.coerce(init, resolved);
                 }
-                if self.has(decl, Modifiers::STATIC) && !self.has(decl, Modifiers::CONST) {
-                    self.unsupported(span, "static variables inside functions are");
-                }
                 self.locals.push((name, decl));
             }
             DeclKind::TypeAlias(ty) => {
@@ -519,6 +525,29 @@ impl Checker<'_> {
         self.any(stmt, &|kind| matches!(kind, StmtKind::Continue), false)
     }
 
+    /// Whether a `break` in a statement names the label of this level.
+    fn breaks_to(&self, stmt: StmtId, level: u32) -> bool {
+        let mut work = vec![stmt];
+        while let Some(stmt) = work.pop() {
+            match &self.p.ast.stmts[stmt].kind {
+                StmtKind::BreakTo { level: to, .. } if *to == level => return true,
+                StmtKind::Block(stmts) => work.extend(stmts),
+                StmtKind::If { then, otherwise, .. } | StmtKind::IfLet { then, otherwise, .. } => {
+                    work.push(*then);
+                    work.extend(otherwise);
+                }
+                StmtKind::For { body, .. }
+                | StmtKind::While { body, .. }
+                | StmtKind::DoWhile { body, .. }
+                | StmtKind::Labeled { body, .. } => work.push(*body),
+                StmtKind::Switch { cases, .. } => work.extend(cases.iter().flat_map(|c| &c.body)),
+                StmtKind::TargetSwitch(cases) => work.extend(cases.iter().flat_map(|c| &c.1)),
+                _ => {}
+            }
+        }
+        false
+    }
+
     /// Whether a statement of a kind is inside, not counting those of inner loops (and switches).
     fn any(&self, stmt: StmtId, test: &dyn Fn(&StmtKind) -> bool, stop_at_switch: bool) -> bool {
         let kind = &self.p.ast.stmts[stmt].kind;
@@ -537,6 +566,7 @@ impl Checker<'_> {
             StmtKind::TargetSwitch(cases) if !stop_at_switch => {
                 cases.iter().flat_map(|c| &c.1).any(|&s| self.any(s, test, stop_at_switch))
             }
+            StmtKind::Labeled { body, .. } => self.any(*body, test, stop_at_switch),
             _ => false,
         }
     }

@@ -64,6 +64,8 @@ pub(crate) struct Body<'l, 'p, 't> {
     pub(crate) is_init: bool,
     /// The innermost loop or switch for `break`, and loop for `continue`.
     pub(crate) targets: Vec<Target>,
+    /// Of each label around: its flag, and how many constructs look at it.
+    pub(crate) labels: Vec<(usize, u32)>,
     /// How many constructs around look at the flag of a `return`.
     pub(crate) observe_return: u32,
     pub(crate) flows: FxHashMap<StmtId, Flow>,
@@ -94,6 +96,7 @@ impl<'l, 'p, 't> Body<'l, 'p, 't> {
             ret_ty,
             is_init: false,
             targets: Vec::new(),
+            labels: Vec::new(),
             observe_return: 0,
             flows: FxHashMap::default(),
             depth: 0,
@@ -181,11 +184,12 @@ impl<'l, 'p, 't> Body<'l, 'p, 't> {
     pub(crate) fn build_global_init(
         lw: &'l mut Lowerer<'p>,
         types: &'t mut Types,
-        decl: DeclId,
+        of: &FuncRef,
         declared: &Declared,
     ) -> Option<Function> {
-        let DeclKind::Var { init, .. } = lw.program.ast.decls[decl].kind else { return None };
-        let mut body = Body::new(lw, types, Subst::default(), declared.sig.ret);
+        let DeclKind::Var { init, .. } = lw.program.ast.decls[of.decl].kind else { return None };
+        let subst = lw.program.subst_of(of);
+        let mut body = Body::new(lw, types, subst, declared.sig.ret);
         let values = match init {
             Some(init) => body.expr_as(init, declared.sig.ret, declared.span),
             None => body.default_value(declared.sig.ret, declared.span),

@@ -7,7 +7,7 @@
 
 use ir::{Op, Value};
 use syntax::ast::StmtKind;
-use syntax::{ExprId, StmtId};
+use syntax::{Diagnostic, ExprId, StmtId};
 
 use crate::body::{Body, Name, Slot};
 use crate::places::{Place, PlaceKind};
@@ -20,13 +20,15 @@ pub(crate) struct Flow {
     pub(crate) breaks: bool,
     pub(crate) continues: bool,
     pub(crate) returns: bool,
+    /// To the ends of labeled statements, a bit for each level.
+    pub(crate) labels: u32,
 }
 
 impl Flow {
-    const FALLS: Flow = Flow { falls: true, breaks: false, continues: false, returns: false };
+    const FALLS: Flow = Flow { falls: true, breaks: false, continues: false, returns: false, labels: 0 };
 
     pub(crate) fn leaves(self) -> bool {
-        self.breaks || self.continues || self.returns
+        self.breaks || self.continues || self.returns || self.labels != 0
     }
 
     fn or(self, other: Flow) -> Flow {
@@ -35,6 +37,7 @@ impl Flow {
             breaks: self.breaks || other.breaks,
             continues: self.continues || other.continues,
             returns: self.returns || other.returns,
+            labels: self.labels | other.labels,
         }
     }
 
@@ -82,16 +85,17 @@ impl Body<'_, '_, '_> {
             StmtKind::For { cond, body, .. } => {
                 let body = self.flow(*body);
                 let endless = cond.is_none_or(|c| self.is_true(c));
-                Flow { falls: !endless || body.breaks, returns: body.returns, ..Flow::default() }
+                Flow { falls: !endless || body.breaks, breaks: false, continues: false, ..body }
             }
             StmtKind::While { cond, body } => {
                 let body = self.flow(*body);
-                Flow { falls: !self.is_true(*cond) || body.breaks, returns: body.returns, ..Flow::default() }
+                let falls = !self.is_true(*cond) || body.breaks;
+                Flow { falls, breaks: false, continues: false, ..body }
             }
             StmtKind::DoWhile { body, cond } => {
                 let body = self.flow(*body);
                 let falls = body.breaks || ((body.falls || body.continues) && !self.is_true(*cond));
-                Flow { falls, returns: body.returns, ..Flow::default() }
+                Flow { falls, breaks: false, continues: false, ..body }
             }
             StmtKind::Switch { cases, .. } => {
                 let mut flow = Flow { falls: false, ..Flow::default() };
@@ -99,6 +103,7 @@ impl Body<'_, '_, '_> {
                 for case in cases {
                     let body = self.flow_list(&case.body);
                     flow.returns |= body.returns;
+                    flow.labels |= body.labels;
                     flow.continues |= body.continues;
                     flow.falls |= body.breaks;
                     last_falls = body.falls;
@@ -108,6 +113,14 @@ impl Body<'_, '_, '_> {
                 flow
             }
             StmtKind::Break => Flow { breaks: true, ..Flow::default() },
+            StmtKind::BreakTo { level, .. } => Flow { labels: 1 << level, ..Flow::default() },
+            StmtKind::Labeled { level, body, .. } => {
+                let body = self.flow(*body);
+                let bit = 1u32.checked_shl(*level).unwrap_or(0);
+                Flow { falls: body.falls || body.labels & bit != 0, labels: body.labels & !bit, ..body }
+            }
+            // nothing leaves it: see `deferred`
+            StmtKind::Defer(_) => Flow::FALLS,
             StmtKind::Continue => Flow { continues: true, ..Flow::default() },
             StmtKind::Return(_) => Flow { returns: true, ..Flow::default() },
             StmtKind::TargetSwitch(_) => match self.target_case(stmt) {
@@ -143,6 +156,10 @@ impl Body<'_, '_, '_> {
     /// Lowers statements in order, up to the first that always leaves.
     pub(crate) fn list(&mut self, stmts: &[StmtId]) {
         for (k, &stmt) in stmts.iter().enumerate() {
+            if let StmtKind::Defer(body) = self.lw.program.ast.stmts[stmt].kind {
+                self.deferred(body, &stmts[k + 1..]);
+                return;
+            }
             let flow = self.flow(stmt);
             if !flow.leaves() {
                 self.stmt(stmt);
@@ -163,6 +180,28 @@ impl Body<'_, '_, '_> {
         }
     }
 
+    /// `defer body; rest`: however control leaves the rest, that is where the list of statements ends here.
+    fn deferred(&mut self, body: StmtId, rest: &[StmtId]) {
+        let span = self.lw.program.ast.stmts[body].span;
+        if !self.enter(span) {
+            self.leave();
+            return;
+        }
+        self.list(rest);
+        if self.flow(body).leaves() {
+            let message = "control cannot leave a 'defer' statement";
+            self.lw.diagnostics.push(Diagnostic::error("E30108", span, message));
+        } else {
+            self.list(&[body]);
+        }
+        self.leave();
+    }
+
+    /// Whether a list of statements has a `defer` of its own: it ends where its block does.
+    fn defers(&self, stmts: &[StmtId]) -> bool {
+        stmts.iter().any(|&s| matches!(self.lw.program.ast.stmts[s].kind, StmtKind::Defer(_)))
+    }
+
     /// Lowers a statement that may leave, and the rest of its list.
     fn leaving(&mut self, stmt: StmtId, flow: Flow, rest: &[StmtId]) {
         let node = &self.lw.program.ast.stmts[stmt];
@@ -176,8 +215,15 @@ impl Body<'_, '_, '_> {
                     self.set_flag(target.broke, true);
                 }
             }
+            StmtKind::BreakTo { level, .. } => {
+                if let Some(&(flag, observers)) = self.labels.get(level as usize)
+                    && observers > 0
+                {
+                    self.set_flag(flag, true);
+                }
+            }
             StmtKind::Continue => self.exit_continue(),
-            StmtKind::Block(stmts) => {
+            StmtKind::Block(stmts) if rest.is_empty() || !self.defers(&stmts) => {
                 if rest.is_empty() {
                     self.list(&stmts);
                 } else {
@@ -284,6 +330,11 @@ impl Body<'_, '_, '_> {
         {
             flags.push(target.continued);
         }
+        for (level, &(flag, _)) in self.labels.iter().enumerate() {
+            if flow.labels >> level & 1 != 0 {
+                flags.push(flag);
+            }
+        }
         let mut left = None;
         for flag in flags {
             let Slot::Value(flag) = self.env[flag] else { continue };
@@ -299,6 +350,11 @@ impl Body<'_, '_, '_> {
     pub(crate) fn observe(&mut self, flow: Flow, change: i32) {
         if flow.returns {
             self.observe_return = self.observe_return.wrapping_add_signed(change);
+        }
+        for (level, (_, observers)) in self.labels.iter_mut().enumerate() {
+            if flow.labels >> level & 1 != 0 {
+                *observers = observers.wrapping_add_signed(change);
+            }
         }
         if flow.breaks
             && let Some(target) = self.targets.last_mut()

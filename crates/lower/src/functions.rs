@@ -35,7 +35,7 @@ pub(crate) enum Key {
     /// The flat backward derivative, for the host.
     FlatVjp(Callable),
     /// The initial value of a thread's own global.
-    GlobalInit(DeclId),
+    GlobalInit(FuncRef),
     /// An entry point.
     Entry(DeclId),
 }
@@ -259,7 +259,8 @@ impl Lowerer<'_> {
             Key::WitnessJvp(f) | Key::WitnessVjp(f) | Key::WitnessApply(f) | Key::WitnessPropagate(f) => {
                 Some(f.decl)
             }
-            Key::GlobalInit(d) | Key::Entry(d) => Some(*d),
+            Key::GlobalInit(f) => Some(f.decl),
+            Key::Entry(d) => Some(*d),
         };
         match decl {
             Some(d) => self.program.ast.decls[d].name_span,
@@ -332,7 +333,9 @@ impl Lowerer<'_> {
             Key::WitnessPropagate(f) => format!("{}:propagate", self.func_name(f)),
             Key::FlatJvp(c) => format!("{}:fwd", self.callable_name(c)),
             Key::FlatVjp(c) => format!("{}:bwd", self.callable_name(c)),
-            Key::GlobalInit(d) => format!("{}:init", self.program.ast.name(self.program.ast.decls[*d].name)),
+            Key::GlobalInit(f) => {
+                format!("{}:init", self.program.ast.name(self.program.ast.decls[f.decl].name))
+            }
             Key::Entry(d) => format!("{}:entry", self.program.ast.name(self.program.ast.decls[*d].name)),
         }
     }
@@ -374,7 +377,7 @@ impl Lowerer<'_> {
             Key::WitnessPropagate(f) => crate::apply::build_propagate(self, types, f, &declared),
             Key::FlatJvp(c) => crate::derivatives::build_flat(self, types, c, &declared, true),
             Key::FlatVjp(c) => crate::derivatives::build_flat(self, types, c, &declared, false),
-            Key::GlobalInit(d) => Body::build_global_init(self, types, *d, &declared),
+            Key::GlobalInit(f) => Body::build_global_init(self, types, f, &declared),
             Key::Entry(d) => crate::entries::build(self, types, *d, &declared),
         };
         if let Some(function) = &mut function {

@@ -13,17 +13,19 @@ use crate::functions::{FlatSig, Key};
 use crate::places::Place;
 
 impl Lowerer<'_> {
-    /// The global of a declaration. The types of globals have no generic parameters.
-    pub(crate) fn global(&mut self, types: &mut Types, decl: DeclId, ty: Ty) -> Option<Global> {
-        if let Some(&global) = self.globals.get(&decl) {
+    /// The global of a declaration.
+    /// `of` has the generic arguments of what the declaration is in: each instance has its own.
+    pub(crate) fn global(&mut self, types: &mut Types, of: &FuncRef, ty: Ty) -> Option<Global> {
+        if let Some(&global) = self.globals.get(of) {
             return global;
         }
-        let global = self.new_global(types, decl, ty);
-        self.globals.insert(decl, global);
+        let global = self.new_global(types, of, ty);
+        self.globals.insert(of.clone(), global);
         global
     }
 
-    fn new_global(&mut self, types: &mut Types, decl: DeclId, ty: Ty) -> Option<Global> {
+    fn new_global(&mut self, types: &mut Types, of: &FuncRef, ty: Ty) -> Option<Global> {
+        let decl = of.decl;
         let node = self.program.ast.decls[decl].clone();
         let span = node.name_span;
         let (space, element) = match self.program.types[ty].clone() {
@@ -56,7 +58,7 @@ impl Lowerer<'_> {
                 FlatSig { params: Vec::new(), has_this: false, has_object: false, ret: ty, ret_diff: None };
             let slot = |ty| ir::Slot { ty, diff: false, linear: false, name: None };
             let results = self.mem.leaves(types, mem).into_iter().map(slot).collect();
-            Some(self.declare_flat(Key::GlobalInit(decl), sig, Vec::new(), results).func)
+            Some(self.declare_flat(Key::GlobalInit(of.clone()), sig, Vec::new(), results).func)
         } else {
             None
         };
@@ -120,17 +122,15 @@ impl Body<'_, '_, '_> {
             }
         };
         let inner = self.lw.program.subst_of(&member);
-        let is_mutable = !self.lw.program.ast.decls[member.decl].modifiers.has(Modifiers::CONST);
-        if is_mutable && !inner.is_empty() && !member.args.is_empty() {
-            let values = self.unsupported(span, "a mutable static member of a generic type is", ty);
-            return Place::value(ty, values);
-        }
         self.with_subst(inner, |body| body.global_place(e, member.decl, ty))
     }
 
     /// The place of a global in memory.
     pub(crate) fn memory_place(&mut self, decl: DeclId, declared: Ty, ty: Ty, span: Span) -> Place {
-        let Some(global) = self.lw.global(self.b.types, decl, declared) else {
+        let params = self.lw.program.all_generic_params(decl);
+        let args = params.iter().filter_map(|&p| self.subst.get(p).cloned()).collect();
+        let of = FuncRef { decl, args, self_ty: None };
+        let Some(global) = self.lw.global(self.b.types, &of, declared) else {
             let values = self.zeros(ty);
             return Place::value(ty, values);
         };

@@ -201,7 +201,7 @@ pub(crate) struct Lowerer<'p> {
     pub(crate) layouts_open: Vec<Ty>,
     /// Bytes of the values of existential types in memory.
     pub(crate) payloads: FxHashMap<Ty, u32>,
-    pub(crate) globals: FxIndexMap<DeclId, Option<Global>>,
+    pub(crate) globals: FxIndexMap<FuncRef, Option<Global>>,
     /// Which arguments of a call are written, by the call.
     pub(crate) written: FxHashMap<ExprId, Rc<Written>>,
     /// How often a function's name has been used.

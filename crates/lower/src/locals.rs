@@ -49,8 +49,10 @@ impl Body<'_, '_, '_> {
         while let Some(stmt) = work.pop() {
             let kind = self.lw.program.ast.stmts[stmt].kind.clone();
             match kind {
+                StmtKind::Defer(body) | StmtKind::Labeled { body, .. } => work.push(body),
                 StmtKind::Empty
                 | StmtKind::Break
+                | StmtKind::BreakTo { .. }
                 | StmtKind::Continue
                 | StmtKind::Discard
                 | StmtKind::Unsupported(_)

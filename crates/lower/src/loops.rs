@@ -78,6 +78,11 @@ impl Body<'_, '_, '_> {
                 slots.extend(ret.start..ret.start + ret.len);
             }
         }
+        for (level, &(flag, _)) in self.labels.iter().enumerate() {
+            if flow.labels >> level & 1 != 0 {
+                slots.push(flag);
+            }
+        }
         slots.retain(|&s| matches!(self.env[s], Slot::Value(_)));
         slots.sort_unstable();
         slots.dedup();
@@ -135,7 +140,7 @@ impl Body<'_, '_, '_> {
         let again = self.new_flag(false);
         let target = Target { is_loop: true, broke, continued, observe_break: 1, observe_continue: 0 };
         self.targets.push(target);
-        let observed = Flow { returns: true, ..Flow::default() };
+        let observed = Flow { returns: true, labels: flow.labels, ..Flow::default() };
         self.observe(observed, 1);
 
         let carried = self.carried(&scan, flow);
@@ -257,7 +262,7 @@ impl Body<'_, '_, '_> {
             return None;
         }
         let flow = self.flow(body);
-        if flow.breaks || flow.returns {
+        if flow.breaks || flow.returns || flow.labels != 0 {
             return None;
         }
         let start = match init {

@@ -62,7 +62,17 @@ impl Body<'_, '_, '_> {
             StmtKind::While { cond, body } => self.general_loop(stmt, Some(cond), body, None, false),
             StmtKind::DoWhile { body, cond } => self.general_loop(stmt, Some(cond), body, None, true),
             StmtKind::Switch { scrutinee, cases } => self.switch(scrutinee, &cases),
-            StmtKind::Break | StmtKind::Continue | StmtKind::Return(_) => self.list(&[stmt]),
+            StmtKind::Break
+            | StmtKind::BreakTo { .. }
+            | StmtKind::Continue
+            | StmtKind::Return(_)
+            | StmtKind::Defer(_) => self.list(&[stmt]),
+            StmtKind::Labeled { body, .. } => {
+                let flag = self.new_flag(false);
+                self.labels.push((flag, 0));
+                self.list(&[body]);
+                self.labels.pop();
+            }
             StmtKind::Discard => self.lw.unsupported(span, "`discard` is"),
             StmtKind::TargetSwitch(_) => {
                 let stmts = self.target_case(stmt).unwrap_or_default();

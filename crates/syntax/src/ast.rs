@@ -444,7 +444,25 @@ pub enum StmtKind {
     TargetSwitch(Vec<(Vec<Symbol>, Vec<StmtId>)>),
     /// `__intrinsic_asm "…";`: the result is what the target's text computes
     IntrinsicAsm(String),
-    /// `defer`, `throw`, `static_assert` and others, named; parsed and skipped
+    /// `defer s`: runs when control leaves the block
+    Defer(StmtId),
+    /// `name: s`, with the number of labels around it in its function
+    Labeled {
+        /// What a `break` names.
+        label: Symbol,
+        /// How many labels are around it.
+        level: u32,
+        /// What is left.
+        body: StmtId,
+    },
+    /// `break name;`: to the end of the labeled statement with this level
+    BreakTo {
+        /// The label's name.
+        label: Symbol,
+        /// Its level.
+        level: u32,
+    },
+    /// `throw`, `static_assert` and others, named; parsed and skipped
     Unsupported(Symbol),
     /// Already diagnosed.
     Error,

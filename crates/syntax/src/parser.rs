@@ -10,6 +10,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::ast::*;
 use crate::diagnostic::Diagnostic;
+use crate::grammar::bit_fields::BitField;
 use crate::keywords as kw;
 use crate::preprocess::{IncludeLoader, Preprocessor};
 use crate::source::{FileId, Sources, Span};
@@ -124,6 +125,12 @@ pub(crate) struct Parser<'a> {
     types: FxHashSet<Symbol>,
     /// Names of the generic type parameters in scope, innermost last.
     pub(crate) type_params: Vec<Symbol>,
+    /// Labels around what is parsed now, innermost last.
+    pub(crate) labels: Vec<Symbol>,
+    /// Bit-fields of the struct that is parsed now.
+    pub(crate) bit_fields: Vec<BitField>,
+    /// That struct.
+    pub(crate) bit_owner: Option<DeclId>,
 }
 
 impl<'a> Parser<'a> {
@@ -144,6 +151,9 @@ impl<'a> Parser<'a> {
             in_angle: false,
             types,
             type_params: Vec::new(),
+            labels: Vec::new(),
+            bit_fields: Vec::new(),
+            bit_owner: None,
         }
     }
 
@@ -154,6 +164,10 @@ impl<'a> Parser<'a> {
     }
 
     /// The token at a position; the end of the file for all after it.
+    pub(crate) fn n_tokens(&self) -> usize {
+        self.tokens.len()
+    }
+
     pub(crate) fn at(&self, pos: usize) -> &Token {
         &self.tokens[pos.min(self.tokens.len() - 1)]
     }

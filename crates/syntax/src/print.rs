@@ -410,10 +410,23 @@ impl Printer<'_> {
                 self.string(text);
                 self.text(";");
             }
+            StmtKind::Defer(body) => {
+                self.text("defer ");
+                self.block_of(*body);
+            }
+            StmtKind::Labeled { label, body, .. } => {
+                self.name(*label);
+                self.text(": ");
+                self.block_of(*body);
+            }
+            StmtKind::BreakTo { label, .. } => {
+                self.text("break ");
+                self.name(*label);
+                self.text(";");
+            }
             StmtKind::Unsupported(name) => match *name {
                 kw::CATCH => self.text("do {} catch {}"),
                 kw::SPIRV_ASM => self.text("spirv_asm {}"),
-                kw::DEFER => self.text("defer {}"),
                 kw::THROW => self.text("throw 0;"),
                 kw::BREAK | kw::CONTINUE => {
                     self.name(*name);

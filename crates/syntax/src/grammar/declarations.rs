@@ -67,9 +67,11 @@ impl Parser<'_> {
             return;
         }
         let outer_params = self.type_params.len();
+        let outer_labels = std::mem::take(&mut self.labels);
         let prefix = self.prefix(id);
         self.declaration_after(place, id, start, prefix, list);
         self.type_params.truncate(outer_params);
+        self.labels = outer_labels;
         self.leave();
     }
 
@@ -236,9 +238,7 @@ impl Parser<'_> {
             let ty = self.dimensions(base);
             let semantic = self.semantic();
             if self.is(T::Colon) {
-                self.error("E0013", self.span(), "bit-fields are not supported");
-                self.bump();
-                self.ternary_expr();
+                self.bit_field(id, ty);
             }
             let init = self.initial_value(id);
             self.finish_var(id, start, Some(ty), init, semantic);

@@ -527,6 +527,7 @@ impl Parser<'_> {
     fn lambda(&mut self) -> ExprId {
         let start = self.span();
         let id = self.new_decl(start);
+        let outer_labels = std::mem::take(&mut self.labels);
         let (params, body) = self.inside(id, |p| {
             p.angled(false, |p| {
                 let params = p.params(id);
@@ -542,6 +543,7 @@ impl Parser<'_> {
                 (params, body)
             })
         });
+        self.labels = outer_labels;
         let span = self.span_from(start);
         let decl = &mut self.ast.decls[id];
         decl.kind = DeclKind::Func { params, result: None, body: Some(body) };

@@ -274,7 +274,7 @@ impl Parser<'_> {
     }
 
     /// `newValue`, with the type of the property
-    fn implicit_param(&mut self, owner: DeclId, span: Span) -> DeclId {
+    pub(crate) fn implicit_param(&mut self, owner: DeclId, span: Span) -> DeclId {
         let id = self.inside(owner, |p| p.new_decl(span));
         let decl = &mut self.ast.decls[id];
         decl.kind = DeclKind::Param { ty: None, default: None, semantic: None };

@@ -2,6 +2,7 @@
 //! token on, reports what is wrong, and always gives a node.
 
 pub(crate) mod attributes;
+pub(crate) mod bit_fields;
 mod declarations;
 mod expressions;
 mod functions;

@@ -5,6 +5,9 @@ use crate::keywords as kw;
 use crate::parser::Parser;
 use crate::token::TokenKind as T;
 
+/// A `break` may leave at most so many labeled statements.
+const MAX_LABELS: usize = 32;
+
 impl Parser<'_> {
     /// One statement, with its attributes.
     pub(crate) fn statement(&mut self) -> StmtId {
@@ -54,10 +57,9 @@ impl Parser<'_> {
                 kw::BREAK | kw::CONTINUE => {
                     let word = self.bump().symbol;
                     if self.is(T::Ident) && !self.current().at_line_start() {
-                        // `break label;`
-                        self.bump();
+                        let label = self.bump();
                         self.expect_semi();
-                        StmtKind::Unsupported(word)
+                        self.leave_label(word, label.symbol, label.span)
                     } else {
                         self.expect_semi();
                         if word == kw::BREAK { StmtKind::Break } else { StmtKind::Continue }
@@ -76,8 +78,7 @@ impl Parser<'_> {
                 }
                 kw::DEFER if matches!(self.nth(1), T::Ident | T::LBrace) => {
                     self.bump();
-                    self.statement();
-                    StmtKind::Unsupported(kw::DEFER)
+                    StmtKind::Defer(self.statement())
                 }
                 kw::THROW => {
                     self.bump();
@@ -117,10 +118,13 @@ impl Parser<'_> {
                     return self.statement();
                 }
                 _ if self.nth(1) == T::Colon => {
-                    // A label: only `break label` needs it, which is not supported.
+                    let label = self.bump().symbol;
                     self.bump();
-                    self.bump();
-                    return self.statement();
+                    let level = self.labels.len() as u32;
+                    self.labels.push(label);
+                    let body = self.statement();
+                    self.labels.pop();
+                    StmtKind::Labeled { label, level, body }
                 }
                 _ if self.declaration_follows() => return self.declaration_statement(),
                 _ => self.expression_statement(),
@@ -128,6 +132,25 @@ impl Parser<'_> {
             _ => self.expression_statement(),
         };
         self.stmt(start, kind)
+    }
+
+    /// `break label;`
+    fn leave_label(&mut self, word: Symbol, label: Symbol, span: crate::Span) -> StmtKind {
+        if word != kw::BREAK {
+            return StmtKind::Unsupported(word);
+        }
+        match self.labels.iter().rposition(|&l| l == label) {
+            Some(level) if level < MAX_LABELS => StmtKind::BreakTo { label, level: level as u32 },
+            Some(_) => {
+                self.error("E0007", span, format!("more than {MAX_LABELS} labels are around this `break`"));
+                StmtKind::Error
+            }
+            None => {
+                let name = self.ast.name(label).to_owned();
+                self.error("E30101", span, format!("no statement around this one has the label `{name}`"));
+                StmtKind::Error
+            }
+        }
     }
 
     fn expression_statement(&mut self) -> StmtKind {
@@ -278,10 +301,8 @@ impl Parser<'_> {
                 labels.push((!default).then(|| self.angled(false, Self::ternary_expr)));
                 self.expect(T::Colon);
             }
-            if labels.is_empty() {
-                self.expected("`case` or `default`");
-            }
             let body = self.statements(|p| p.at_label() || matches!(p.kind(), T::RBrace | T::Eof));
+            // what stands before the first label is never reached
             if !labels.is_empty() {
                 cases.push(Case { labels, body, span });
             }
