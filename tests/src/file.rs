@@ -29,8 +29,9 @@ pub struct Directive {
     pub text: String,
 }
 
-const KEYS: [&str; 10] =
-    ["check", "not", "error", "run", "grad", "stdout", "bind", "groups", "buffer", "conform"];
+const KEYS: [&str; 12] = [
+    "check", "not", "error", "run", "grad", "stdout", "bind", "entry", "groups", "block", "buffer", "conform",
+];
 
 impl TestFile {
     /// Reads and takes apart a file.

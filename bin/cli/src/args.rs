@@ -111,10 +111,13 @@ pub(crate) struct RunArgs {
     /// Thread groups to dispatch
     #[arg(long, value_name = "X[,Y[,Z]]", default_value = "1,1,1")]
     pub(crate) groups: String,
+    /// Threads of a group, for kernels that do not say it themselves [default: 1,1,1]
+    #[arg(long, value_name = "X[,Y[,Z]]")]
+    pub(crate) block: Option<String>,
     /// What runs it
     #[arg(long, value_enum, default_value_t)]
     pub(crate) backend: Backend,
-    /// Content of a buffer or uniform: JSON, zeros:N, words:W,W,… or @file.npy
+    /// Content of a buffer, tensor or uniform: JSON, zeros:N[,M…], words:W,W,… or @file.npy
     #[arg(long, value_name = "NAME=VALUE")]
     pub(crate) bind: Vec<String>,
     /// A type that conforms to an interface, by the number that dynamic dispatch uses

@@ -22,7 +22,7 @@ struct Outputs {
 
 pub(crate) fn run(args: &RunArgs) -> u8 {
     report::finish(&args.source, args.json, |session| {
-        let groups = groups(&args.groups)?;
+        let groups = triple("--groups", &args.groups)?;
         let binds: Result<Vec<Bind>, Error> = args.bind.iter().map(|b| bind::parse_bind(b)).collect();
         let binds = binds.map_err(usage)?;
         let conformances: Result<Vec<_>, Error> =
@@ -43,10 +43,11 @@ pub(crate) fn run(args: &RunArgs) -> u8 {
 
         let mut loaded = pipeline::load(session, &args.source.file)?;
         loaded.errors()?;
-        let entry = loaded.entry(args.entry.as_deref())?;
+        let entry = loaded.entry_or_derivative(session, args.entry.as_deref())?;
         let entry_name = loaded.name(entry).to_string();
         let conformances = loaded.conformances(session, &conformances)?;
-        let request = Request { entries: vec![entry], conformances, ..Request::default() };
+        let group_size = args.block.as_deref().map(|b| triple("--block", b)).transpose()?;
+        let request = Request { entries: vec![entry], conformances, group_size, ..Request::default() };
         let compiled = loaded.compile(&request, &report::options(&args.compile))?;
         report::warn(session, &compiled.warnings);
         let mut runner = Runner::new(compiled.module, backend, args.trap)?;
@@ -70,8 +71,8 @@ fn usage(error: Error) -> Stop {
     Stop::Usage(error.to_string())
 }
 
-fn groups(text: &str) -> Result<[u32; 3], Stop> {
-    let wrong = || Stop::Usage(format!("`--groups {text}`: expected X[,Y[,Z]], each at least 1"));
+fn triple(option: &str, text: &str) -> Result<[u32; 3], Stop> {
+    let wrong = || Stop::Usage(format!("`{option} {text}`: expected X[,Y[,Z]], each at least 1"));
     let mut groups = [1; 3];
     let parts: Vec<&str> = text.split(',').collect();
     if parts.len() > 3 {
@@ -135,10 +136,15 @@ fn bind_all(
                 }
                 continue;
             }
-            let known: Vec<&str> = runner.globals().map(|g| g.1.name.as_str()).collect();
+            let mut known: Vec<&str> = runner.globals().map(|g| runner.name(g.0)).collect();
+            known.dedup();
             let known = if known.is_empty() { "no buffers".into() } else { known.join(", ") };
             return Err(Error::input(format!("`{name}` is bound, but the program has {known}")));
         };
+        if runner.tensor(global).is_some() {
+            runner.bind_tensor(bind)?;
+            continue;
+        }
         let element = runner.element_of(global);
         let bytes = if runner.is_single(global) {
             bind::value_bytes(runner.mem(), element, &bind.value, layout)
@@ -151,8 +157,9 @@ fn bind_all(
             return Err(Error::input(format!("`--bind {name}`: a uniform has one element")));
         }
     }
+    runner.bind_gradients();
     if let Some(global) = runner.unbound() {
-        return Err(Error::input(format!("`{0}` is not bound: `--bind {0}=…`", global.name)));
+        return Err(Error::input(format!("`{0}` is not bound: `--bind {0}=…`", runner.name(global))));
     }
     Ok(unused)
 }
@@ -186,10 +193,11 @@ fn print(
     };
     for (name, path) in &outputs.files {
         if let Some(global) = runner.find(name) {
-            npy::write(
-                path,
-                &output::buffer_array(mem, runner.element_of(global), runner.bytes_of(global))?,
-            )?;
+            let mut array = output::buffer_array(mem, runner.element_of(global), runner.bytes_of(global))?;
+            if let Some(tensor) = runner.tensor(global) {
+                array.shape = tensor.shape.clone();
+            }
+            npy::write(path, &array)?;
         }
     }
     let wanted = |name: &str| match &outputs.printed {
@@ -202,8 +210,8 @@ fn print(
         Some(names) => names.iter().filter_map(|n| Some((n.clone(), runner.find(n)?))).collect(),
         None => runner
             .globals()
-            .filter(|(g, data)| runner.is_writable(*g) && !in_file(&data.name))
-            .map(|(g, data)| (data.name.clone(), g))
+            .filter(|(g, _)| runner.is_writable(*g) && !in_file(runner.name(*g)))
+            .map(|(g, _)| (runner.name(g).to_owned(), g))
             .collect(),
     };
     let mut text = String::new();
@@ -211,7 +219,8 @@ fn print(
         let mut buffers: Vec<String> = shown
             .iter()
             .map(|(name, global)| {
-                let json = output::buffer_json(mem, runner.element_of(*global), &bytes_of(*global));
+                let shape = runner.tensor(*global).map(|t| &t.shape[..]);
+                let json = output::buffer_json(mem, runner.element_of(*global), &bytes_of(*global), shape);
                 format!("{}:{json}", serde_json::Value::from(name.as_str()))
             })
             .collect();
@@ -219,7 +228,7 @@ fn print(
             format!(
                 "{}:{}",
                 serde_json::Value::from(u.name.as_str()),
-                output::buffer_json(&u.mem, u.element, &u.bytes)
+                output::buffer_json(&u.mem, u.element, &u.bytes, None)
             )
         }));
         let _ = write!(

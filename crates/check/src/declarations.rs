@@ -322,15 +322,16 @@ impl Program {
         }
     }
 
-    /// Functions of a file with `[shader(…)]` or `[numthreads(…)]`, in order.
+    /// Functions of a file with `[shader(…)]`, `[numthreads(…)]` or `[CUDAKernel]`, in order.
     pub fn entry_points(&self, file: usize) -> Vec<DeclId> {
         let mut out = Vec::new();
         let mut stack: Vec<DeclId> = self.ast.files[file].decls.iter().rev().copied().collect();
         while let Some(decl) = stack.pop() {
             match &self.ast.decls[decl].kind {
                 DeclKind::Func { body: Some(_), .. }
-                    if (self.attribute(decl, "shader").is_some()
-                        || self.attribute(decl, "numthreads").is_some()) =>
+                    if ["shader", "numthreads", "CUDAKernel", "CudaKernel"]
+                        .iter()
+                        .any(|a| self.attribute(decl, a).is_some()) =>
                 {
                     out.push(decl);
                 }

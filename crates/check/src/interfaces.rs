@@ -154,13 +154,17 @@ impl Program {
         signature.params.iter().position(|p| p.ty == ty && p.dir != crate::Direction::Out)
     }
 
+    /// Gives a parsed file the scope of another one's module, without adding its names there.
+    pub fn join_module(&mut self, index: usize, module_of: usize) {
+        let module = self.module_of_index.get(&module_of).copied().unwrap_or(0);
+        self.module_of_file.insert(self.ast.files[index].file, module);
+        self.module_of_index.insert(index, module);
+    }
+
     /// Enters a file of `typealias`es as if it were a part of the module of another file, and gives the types that
     /// they name. `None` where there is no such type.
     pub fn aliases(&mut self, index: usize, module_of: usize) -> Vec<Option<Ty>> {
-        let module = self.module_of_index.get(&module_of).copied().unwrap_or(0);
-        let file = self.ast.files[index].file;
-        self.module_of_file.insert(file, module);
-        self.module_of_index.insert(index, module);
+        self.join_module(index, module_of);
         let decls = self.ast.files[index].decls.clone();
         let mut found = Vec::new();
         for decl in decls {

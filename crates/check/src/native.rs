@@ -209,7 +209,6 @@ impl NativeGeneric {
             | "TextureBuffer"
             | "Conditional"
             | "CoopMat"
-            | "TensorView"
             | "Result"
             | "DescriptorHandle" => NativeGeneric::Unsupported,
             _ if is_texture(name) => NativeGeneric::Unsupported,

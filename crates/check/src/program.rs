@@ -155,6 +155,12 @@ impl Program {
         program
     }
 
+    /// Makes a parsed file (by its index in `ast.files`) part of the library.
+    pub fn add_library(&mut self, file: usize) {
+        self.enter_file(file, 0, &mut Vec::new());
+        self.clear_caches();
+    }
+
     /// Makes a parsed file (by its index in `ast.files`) a module of the program, with all that it imports and
     /// includes. Nothing is checked yet but the names of its declarations.
     pub fn add_module(&mut self, file: usize, loader: &mut dyn ModuleLoader) {

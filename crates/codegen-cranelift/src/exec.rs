@@ -115,7 +115,10 @@ impl<'c> Worker<'c> {
             for group in groups {
                 clear(shared);
                 // SAFETY: the context is this thread's, and alive.
-                unsafe { (*ctx).group = group };
+                unsafe {
+                    (*ctx).group = group;
+                    (*ctx).size = code.size;
+                }
                 (code.code)(ctx);
             }
         });
@@ -140,6 +143,7 @@ impl<'c> Worker<'c> {
             ctx.local = local;
             ctx.index = index;
             let size = code.size;
+            ctx.size = size;
             ctx.thread = std::array::from_fn(|k| group[k].wrapping_mul(size[k]).wrapping_add(local[k]));
             let coroutine = thread.start(move |ctx| (code.code)(ctx));
             running.push((thread, Running(Some(coroutine))));

@@ -27,6 +27,8 @@ pub enum BindValue {
     Json(Json),
     /// So many elements of zeros.
     Zeros(u64),
+    /// Zeros, as many along each dimension.
+    ZerosOf(Vec<usize>),
     /// Raw 32-bit words.
     Words(Vec<u32>),
     /// The numbers of a file.
@@ -70,6 +72,10 @@ pub fn parse_bind(text: &str) -> Result<Bind, Error> {
 pub fn parse_value(text: &str) -> Result<BindValue, String> {
     let text = text.trim();
     if let Some(n) = text.strip_prefix("zeros:") {
+        if n.contains(',') {
+            let lengths: Result<Vec<usize>, _> = n.split(',').map(|n| n.trim().parse()).collect();
+            return lengths.map(BindValue::ZerosOf).map_err(|_| format!("`zeros:{n}` needs whole numbers"));
+        }
         let n = n.trim().parse().map_err(|_| format!("`zeros:{n}` needs a number of elements"))?;
         return Ok(BindValue::Zeros(n));
     }
@@ -133,6 +139,10 @@ pub fn buffer_bytes(
                 _ => Err(format!("{n} elements are too many")),
             }
         }
+        BindValue::ZerosOf(lengths) => {
+            let n = lengths.iter().fold(1u64, |n, &l| n.saturating_mul(l as u64));
+            buffer_bytes(mem, element, &BindValue::Zeros(n), layout)
+        }
         BindValue::Words(words) => Ok(from_words(mem, element, words, layout)),
         BindValue::Npy(path) => {
             let array = npy::read(path).map_err(|e| e.to_string())?;
@@ -178,7 +188,7 @@ pub fn value_bytes(
 ) -> Result<Vec<u8>, String> {
     let size = mem.size(ty) as usize;
     match value {
-        BindValue::Zeros(_) => Ok(vec![0; size]),
+        BindValue::Zeros(_) | BindValue::ZerosOf(_) => Ok(vec![0; size]),
         BindValue::Words(words) => {
             let mut bytes = from_words(mem, ty, words, layout);
             if bytes.len() < size {

@@ -5,6 +5,7 @@ use syntax::Diagnostic;
 
 use crate::error::Error;
 use crate::pipeline::{Failure, source_span};
+use crate::tensor::{self, Tensor};
 
 /// What executes it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,6 +24,7 @@ pub struct Runner {
     code: Option<codegen_cranelift::Compiled>,
     buffers: run::Buffers,
     bound: Vec<bool>,
+    pub(crate) tensors: Vec<Tensor>,
 }
 
 /// What a dispatch says.
@@ -52,7 +54,8 @@ impl Runner {
         };
         let buffers = run::Buffers::new(&module);
         let bound = vec![false; module.globals.len()];
-        Ok(Runner { module, code, buffers, bound })
+        let tensors = tensor::tensors(&module);
+        Ok(Runner { module, code, buffers, bound, tensors })
     }
 
     /// The module.
@@ -119,8 +122,8 @@ impl Runner {
     }
 
     /// The first global that nothing is bound to.
-    pub fn unbound(&self) -> Option<&ir::GlobalData> {
-        self.globals().find(|(g, _)| !self.bound[cranelift_entity::EntityRef::index(*g)]).map(|g| g.1)
+    pub fn unbound(&self) -> Option<Global> {
+        self.globals().map(|g| g.0).find(|&g| !self.is_bound(g))
     }
 
     /// A global's bytes.
@@ -134,9 +137,25 @@ impl Runner {
         self.buffers.bytes(global)
     }
 
-    /// The global of that name.
+    /// The global of that name; the elements of the tensor of that name.
     pub fn find(&self, name: &str) -> Option<Global> {
-        self.globals().find(|(_, g)| g.name == name).map(|g| g.0)
+        let tensor = self.tensors.iter().find(|t| t.name == name).map(|t| t.data);
+        tensor.or_else(|| self.globals().find(|(_, g)| g.name == name).map(|g| g.0))
+    }
+
+    /// The tensor whose elements or layout a global holds.
+    pub fn tensor(&self, global: Global) -> Option<&Tensor> {
+        self.tensors.iter().find(|t| t.data == global || t.layout == global)
+    }
+
+    /// What the user calls a global.
+    pub fn name(&self, global: Global) -> &str {
+        self.tensor(global).map_or(&self.module.globals[global].name, |t| &t.name)
+    }
+
+    /// Whether the host has given a global its content.
+    pub fn is_bound(&self, global: Global) -> bool {
+        self.bound[cranelift_entity::EntityRef::index(global)]
     }
 
     /// Runs thread groups of an entry point. `threads` 0: all cores.

@@ -16,6 +16,7 @@ pub mod output;
 pub mod pipeline;
 pub mod render;
 pub mod session;
+pub mod tensor;
 pub mod widen;
 
 pub use error::Error;

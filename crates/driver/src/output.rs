@@ -94,7 +94,8 @@ pub fn buffer_text(mem: &MemTypes, element: MemType, bytes: &[u8]) -> String {
 }
 
 /// `{"type":…,"values":[…]}`, or `{"type":null,"words":[…]}` for elements of no one number type.
-pub fn buffer_json(mem: &MemTypes, element: MemType, bytes: &[u8]) -> String {
+pub fn buffer_json(mem: &MemTypes, element: MemType, bytes: &[u8], shape: Option<&[usize]>) -> String {
+    let shape = shape.map_or(String::new(), |s| format!(",\"shape\":{}", serde_json::json!(s)));
     let named = plain_scalar(mem, element).and_then(type_name);
     let mut list = String::new();
     match named {
@@ -105,7 +106,7 @@ pub fn buffer_json(mem: &MemTypes, element: MemType, bytes: &[u8]) -> String {
                 }
                 list += &number_json(s, bits);
             });
-            format!("{{\"type\":\"{name}\",\"values\":[{list}]}}")
+            format!("{{\"type\":\"{name}\",\"values\":[{list}]{shape}}}")
         }
         None => {
             for chunk in bytes.chunks(4) {
@@ -114,7 +115,7 @@ pub fn buffer_json(mem: &MemTypes, element: MemType, bytes: &[u8]) -> String {
                 }
                 list += &npy::from_le(chunk).to_string();
             }
-            format!("{{\"type\":null,\"words\":[{list}]}}")
+            format!("{{\"type\":null,\"words\":[{list}]{shape}}}")
         }
     }
 }
@@ -176,9 +177,9 @@ mod tests {
         let mut mem = MemTypes::default();
         let float2 = mem.intern(MemData::Vector(Scalar::F32, 2));
         let bytes: Vec<u8> = [1.0f32, 2.5].iter().flat_map(|x| x.to_le_bytes()).collect();
-        assert_eq!(buffer_json(&mem, float2, &bytes), r#"{"type":"float32","values":[1.0,2.5]}"#);
+        assert_eq!(buffer_json(&mem, float2, &bytes, None), r#"{"type":"float32","values":[1.0,2.5]}"#);
         assert_eq!(buffer_text(&mem, float2, &bytes), "1.0 2.5");
         let s = mem.intern(MemData::Struct { name: "S".into(), fields: vec![("a".into(), float2)] });
-        assert_eq!(buffer_json(&mem, s, &bytes), r#"{"type":null,"words":[1065353216,1075838976]}"#);
+        assert_eq!(buffer_json(&mem, s, &bytes, None), r#"{"type":null,"words":[1065353216,1075838976]}"#);
     }
 }

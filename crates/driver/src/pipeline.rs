@@ -124,6 +124,47 @@ impl Loaded {
         }
     }
 
+    /// As [`Self::entry`]; `fwd_diff(f)` and `bwd_diff(f)` are kernels that call the derivative of a kernel whose
+    /// parameters have no derivatives themselves (tensors carry theirs).
+    pub fn entry_or_derivative(
+        &mut self,
+        session: &mut Session,
+        name: Option<&str>,
+    ) -> Result<DeclId, Failure> {
+        let split = name.and_then(|n| n.strip_suffix(')')?.split_once('('));
+        let Some((op @ ("fwd_diff" | "bwd_diff"), inner)) = split else { return self.entry(name) };
+        let kernel = self.entry(Some(inner))?;
+        let sig = self.program.func_signature(&FuncRef { decl: kernel, args: Vec::new(), self_ty: None });
+        let mut params = Vec::new();
+        for param in &sig.params {
+            let Some(decl) = param.decl else { continue };
+            let name = self.name(decl).to_owned();
+            if param.differentiable {
+                let help =
+                    format!("write a kernel that calls `{op}({inner})`, or write `no_diff` before its type");
+                let message = format!("the parameter `{name}` of `{inner}` has a derivative itself");
+                return Err(self.at_file("E0706", message, help));
+            }
+            params.push((self.program.type_name(param.ty), name));
+        }
+        let group = self.program.attribute(kernel, "numthreads").map(|a| {
+            let text = &session.sources.files[a.span.file.0 as usize].text;
+            format!("[{}]", text[a.span.start as usize..a.span.end as usize].trim_matches(['[', ']']))
+        });
+        let list: Vec<String> = params.iter().map(|(ty, name)| format!("{ty} {name}")).collect();
+        let args: Vec<&str> = params.iter().map(|p| p.1.as_str()).collect();
+        let text = format!(
+            "{}[CUDAKernel] void __{op}_kernel({}) {{ {op}({inner})({}); }}\n",
+            group.unwrap_or_default(),
+            list.join(", "),
+            args.join(", ")
+        );
+        let index = session.parse_text(&mut self.program, &format!("--entry {op}({inner})"), text);
+        self.program.join_module(index, self.file);
+        self.errors()?;
+        Ok(self.program.ast.files[index].decls[0])
+    }
+
     /// The function of that name, for the host to call.
     pub fn function(&self, name: &str) -> Result<FuncRef, Failure> {
         let found = self.program.find_function(self.file, name);
@@ -172,7 +213,9 @@ impl Loaded {
         let Some(symbol) = self.program.ast.symbols.find(base) else { return false };
         let decls = &self.program.ast.decls;
         let is_entry = |d: DeclId| {
-            self.program.attribute(d, "shader").is_some() || self.program.attribute(d, "numthreads").is_some()
+            ["shader", "numthreads", "CUDAKernel", "CudaKernel"]
+                .iter()
+                .any(|a| self.program.attribute(d, a).is_some())
         };
         let in_module =
             |p: DeclId| matches!(decls[p].kind, DeclKind::CBuffer { .. } | DeclKind::Namespace { .. });

@@ -20,6 +20,28 @@ const CORE: [(&str, &str); 5] = [
     ("core/buffers.slang", include_str!("../../../core/buffers.slang")),
 ];
 
+/// A part of the library that is only read when it is needed.
+struct Part {
+    path: &'static str,
+    text: &'static str,
+    /// Words of a program that need it. Its declarations are then visible everywhere, as the library's are.
+    words: &'static [&'static str],
+}
+
+const PARTS: [Part; 1] = [Part {
+    path: "core/tensor.slang",
+    text: include_str!("../../../core/tensor.slang"),
+    words: &[
+        "TensorView",
+        "DiffTensorView",
+        "TorchTensor",
+        "IDiffTensorWrapper",
+        "cudaThreadIdx",
+        "cudaBlockIdx",
+        "cudaBlockDim",
+    ],
+}];
+
 /// What the command line says about files.
 #[derive(Clone, Debug, Default)]
 pub struct FileOptions {
@@ -38,6 +60,8 @@ pub struct Session {
     disk: Disk,
     /// Index in `ast.files` of each file that is parsed.
     parsed: FxHashMap<FileId, usize>,
+    /// Which of [`PARTS`] are read.
+    has_part: [bool; PARTS.len()],
 }
 
 /// Which files have been read.
@@ -123,7 +147,29 @@ impl Session {
         );
         program.diagnostics.append(&mut self.disk.diagnostics);
         self.parsed.insert(file, index);
+        self.read_parts(program);
         index
+    }
+
+    /// Reads the parts of the library whose words have been met.
+    fn read_parts(&mut self, program: &mut Program) {
+        for (part, has) in PARTS.iter().zip(&mut self.has_part) {
+            if *has || !part.words.iter().any(|w| program.ast.symbols.find(w).is_some()) {
+                continue;
+            }
+            *has = true;
+            let file = self.disk.add(&mut self.sources, part.path, PathBuf::new(), part.text.into());
+            let diagnostics = &mut program.diagnostics;
+            let index = syntax::parse_file(
+                &mut program.ast,
+                &mut self.sources,
+                file,
+                &mut self.disk,
+                &[],
+                diagnostics,
+            );
+            program.add_library(index);
+        }
     }
 }
 

@@ -194,6 +194,8 @@ pub enum Builtin {
     GroupId,
     GroupThreadId,
     GroupIndex,
+    /// Threads of a group, along each axis.
+    GroupSize,
 }
 
 /// Atomic read-modify-write.

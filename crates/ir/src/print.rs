@@ -556,5 +556,6 @@ pub fn builtin_name(builtin: Builtin) -> &'static str {
         Builtin::GroupId => "group_id",
         Builtin::GroupThreadId => "group_thread_id",
         Builtin::GroupIndex => "group_index",
+        Builtin::GroupSize => "group_size",
     }
 }

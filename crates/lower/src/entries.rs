@@ -26,7 +26,9 @@ impl Lowerer<'_> {
     /// `[numthreads(x, y, z)]`; what is not said is 1.
     fn group_size(&mut self, decl: DeclId) -> [u32; 3] {
         let mut size = [1; 3];
-        let Some(attribute) = self.program.attribute(decl, "numthreads").cloned() else { return size };
+        let Some(attribute) = self.program.attribute(decl, "numthreads").cloned() else {
+            return self.default_group_size;
+        };
         for (k, &arg) in attribute.args.iter().take(3).enumerate() {
             let literal = match self.program.ast.exprs[arg].kind {
                 ExprKind::Int { value, .. } => i64::try_from(value).ok(),
@@ -179,6 +181,9 @@ impl Body<'_, '_, '_> {
             }
             return values;
         }
+        if self.lw.holds_buffers(ty) {
+            return self.split_uniform(decl, "", ty, span);
+        }
         let place = self.memory_place(decl, ty, ty, span);
         self.read(&place)
     }
@@ -193,7 +198,7 @@ impl Body<'_, '_, '_> {
     fn thread_input(&mut self, builtin: Builtin, ty: Ty) -> Vec<Value> {
         let value_ty = match builtin {
             Builtin::GroupIndex => Type::U32,
-            Builtin::DispatchThreadId | Builtin::GroupId | Builtin::GroupThreadId => {
+            Builtin::DispatchThreadId | Builtin::GroupId | Builtin::GroupThreadId | Builtin::GroupSize => {
                 self.b.types.vector(Scalar::U32, 3)
             }
         };

@@ -103,6 +103,10 @@ impl Body<'_, '_, '_> {
         self.lw.program.body(decl);
         let declared = self.lw.program.decl_type(decl);
         let declared = self.ty(declared);
+        if !is_shared && !node.modifiers.has(Modifiers::STATIC) && self.lw.holds_buffers(declared) {
+            let values = self.split_uniform(decl, "", declared, span);
+            return Place::value(ty, values);
+        }
         self.memory_place(decl, declared, ty, span)
     }
 

@@ -5,7 +5,7 @@
 
 use check::tables::{Arg, FuncRef, Meaning};
 use check::types::Ty;
-use ir::{AtomicOp, Function, Math, Op, Scalar, Step, Type, TypeData, Types, Value};
+use ir::{AtomicOp, Builtin, Function, Math, Op, Scalar, Step, Type, TypeData, Types, Value};
 use smallvec::SmallVec;
 use syntax::ast::{BinaryOp, ExprKind};
 use syntax::{DeclId, ExprId, Span};
@@ -213,6 +213,14 @@ impl Body<'_, '_, '_> {
             "buffer_load" => {
                 let place = Place::memory(ty, leaf(0)?, leaf(1)?);
                 return Some(self.read(&place));
+            }
+            "group_size" | "group_id" | "group_thread_id" => {
+                let builtin = match name {
+                    "group_size" => Builtin::GroupSize,
+                    "group_id" => Builtin::GroupId,
+                    _ => Builtin::GroupThreadId,
+                };
+                self.b.emit(Op::Builtin(builtin), &[])
             }
             "barrier" => {
                 self.b.effect(Op::Barrier, &[]);

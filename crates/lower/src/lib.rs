@@ -30,6 +30,7 @@ mod memory;
 mod operators;
 mod places;
 mod statements;
+mod uniforms;
 mod witness;
 mod zero;
 
@@ -57,6 +58,8 @@ pub struct Request {
     pub entries: Vec<DeclId>,
     /// Functions to be called by the host.
     pub functions: Vec<FuncRef>,
+    /// The thread group of entry points without `[numthreads(…)]`; one thread unless it is given.
+    pub group_size: Option<[u32; 3]>,
     /// Types and the interfaces that they conform to, with their numbers in dynamic dispatch.
     pub conformances: Vec<(Ty, Ty, Option<u32>)>,
     /// Whether the flat derivatives of `functions` are wanted: [`FunctionInfo::jvp`] and `vjp`.
@@ -163,6 +166,8 @@ fn lower_round(
         layouts_open: Vec::new(),
         payloads: FxHashMap::default(),
         globals: FxIndexMap::default(),
+        uniform_parts: FxHashMap::default(),
+        default_group_size: request.group_size.unwrap_or([1; 3]),
         written: FxHashMap::default(),
         names: FxHashMap::default(),
         diagnostics: Vec::new(),
@@ -202,6 +207,10 @@ pub(crate) struct Lowerer<'p> {
     /// Bytes of the values of existential types in memory.
     pub(crate) payloads: FxHashMap<Ty, u32>,
     pub(crate) globals: FxIndexMap<FuncRef, Option<Global>>,
+    /// The globals of uniforms that hold buffers, by the uniform and the field's path.
+    pub(crate) uniform_parts: FxHashMap<(DeclId, String), Global>,
+    /// Of entry points that say nothing.
+    pub(crate) default_group_size: [u32; 3],
     /// Which arguments of a call are written, by the call.
     pub(crate) written: FxHashMap<ExprId, Rc<Written>>,
     /// How often a function's name has been used.

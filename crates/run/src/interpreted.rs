@@ -74,6 +74,7 @@ impl Host for Thread<'_> {
             }
             Builtin::GroupId => group,
             Builtin::GroupThreadId => local,
+            Builtin::GroupSize => size,
             Builtin::GroupIndex => [local[0] + size[0] * (local[1] + size[1] * local[2]), 0, 0],
         }
     }

@@ -1,7 +1,8 @@
 //! Tests of source programs, by way of the driver's library.
 //!
 //! `test run`: runs the entry point (`main`, or the only kernel) on the interpreter and on the JIT.
-//! `// bind: NAME=VALUE`, `// conform: TYPE:INTERFACE=ID` and `// groups: X,Y,Z` are as on the command line; `// stdout: TEXT` lines
+//! `// bind: NAME=VALUE`, `// conform: TYPE:INTERFACE=ID`, `// entry: NAME`, `// groups: X,Y,Z` and
+//! `// block: X,Y,Z` are as on the command line; `// stdout: TEXT` lines
 //! are all that is printed; `// buffer: NAME = VALUES` is a buffer afterwards;
 //! `// error: LINE:COLUMN: TEXT` is where and why it stops, in the compiler or on the way.
 //!
@@ -66,16 +67,21 @@ fn dispatch(
 ) -> Result<Runner, Failure> {
     let mut loaded = pipeline::load(session, &file.path)?;
     loaded.errors()?;
-    let entry = loaded.entry(None)?;
+    let entry = loaded.entry_or_derivative(session, file.all("entry").next())?;
     let name = loaded.name(entry).to_string();
     let conformances: Result<Vec<_>, Error> = file.all("conform").map(bind::parse_conformance).collect();
     let conformances = loaded.conformances(session, &conformances?)?;
-    let request = Request { entries: vec![entry], conformances, ..Request::default() };
+    let group_size = file.all("block").next().map(triple).transpose()?;
+    let request = Request { entries: vec![entry], conformances, group_size, ..Request::default() };
     let compiled = loaded.compile(&request, &Options::default())?;
     let mut runner = Runner::new(compiled.module, backend, false)?;
     for text in file.all("bind") {
         let bound = bind::parse_bind(text)?;
         let Some(global) = runner.find(&bound.name) else { continue };
+        if runner.tensor(global).is_some() {
+            runner.bind_tensor(&bound)?;
+            continue;
+        }
         let element = runner.element_of(global);
         let bytes = if runner.is_single(global) {
             bind::value_bytes(runner.mem(), element, &bound.value, MatrixLayout::Row)
@@ -84,14 +90,18 @@ fn dispatch(
         };
         runner.bind_global(global, &bytes.map_err(Error::input)?);
     }
-    let mut groups = [1; 3];
-    if let Some(text) = file.all("groups").next() {
-        for (slot, n) in groups.iter_mut().zip(text.split(',')) {
-            *slot = n.trim().parse().map_err(|_| Error::input("groups are numbers"))?;
-        }
-    }
+    runner.bind_gradients();
+    let groups = file.all("groups").next().map_or(Ok([1; 3]), triple)?;
     *printed = runner.dispatch_at(&name, groups, 1)?.stdout;
     Ok(runner)
+}
+
+fn triple(text: &str) -> Result<[u32; 3], Error> {
+    let mut triple = [1; 3];
+    for (slot, n) in triple.iter_mut().zip(text.split(',')) {
+        *slot = n.trim().parse().map_err(|_| Error::input("groups and blocks are numbers"))?;
+    }
+    Ok(triple)
 }
 
 fn buffer(runner: &Runner, line: &str) -> Result<(), String> {

@@ -82,6 +82,7 @@ impl Emitter<'_, '_> {
             Builtin::GroupId => (offsets::GROUP, 3),
             Builtin::GroupThreadId => (offsets::LOCAL, 3),
             Builtin::GroupIndex => (offsets::INDEX, 1),
+            Builtin::GroupSize => (offsets::SIZE, 3),
         };
         (0..n).map(|k| self.b.ins().load(I32, plain(), self.ctx, at + 4 * k)).collect()
     }

@@ -96,6 +96,8 @@ pub(crate) struct Context {
     pub(crate) local: [u32; 3],
     /// `SV_GroupIndex`.
     pub(crate) index: u32,
+    /// Threads of a group, along each axis.
+    pub(crate) size: [u32; 3],
     /// The descriptors that handles in memory number, from 1.
     pub(crate) handles: *const Desc,
     /// How many there are.
@@ -127,6 +129,7 @@ pub(crate) mod offsets {
     pub(crate) const GROUP: i32 = offset_of!(Context, group) as i32;
     pub(crate) const LOCAL: i32 = offset_of!(Context, local) as i32;
     pub(crate) const INDEX: i32 = offset_of!(Context, index) as i32;
+    pub(crate) const SIZE: i32 = offset_of!(Context, size) as i32;
     pub(crate) const HANDLES: i32 = offset_of!(Context, handles) as i32;
     pub(crate) const HANDLE_COUNT: i32 = offset_of!(Context, handle_count) as i32;
 }
@@ -145,6 +148,7 @@ impl Context {
             group: [0; 3],
             local: [0; 3],
             index: 0,
+            size: [1; 3],
             handles: std::ptr::null(),
             handle_count: 0,
             yielder: std::ptr::null(),

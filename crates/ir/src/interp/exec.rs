@@ -142,9 +142,10 @@ impl<L: Lane> Machine<'_, L> {
                 let place = host.builtin(*builtin).map(|x| L::from_bits(x as u64));
                 match builtin {
                     Builtin::GroupIndex => Value::Scalar(place[0]),
-                    Builtin::DispatchThreadId | Builtin::GroupId | Builtin::GroupThreadId => {
-                        Value::Vector(place.into_iter().collect())
-                    }
+                    Builtin::DispatchThreadId
+                    | Builtin::GroupId
+                    | Builtin::GroupThreadId
+                    | Builtin::GroupSize => Value::Vector(place.into_iter().collect()),
                 }
             }
             Op::Printf(format) => {

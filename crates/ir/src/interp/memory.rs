@@ -95,6 +95,7 @@ impl Host for Memory {
             Builtin::DispatchThreadId => self.thread,
             Builtin::GroupId => std::array::from_fn(|k| self.thread[k] / size[k]),
             Builtin::GroupThreadId => within,
+            Builtin::GroupSize => size,
             Builtin::GroupIndex => {
                 [within[0] + size[0].wrapping_mul(within[1] + size[1].wrapping_mul(within[2])), 0, 0]
             }

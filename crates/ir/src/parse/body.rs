@@ -349,6 +349,7 @@ fn simple_op(name: &str) -> Option<Op> {
         "group_id" => Op::Builtin(Builtin::GroupId),
         "group_thread_id" => Op::Builtin(Builtin::GroupThreadId),
         "group_index" => Op::Builtin(Builtin::GroupIndex),
+        "group_size" => Op::Builtin(Builtin::GroupSize),
         _ => Op::Math(Math::ALL.into_iter().find(|m| m.name() == name)?),
     })
 }

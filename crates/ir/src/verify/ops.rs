@@ -300,9 +300,10 @@ impl Verifier<'_> {
             Op::Builtin(builtin) => {
                 let want = match builtin {
                     Builtin::GroupIndex => TypeData::Scalar(Scalar::U32),
-                    Builtin::DispatchThreadId | Builtin::GroupId | Builtin::GroupThreadId => {
-                        TypeData::Vector(Scalar::U32, 3)
-                    }
+                    Builtin::DispatchThreadId
+                    | Builtin::GroupId
+                    | Builtin::GroupThreadId
+                    | Builtin::GroupSize => TypeData::Vector(Scalar::U32, 3),
                 };
                 check(self.types[self.ty(data.results[0])] == want, || {
                     format!("the result is {}", self.name(self.ty(data.results[0])))

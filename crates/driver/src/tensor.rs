@@ -1,0 +1,245 @@
+//! Tensors: `TensorView` parameters, each bound from one array with its shape.
+//!
+//! In the module a view `x` is the buffer `x.__data` and the uniform `x.__layout`; a differentiable view is a
+//! pair of views, which the user calls `x` and `x.grad`. A shape counts numbers, as in numpy: a view of `float2`
+//! on a tensor of shape `[n, 2]` has `n` elements, and its second index can only be 0.
+
+use ir::{Global, MemType, MemTypes, Scalar};
+use serde_json::Value as Json;
+
+use crate::bind::{self, Bind, BindValue, MatrixLayout};
+use crate::error::Error;
+use crate::launch::Runner;
+use crate::npy;
+
+/// How many dimensions a view can have.
+const MAX_RANK: usize = 5;
+
+/// A view among the globals.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tensor {
+    /// What the user calls it.
+    pub name: String,
+    /// The elements.
+    pub data: Global,
+    /// `__TensorLayout`.
+    pub layout: Global,
+    /// Whether it holds derivatives of the tensor of the same name without `.grad`.
+    pub is_grad: bool,
+    /// Of the array that is bound to it.
+    pub shape: Vec<usize>,
+}
+
+/// The views among a module's globals.
+pub(crate) fn tensors(module: &ir::Module) -> Vec<Tensor> {
+    let mut found = Vec::new();
+    for (data, global) in module.globals.iter() {
+        let Some(path) = global.name.strip_suffix(".__data") else { continue };
+        let layout = module.globals.iter().find(|g| g.1.name.strip_suffix(".__layout") == Some(path));
+        let Some((layout, _)) = layout else { continue };
+        let grad = path.strip_suffix(".diff.diff");
+        let name = match (grad, path.strip_suffix(".primal")) {
+            (Some(base), _) => format!("{base}.grad"),
+            (None, Some(base)) => base.to_owned(),
+            (None, None) => path.to_owned(),
+        };
+        found.push(Tensor { name, data, layout, is_grad: grad.is_some(), shape: Vec::new() });
+    }
+    found
+}
+
+impl Runner {
+    /// Binds a tensor's elements and shape.
+    pub fn bind_tensor(&mut self, bind: &Bind) -> Result<(), Error> {
+        let Some(at) = self.tensors.iter().position(|t| t.name == bind.name) else { return Ok(()) };
+        let element = self.element_of(self.tensors[at].data);
+        let (bytes, shape) = read(self.mem(), element, &bind.value)
+            .map_err(|why| Error::input(format!("`--bind {}`: {why}", bind.name)))?;
+        self.set_tensor(at, &bytes, shape);
+        Ok(())
+    }
+
+    /// Gives the gradients that nothing is bound to zeros, in the shape of what they are gradients of.
+    pub fn bind_gradients(&mut self) {
+        for at in 0..self.tensors.len() {
+            let tensor = &self.tensors[at];
+            if !tensor.is_grad || self.is_bound(tensor.data) {
+                continue;
+            }
+            let base = tensor.name.trim_end_matches(".grad").to_owned();
+            let Some(primal) = self.tensors.iter().find(|t| t.name == base && self.is_bound(t.data)) else {
+                continue;
+            };
+            let shape = primal.shape.clone();
+            let n: usize = shape.iter().product();
+            let bytes = vec![0; n * self.mem().size(self.element_of(self.tensors[at].data)) as usize];
+            self.set_tensor(at, &bytes, shape);
+        }
+    }
+
+    fn set_tensor(&mut self, at: usize, bytes: &[u8], shape: Vec<usize>) {
+        let (data, layout) = (self.tensors[at].data, self.tensors[at].layout);
+        let leaves = bind::scalars(self.mem(), self.element_of(data));
+        let scalar = leaves.first().map_or(4, |l| l.1.bytes());
+        let words = layout_words(&shape, leaves.len(), scalar);
+        let words: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
+        self.bind_global(data, bytes);
+        self.bind_global(layout, &words);
+        self.tensors[at].shape = shape;
+    }
+}
+
+/// `__TensorLayout`: rank, sizes, steps in elements, strides in bytes. An index along a dimension that does not
+/// go from element to element leaves the tensor at once.
+fn layout_words(shape: &[usize], numbers: usize, scalar: u32) -> Vec<u32> {
+    let mut words = vec![shape.len() as u32];
+    let padded = |list: Vec<u32>| (0..MAX_RANK).map(move |k| list.get(k).copied().unwrap_or(0));
+    words.extend(padded(shape.iter().map(|&n| n as u32).collect()));
+    let stride = |k: usize| shape[k + 1..].iter().product::<usize>();
+    let step = |k: usize| {
+        let stride = stride(k);
+        if stride.is_multiple_of(numbers.max(1)) { (stride / numbers.max(1)) as u32 } else { 1 << 31 }
+    };
+    words.extend(padded((0..shape.len()).map(step).collect()));
+    words.extend(padded((0..shape.len()).map(|k| stride(k) as u32 * scalar).collect()));
+    words
+}
+
+/// The bytes and the shape of what is bound to a view of `element`s.
+fn read(mem: &MemTypes, element: MemType, value: &BindValue) -> Result<(Vec<u8>, Vec<usize>), String> {
+    let row = MatrixLayout::Row;
+    let leaves = bind::scalars(mem, element);
+    let rank = |shape: Vec<usize>| {
+        if shape.len() > MAX_RANK {
+            return Err(format!("a tensor has at most {MAX_RANK} dimensions, this one has {}", shape.len()));
+        }
+        Ok(shape)
+    };
+    let whole = |shape: &[usize]| {
+        let n = shape.iter().try_fold(1usize, |n, &d| n.checked_mul(d)).filter(|&n| n < 1 << 31);
+        match n {
+            None => Err("the tensor is too large".to_owned()),
+            Some(n) if n % leaves.len().max(1) != 0 => {
+                Err(format!("{n} numbers do not fill elements of {} each", leaves.len()))
+            }
+            Some(n) => Ok(n),
+        }
+    };
+    match value {
+        BindValue::Zeros(n) => {
+            let mut shape = vec![usize::try_from(*n).map_err(|_| "the tensor is too large")?];
+            if leaves.len() > 1 {
+                shape.push(leaves.len());
+            }
+            Ok((vec![0; whole(&shape)? / leaves.len().max(1) * mem.size(element) as usize], shape))
+        }
+        BindValue::ZerosOf(shape) => {
+            let shape = rank(shape.clone())?;
+            Ok((vec![0; whole(&shape)? / leaves.len().max(1) * mem.size(element) as usize], shape))
+        }
+        BindValue::Words(_) => {
+            let bytes = bind::buffer_bytes(mem, element, value, row)?;
+            let shape = vec![bytes.len() / mem.size(element).max(1) as usize];
+            Ok((bytes, shape))
+        }
+        BindValue::Npy(path) => {
+            let array = npy::read(path).map_err(|e| e.to_string())?;
+            let bytes = bind::buffer_bytes(mem, element, value, row)?;
+            Ok((bytes, rank(array.shape)?))
+        }
+        BindValue::Json(json) => {
+            let (shape, numbers) = match json {
+                Json::Object(map) => given_shape(map)?,
+                _ => {
+                    let mut shape = Vec::new();
+                    let mut numbers = Vec::new();
+                    flatten(json, 0, &mut shape, &mut numbers)?;
+                    (shape, numbers)
+                }
+            };
+            let shape = rank(shape)?;
+            if whole(&shape)? != numbers.len() {
+                return Err(format!("{} numbers for a tensor of shape {shape:?}", numbers.len()));
+            }
+            let same = |s: Scalar| leaves.iter().all(|l| l.1 == s);
+            let Some(scalar) = leaves.first().map(|l| l.1).filter(|&s| same(s)) else {
+                return Err("a tensor's elements are numbers, or vectors of them".into());
+            };
+            let mut bytes = Vec::new();
+            for json in &numbers {
+                let bits = bind::number(json, scalar)?;
+                bytes.extend_from_slice(&bits.to_le_bytes()[..scalar.bytes() as usize]);
+            }
+            Ok((bytes, shape))
+        }
+    }
+}
+
+/// `{"shape": […], "data": […]}`.
+fn given_shape(map: &serde_json::Map<String, Json>) -> Result<(Vec<usize>, Vec<Json>), String> {
+    let wrong = || "expected nested lists, or an object with `shape` and `data`".to_owned();
+    let (Some(Json::Array(shape)), Some(data)) = (map.get("shape"), map.get("data")) else {
+        return Err(wrong());
+    };
+    if map.len() != 2 {
+        return Err(wrong());
+    }
+    let shape: Option<Vec<usize>> = shape.iter().map(|n| n.as_u64().map(|n| n as usize)).collect();
+    let mut numbers = Vec::new();
+    flatten(data, 0, &mut Vec::new(), &mut numbers)?;
+    Ok((shape.ok_or_else(wrong)?, numbers))
+}
+
+/// The numbers of nested lists in order, and how long the lists are at each depth.
+fn flatten(json: &Json, depth: usize, shape: &mut Vec<usize>, out: &mut Vec<Json>) -> Result<(), String> {
+    let ragged = || "the lists of a tensor are of one length".to_owned();
+    let Json::Array(list) = json else {
+        if depth == shape.len() {
+            out.push(json.clone());
+            return Ok(());
+        }
+        return Err(ragged());
+    };
+    match shape.get(depth) {
+        Some(&n) if n != list.len() => return Err(ragged()),
+        Some(_) => {}
+        None if depth >= MAX_RANK => return Err(format!("a tensor has at most {MAX_RANK} dimensions")),
+        None if out.is_empty() => shape.push(list.len()),
+        None => return Err(ragged()),
+    }
+    list.iter().try_for_each(|item| flatten(item, depth + 1, shape, out))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ir::MemData;
+
+    fn read_json(element: MemData, text: &str) -> Result<(usize, Vec<usize>), String> {
+        let mut mem = MemTypes::default();
+        let element = mem.intern(element);
+        let value = bind::parse_value(text).expect("a value");
+        read(&mem, element, &value).map(|(bytes, shape)| (bytes.len(), shape))
+    }
+
+    #[test]
+    fn shapes() {
+        let float = || MemData::Scalar(Scalar::F32);
+        assert_eq!(read_json(float(), "[[1,2,3],[4,5,6]]"), Ok((24, vec![2, 3])));
+        assert_eq!(read_json(float(), r#"{"shape":[2,1,2],"data":[1,2,3,4]}"#), Ok((16, vec![2, 1, 2])));
+        assert_eq!(read_json(float(), "zeros:2,5"), Ok((40, vec![2, 5])));
+        assert_eq!(read_json(MemData::Vector(Scalar::F32, 2), "zeros:3"), Ok((24, vec![3, 2])));
+        assert_eq!(read_json(float(), "7"), Ok((4, vec![])));
+        for wrong in ["[[1,2],[3]]", "[1,[2]]", "[[1],2]", r#"{"shape":[2],"data":[1]}"#, r#"{"data":[1]}"#] {
+            assert!(read_json(float(), wrong).is_err(), "{wrong}");
+        }
+        assert!(read_json(MemData::Vector(Scalar::F32, 2), "[1,2,3]").is_err());
+    }
+
+    #[test]
+    fn steps() {
+        assert_eq!(layout_words(&[2, 3], 1, 4)[6..8], [3, 1]);
+        assert_eq!(layout_words(&[4, 3, 2], 2, 4)[6..9], [3, 1, 1 << 31]);
+        assert_eq!(layout_words(&[4, 3, 2], 2, 4)[11..14], [24, 8, 4]);
+    }
+}
