@@ -41,6 +41,11 @@ pub(crate) enum Command {
     /// Minimise a differentiable function of a file
     #[command(after_help = FIT_HELP)]
     Fit(FitArgs),
+    /// Serve an editor: the language server protocol on standard input and output
+    #[command(
+        after_help = "Settings come from the editor: `includeDirs` and `defines` in its initialization options."
+    )]
+    Lsp,
 }
 
 const FIT_HELP: &str = "\
@@ -70,6 +75,9 @@ pub(crate) struct SourceArgs {
     /// Look for imported and included files here, too
     #[arg(short = 'I', value_name = "DIR")]
     pub(crate) include: Vec<PathBuf>,
+    /// Do not show warnings of this code
+    #[arg(long, value_name = "CODE,…", value_delimiter = ',')]
+    pub(crate) allow: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]

@@ -58,11 +58,24 @@ fn dispatch(command: Command) -> u8 {
         Command::Grad(args) => derive::grad(&args),
         Command::Gradcheck(args) => derive::gradcheck(&args),
         Command::Fit(args) => fit::fit(&args),
+        Command::Lsp => serve(),
+    }
+}
+
+/// Serves until the editor ends it.
+fn serve() -> u8 {
+    match lsp::serve_stdio() {
+        Ok(()) => 0,
+        Err(error) => {
+            report::err(&format!("error: {error}\n"));
+            1
+        }
     }
 }
 
 fn json_and_file(command: &Command) -> (bool, String) {
     let (json, source) = match command {
+        Command::Lsp => return (false, String::new()),
         Command::Run(a) => (a.json, &a.source),
         Command::Check(a) => (a.json, &a.source),
         Command::Emit(a) => (false, &a.source),

@@ -59,7 +59,8 @@ fn tell(session: &Session, source: &SourceArgs, json: bool, stop: Stop) -> u8 {
             err(&format!("error: {message}\n\nFor more information, try '--help'.\n"));
             2
         }
-        Stop::Failure(Failure::Program(diagnostics)) => {
+        Stop::Failure(Failure::Program(mut diagnostics)) => {
+            diagnostics.retain(|d| session.is_shown(d));
             if json {
                 out(&(render::to_json(&session.sources, &diagnostics) + "\n"));
             }
@@ -101,8 +102,9 @@ const BUG: &str =
 
 /// Warnings of a program that is otherwise fine.
 pub(crate) fn warn(session: &Session, warnings: &[syntax::Diagnostic]) {
-    if !warnings.is_empty() {
-        err(&render::all_to_text(&session.sources, warnings, colour()));
+    let shown: Vec<_> = warnings.iter().filter(|w| session.is_shown(w)).cloned().collect();
+    if !shown.is_empty() {
+        err(&render::all_to_text(&session.sources, &shown, colour()));
     }
 }
 
@@ -121,7 +123,12 @@ pub(crate) fn session(source: &SourceArgs) -> Session {
             None => (d.clone(), "1".to_string()),
         })
         .collect();
-    Session::new(FileOptions { defines, include_dirs: source.include.clone() })
+    Session::new(FileOptions {
+        defines,
+        include_dirs: source.include.clone(),
+        allow: source.allow.clone(),
+        ..FileOptions::default()
+    })
 }
 
 /// The compiler's options.

@@ -70,7 +70,7 @@ impl Program {
         }
     }
 
-    fn check_decl(&mut self, decl: DeclId) {
+    pub(crate) fn check_decl(&mut self, decl: DeclId) {
         if let Some(generics) = self.ast.decls[decl].generics.clone() {
             self.check_names(&generics.params);
             self.constraints_of(decl);

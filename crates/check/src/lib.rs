@@ -39,6 +39,7 @@ mod target;
 mod tests;
 mod type_expr;
 pub mod types;
+mod visible;
 
 pub use api::{ModuleLoader, NoModules};
 pub use program::Program;

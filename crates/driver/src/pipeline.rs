@@ -373,11 +373,13 @@ impl Loaded {
 
 /// Checks a whole file: every declaration, and that every differentiable function can be differentiated.
 pub fn check(session: &mut Session, path: &Path) -> Result<Vec<Diagnostic>, Error> {
-    match load(session, path)?.check() {
-        Ok(compiled) => Ok(compiled.warnings),
-        Err(Failure::Program(diagnostics)) => Ok(diagnostics),
-        Err(Failure::Other(error)) => Err(error),
-    }
+    let mut diagnostics = match load(session, path)?.check() {
+        Ok(compiled) => compiled.warnings,
+        Err(Failure::Program(diagnostics)) => diagnostics,
+        Err(Failure::Other(error)) => return Err(error),
+    };
+    diagnostics.retain(|d| session.is_shown(d));
+    Ok(diagnostics)
 }
 
 /// Whether there is an error among them.

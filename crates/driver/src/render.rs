@@ -65,10 +65,12 @@ pub fn all_to_text(sources: &Sources, diagnostics: &[Diagnostic], colour: bool) 
     text
 }
 
-/// The object `{"diagnostics":[…]}` that scripts read. The notes of a diagnostic follow it, with its code.
+/// The object `{"diagnostics":[…]}` that scripts read. Lines and columns count from 1; the end is the first character
+/// that is not marked. The notes of a diagnostic follow it, with its code.
 pub fn to_json(sources: &Sources, diagnostics: &[Diagnostic]) -> String {
     let entry = |severity: &str, code: &str, message: &str, span: Span| {
         let (line, column) = sources.line_column(span.file, span.start);
+        let (end_line, end_column) = sources.line_column(span.file, span.end);
         let file = sources.files.get(span.file.0 as usize).map_or("", |f| f.path.as_str());
         serde_json::json!({
             "severity": severity,
@@ -77,6 +79,8 @@ pub fn to_json(sources: &Sources, diagnostics: &[Diagnostic]) -> String {
             "file": file,
             "line": line,
             "column": column,
+            "end_line": end_line,
+            "end_column": end_column,
         })
     };
     let mut list: Vec<serde_json::Value> = Vec::new();
@@ -85,7 +89,11 @@ pub fn to_json(sources: &Sources, diagnostics: &[Diagnostic]) -> String {
             Severity::Error => "error",
             Severity::Warning => "warning",
         };
-        list.push(entry(severity, d.code, &d.message, d.primary.span));
+        let mut shown = entry(severity, d.code, &d.message, d.primary.span);
+        if let Some(help) = &d.help {
+            shown["help"] = help.as_str().into();
+        }
+        list.push(shown);
         list.extend(d.notes.iter().map(|note| entry("note", d.code, &note.message, note.span)));
     }
     serde_json::json!({ "diagnostics": list }).to_string()
@@ -237,6 +245,7 @@ mod tests {
         let entry = &json["diagnostics"][0];
         assert_eq!((entry["line"].as_u64(), entry["column"].as_u64()), (Some(2), Some(2)));
         assert_eq!(entry["severity"], "warning");
+        assert_eq!((entry["end_line"].as_u64(), entry["end_column"].as_u64()), (Some(2), Some(3)));
         let note = &json["diagnostics"][1];
         assert_eq!((note["line"].as_u64(), note["severity"].as_str()), (Some(1), Some("note")));
     }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use check::{ModuleLoader, Program};
 use rustc_hash::FxHashMap;
-use syntax::{Ast, Diagnostic, FileId, Sources, Span};
+use syntax::{Ast, Diagnostic, FileId, Severity, Sources, Span};
 
 use crate::error::Error;
 
@@ -49,6 +49,10 @@ pub struct FileOptions {
     pub defines: Vec<(String, String)>,
     /// `-I`.
     pub include_dirs: Vec<PathBuf>,
+    /// Texts that are read instead of the files of these paths: what an editor holds and has not written.
+    pub open: Vec<(PathBuf, std::sync::Arc<str>)>,
+    /// Codes of warnings that are not shown, with or without their letter.
+    pub allow: Vec<String>,
 }
 
 /// The sources of one program.
@@ -68,6 +72,8 @@ pub struct Session {
 #[derive(Debug, Default)]
 struct Disk {
     include_dirs: Vec<PathBuf>,
+    /// By canonical path, where there is one.
+    open: FxHashMap<PathBuf, std::sync::Arc<str>>,
     by_path: FxHashMap<PathBuf, FileId>,
     /// Where each file lies; empty for texts that lie nowhere.
     folders: Vec<PathBuf>,
@@ -78,8 +84,18 @@ struct Disk {
 impl Session {
     /// A session without files.
     pub fn new(options: FileOptions) -> Session {
-        let disk = Disk { include_dirs: options.include_dirs.clone(), ..Disk::default() };
+        let open = options.open.iter().map(|(path, text)| (canonical(path), text.clone())).collect();
+        let disk = Disk { include_dirs: options.include_dirs.clone(), open, ..Disk::default() };
         Session { options, disk, ..Session::default() }
+    }
+
+    /// Whether a diagnostic is shown: errors always are.
+    pub fn is_shown(&self, diagnostic: &Diagnostic) -> bool {
+        let same = |code: &String| {
+            let bare = |c: &str| c.trim_start_matches(['E', 'W']).to_string();
+            bare(code) == bare(diagnostic.code)
+        };
+        diagnostic.severity == Severity::Error || !self.options.allow.iter().any(same)
     }
 
     /// A session without files, with the same options.
@@ -220,8 +236,14 @@ impl Disk {
     }
 
     fn read(&mut self, sources: &mut Sources, path: &Path) -> Result<FileId, Error> {
-        let key = path.canonicalize().map_err(|e| Error::read(path, plain(&e)))?;
+        let key = canonical(path);
         if let Some(&file) = self.by_path.get(&key) {
+            return Ok(file);
+        }
+        let folder = path.parent().map_or_else(PathBuf::new, Path::to_path_buf);
+        if let Some(text) = self.open.get(&key) {
+            let file = self.add(sources, &path.display().to_string(), folder, text.to_string());
+            self.by_path.insert(key, file);
             return Ok(file);
         }
         let bytes = std::fs::read(path).map_err(|e| Error::read(path, plain(&e)))?;
@@ -236,7 +258,6 @@ impl Disk {
                 (String::from_utf8_lossy(error.as_bytes()).into_owned(), Some(at))
             }
         };
-        let folder = path.parent().map_or_else(PathBuf::new, Path::to_path_buf);
         let file = self.add(sources, &path.display().to_string(), folder, text);
         if let Some(at) = bad {
             let span = Span { file, start: at, end: at + 3 };
@@ -249,6 +270,11 @@ impl Disk {
         self.by_path.insert(key, file);
         Ok(file)
     }
+}
+
+/// The one path of a file that has several; as it is where there is no such file.
+fn canonical(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_path_buf())
 }
 
 /// A system error without its number.

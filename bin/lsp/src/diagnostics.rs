@@ -1,0 +1,86 @@
+//! What is wrong with the open documents, for all files at once.
+
+use std::path::Path;
+
+use lsp_server::Notification;
+use lsp_types::notification::{Notification as _, PublishDiagnostics};
+use lsp_types::{
+    Diagnostic, DiagnosticRelatedInformation, DiagnosticSeverity, Location, NumberOrString,
+    PublishDiagnosticsParams, Uri,
+};
+use syntax::{Severity, Sources, Span};
+
+use crate::Server;
+
+impl Server {
+    /// Checks every open document. Files that have nothing to be said of any more get an empty list.
+    pub(crate) fn publish(&mut self) -> Vec<Notification> {
+        let options = self.documents.options();
+        let mut found: Vec<(Uri, Vec<Diagnostic>)> = Vec::new();
+        let paths = self.documents.paths();
+        for uri in paths.iter().filter_map(|path| self.documents.uri(path)) {
+            found.push((uri, Vec::new()));
+        }
+        for path in &paths {
+            // What cannot be read has no diagnostics.
+            let Ok((sources, diagnostics)) = ide::diagnostics(&options, path) else { continue };
+            for diagnostic in &diagnostics {
+                let Some((uri, shown)) = self.shown(&sources, diagnostic) else { continue };
+                match found.iter_mut().find(|f| f.0 == uri) {
+                    Some((_, list)) if list.contains(&shown) => {}
+                    Some((_, list)) => list.push(shown),
+                    None => found.push((uri, vec![shown])),
+                }
+            }
+        }
+        for uri in std::mem::take(&mut self.published) {
+            if !found.iter().any(|f| f.0 == uri) {
+                found.push((uri, Vec::new()));
+            }
+        }
+        self.published = found.iter().filter(|f| !f.1.is_empty()).map(|f| f.0.clone()).collect();
+        let message = |(uri, diagnostics)| {
+            let params = PublishDiagnosticsParams { uri, diagnostics, version: None };
+            Notification::new(PublishDiagnostics::METHOD.to_string(), params)
+        };
+        found.into_iter().map(message).collect()
+    }
+
+    fn shown(&self, sources: &Sources, diagnostic: &syntax::Diagnostic) -> Option<(Uri, Diagnostic)> {
+        let place = self.place(sources, diagnostic.primary.span)?;
+        let mut message = diagnostic.message.clone();
+        if !diagnostic.primary.message.is_empty() {
+            message += &format!(": {}", diagnostic.primary.message);
+        }
+        if let Some(help) = &diagnostic.help {
+            message += &format!("\nhelp: {help}");
+        }
+        let related: Vec<DiagnosticRelatedInformation> = diagnostic
+            .notes
+            .iter()
+            .filter_map(|note| {
+                let location = self.place(sources, note.span)?;
+                Some(DiagnosticRelatedInformation { location, message: note.message.clone() })
+            })
+            .collect();
+        let shown = Diagnostic {
+            range: place.range,
+            severity: Some(match diagnostic.severity {
+                Severity::Error => DiagnosticSeverity::ERROR,
+                Severity::Warning => DiagnosticSeverity::WARNING,
+            }),
+            code: Some(NumberOrString::String(diagnostic.code.into())),
+            source: Some("pullback".into()),
+            message,
+            related_information: (!related.is_empty()).then_some(related),
+            ..Diagnostic::default()
+        };
+        Some((place.uri, shown))
+    }
+
+    fn place(&self, sources: &Sources, span: Span) -> Option<Location> {
+        let file = sources.files.get(span.file.0 as usize)?;
+        let uri = self.documents.uri(Path::new(&file.path))?;
+        Some(Location { uri, range: self.encoding.range(file, span) })
+    }
+}

@@ -1,0 +1,190 @@
+//! The language server: the protocol, and nothing else. What is answered is found out by `ide`.
+//!
+//! One thread, one message after the other; `lsp-server` reads and writes on others. Questions come before
+//! diagnostics: a changed document is only checked as a whole when no message has come for a moment. A panic ends the
+//! question that caused it, not the server.
+#![forbid(unsafe_code)]
+
+mod answer;
+mod diagnostics;
+mod document;
+mod position;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+use lsp_server::{Connection, ErrorCode, Message, Notification, Request, Response};
+use lsp_types::notification::{
+    DidChangeTextDocument, DidCloseTextDocument, DidOpenTextDocument, DidSaveTextDocument, Notification as _,
+};
+use lsp_types::request::{Completion, DocumentSymbolRequest, GotoDefinition, HoverRequest, Request as _};
+use lsp_types::{
+    CompletionOptions, HoverProviderCapability, InitializeParams, OneOf, PositionEncodingKind,
+    ServerCapabilities, TextDocumentSyncCapability, TextDocumentSyncKind,
+};
+use serde_json::Value;
+
+use document::Documents;
+use position::Encoding;
+
+/// How long nothing may have come before documents are checked as a whole.
+const QUIET: Duration = Duration::from_millis(120);
+
+/// Why a server ends other than by `exit`.
+pub type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+/// Serves on standard input and output until the editor says `exit`.
+pub fn serve_stdio() -> Result<(), Failure> {
+    let (connection, threads) = Connection::stdio();
+    driver::on_large_stack(|| serve(connection))?;
+    threads.join()?;
+    Ok(())
+}
+
+/// Serves on a connection until the editor says `exit`.
+pub fn serve(connection: Connection) -> Result<(), Failure> {
+    let (id, params) = connection.initialize_start()?;
+    let params: InitializeParams = serde_json::from_value(params)?;
+    let encoding = Encoding::negotiate(&params);
+    let result = serde_json::json!({
+        "capabilities": capabilities(encoding),
+        "serverInfo": { "name": "pullback", "version": env!("CARGO_PKG_VERSION") },
+    });
+    connection.initialize_finish(id, result)?;
+    let mut server = Server {
+        connection,
+        encoding,
+        documents: Documents::new(document::options(params.initialization_options.as_ref())),
+        published: Vec::new(),
+        unchecked: false,
+    };
+    server.run()
+}
+
+fn capabilities(encoding: Encoding) -> ServerCapabilities {
+    ServerCapabilities {
+        position_encoding: Some(match encoding {
+            Encoding::Utf8 => PositionEncodingKind::UTF8,
+            Encoding::Utf16 => PositionEncodingKind::UTF16,
+        }),
+        text_document_sync: Some(TextDocumentSyncCapability::Kind(TextDocumentSyncKind::FULL)),
+        hover_provider: Some(HoverProviderCapability::Simple(true)),
+        definition_provider: Some(OneOf::Left(true)),
+        document_symbol_provider: Some(OneOf::Left(true)),
+        completion_provider: Some(CompletionOptions {
+            trigger_characters: Some(vec![".".into(), ":".into(), ">".into()]),
+            ..CompletionOptions::default()
+        }),
+        ..ServerCapabilities::default()
+    }
+}
+
+pub(crate) struct Server {
+    connection: Connection,
+    pub(crate) encoding: Encoding,
+    pub(crate) documents: Documents,
+    /// Files that diagnostics were sent for.
+    pub(crate) published: Vec<lsp_types::Uri>,
+    /// Something has changed since documents were checked.
+    unchecked: bool,
+}
+
+impl Server {
+    fn run(&mut self) -> Result<(), Failure> {
+        loop {
+            let message = if self.unchecked {
+                match self.connection.receiver.recv_timeout(QUIET) {
+                    Ok(message) => message,
+                    Err(error) if error.is_timeout() => {
+                        self.unchecked = false;
+                        for sent in guarded(|| self.publish()).unwrap_or_default() {
+                            self.connection.sender.send(Message::Notification(sent))?;
+                        }
+                        continue;
+                    }
+                    Err(_) => return Ok(()),
+                }
+            } else {
+                match self.connection.receiver.recv() {
+                    Ok(message) => message,
+                    Err(_) => return Ok(()),
+                }
+            };
+            match message {
+                Message::Request(request) => {
+                    if self.connection.handle_shutdown(&request)? {
+                        return Ok(());
+                    }
+                    let response = self.request(request);
+                    self.connection.sender.send(Message::Response(response))?;
+                }
+                Message::Notification(notification) => self.notification(notification),
+                Message::Response(_) => {}
+            }
+        }
+    }
+
+    fn request(&mut self, request: Request) -> Response {
+        let Request { id, method, params } = request;
+        let answer = match method.as_str() {
+            HoverRequest::METHOD => self.answer(params, Server::hover),
+            GotoDefinition::METHOD => self.answer(params, Server::definition),
+            Completion::METHOD => self.answer(params, Server::completion),
+            DocumentSymbolRequest::METHOD => self.answer(params, Server::symbols),
+            _ => {
+                let message = format!("the method {method} is not supported");
+                return Response::new_err(id, ErrorCode::MethodNotFound as i32, message);
+            }
+        };
+        match answer {
+            Ok(value) => Response::new_ok(id, value),
+            Err((code, message)) => Response::new_err(id, code as i32, message),
+        }
+    }
+
+    /// Parses the parameters of a question and answers it.
+    fn answer<P: serde::de::DeserializeOwned, R: serde::Serialize>(
+        &mut self,
+        params: Value,
+        question: fn(&mut Server, P) -> Option<R>,
+    ) -> Result<Value, (ErrorCode, String)> {
+        let params = serde_json::from_value(params).map_err(|e| (ErrorCode::InvalidParams, e.to_string()))?;
+        let Some(answer) = guarded(|| question(self, params)) else {
+            self.documents.forget();
+            return Err((ErrorCode::InternalError, "the compiler has failed; this is a bug".into()));
+        };
+        serde_json::to_value(answer).map_err(|e| (ErrorCode::InternalError, e.to_string()))
+    }
+
+    fn notification(&mut self, notification: Notification) {
+        let Notification { method, params } = notification;
+        // What does not parse is not for us.
+        match method.as_str() {
+            DidOpenTextDocument::METHOD => {
+                if let Ok(p) = serde_json::from_value::<lsp_types::DidOpenTextDocumentParams>(params) {
+                    self.documents.set(p.text_document.uri, p.text_document.text);
+                }
+            }
+            DidChangeTextDocument::METHOD => {
+                if let Ok(p) = serde_json::from_value::<lsp_types::DidChangeTextDocumentParams>(params)
+                    && let Some(change) = p.content_changes.into_iter().next_back()
+                {
+                    self.documents.set(p.text_document.uri, change.text);
+                }
+            }
+            DidCloseTextDocument::METHOD => {
+                if let Ok(p) = serde_json::from_value::<lsp_types::DidCloseTextDocumentParams>(params) {
+                    self.documents.close(&p.text_document.uri);
+                }
+            }
+            DidSaveTextDocument::METHOD => self.documents.forget(),
+            _ => return,
+        }
+        self.unchecked = true;
+    }
+}
+
+/// The result, unless it panics.
+fn guarded<T>(work: impl FnOnce() -> T) -> Option<T> {
+    catch_unwind(AssertUnwindSafe(work)).ok()
+}

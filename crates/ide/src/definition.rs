@@ -1,0 +1,32 @@
+//! Where what is under the cursor is declared.
+
+use std::path::PathBuf;
+
+use syntax::{FileId, Span};
+
+use crate::Analysis;
+use crate::cursor::Under;
+
+impl Analysis {
+    /// The place of the declaration of what is at an offset; the start of a file for an `import`. `None` where there
+    /// is none, and for the library's own.
+    pub fn definition(&mut self, offset: u32) -> Option<Span> {
+        if let Some(index) = self.imported(offset) {
+            let file = self.program.ast.files.get(index)?.file;
+            return Some(Span { file, start: 0, end: 0 });
+        }
+        let decl = match self.under(offset)?.0 {
+            Under::Declaration(decl) => decl,
+            Under::Expr(expr) => {
+                let entity = self.entity(expr)?;
+                self.declaration_of(&entity)?
+            }
+        };
+        (!self.program.is_core(decl)).then(|| self.program.ast.decls[decl].name_span)
+    }
+
+    /// The path of a file as it was read.
+    pub fn path(&self, file: FileId) -> Option<PathBuf> {
+        Some(PathBuf::from(&self.session.sources.files.get(file.0 as usize)?.path))
+    }
+}

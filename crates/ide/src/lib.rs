@@ -1,0 +1,58 @@
+//! What an editor asks of a program: what is this, where does it come from, what can stand here.
+//!
+//! An [`Analysis`] is one file as the editor holds it, parsed with all that it imports. Nothing is checked until a
+//! question needs it, and then only the declaration around the place that is asked about; so an answer takes
+//! milliseconds in a file of thousands of lines. Places are byte offsets; this crate knows nothing of any protocol.
+#![forbid(unsafe_code)]
+
+mod completion;
+mod cursor;
+mod definition;
+mod describe;
+mod hover;
+mod locals;
+mod symbols;
+
+use std::path::Path;
+
+use check::Program;
+use driver::Error;
+use driver::session::{FileOptions, Session};
+use syntax::{Diagnostic, FileId, Sources};
+
+pub use completion::{Completion, CompletionKind, complete};
+pub use hover::Hover;
+pub use symbols::{SymbolKind, SymbolNode};
+
+/// One file with all that it imports.
+#[derive(Debug)]
+pub struct Analysis {
+    pub(crate) session: Session,
+    pub(crate) program: Program,
+    /// Its index in `ast.files`.
+    pub(crate) index: usize,
+    pub(crate) file: FileId,
+}
+
+impl Analysis {
+    /// Reads and parses a file. Texts in `options.open` are read instead of files.
+    pub fn new(options: &FileOptions, path: &Path) -> Result<Analysis, Error> {
+        let mut session = Session::new(options.clone());
+        let mut program = session.program();
+        let index = session.load(&mut program, path)?;
+        let file = program.ast.files.get(index).map_or(FileId(0), |f| f.file);
+        Ok(Analysis { session, program, index, file })
+    }
+
+    /// The texts of all files that were read.
+    pub fn sources(&self) -> &Sources {
+        &self.session.sources
+    }
+}
+
+/// All diagnostics of a file, those of its derivatives too, with the sources that they point into.
+pub fn diagnostics(options: &FileOptions, path: &Path) -> Result<(Sources, Vec<Diagnostic>), Error> {
+    let mut session = Session::new(options.clone());
+    let diagnostics = driver::pipeline::check(&mut session, path)?;
+    Ok((session.sources, diagnostics))
+}

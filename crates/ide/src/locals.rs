@@ -1,0 +1,80 @@
+//! Variables of a function's body that are in scope at an offset.
+
+use syntax::ast::{DeclKind, StmtKind};
+use syntax::{DeclId, Span, StmtId};
+
+use crate::Analysis;
+
+impl Analysis {
+    /// The innermost function, accessor or type around an offset, which names are looked up in.
+    pub(crate) fn scope_at(&self, offset: u32) -> Option<DeclId> {
+        let ast = &self.program.ast;
+        ast.decls
+            .iter()
+            .filter(|(_, d)| self.around(d.span, offset))
+            .filter(|(_, d)| {
+                matches!(
+                    d.kind,
+                    DeclKind::Func { .. }
+                        | DeclKind::Init { .. }
+                        | DeclKind::Accessor { .. }
+                        | DeclKind::Struct { .. }
+                        | DeclKind::Interface { .. }
+                        | DeclKind::Extension { .. }
+                        | DeclKind::Namespace { .. }
+                )
+            })
+            .min_by_key(|(_, d)| d.span.end - d.span.start)
+            .map(|(id, _)| id)
+    }
+
+    /// The variables declared before an offset in the blocks around it, innermost last.
+    pub(crate) fn locals_at(&self, scope: DeclId, offset: u32) -> Vec<DeclId> {
+        let body = match &self.program.ast.decls[scope].kind {
+            DeclKind::Func { body, .. } | DeclKind::Init { body, .. } | DeclKind::Accessor { body, .. } => {
+                *body
+            }
+            _ => None,
+        };
+        let mut out = Vec::new();
+        let mut work: Vec<StmtId> = body.into_iter().collect();
+        // Statements nest no deeper than the parser allows, and each is visited once.
+        while let Some(id) = work.pop() {
+            let stmt = &self.program.ast.stmts[id];
+            match &stmt.kind {
+                StmtKind::Decl(decls) => {
+                    out.extend(
+                        decls.iter().copied().filter(|&d| self.program.ast.decls[d].name_span.end <= offset),
+                    );
+                }
+                _ if !self.around(stmt.span, offset) => {}
+                StmtKind::Block(stmts) => work.extend(stmts.iter().rev()),
+                StmtKind::If { then, otherwise, .. } => {
+                    work.push(*then);
+                    work.extend(otherwise);
+                }
+                StmtKind::IfLet { var, then, otherwise } => {
+                    if self.around(self.program.ast.stmts[*then].span, offset) {
+                        out.push(*var);
+                    }
+                    work.push(*then);
+                    work.extend(otherwise);
+                }
+                StmtKind::For { init, body, .. } => {
+                    work.push(*body);
+                    work.extend(init);
+                }
+                StmtKind::While { body, .. } | StmtKind::DoWhile { body, .. } => work.push(*body),
+                StmtKind::Switch { cases, .. } => {
+                    work.extend(cases.iter().rev().flat_map(|c| c.body.iter().rev()));
+                }
+                _ => {}
+            }
+        }
+        out
+    }
+
+    fn around(&self, span: Span, offset: u32) -> bool {
+        span.file == self.file && span.start <= offset && offset <= span.end
+    }
+}
