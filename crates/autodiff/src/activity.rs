@@ -235,7 +235,9 @@ impl Flow<'_> {
             | Op::Atomic(..)
             | Op::BufferLen
             | Op::BufferOffset
+            | Op::BufferCast
             | Op::Barrier
+            | Op::WaveGather
             | Op::Builtin(_)
             | Op::Printf(_)
             | Op::Assert(_) => (),

@@ -133,7 +133,9 @@ pub(crate) fn tangent(pass: &mut Linearize, data: &ir::InstData) {
         | Op::Atomic(..)
         | Op::BufferLen
         | Op::BufferOffset
+        | Op::BufferCast
         | Op::Barrier
+        | Op::WaveGather
         | Op::Builtin(_)
         | Op::Printf(_)
         | Op::Assert(_) => None,

@@ -508,7 +508,9 @@ impl Transpose<'_> {
             | Op::Atomic(..)
             | Op::BufferLen
             | Op::BufferOffset
+            | Op::BufferCast
             | Op::Barrier
+            | Op::WaveGather
             | Op::Builtin(_)
             | Op::Printf(_)
             | Op::Assert(_) => {

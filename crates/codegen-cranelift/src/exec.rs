@@ -11,7 +11,7 @@ use corosensei::{Coroutine, CoroutineResult, Yielder};
 use ir::interp::{RunError, Value};
 use ir::{Func, Space, Span};
 
-use crate::runtime::{Context, Desc, Signal};
+use crate::runtime::{Context, Desc, Exchange, Signal};
 use crate::values::{Place, Scratch};
 use crate::{Compiled, EntryCode};
 
@@ -105,7 +105,7 @@ impl<'c> Worker<'c> {
         if code.size.contains(&0) {
             return Ok(());
         }
-        if code.facts.barrier {
+        if code.facts.waits() {
             let mut groups = groups;
             return groups.try_for_each(|group| self.run_together(code, group));
         }
@@ -127,8 +127,12 @@ impl<'c> Worker<'c> {
         result
     }
 
-    /// Runs the threads of one group side by side, each to its next barrier in turn. A barrier that
-    /// some threads do not reach because they are done holds for the others.
+    /// Runs the threads of one group side by side, each to its next barrier or wave operation in turn. A
+    /// barrier that some threads do not reach because they are done holds for the others.
+    ///
+    /// When no thread can go on, the lanes of each wave that wait at the first place (see
+    /// [`ir::interp::first_together`]) exchange their values and go on. Only where no wave has such lanes are the
+    /// threads at barriers let go on.
     fn run_together(&mut self, code: EntryCode, group: [u32; 3]) -> Result<(), RunError> {
         clear(&mut self.shared);
         let [x, y, z] = code.size;
@@ -150,19 +154,33 @@ impl<'c> Worker<'c> {
         }
         let mut failed = false;
         let mut left = n;
+        let mut waits = vec![Wait::Ready; n];
         while left > 0 && !failed {
-            for (_, running) in &mut running {
+            for ((_, running), wait) in running.iter_mut().zip(&mut waits) {
                 let Some(coroutine) = &mut running.0 else { continue };
-                if coroutine.done() {
+                if *wait != Wait::Ready || coroutine.done() {
                     continue;
                 }
                 match coroutine.resume(()) {
                     CoroutineResult::Return(()) => left -= 1,
-                    CoroutineResult::Yield(Signal::Barrier) => {}
+                    CoroutineResult::Yield(Signal::Barrier) => *wait = Wait::Barrier,
+                    CoroutineResult::Yield(Signal::Wave) => *wait = Wait::Wave,
                     CoroutineResult::Yield(Signal::Failed) => {
                         failed = true;
                         break;
                     }
+                }
+            }
+            let mut exchanged = false;
+            if code.facts.wave && !failed {
+                let waves = running.chunks_mut(ir::WAVE_LANES as usize);
+                for (wave, waits) in waves.zip(waits.chunks_mut(ir::WAVE_LANES as usize)) {
+                    exchanged |= exchange(wave, waits);
+                }
+            }
+            if !exchanged {
+                for wait in waits.iter_mut().filter(|w| **w == Wait::Barrier) {
+                    *wait = Wait::Ready;
                 }
             }
         }
@@ -264,6 +282,56 @@ impl<'c> Worker<'c> {
     }
 }
 
+/// Why a thread of a group does not run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wait {
+    Ready,
+    Barrier,
+    Wave,
+}
+
+/// Lets the lanes of a wave that wait together at the first place exchange their values; false if there are none.
+fn exchange(wave: &mut [(Thread, Running)], waits: &mut [Wait]) -> bool {
+    let places = waits.iter().zip(wave.iter()).map(|(&wait, (thread, running))| {
+        let done = running.0.as_ref().is_none_or(|c| c.done());
+        (!done && wait != Wait::Ready).then(|| (&thread.ctx.path[..], wait == Wait::Wave))
+    });
+    let mask = ir::interp::first_together(places);
+    if mask == 0 {
+        return false;
+    }
+    let here = |k: usize| mask >> k & 1 == 1;
+    let Some(first) = (0..wave.len()).find(|&k| here(k)) else { return false };
+    let bytes = wave[first].0.ctx.exchange.bytes;
+    let mut all = vec![0u8; bytes * ir::WAVE_LANES as usize];
+    for (k, (thread, _)) in wave.iter().enumerate().filter(|(k, _)| here(*k)) {
+        // SAFETY: the thread waits in the helper `wave`, so its operands are in place; threads that are together
+        // are at one instruction, so all give values of one size.
+        unsafe {
+            std::ptr::copy_nonoverlapping(thread.ctx.exchange.from, all[k * bytes..].as_mut_ptr(), bytes);
+        }
+    }
+    for (k, (thread, _)) in wave.iter_mut().enumerate().filter(|(k, _)| here(*k)) {
+        // SAFETY: as above; there is room for the values of a whole wave.
+        unsafe { std::ptr::copy_nonoverlapping(all.as_ptr(), thread.ctx.exchange.to, all.len()) };
+        thread.ctx.exchange.mask = mask;
+        waits[k] = Wait::Ready;
+    }
+    true
+}
+
+/// The exchange of a thread that runs alone.
+fn exchange_alone(ctx: &mut Context) {
+    let lane = (ctx.index % ir::WAVE_LANES) as usize;
+    let Exchange { from, bytes, to, .. } = ctx.exchange;
+    // SAFETY: as in `exchange`.
+    unsafe {
+        to.write_bytes(0, bytes * ir::WAVE_LANES as usize);
+        std::ptr::copy_nonoverlapping(from, to.add(lane * bytes), bytes);
+    }
+    ctx.exchange.mask = 1 << lane;
+}
+
 fn clear(shared: &mut [Vec<u128>]) {
     for memory in shared {
         memory.fill(0);
@@ -325,6 +393,7 @@ impl Thread {
         let stack = self.stack.take().expect("memory for a stack");
         self.ctx.stack_limit = stack.limit().get() + self.reserve;
         self.ctx.failure = None;
+        self.ctx.path.clear();
         self.ctx.arena.reset();
         let ctx = &raw mut *self.ctx;
         let body = move |yielder: &Yielder<(), Signal>, ()| {
@@ -341,7 +410,13 @@ impl Thread {
     fn enter(&mut self, code: impl FnOnce(*mut Context)) -> Result<(), RunError> {
         let mut running = Running(Some(self.start(code)));
         if let Some(coroutine) = &mut running.0 {
-            while let CoroutineResult::Yield(Signal::Barrier) = coroutine.resume(()) {}
+            while let CoroutineResult::Yield(signal) = coroutine.resume(()) {
+                match signal {
+                    Signal::Barrier => {}
+                    Signal::Wave => exchange_alone(&mut self.ctx),
+                    Signal::Failed => break,
+                }
+            }
         }
         self.stack = running.finish();
         match self.end() {

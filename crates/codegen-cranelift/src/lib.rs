@@ -350,10 +350,10 @@ fn emit_entry(
     let sig = Emitter::entry_signature(system, false);
     let id = cx.jit.declare_anonymous_function(&sig).map_err(|e| too_big(e, entry.func, module))?;
     clif.func.signature = sig;
-    let barrier = cx.plan.facts[entry.func].barrier;
+    let facts = cx.plan.facts[entry.func];
     let emitter = Emitter::new(cx, f, &mut clif.func, frontend);
-    if barrier {
-        emitter.thread()?
+    if facts.waits() {
+        emitter.thread(entry.func)?
     } else {
         emitter.group(entry.group_size)?
     }

@@ -13,10 +13,19 @@ pub(crate) struct Facts {
     pub(crate) recursive: bool,
     /// A barrier is reached.
     pub(crate) barrier: bool,
+    /// A wave operation is reached.
+    pub(crate) wave: bool,
     /// Memory of the group is used.
     pub(crate) shared: bool,
     /// Memory of the thread is used.
     pub(crate) private: bool,
+}
+
+impl Facts {
+    /// Whether threads of a group wait for each other.
+    pub(crate) fn waits(&self) -> bool {
+        self.barrier || self.wave
+    }
 }
 
 /// The plan of a module.
@@ -28,6 +37,8 @@ pub(crate) struct Plan {
     pub(crate) facts: SecondaryMap<Func, Facts>,
     /// Bytes of the largest value.
     pub(crate) largest: u64,
+    /// Whether any function reaches a wave operation.
+    pub(crate) has_waves: bool,
     callees: SecondaryMap<Func, Vec<Func>>,
 }
 
@@ -64,8 +75,15 @@ impl Plan {
             }
         }
         plan.spread(&callees);
+        plan.has_waves = plan.order.iter().any(|&f| plan.facts[f].wave);
         plan.callees = callees;
         plan
+    }
+
+    /// Whether threads may wait in a function for others of their wave, so that the path there matters.
+    pub(crate) fn converges(&self, func: Func) -> bool {
+        let facts = &self.facts[func];
+        facts.wave || facts.barrier && self.has_waves
     }
 
     /// Bytes of stack that code needs from where a function starts whose stack was checked, or that
@@ -94,6 +112,7 @@ impl Plan {
         f.walk(f.body(), &mut |inst| match &f.insts[inst].op {
             Op::Call(callee) => callees.push(*callee),
             Op::Barrier => facts.barrier = true,
+            Op::WaveGather => facts.wave = true,
             Op::GlobalRef(global) => match module.globals[*global].space {
                 Space::GroupShared => facts.shared = true,
                 Space::Private => facts.private = true,
@@ -134,11 +153,13 @@ impl Plan {
                 for &callee in &callees[func] {
                     let inner = self.facts[callee];
                     all.barrier |= inner.barrier;
+                    all.wave |= inner.wave;
                     all.shared |= inner.shared;
                     all.private |= inner.private;
                 }
                 let old = self.facts[func];
-                if (all.barrier, all.shared, all.private) != (old.barrier, old.shared, old.private) {
+                let facts = |f: &Facts| (f.barrier, f.wave, f.shared, f.private);
+                if facts(&all) != facts(&old) {
                     self.facts[func] = all;
                     changed = true;
                 }

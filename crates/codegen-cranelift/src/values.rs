@@ -114,7 +114,11 @@ impl Place<'_> {
             }
             TypeData::Buffer(_) => {
                 let buffer = self.globals.iter().position(|d| d.ptr as u64 == words[0] && words[1] != 0);
-                Value::Buffer(Handle { buffer: buffer.map(|n| n as u32), offset: words[2] as i64 })
+                Value::Buffer(Handle {
+                    buffer: buffer.map(|n| n as u32),
+                    offset: words[2] as i64,
+                    ..Handle::default()
+                })
             }
             TypeData::Cell(_) => Value::Scalar(0),
         }

@@ -24,11 +24,20 @@ const CORE: [(&str, &str); 5] = [
 struct Part {
     path: &'static str,
     text: &'static str,
-    /// Words of a program that need it. Its declarations are then visible everywhere, as the library's are.
+    /// Words of a program that need it; with `*` all that begin so. Its declarations are then visible everywhere, as
+    /// the library's are.
     words: &'static [&'static str],
 }
 
-const PARTS: [Part; 1] = [Part {
+const PARTS: [Part; 2] = [WAVES, TENSORS];
+
+const WAVES: Part = Part {
+    path: "core/waves.slang",
+    text: include_str!("../../../core/waves.slang"),
+    words: &["Wave*", "Quad*", "AllMemoryBarrierWithWave*", "GroupMemoryBarrierWithWave*"],
+};
+
+const TENSORS: Part = Part {
     path: "core/tensor.slang",
     text: include_str!("../../../core/tensor.slang"),
     words: &[
@@ -40,7 +49,7 @@ const PARTS: [Part; 1] = [Part {
         "cudaBlockIdx",
         "cudaBlockDim",
     ],
-}];
+};
 
 /// What the command line says about files.
 #[derive(Clone, Debug, Default)]
@@ -170,7 +179,12 @@ impl Session {
     /// Reads the parts of the library whose words have been met.
     fn read_parts(&mut self, program: &mut Program) {
         for (part, has) in PARTS.iter().zip(&mut self.has_part) {
-            if *has || !part.words.iter().any(|w| program.ast.symbols.find(w).is_some()) {
+            let symbols = &program.ast.symbols;
+            let is_met = |word: &&str| match word.strip_suffix('*') {
+                Some(start) => symbols.has_prefix(start),
+                None => symbols.find(word).is_some(),
+            };
+            if *has || !part.words.iter().any(is_met) {
                 continue;
             }
             *has = true;

@@ -29,5 +29,5 @@ pub use function::{
 };
 pub use memory::{MemData, MemType, MemTypes};
 pub use module::{Entry, Global, GlobalData, Module, Space, Witness};
-pub use ops::{AtomicOp, Builtin, Linearity, LoopInfo, Math, Op, Path, Step};
+pub use ops::{AtomicOp, Builtin, Linearity, LoopInfo, Math, Op, Path, Step, WAVE_LANES};
 pub use types::{Scalar, Type, TypeData, Types};

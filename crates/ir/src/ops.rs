@@ -124,8 +124,14 @@ pub enum Op {
     BufferLen,
     /// `a` advanced by `b` elements (`i64`): pointer arithmetic.
     BufferOffset,
+    /// The memory of handle `a` from byte `b` (`i64`) on as elements of the result's type.
+    BufferCast,
     /// All threads of the group wait for each other; memory is visible afterwards. No result.
     Barrier,
+    /// What each lane of the wave gives here: an array of [`WAVE_LANES`] values of the type of `a`,
+    /// zero for lanes that are not here, and the mask of those that are, as `u32`. Here are the
+    /// lanes that reach the instruction along the same path through the regions.
+    WaveGather,
     /// The built-in input of this thread: `u32` vector of 3, or scalar for the group index.
     Builtin(Builtin),
     /// `printf`: format string; operands are scalars. No result.
@@ -185,6 +191,9 @@ pub enum Step {
     /// An array's element, a matrix's row or a vector's lane: the next dynamic operand.
     Dynamic,
 }
+
+/// Threads of a group that form a wave: 32 in the order of [`Builtin::GroupIndex`].
+pub const WAVE_LANES: u32 = 32;
 
 /// Where a thread stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -423,7 +432,9 @@ impl Op {
             | Op::Atomic(..)
             | Op::BufferLen
             | Op::BufferOffset
+            | Op::BufferCast
             | Op::Barrier
+            | Op::WaveGather
             | Op::Builtin(_)
             | Op::Printf(_)
             | Op::Assert(_) => Linearity::Never,
@@ -443,6 +454,7 @@ impl Op {
                 | Op::BufferStore(_)
                 | Op::Atomic(..)
                 | Op::Barrier
+                | Op::WaveGather
                 | Op::Printf(_)
                 | Op::Assert(_)
                 | Op::Call(_)

@@ -13,7 +13,7 @@ use crate::build::infer;
 use crate::function::{Func, Function, Inline, Inst, InstData, Region, Slot, Value};
 use crate::memory::{MemData, MemType};
 use crate::module::{Global, GlobalData, Module, Space};
-use crate::ops::{AtomicOp, Builtin, LoopInfo, Op, Path, Step};
+use crate::ops::{AtomicOp, Builtin, LoopInfo, Op, Path, Step, WAVE_LANES};
 use crate::scalar;
 use crate::types::{Scalar, Type, TypeData, Types};
 
@@ -449,6 +449,10 @@ pub(crate) fn result_types(
         Op::If | Op::Switch(_) => inner.cloned().unwrap_or_default(),
         Op::For(_) => stacked(types, 0, args.len().saturating_sub(1)),
         Op::Loop(_) => stacked(types, 1, args.len()),
+        Op::WaveGather => match args.first() {
+            Some(&ty) => vec![Some(types.array(ty, WAVE_LANES)), Some(Type::U32)],
+            None => Vec::new(),
+        },
         Op::Load if args.is_empty() => vec![None],
         op => vec![infer(types, op, args)],
     }
@@ -519,7 +523,9 @@ pub fn op_name(op: &Op) -> String {
         Op::Atomic(_, op) => return format!("atomic.{}", atomic_name(*op)),
         Op::BufferLen => "buffer_len",
         Op::BufferOffset => "buffer_offset",
+        Op::BufferCast => "buffer_cast",
         Op::Barrier => "barrier",
+        Op::WaveGather => "wave_gather",
         Op::Builtin(builtin) => builtin_name(*builtin),
         Op::Printf(_) => "printf",
         Op::Assert(_) => "assert",

@@ -28,6 +28,24 @@ impl Lowerer<'_> {
     }
 }
 
+/// The bits of the greatest number of a kind, infinity for floats.
+fn greatest(s: Scalar) -> u64 {
+    match s {
+        Scalar::F16 | Scalar::F32 | Scalar::F64 => ir::build::float_bits(s, f64::INFINITY),
+        _ if s.is_signed_int() => (1u64 << (s.bits() - 1)) - 1,
+        _ => u64::MAX >> (64 - s.bits()),
+    }
+}
+
+/// The bits of the least number of a kind.
+fn least(s: Scalar) -> u64 {
+    match s {
+        Scalar::F16 | Scalar::F32 | Scalar::F64 => ir::build::float_bits(s, f64::NEG_INFINITY),
+        _ if s.is_signed_int() => ir::scalar::canonical(s, 1u64 << (s.bits() - 1)),
+        _ => 0,
+    }
+}
+
 fn math_of(name: &str) -> Option<Math> {
     Math::ALL.into_iter().find(|m| m.name() == name)
 }
@@ -214,13 +232,26 @@ impl Body<'_, '_, '_> {
                 let place = Place::memory(ty, leaf(0)?, leaf(1)?);
                 return Some(self.read(&place));
             }
-            "group_size" | "group_id" | "group_thread_id" => {
+            "group_size" | "group_id" | "group_thread_id" | "group_index" => {
                 let builtin = match name {
                     "group_size" => Builtin::GroupSize,
                     "group_id" => Builtin::GroupId,
+                    "group_index" => Builtin::GroupIndex,
                     _ => Builtin::GroupThreadId,
                 };
-                self.b.emit(Op::Builtin(builtin), &[])
+                let layout = self.layout(ty);
+                let value = self.b.emit(Op::Builtin(builtin), &[]);
+                self.convert_leaf(value, layout.leaves.first()?.ty)
+            }
+            "wave_gather" => return self.wave_gather(args.first()?),
+            "equal" => return self.equal(args.first()?, args.get(1)?),
+            "greatest" | "least" => {
+                let layout = self.layout(ty);
+                let leaf = layout.leaves.first()?.ty;
+                let scalar = scalar_in(self.b.types, leaf);
+                let bits = if name == "greatest" { greatest(scalar) } else { least(scalar) };
+                let value = self.b.constant(scalar, bits);
+                self.convert_leaf(value, leaf)
             }
             "barrier" => {
                 self.b.effect(Op::Barrier, &[]);
@@ -238,6 +269,55 @@ impl Body<'_, '_, '_> {
             _ => return None,
         };
         Some(vec![value])
+    }
+
+    /// The leaves of all lanes' values, and the mask of the lanes that are here.
+    fn wave_gather(&mut self, value: &[Value]) -> Option<Vec<Value>> {
+        let mut all = Vec::new();
+        let mut mask = None;
+        for &leaf in value {
+            let ty = self.b.func.ty(leaf);
+            self.b.types.scalar_of(ty)?;
+            let results = [(self.b.types.array(ty, ir::WAVE_LANES), false), (Type::U32, false)];
+            let values = self.b.call(Op::WaveGather, &[leaf], &results);
+            all.push(values[0]);
+            mask = Some(values[1]);
+        }
+        all.push(mask?);
+        Some(all)
+    }
+
+    /// Whether two values are equal in every number.
+    fn equal(&mut self, a: &[Value], b: &[Value]) -> Option<Vec<Value>> {
+        let mut all = self.b.bool(true);
+        for (&a, &b) in a.iter().zip(b) {
+            let ty = self.b.func.ty(a);
+            self.b.types.scalar_of(ty)?;
+            let same = self.equal_leaf(a, b);
+            all = self.b.emit(Op::And, &[all, same]);
+        }
+        Some(vec![all])
+    }
+
+    fn equal_leaf(&mut self, a: Value, b: Value) -> Value {
+        let ty = self.b.func.ty(a);
+        match self.b.types[ty] {
+            TypeData::Array(_, n) => {
+                let mut all = self.b.bool(true);
+                for k in 0..n {
+                    let a = self.b.emit(Op::Extract(k), &[a]);
+                    let b = self.b.emit(Op::Extract(k), &[b]);
+                    let same = self.equal_leaf(a, b);
+                    all = self.b.emit(Op::And, &[all, same]);
+                }
+                all
+            }
+            TypeData::Vector(..) => {
+                let same = self.b.emit(Op::Eq, &[a, b]);
+                self.all_lanes(same)
+            }
+            _ => self.b.emit(Op::Eq, &[a, b]),
+        }
     }
 
     /// Applies to scalars or vectors, or to the rows of matrices.

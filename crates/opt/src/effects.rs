@@ -135,7 +135,7 @@ impl Facts {
             let Some(inst) = defs.inst(handle) else { return false };
             match func.insts[inst].op {
                 Op::GlobalRef(g) => return self.is_constant(g),
-                Op::BufferOffset => handle = func.insts[inst].args[0],
+                Op::BufferOffset | Op::BufferCast => handle = func.insts[inst].args[0],
                 _ => return false,
             }
         }
@@ -151,7 +151,9 @@ impl Facts {
                 Effects { reads: !self.is_constant_buffer(func, defs, data.args[0]), ..Effects::NONE }
             }
             Op::BufferStore(_) => Effects { writes: true, ..Effects::NONE },
-            Op::Atomic(..) | Op::Barrier => Effects { reads: true, writes: true, hangs: false },
+            Op::Atomic(..) | Op::Barrier | Op::WaveGather => {
+                Effects { reads: true, writes: true, hangs: false }
+            }
             Op::Printf(_) | Op::Assert(_) => Effects { writes: true, ..Effects::NONE },
             Op::Loop(_) => Effects { hangs: true, ..Effects::NONE },
             Op::For(info) => Effects { hangs: info.max_iters.is_some(), ..Effects::NONE },

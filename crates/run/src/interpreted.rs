@@ -89,7 +89,16 @@ struct Running<'m> {
     place: Place,
     private: Vec<Vec<u8>>,
     printed: String,
-    done: bool,
+    wait: Wait,
+}
+
+/// Why a thread does not run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wait {
+    Ready,
+    Barrier,
+    Wave,
+    Done,
 }
 
 pub(crate) fn dispatch(
@@ -147,14 +156,14 @@ fn run_group(
         let place = Place { size, group, local: group_at(size, k) };
         let machine = Machine::new(module, func, &[], Limits::default())?;
         let private = zeroed(Space::Private);
-        threads.push(Running { machine, place, private, printed: String::new(), done: false });
+        threads.push(Running { machine, place, private, printed: String::new(), wait: Wait::Ready });
     }
     // Without barriers a thread runs to its end in the first round, and the order is theirs.
     let mut first = true;
     let mut left = threads.len();
     let mut result = Ok(());
     while left > 0 && result.is_ok() {
-        for t in threads.iter_mut().filter(|t| !t.done) {
+        for t in threads.iter_mut().filter(|t| t.wait == Wait::Ready) {
             if first {
                 result = init(module, buffers, &mut shared, t);
             }
@@ -168,9 +177,10 @@ fn run_group(
             };
             if result.is_ok() {
                 match t.machine.resume(&mut host) {
-                    Ok(Step::Barrier) => {}
+                    Ok(Step::Barrier) => t.wait = Wait::Barrier,
+                    Ok(Step::Wave) => t.wait = Wait::Wave,
                     Ok(Step::Done(_)) => {
-                        t.done = true;
+                        t.wait = Wait::Done;
                         left -= 1;
                     }
                     Err(error) => result = Err(error),
@@ -181,11 +191,38 @@ fn run_group(
             }
         }
         first = false;
+        let mut exchanged = false;
+        for wave in threads.chunks_mut(ir::WAVE_LANES as usize) {
+            exchanged |= exchange(wave);
+        }
+        if !exchanged {
+            threads.iter_mut().filter(|t| t.wait == Wait::Barrier).for_each(|t| t.wait = Wait::Ready);
+        }
     }
     for t in &threads {
         stdout.push_str(&t.printed);
     }
     result
+}
+
+/// Lets the lanes of a wave that wait together at the first place exchange their values; false if there are none.
+fn exchange(wave: &mut [Running<'_>]) -> bool {
+    if wave.iter().all(|t| t.wait != Wait::Wave) {
+        return false;
+    }
+    let waiting = |t: &Running<'_>| matches!(t.wait, Wait::Barrier | Wait::Wave);
+    let paths: Vec<Option<Vec<u64>>> = wave.iter().map(|t| waiting(t).then(|| t.machine.path())).collect();
+    let places =
+        paths.iter().zip(wave.iter()).map(|(path, t)| Some((&path.as_ref()?[..], t.wait == Wait::Wave)));
+    let mask = interp::first_together(places);
+    let here = |k: &usize| mask >> k & 1 == 1;
+    let lanes = (0..wave.len()).filter(here).map(|k| (k as u32, wave[k].machine.offered()));
+    let lanes: Vec<(u32, interp::Value)> = lanes.collect();
+    for k in (0..wave.len()).filter(here) {
+        wave[k].machine.receive(&lanes);
+        wave[k].wait = Wait::Ready;
+    }
+    mask != 0
 }
 
 /// Gives the thread's private globals their initial values.

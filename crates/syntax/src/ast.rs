@@ -58,6 +58,11 @@ impl Symbols {
         Symbol(self.set.insert_full(name.into()).0 as u32)
     }
 
+    /// Whether any file has a name that begins so.
+    pub fn has_prefix(&self, start: &str) -> bool {
+        self.set.iter().any(|name| name.starts_with(start))
+    }
+
     /// The symbol of a name, if any file has it.
     pub fn find(&self, name: &str) -> Option<Symbol> {
         self.set.get_index_of(name).map(|idx| Symbol(idx as u32))

@@ -127,6 +127,7 @@ impl<'m> Emitter<'_, 'm> {
     /// Emits an arm and hands its results to the block after.
     fn arm(&mut self, block: Block, region: ir::Region, after: Block) -> Res {
         self.b.switch_to_block(block);
+        self.path_arm(region);
         self.region(region)?;
         let results = self.get_all(&self.f.regions[region].results);
         self.jump(after, &results);

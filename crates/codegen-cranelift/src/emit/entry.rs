@@ -24,6 +24,7 @@ impl Emitter<'_, '_> {
             let deep = self.b.ins().icmp(IntCC::UnsignedLessThan, sp, limit);
             self.fail_if(deep, Site::TooDeep(f.span));
         }
+        self.begin_path(func);
         let body = f.body();
         let entry = self.entry;
         let params = &f.regions[body].params;
@@ -91,8 +92,9 @@ impl Emitter<'_, '_> {
     }
 
     /// Emits `thread(ctx)` of an entry point.
-    pub(crate) fn thread(mut self) -> Res {
+    pub(crate) fn thread(mut self, func: Func) -> Res {
         self.init_private()?;
+        self.begin_path(func);
         self.region(self.f.body())?;
         self.b.ins().return_(&[]);
         self.done();

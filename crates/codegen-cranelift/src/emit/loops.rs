@@ -297,6 +297,7 @@ impl<'m> Emitter<'_, 'm> {
         }
 
         self.b.switch_to_block(body);
+        self.path_trip(region);
         let i = self.b.block_params(body)[0];
         self.set(params[0], &[i]);
         let spare = self.bind_carried(body, 1, &params[1..]);
@@ -348,6 +349,7 @@ impl<'m> Emitter<'_, 'm> {
         self.jump(body, &first);
 
         self.b.switch_to_block(body);
+        self.path_trip(region);
         let own = Vals::from_slice(&self.b.block_params(body)[..words]);
         let spare = self.bind_carried(body, words, &params);
         let mark = self.mark_trip(region, !stacked.is_empty());
@@ -388,6 +390,7 @@ impl<'m> Emitter<'_, 'm> {
                 for &inst in before {
                     self.inst(inst)?;
                 }
+                self.path_inst(last);
                 let (yes, no) = (self.b.create_block(), self.b.create_block());
                 let c = self.one(tail.args[0]);
                 self.branch(c, (yes, &[]), (no, &[]));
@@ -398,6 +401,7 @@ impl<'m> Emitter<'_, 'm> {
                         .map(|&v| tail.results.iter().position(|&r| r == v).map_or(v, |k| inner[k]))
                         .collect();
                     self.b.switch_to_block(block);
+                    self.path_arm(arm);
                     self.trip(arm, &mapped, lp)?;
                 }
                 return Ok(());

@@ -47,6 +47,8 @@ impl Emitter<'_, '_> {
                 handle[2] = self.b.ins().iadd(handle[2], by);
                 self.set(data.results[0], &handle);
             }
+            Op::BufferCast => self.buffer_cast(data)?,
+            Op::WaveGather => self.wave_gather(data)?,
             Op::Barrier => {
                 self.helper(Helper::Barrier, &[self.ctx]);
             }
@@ -63,6 +65,37 @@ impl Emitter<'_, '_> {
             }
             _ => return self.unsupported(&data.op, "unknown", data.span),
         }
+        Ok(())
+    }
+
+    /// The same memory in elements of another type: what is less than an element moves the address.
+    fn buffer_cast(&mut self, data: &InstData) -> Res {
+        let (TypeData::Buffer(from), TypeData::Buffer(to)) =
+            (self.ts[self.ty(data.args[0])], self.ts[self.ty(data.results[0])])
+        else {
+            return self.unsupported(&data.op, "no buffer", data.span);
+        };
+        let (from, to) = (self.cx.ir.mem.size(from), self.cx.ir.mem.size(to).max(1) as i64);
+        let handle = self.get(data.args[0]);
+        let by = self.index64(data.args[1]);
+        let at = self.mul_imm(handle[2], from);
+        let at = self.b.ins().iadd(at, by);
+        let size = self.i64(to);
+        // Division that rounds down.
+        let zero = self.i64(0);
+        let rest = self.b.ins().srem(at, size);
+        let below = self.b.ins().icmp(IntCC::SignedLessThan, rest, zero);
+        let fix = self.b.ins().select(below, size, zero);
+        let rest = self.b.ins().iadd(rest, fix);
+        let whole = self.b.ins().isub(at, rest);
+        let offset = if to == 1 { whole } else { self.b.ins().sdiv(whole, size) };
+        let bytes = self.mul_imm(handle[1], from);
+        let some = self.b.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, bytes, rest);
+        let left = self.b.ins().isub(bytes, rest);
+        let left = self.b.ins().select(some, left, zero);
+        let count = if to == 1 { left } else { self.b.ins().udiv(left, size) };
+        let ptr = self.b.ins().iadd(handle[0], rest);
+        self.set(data.results[0], &[ptr, count, offset]);
         Ok(())
     }
 
@@ -315,6 +348,10 @@ impl Emitter<'_, '_> {
             let base = self.global(global)[0];
             self.clear(base, module.mem.size(data.ty));
             let Some(init) = data.init else { continue };
+            if self.cx.plan.facts[init].wave {
+                let op = Op::GlobalRef(global);
+                return self.unsupported(&op, "a wave operation in an initial value", data.span);
+            }
             let results = &module.funcs[init].results;
             let types: Vec<ir::Type> = results.iter().map(|r| r.ty).collect();
             let call = InstData {

@@ -16,6 +16,7 @@ mod loops;
 mod math;
 mod memory;
 mod scalar;
+mod waves;
 
 use cranelift_codegen::ir::immediates::{Ieee32, Ieee64};
 use cranelift_codegen::ir::{
@@ -175,6 +176,8 @@ pub(crate) struct Emitter<'a, 'm> {
     allocates: FxHashMap<Region, bool>,
     /// Where the caller wants the content of cells that are only read at the end.
     wanted: FxHashMap<ir::Value, Value>,
+    /// The depth of the function's path, if paths matter.
+    path_base: Option<Value>,
 }
 
 impl<'a, 'm> Emitter<'a, 'm> {
@@ -235,6 +238,7 @@ impl<'a, 'm> Emitter<'a, 'm> {
             holder,
             allocates: FxHashMap::default(),
             wanted: FxHashMap::default(),
+            path_base: None,
         }
     }
 
@@ -436,6 +440,9 @@ impl<'a, 'm> Emitter<'a, 'm> {
     /// Emits one instruction.
     pub(crate) fn inst(&mut self, inst: Inst) -> Res {
         let data = &self.f.insts[inst];
+        if self.path_base.is_some() {
+            self.path_inst(inst);
+        }
         match &data.op {
             Op::Const(_)
             | Op::Zero
@@ -475,7 +482,9 @@ impl<'a, 'm> Emitter<'a, 'm> {
             | Op::Atomic(..)
             | Op::BufferLen
             | Op::BufferOffset
+            | Op::BufferCast
             | Op::Barrier
+            | Op::WaveGather
             | Op::Builtin(_)
             | Op::Printf(_)
             | Op::Assert(_) => self.world(data),

@@ -10,7 +10,7 @@ use cranelift_codegen::ir::{Type as ClifType, types::*};
 use ir::{AtomicOp, Math, Op, Scalar, interp, scalar};
 
 use super::stacks::read;
-use super::{Address, Context, Header, Signal, Site};
+use super::{Address, Context, Exchange, Header, Signal, Site};
 use crate::types::Shape;
 
 macro_rules! helpers {
@@ -57,6 +57,10 @@ helpers! {
     Fail = fail(I64, I32);
     Printf = printf(I64, I32, I64);
     Barrier = barrier(I64);
+    Wave = wave(I64, I64, I64, I64) -> I32;
+    PathLen = path_len(I64) -> I64;
+    PathSet = path_set(I64, I64, I64);
+    PathNext = path_next(I64, I64);
     Atomic = atomic(I64, I32, I64, I64) -> I64;
     Copy = copy(I64, I64, I64);
     Clear = clear(I64, I64);
@@ -257,6 +261,40 @@ unsafe extern "C" fn barrier(ctx: *mut Context) {
     }
 }
 
+/// Waits until the lanes that are together have given their values; gives their mask.
+unsafe extern "C" fn wave(ctx: *mut Context, from: *const u8, bytes: u64, to: *mut u8) -> u32 {
+    // SAFETY: as for `barrier`; `exec` fills `to` before it resumes the thread.
+    unsafe {
+        (*ctx).exchange = Exchange { from, bytes: bytes as usize, to, mask: 0 };
+        (*(*ctx).yielder).suspend(Signal::Wave);
+        (*ctx).exchange.mask
+    }
+}
+
+/// The number of words of the thread's path.
+unsafe extern "C" fn path_len(ctx: *mut Context) -> u64 {
+    // SAFETY: see the head of this file.
+    unsafe { (*ctx).path.len() as u64 }
+}
+
+/// The path's first `depth` words, and then this one.
+unsafe extern "C" fn path_set(ctx: *mut Context, depth: u64, word: u64) {
+    // SAFETY: see the head of this file.
+    let path = unsafe { &mut (*ctx).path };
+    path.truncate(depth as usize);
+    path.push(word);
+}
+
+/// The path's first words up to number `depth`, which counts one more.
+unsafe extern "C" fn path_next(ctx: *mut Context, depth: u64) {
+    // SAFETY: see the head of this file.
+    let path = unsafe { &mut (*ctx).path };
+    path.truncate(depth as usize + 1);
+    if let Some(word) = path.last_mut() {
+        *word = word.wrapping_add(1);
+    }
+}
+
 /// The number that compiled code passes for an atomic op of a kind of number.
 pub(crate) fn atomic_code(op: AtomicOp, s: Scalar) -> u32 {
     (op as u32) << 8 | s as u32
@@ -310,6 +348,17 @@ unsafe extern "C" fn atomic(addr: *mut u8, code: u32, x: u64, compare: u64) -> u
                 Ok(old) | Err(old) => old as u64,
             }
         }};
+    }
+    if !(addr as usize).is_multiple_of(s.bytes() as usize) {
+        // SAFETY: in range; what is not aligned is not atomic, as on hardware.
+        unsafe {
+            let mut word = [0u8; 8];
+            let n = s.bytes() as usize;
+            std::ptr::copy_nonoverlapping(addr, word.as_mut_ptr(), n);
+            let old = u64::from_le_bytes(word);
+            std::ptr::copy_nonoverlapping(new(old).to_le_bytes().as_ptr(), addr, n);
+            return old;
+        }
     }
     match s.bytes() {
         1 => exchange!(AtomicU8, u8),

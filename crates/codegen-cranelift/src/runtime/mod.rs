@@ -47,6 +47,8 @@ unsafe impl Sync for Desc {}
 pub(crate) enum Signal {
     /// The thread waits for its group.
     Barrier,
+    /// The thread waits for its wave: see [`Context::exchange`].
+    Wave,
     /// An error was recorded in the context; never resumed.
     Failed,
 }
@@ -74,6 +76,25 @@ pub(crate) struct Tables {
     /// Shapes of stack elements, at fixed addresses.
     #[expect(clippy::vec_box, reason = "code holds their addresses while the list grows")]
     pub(crate) shapes: Vec<Box<Shape>>,
+}
+
+/// The operands of a `wave_gather`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Exchange {
+    /// The thread's own value.
+    pub(crate) from: *const u8,
+    /// Bytes of a value.
+    pub(crate) bytes: usize,
+    /// Room for the values of all lanes.
+    pub(crate) to: *mut u8,
+    /// The lanes that gave a value.
+    pub(crate) mask: u32,
+}
+
+impl Default for Exchange {
+    fn default() -> Exchange {
+        Exchange { from: std::ptr::null(), bytes: 0, to: std::ptr::null_mut(), mask: 0 }
+    }
 }
 
 /// A thread's state. Compiled code reads and writes the fields up to `handles` at the offsets in
@@ -104,6 +125,10 @@ pub(crate) struct Context {
     pub(crate) handle_count: u64,
     /// What suspends the thread; set while compiled code runs.
     pub(crate) yielder: *const Yielder<(), Signal>,
+    /// Where the thread is, kept in kernels with wave operations: see `emit/waves.rs`.
+    pub(crate) path: Vec<u64>,
+    /// While it waits for its wave: what it gives, where it takes, and who was here.
+    pub(crate) exchange: Exchange,
     /// What `printf` wrote.
     pub(crate) stdout: String,
     /// The first error.
@@ -149,6 +174,8 @@ impl Context {
             local: [0; 3],
             index: 0,
             size: [1; 3],
+            path: Vec::new(),
+            exchange: Exchange::default(),
             handles: std::ptr::null(),
             handle_count: 0,
             yielder: std::ptr::null(),

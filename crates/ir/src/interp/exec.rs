@@ -107,7 +107,9 @@ impl<L: Lane> Machine<'_, L> {
             }
             Op::Store | Op::AddTo => return self.write_cell(f, data),
 
-            Op::GlobalRef(global) => Value::Buffer(Handle { buffer: host.global(*global), offset: 0 }),
+            Op::GlobalRef(global) => {
+                Value::Buffer(Handle { buffer: host.global(*global), ..Handle::default() })
+            }
             Op::BufferLoad(path) => {
                 let ty = result_type(f, data);
                 match self.address(f, path, &data.args, host)? {
@@ -137,7 +139,20 @@ impl<L: Lane> Machine<'_, L> {
                     scalar::to_i64(self.scalar(f, data.args[1])?, self.value(data.args[1])?.lane().bits());
                 Value::Buffer(Handle { offset: handle.offset.wrapping_add(by), ..*handle })
             }
-            Op::Barrier => return Ok(()),
+            Op::BufferCast => {
+                let (handle, count, from) = self.buffer(f, data.args[0], host)?;
+                let by =
+                    scalar::to_i64(self.scalar(f, data.args[1])?, self.value(data.args[1])?.lane().bits());
+                let TypeData::Buffer(to) = self.module.types[result_type(f, data)] else {
+                    return Err(no_buffer());
+                };
+                let to = (self.module.mem.size(to) as i64).max(1);
+                let at = handle.offset.wrapping_mul(from as i64).wrapping_add(by);
+                let (offset, rest) = (at.div_euclid(to), at.rem_euclid(to) as u64);
+                let bytes = (count * from).saturating_sub(rest) / to as u64 * to as u64;
+                Value::Buffer(Handle { offset, start: handle.start + rest, len: Some(bytes), ..handle })
+            }
+            Op::Barrier | Op::WaveGather => return Ok(()),
             Op::Builtin(builtin) => {
                 let place = host.builtin(*builtin).map(|x| L::from_bits(x as u64));
                 match builtin {
@@ -349,7 +364,10 @@ impl<L: Lane> Machine<'_, L> {
             return Err(no_buffer());
         };
         let size = self.module.mem.size(element);
-        let bytes = handle.buffer.map_or(0, |buffer| host.byte_len(buffer));
+        let bytes = match handle.len {
+            Some(bytes) => bytes,
+            None => handle.buffer.map_or(0, |buffer| host.byte_len(buffer)),
+        };
         Ok((*handle, bytes.checked_div(size).unwrap_or(0), size))
     }
 
@@ -373,7 +391,7 @@ impl<L: Lane> Machine<'_, L> {
         let place = super::resolve(&self.module.mem, element, path, &dynamic);
         Ok(match (handle.buffer, place) {
             (Some(buffer), Some((at, _))) if i >= 0 && i < count as i128 => {
-                Some((buffer, i as u64 * size + at))
+                Some((buffer, handle.start + i as u64 * size + at))
             }
             _ => None,
         })

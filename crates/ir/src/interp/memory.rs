@@ -198,7 +198,7 @@ fn build<L: Lane>(
         TypeData::Cell(_) | TypeData::Stack(_) => Value::zero(types, ty),
         TypeData::Buffer(_) => {
             let bits = lanes.next().unwrap_or(0);
-            Value::Buffer(Handle { buffer: host.pointee(bits), offset: 0 })
+            Value::Buffer(Handle { buffer: host.pointee(bits), ..Handle::default() })
         }
     }
 }

@@ -21,7 +21,7 @@ use cranelift_entity::EntityRef;
 
 use crate::function::{Func, Function, Inst, Region, Span, Value as Name};
 use crate::module::Module;
-use crate::ops::{Builtin, Op};
+use crate::ops::{Builtin, Op, WAVE_LANES};
 
 pub use memory::{Host, Memory, Place, element_bytes, leaf_bytes, read_leaf, resolve};
 pub use printf::format_printf;
@@ -76,6 +76,8 @@ pub fn max_iters_message(bound: u32) -> String {
 pub enum Step<L = u64> {
     /// At a barrier; resume to go on.
     Barrier,
+    /// At a `wave_gather`; [`Machine::receive`], then resume.
+    Wave,
     /// At the end, with the function's results.
     Done(Vec<Value<L>>),
 }
@@ -151,8 +153,36 @@ pub fn call_limited<L: Lane>(
     loop {
         match machine.resume(host)? {
             Step::Barrier => host.barrier(),
+            Step::Wave => {
+                let lane = host.builtin(Builtin::GroupIndex)[0] % WAVE_LANES;
+                let own = machine.offered();
+                machine.receive(&[(lane, own)]);
+            }
             Step::Done(results) => return Ok(results),
         }
+    }
+}
+
+/// Which lanes of a wave are together at a `wave_gather` that none of its other lanes can still reach, as a mask.
+///
+/// A place is where a lane waits ([`Machine::path`]) and whether that is a `wave_gather` (or else a barrier); `None`
+/// for a lane that has ended. Since control is structured, a thread passes places in the order of their paths.
+/// So the least path of all is one that no lane can come to any more, and the lanes that wait there are all
+/// that ever will: it is right to let them go on together, however control diverged before. 0 if the least is at a
+/// barrier, or all have ended.
+pub fn first_together<'p>(places: impl Iterator<Item = Option<(&'p [u64], bool)>>) -> u32 {
+    let (mut least, mut mask): (Option<(&[u64], bool)>, u32) = (None, 0);
+    for (lane, place) in places.enumerate() {
+        let Some(place) = place else { continue };
+        match least.map(|l| place.0.cmp(l.0)) {
+            Some(std::cmp::Ordering::Greater) => {}
+            Some(std::cmp::Ordering::Equal) => mask |= 1 << lane,
+            Some(std::cmp::Ordering::Less) | None => (least, mask) = (Some(place), 1 << lane),
+        }
+    }
+    match least {
+        Some((_, true)) => mask,
+        _ => 0,
     }
 }
 
@@ -164,7 +194,19 @@ pub fn initial_bytes(
 ) -> Result<Vec<u8>, RunError> {
     let data = &module.globals[global];
     let leaves = match data.init {
-        Some(init) => call(module, init, &[], host)?,
+        Some(init) => {
+            let mut machine = Machine::new(module, init, &[], Limits::default())?;
+            loop {
+                match machine.resume(host)? {
+                    Step::Done(results) => break results,
+                    Step::Barrier => {}
+                    Step::Wave => {
+                        let message = "a wave operation in the initial value of a variable".to_string();
+                        return Err(RunError { message, span: data.span, thread: [0; 3] });
+                    }
+                }
+            }
+        }
         None => return Ok(vec![0; module.mem.size(data.ty) as usize]),
     };
     Ok(element_bytes(module, data.ty, &leaves))
@@ -221,12 +263,66 @@ impl<'m, L: Lane> Machine<'m, L> {
             };
             active.pc += 1;
             self.span = function.insts[inst].span;
-            if matches!(function.insts[inst].op, Op::Barrier) {
-                return Ok(Step::Barrier);
+            match function.insts[inst].op {
+                Op::Barrier => return Ok(Step::Barrier),
+                Op::WaveGather => return Ok(Step::Wave),
+                _ => {}
             }
             self.execute(function, inst, host)?;
         }
         Ok(Step::Done(Vec::new()))
+    }
+
+    // ---- waves
+
+    /// The instruction where the machine waits.
+    fn waiting(&self) -> (&'m Function, Inst) {
+        let function = &self.module.funcs[self.frames.last().expect("a frame waits").func];
+        let active = self.regions.last().expect("a region waits");
+        (function, function.regions[active.region].insts[active.pc - 1])
+    }
+
+    /// Where the machine waits, in the order in which one thread passes such places: for each region on the way
+    /// which arm or trip it is, and the instruction's place in it. Two threads are together where these are equal.
+    pub fn path(&self) -> Vec<u64> {
+        let mut path = Vec::with_capacity(2 * self.regions.len());
+        let mut frames = self.frames.iter();
+        let mut function = None;
+        for active in &self.regions {
+            match &active.kind {
+                Kind::Body => function = frames.next().map(|f| &self.module.funcs[f.func]),
+                Kind::Arm(inst) => {
+                    let regions =
+                        function.map(|f: &Function| &f.insts[*inst].regions[..]).unwrap_or_default();
+                    path.push(regions.iter().position(|&r| r == active.region).unwrap_or(0) as u64);
+                }
+                Kind::For { trip, .. } | Kind::Loop { trip, .. } => path.push(*trip),
+            }
+            path.push(active.pc as u64 - 1);
+        }
+        path
+    }
+
+    /// What the machine gives to the `wave_gather` where it waits; no derivative flows through.
+    pub fn offered(&self) -> Value<L> {
+        let (function, inst) = self.waiting();
+        let value = self.value(function.insts[inst].args[0]).expect("a verified operand has a value");
+        value.map(&mut |lane| L::from_bits(lane.bits()))
+    }
+
+    /// Gives the machine what the lanes that are together gave to the `wave_gather` where it waits.
+    pub fn receive(&mut self, lanes: &[(u32, Value<L>)]) {
+        let (function, inst) = self.waiting();
+        let data = &function.insts[inst];
+        let zero = Value::zero(&self.module.types, function.ty(data.args[0]));
+        let mut all = vec![zero; WAVE_LANES as usize];
+        let mut mask = 0u64;
+        for (lane, value) in lanes {
+            all[*lane as usize] = value.clone();
+            mask |= 1 << lane;
+        }
+        let results = vec![Value::array(all), Value::Scalar(L::from_bits(mask))];
+        self.bind_results(function, inst, results);
     }
 
     // ---- regions

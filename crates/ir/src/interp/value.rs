@@ -33,6 +33,10 @@ pub struct Handle {
     pub buffer: Option<u32>,
     /// Elements that `buffer_offset` advanced it by.
     pub offset: i64,
+    /// The byte of the buffer where element 0 begins, by `buffer_cast`.
+    pub start: u64,
+    /// The bytes from there on; `None` for all that there are.
+    pub len: Option<u64>,
 }
 
 /// What a lane of the interpreter is: bits, or bits with more.

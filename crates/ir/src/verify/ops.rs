@@ -3,7 +3,7 @@
 use super::{Checked, Verifier, check};
 use crate::function::{Function, InstData, Region, Value};
 use crate::memory::MemType;
-use crate::ops::{AtomicOp, Builtin, Math, Op, Path, Step};
+use crate::ops::{AtomicOp, Builtin, Math, Op, Path, Step, WAVE_LANES};
 use crate::scalar;
 use crate::types::{Scalar, Type, TypeData};
 
@@ -45,7 +45,8 @@ impl Verifier<'_> {
             | Op::Insert(_)
             | Op::Index
             | Op::SubCell
-            | Op::BufferOffset => n(2),
+            | Op::BufferOffset
+            | Op::BufferCast => n(2),
             Op::Math(m) => n(m.arity()),
             Op::Select => n(3),
             Op::Construct => (None, 1, 0),
@@ -56,6 +57,7 @@ impl Verifier<'_> {
             Op::Atomic(path, AtomicOp::CompareExchange) => (Some(4 + dynamic(path)), 1, 0),
             Op::Atomic(path, _) => (Some(3 + dynamic(path)), 1, 0),
             Op::Barrier => (Some(0), 0, 0),
+            Op::WaveGather => (Some(1), 2, 0),
             Op::Printf(_) => (None, 0, 0),
             Op::Assert(_) => (Some(1), 0, 0),
             Op::Call(_) | Op::CallFwd(_) | Op::CallBwd(_) | Op::CallTransposeOf(_) => {
@@ -296,7 +298,22 @@ impl Verifier<'_> {
                 self.same(args[1], Type::I64, "the offset")?;
                 self.same(data.results[0], self.ty(args[0]), "the result")
             }
+            Op::BufferCast => {
+                self.element_of_buffer(args[0])?;
+                self.same(args[1], Type::I64, "the offset")?;
+                self.element_of_buffer(data.results[0]).map(|_| ())
+            }
             Op::Barrier => Ok(()),
+            Op::WaveGather => {
+                self.not_cell(args[0])?;
+                let own = self.ty(args[0]);
+                let whole = self.ty(data.results[0]);
+                let fits = matches!(self.types[whole], TypeData::Array(t, n) if t == own && n == WAVE_LANES);
+                check(fits && self.types.scalar_of(own).is_some() && !self.types.has_stack(own), || {
+                    format!("the result is {}", self.name(whole))
+                })?;
+                self.same(data.results[1], Type::U32, "the mask")
+            }
             Op::Builtin(builtin) => {
                 let want = match builtin {
                     Builtin::GroupIndex => TypeData::Scalar(Scalar::U32),

@@ -201,7 +201,9 @@ impl Simplify<'_> {
             | Op::BufferStore(_)
             | Op::Atomic(..)
             | Op::BufferLen
+            | Op::BufferCast
             | Op::Barrier
+            | Op::WaveGather
             | Op::Builtin(_)
             | Op::Printf(_)
             | Op::Call(_)
