@@ -69,7 +69,7 @@ fn tell(session: &Session, source: &SourceArgs, json: bool, stop: Stop) -> u8 {
         }
         Stop::Failure(Failure::Other(error)) => {
             let code = match &error {
-                Error::Read { .. } | Error::Write { .. } => "E0001",
+                Error::Read { .. } | Error::Write { .. } => "E0802",
                 Error::Input(_) => "E0800",
                 Error::Stopped(_) => "E0801",
                 Error::Internal(_) => "E0999",

@@ -280,9 +280,8 @@ impl Checker<'_> {
                                 let failed = label.is_some_and(|l| {
                                     matches!(self.p.tables.exprs[l].meaning, Meaning::Error)
                                 });
-                                let unknown = label.is_some_and(|l| {
-                                    matches!(self.p.tables.exprs[l].meaning, Meaning::Value(_))
-                                });
+                                // Known when the generic arguments are.
+                                let unknown = label.is_some_and(|l| self.p.constant(l, 0).is_some());
                                 if !failed && !unknown {
                                     self.error("E39001", span, "a case has to be a constant");
                                 }

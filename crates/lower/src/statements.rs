@@ -163,9 +163,9 @@ impl Body<'_, '_, '_> {
         if value.is_none() {
             let span = self.span_of(e);
             self.lw.diagnostics.push(syntax::Diagnostic::error(
-                "E0904",
+                "E39001",
                 span,
-                "a `case` must be a constant known while compiling",
+                "a case has to be a constant",
             ));
         }
         value

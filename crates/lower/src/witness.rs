@@ -391,7 +391,7 @@ fn call_groups(
         && flat.iter().zip(&user.params).all(|(&v, slot)| body.b.func.ty(v) == slot.ty);
     if !fits {
         body.lw.diagnostics.push(syntax::Diagnostic::error(
-            "E0905",
+            "E31147",
             user.span,
             "the parameters of this derivative do not fit the function that it belongs to",
         ));
@@ -411,7 +411,7 @@ fn call_groups(
 fn mismatch(body: &mut Body<'_, '_, '_>, user: &Declared, declared: &Declared) -> Option<Function> {
     body.lw.diagnostics.push(
         syntax::Diagnostic::error(
-            "E0905",
+            "E31147",
             user.span,
             "the parameters of this derivative do not fit the function that it belongs to",
         )
