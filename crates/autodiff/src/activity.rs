@@ -236,6 +236,7 @@ impl Flow<'_> {
             | Op::BufferLen
             | Op::BufferOffset
             | Op::BufferCast
+            | Op::BufferAddress
             | Op::Barrier
             | Op::WaveGather
             | Op::Builtin(_)

@@ -305,7 +305,7 @@ impl Plan<'_> {
             }
             Op::Div | Op::Rem if !float(data.results[0]) => Some(4),
             Op::Math(Math::Floor | Math::Ceil | Math::Trunc | Math::Min | Math::Max | Math::Abs) => Some(2),
-            Op::BufferOffset | Op::BufferCast | Op::BufferLen => Some(1),
+            Op::BufferOffset | Op::BufferCast | Op::BufferLen | Op::BufferAddress => Some(1),
             Op::BufferLoad(_) => {
                 let handle = self.defs[data.args[0]].expand()?;
                 match self.src.insts[handle].op {

@@ -134,6 +134,7 @@ pub(crate) fn tangent(pass: &mut Linearize, data: &ir::InstData) {
         | Op::BufferLen
         | Op::BufferOffset
         | Op::BufferCast
+        | Op::BufferAddress
         | Op::Barrier
         | Op::WaveGather
         | Op::Builtin(_)

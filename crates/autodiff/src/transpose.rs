@@ -509,6 +509,7 @@ impl Transpose<'_> {
             | Op::BufferLen
             | Op::BufferOffset
             | Op::BufferCast
+            | Op::BufferAddress
             | Op::Barrier
             | Op::WaveGather
             | Op::Builtin(_)

@@ -95,6 +95,12 @@ impl Program {
             (_, TyKind::Optional(inner)) => Some(self.conversion(from, inner, source)? + PROMOTION),
             (TyKind::NullPtr, TyKind::Pointer(_)) => Some(PROMOTION),
             (TyKind::Pointer(_), TyKind::Scalar(Scalar::Bool)) => Some(INT_TO_FLOAT),
+            (TyKind::Pointer(_), TyKind::Pointer(to)) => {
+                (source.explicit || to == Ty::VOID).then_some(GENERAL)
+            }
+            (TyKind::Pointer(_), TyKind::Scalar(Scalar::UInt64 | Scalar::Int64)) => {
+                source.explicit.then_some(GENERAL)
+            }
             (TyKind::Buffer(_, inner), to_kind)
                 if self.types_deref(from) && !matches!(to_kind, TyKind::Buffer(..)) =>
             {

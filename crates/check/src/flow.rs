@@ -230,7 +230,7 @@ impl Flow<'_> {
             | Meaning::Same(base)
             | Meaning::Cast(base)
             | Meaning::Unary(_, base) => self.expr(base, needed),
-            Meaning::Deref(base) => {
+            Meaning::Deref(base) | Meaning::AddressOf(base) => {
                 self.expr(base, false);
                 false
             }

@@ -526,6 +526,11 @@ impl Checker<'_> {
                 return self.member_of(base, content, false, name);
             }
             TyKind::Pointer(content) => {
+                // an extension of the pointer type itself
+                let own = self.declared_member(ty, name, Base::Value(base, lvalue));
+                if !matches!(own, Ref::NotFound | Ref::Error) {
+                    return own;
+                }
                 self.p.tables.exprs[base].coerce = Some(content);
                 return self.member_of(base, content, true, name);
             }

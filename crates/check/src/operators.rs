@@ -317,8 +317,32 @@ impl Checker<'_> {
         }
     }
 
+    /// Arithmetic and comparisons of pointers.
+    fn pointer_binary(&mut self, expr: ExprId, op: BinaryOp, left: ExprId, right: ExprId) -> Option<Ty> {
+        let (a, b) = (self.ty_of(left), self.ty_of(right));
+        let is_pointer = |checker: &Self, ty: Ty| matches!(checker.p.types[ty], TyKind::Pointer(_));
+        let is_int = |checker: &Self, ty: Ty| match checker.p.types[ty] {
+            TyKind::Scalar(s) => s.is_int(),
+            TyKind::Enum(_) => true,
+            _ => false,
+        };
+        let result = match op {
+            BinaryOp::Add | BinaryOp::Sub if is_pointer(self, a) && is_int(self, b) => a,
+            BinaryOp::Add if is_int(self, a) && is_pointer(self, b) => b,
+            BinaryOp::Sub if is_pointer(self, a) && a == b => {
+                self.p.types.intern(TyKind::Scalar(crate::types::Scalar::Int64))
+            }
+            _ if is_comparison(op) && is_pointer(self, a) && a == b => Ty::BOOL,
+            _ => return None,
+        };
+        Some(self.set_value(expr, result, Meaning::Binary(op, left, right)))
+    }
+
     fn user_binary(&mut self, expr: ExprId, op: BinaryOp, left: ExprId, right: ExprId) -> Ty {
         let (a, b) = (self.ty_of(left), self.ty_of(right));
+        if let Some(ty) = self.pointer_binary(expr, op, left, right) {
+            return ty;
+        }
         let candidates = self.operator_candidates(&format!("operator{}", op.text()));
         let arguments = [self.argument(left), self.argument(right)];
         if !candidates.is_empty() {
@@ -407,8 +431,10 @@ impl Checker<'_> {
                 };
             }
             UnaryOp::AddressOf => {
-                self.unsupported(span, "the address of a variable is");
-                return self.set_error(expr);
+                let own = self.ty_of(inner);
+                self.p.tables.exprs[inner].coerce = None;
+                let pointer = self.p.types.intern(TyKind::Pointer(own));
+                return self.set_value(expr, pointer, Meaning::AddressOf(inner));
             }
             UnaryOp::Plus | UnaryOp::Neg | UnaryOp::Not | UnaryOp::BitNot => {}
             UnaryOp::PreInc | UnaryOp::PreDec => {}
@@ -465,7 +491,8 @@ impl Checker<'_> {
         }
         let span = self.span(expr);
         self.need_place(inner);
-        if !self.p.has_operators(ty) || self.p.element(ty) == Ty::BOOL {
+        let is_pointer = matches!(self.p.types[ty], TyKind::Pointer(_));
+        if !is_pointer && (!self.p.has_operators(ty) || self.p.element(ty) == Ty::BOOL) {
             let message = format!("a value of type '{}' cannot be counted up or down", self.name(ty));
             self.error("E39999", span, message);
             return self.set_error(expr);
@@ -567,6 +594,13 @@ impl Checker<'_> {
                 return self.operand_error(expr, &format!("{}=", op.text()), ty, b);
             }
             self.coerce(value, y);
+            let meaning = Meaning::Assign { op: Some(op), target, value };
+            return self.set(expr, ExprInfo { ty, coerce: None, meaning, lvalue });
+        }
+        if matches!(self.p.types[ty], TyKind::Pointer(_))
+            && matches!(self.p.types[b], TyKind::Scalar(s) if s.is_int())
+            && matches!(op, BinaryOp::Add | BinaryOp::Sub)
+        {
             let meaning = Meaning::Assign { op: Some(op), target, value };
             return self.set(expr, ExprInfo { ty, coerce: None, meaning, lvalue });
         }

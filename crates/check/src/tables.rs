@@ -186,6 +186,8 @@ pub enum Meaning {
     /// `*p`, and the content of a `ConstantBuffer` or pointer that is used like a value (`p->x`, `cb.x`: then the
     /// `Field` has this node's own base with `coerce` to the content).
     Deref(ExprId),
+    /// `&e`, `__getAddress(e)`.
+    AddressOf(ExprId),
     /// A call.
     Call {
         /// What is called.

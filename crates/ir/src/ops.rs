@@ -126,6 +126,8 @@ pub enum Op {
     BufferOffset,
     /// The memory of handle `a` from byte `b` (`i64`) on as elements of the result's type.
     BufferCast,
+    /// Where `a` points to, as `u64`: equal for equal places, in their order within one buffer; 0 for null.
+    BufferAddress,
     /// All threads of the group wait for each other; memory is visible afterwards. No result.
     Barrier,
     /// What each lane of the wave gives here: an array of [`WAVE_LANES`] values of the type of `a`,
@@ -433,6 +435,7 @@ impl Op {
             | Op::BufferLen
             | Op::BufferOffset
             | Op::BufferCast
+            | Op::BufferAddress
             | Op::Barrier
             | Op::WaveGather
             | Op::Builtin(_)

@@ -524,6 +524,7 @@ pub fn op_name(op: &Op) -> String {
         Op::BufferLen => "buffer_len",
         Op::BufferOffset => "buffer_offset",
         Op::BufferCast => "buffer_cast",
+        Op::BufferAddress => "buffer_address",
         Op::Barrier => "barrier",
         Op::WaveGather => "wave_gather",
         Op::Builtin(builtin) => builtin_name(*builtin),

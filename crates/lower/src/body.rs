@@ -56,6 +56,12 @@ pub(crate) struct Body<'l, 'p, 't> {
     pub(crate) vars: FxHashMap<Name, Var>,
     /// Variables of which an element is written.
     pub(crate) celled: FxHashSet<Name>,
+    /// Variables whose address is taken.
+    pub(crate) addressed: FxHashSet<DeclId>,
+    /// Where those are that have been declared.
+    pub(crate) in_memory: FxHashMap<Name, (ir::Global, Ty)>,
+    /// The function that is being made, if it is one of the source.
+    pub(crate) func: Option<ir::Func>,
     /// Where `return` puts its value and its flag.
     pub(crate) ret: Option<Var>,
     pub(crate) returned: usize,
@@ -91,6 +97,9 @@ impl<'l, 'p, 't> Body<'l, 'p, 't> {
             env: Vec::new(),
             vars: FxHashMap::default(),
             celled: FxHashSet::default(),
+            addressed: FxHashSet::default(),
+            in_memory: FxHashMap::default(),
+            func: None,
             ret: None,
             returned: 0,
             ret_ty,
@@ -134,7 +143,8 @@ impl<'l, 'p, 't> Body<'l, 'p, 't> {
         let subst = lw.program.subst_of(f);
         let mut body = Body::new(lw, types, subst, declared.sig.ret);
         body.b.span = crate::ir_span(declared.span);
-        body.celled = body.find_celled(stmt);
+        body.find_celled(stmt);
+        body.func = Some(declared.func);
         body.differentiable = body.lw.program.derivatives_of(f).level != check::Level::None;
         // parameters
         for param in &declared.sig.params {
@@ -174,8 +184,11 @@ impl<'l, 'p, 't> Body<'l, 'p, 't> {
         let mut results = body.read_var(ret);
         for param in declared.sig.params.iter().filter(|p| p.is_output()) {
             let name = param.decl.map_or(Name::This, Name::Decl);
-            let var = body.vars[&name];
-            results.extend(body.read_var(var));
+            let values = match body.place_in_memory(name) {
+                Some(place) => body.read(&place),
+                None => body.read_var(body.vars[&name]),
+            };
+            results.extend(values);
         }
         Some(body.b.finish(results, declared.results.clone()))
     }
@@ -289,6 +302,12 @@ impl<'l, 'p, 't> Body<'l, 'p, 't> {
     /// Makes a variable; its arrays are cells if elements of it are written.
     pub(crate) fn declare_var(&mut self, name: Name, ty: Ty, values: Vec<Value>) -> Var {
         let layout = self.layout(ty);
+        if let Name::Decl(decl) = name
+            && self.addressed.contains(&decl)
+        {
+            self.declare_in_memory(decl, ty, &values);
+            return Var { start: self.env.len(), len: 0, ty };
+        }
         let var = Var { start: self.env.len(), len: values.len(), ty };
         let celled = self.celled.contains(&name);
         let text: String = match name {

@@ -53,6 +53,17 @@ impl Body<'_, '_, '_> {
                 if fits {
                     return values;
                 }
+                if let (TyKind::Pointer(_), [handle], Some(leaf)) =
+                    (&source, &values[..], target.leaves.first())
+                {
+                    return vec![self.cast_pointer(*handle, leaf.ty)];
+                }
+            }
+            (TyKind::Pointer(_), TyKind::Scalar(_)) => {
+                let Some(&handle) = values.first() else { return self.zeros(to) };
+                let address = self.b.emit(Op::BufferAddress, &[handle]);
+                let ty = self.layout(to).leaves[0].ty;
+                return vec![self.convert_leaf(address, ty)];
             }
             (TyKind::DiffPair(primal), _) if !matches!(target, TyKind::DiffPair(_)) => {
                 // a derivative of a member that does not want the receiver's tangent

@@ -66,6 +66,7 @@ impl Body<'_, '_, '_> {
             Meaning::Error => self.internal(span, "an expression without a meaning", ty),
             Meaning::Type(_) | Meaning::Namespace(_) => self.internal(span, "a type is used as a value", ty),
             Meaning::Literal => self.literal(e, ty, span),
+            Meaning::AddressOf(of) => self.address_of(e, of),
             Meaning::Const(x) => self.number(x, ty),
             Meaning::Value(val) => {
                 let subst = self.subst.clone();

@@ -184,7 +184,10 @@ impl Lowerer<'_> {
             TyKind::Buffer(_, element) | TyKind::Pointer(element) => {
                 // what is behind a pointer is not part of the value
                 let outer = std::mem::take(&mut self.layouts_open);
+                let pointing = self.pointing.len();
+                self.pointing.extend(&outer);
                 let element = self.mem_type_at(types, element, depth + 1);
+                self.pointing.truncate(pointing);
                 self.layouts_open = outer;
                 one(types.buffer(element))
             }
@@ -321,7 +324,11 @@ impl Lowerer<'_> {
                 MemData::Handle(self.mem_type_at(types, element, depth + 1))
             }
             TyKind::Interface(..) | TyKind::Assoc(..) => self.any_value_memory(ty),
+            TyKind::Void => MemData::Scalar(Scalar::U8),
             _ => {
+                if self.pointing.contains(&ty) {
+                    self.points_to_itself(ty);
+                }
                 let layout = self.layout_at(types, ty, depth + 1);
                 let fields = layout.parts.iter().filter(|p| !p.is_shadow);
                 let fields = fields.map(|p| (p.name.clone(), self.mem_type_at(types, p.ty, depth + 1)));

@@ -29,6 +29,7 @@ mod loops;
 mod memory;
 mod operators;
 mod places;
+mod pointers;
 mod statements;
 mod uniforms;
 mod witness;
@@ -164,6 +165,7 @@ fn lower_round(
         conformances,
         existentials: FxHashMap::default(),
         layouts_open: Vec::new(),
+        pointing: Vec::new(),
         payloads: FxHashMap::default(),
         globals: FxIndexMap::default(),
         uniform_parts: FxHashMap::default(),
@@ -171,6 +173,7 @@ fn lower_round(
         written: FxHashMap::default(),
         names: FxHashMap::default(),
         diagnostics: Vec::new(),
+        addressing: Vec::new(),
         levels: Vec::new(),
         too_large: false,
         witnessed: Vec::new(),
@@ -183,6 +186,7 @@ fn lower_round(
         functions.extend(lowerer.host_function(&mut types, func, request.derivatives));
     }
     lowerer.run(&mut types);
+    lowerer.check_addresses();
     let Lowerer { mut module, mem, diagnostics, conformances, .. } = lowerer;
     module.types = types;
     module.mem = mem;
@@ -204,6 +208,8 @@ pub(crate) struct Lowerer<'p> {
     pub(crate) existentials: FxHashMap<Ty, Rc<Existential>>,
     /// Types whose layouts are being made.
     pub(crate) layouts_open: Vec<Ty>,
+    /// Types whose layouts are being made, and which the type that is being laid out is pointed to from.
+    pub(crate) pointing: Vec<Ty>,
     /// Bytes of the values of existential types in memory.
     pub(crate) payloads: FxHashMap<Ty, u32>,
     pub(crate) globals: FxIndexMap<FuncRef, Option<Global>>,
@@ -216,6 +222,8 @@ pub(crate) struct Lowerer<'p> {
     /// How often a function's name has been used.
     names: FxHashMap<String, u32>,
     pub(crate) diagnostics: Vec<Diagnostic>,
+    /// Functions with a variable whose address is taken, and the variable's place.
+    pub(crate) addressing: Vec<(Func, Span)>,
     /// A type has too many leaves to be taken apart.
     pub(crate) too_large: bool,
     /// How many derivatives of a function are wanted, by number of the function.

@@ -30,6 +30,8 @@ pub(crate) struct Scan {
     pub(crate) assigned: IndexSet<Name, FxBuildHasher>,
     /// Variables of which an array's element is assigned.
     pub(crate) elements: FxHashSet<Name>,
+    /// Variables whose address is taken.
+    pub(crate) addressed: FxHashSet<DeclId>,
     /// Variables declared within.
     pub(crate) declared: FxHashSet<Name>,
     /// Calls, buffer writes and the like: something besides variables may change.
@@ -37,11 +39,12 @@ pub(crate) struct Scan {
 }
 
 impl Body<'_, '_, '_> {
-    /// The variables of which an element is written in a body.
-    pub(crate) fn find_celled(&mut self, body: StmtId) -> FxHashSet<Name> {
+    /// Finds the variables of which an element is written in a body, and those whose address is taken.
+    pub(crate) fn find_celled(&mut self, body: StmtId) {
         let mut scan = Scan::default();
         self.scan_stmt(body, &mut scan);
-        scan.elements
+        self.celled = scan.elements;
+        self.addressed = scan.addressed;
     }
 
     pub(crate) fn scan_stmt(&mut self, stmt: StmtId, scan: &mut Scan) {
@@ -119,6 +122,10 @@ impl Body<'_, '_, '_> {
                     self.scan_target(target, scan);
                 }
                 Meaning::Call { .. } | Meaning::Init { .. } => self.scan_call(e, scan),
+                Meaning::AddressOf(of) => {
+                    let of = *of;
+                    self.scan_address(of, scan);
+                }
                 Meaning::Binary(..) | Meaning::Unary(..) => {}
                 _ => {}
             }

@@ -247,6 +247,9 @@ impl Body<'_, '_, '_> {
             return None;
         };
         let (var, step) = stepped;
+        if self.addressed.contains(&var) {
+            return None;
+        }
         let fits = match op {
             BinaryOp::Lt | BinaryOp::Le => step > 0,
             BinaryOp::Gt | BinaryOp::Ge => step < 0,
@@ -347,7 +350,10 @@ impl Body<'_, '_, '_> {
         match self.lw.program.tables.exprs[e].meaning.clone() {
             Meaning::Literal | Meaning::Const(_) | Meaning::Value(_) | Meaning::EnumCase(_) => true,
             Meaning::Var(d) => {
-                if d == var || scan.assigned.contains(&Name::Decl(d)) {
+                if d == var
+                    || scan.assigned.contains(&Name::Decl(d))
+                    || self.in_memory.contains_key(&Name::Decl(d))
+                {
                     return false;
                 }
                 if self.vars.contains_key(&Name::Decl(d)) {

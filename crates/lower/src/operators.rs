@@ -142,6 +142,11 @@ impl Body<'_, '_, '_> {
     /// A binary operator on one leaf each.
     pub(crate) fn binary_leaf(&mut self, op: BinaryOp, a: Value, b: Value) -> Value {
         let ty = self.b.func.ty(a);
+        let is_pointer =
+            |body: &Self, v: Value| matches!(body.b.types[body.b.func.ty(v)], TypeData::Buffer(_));
+        if is_pointer(self, a) || is_pointer(self, b) {
+            return self.pointer_arithmetic(op, a, b);
+        }
         if let Some((row, n)) = rows(self.b.types, ty) {
             let mut parts: SmallVec<[Value; 4]> = SmallVec::new();
             for k in 0..n {
@@ -155,9 +160,6 @@ impl Body<'_, '_, '_> {
             let row = parts.first().map_or(row, |&p| self.b.func.ty(p));
             let ty = self.b.types.array(row, n);
             return self.b.emit_typed(Op::Construct, &parts, ty);
-        }
-        if matches!(self.b.types[ty], TypeData::Buffer(_)) {
-            return self.pointer_arithmetic(op, a, b);
         }
         let b = self.same_shape(b, ty);
         let ir = match op {
@@ -216,15 +218,6 @@ impl Body<'_, '_, '_> {
     /// The right operand in the left one's type.
     fn same_shape(&mut self, value: Value, ty: ir::Type) -> Value {
         if self.b.func.ty(value) == ty { value } else { self.convert_leaf(value, ty) }
-    }
-
-    fn pointer_arithmetic(&mut self, op: BinaryOp, a: Value, b: Value) -> Value {
-        let offset = self.convert_leaf(b, ir::Type::I64);
-        let offset = match op {
-            BinaryOp::Sub => self.b.emit(Op::Neg, &[offset]),
-            _ => offset,
-        };
-        self.b.emit(Op::BufferOffset, &[a, offset])
     }
 
     pub(crate) fn unary_expr(&mut self, e: ExprId, op: UnaryOp, operand: ExprId) -> Vec<Value> {

@@ -203,6 +203,9 @@ impl Body<'_, '_, '_> {
     }
 
     fn variable_place(&mut self, e: ExprId, decl: syntax::DeclId, ty: Ty) -> Place {
+        if let Some(place) = self.place_in_memory(Name::Decl(decl)) {
+            return place;
+        }
         match self.vars.get(&Name::Decl(decl)).copied() {
             Some(var) => Place {
                 ty: var.ty,

@@ -65,6 +65,7 @@ pub(crate) fn float_value(text: &str) -> Option<(f64, Symbol)> {
     // a literal of type `float` is rounded once
     let value = match suffix {
         kw::F => f64::from(text[..end].parse::<f32>().ok()?),
+        kw::H => half(text[..end].parse().ok()?),
         _ => text[..end].parse().ok()?,
     };
     Some((value, suffix))
@@ -79,6 +80,25 @@ fn float_suffix(text: &str) -> Option<Symbol> {
         "lf" => kw::LF,
         _ => return None,
     })
+}
+
+/// The nearest `half`, ties to even, as far as the range goes.
+fn half(value: f64) -> f64 {
+    let exponent = (value.to_bits() >> 52 & 0x7FF) as i32 - 1023;
+    let step = f64::from(exponent.clamp(-14, 20) - 10).exp2();
+    (value / step).round_ties_even() * step
+}
+
+/// The shortest text that means the number in a literal with this suffix, without the suffix.
+pub(crate) fn float_text(value: f64, suffix: Symbol) -> String {
+    match suffix {
+        kw::F => format!("{:?}", value as f32),
+        kw::H => (0..6)
+            .filter_map(|digits| format!("{value:.digits$e}").parse::<f64>().ok())
+            .find(|&short| half(short) == value)
+            .map_or_else(|| format!("{value:?}"), |short| format!("{short:?}")),
+        _ => format!("{value:?}"),
+    }
 }
 
 /// `0x1.8p-3`, rounded to nearest, ties to even: once, to the type that the suffix says (`half` to `double`).
@@ -106,7 +126,11 @@ fn hex_float(text: &str) -> Option<(f64, Symbol)> {
     let end = exponent.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(exponent.len());
     let power: i32 = exponent[..end].parse().ok()?;
     let suffix = float_suffix(&exponent[end..])?;
-    let (digits, least) = if suffix == kw::F { (24, -149) } else { (53, -1074) };
+    let (digits, least) = match suffix {
+        kw::H => (11, -24),
+        kw::F => (24, -149),
+        _ => (53, -1074),
+    };
     let value = rounded(bits, scale.saturating_add(power), sticky, digits, least);
     let value = if suffix == kw::F && value > f64::from(f32::MAX) { f64::INFINITY } else { value };
     Some((value, suffix))
@@ -195,12 +219,15 @@ mod tests {
         assert_eq!(int_value("017"), Some((15, "")));
         assert_eq!(int_value("08"), None);
         assert_eq!(int_suffix("LLU"), Some(kw::ULL));
-        assert_eq!(float_value("1e-3h"), Some((1e-3, kw::H)));
+        assert_eq!(float_value("2.5e-1h"), Some((0.25, kw::H)));
         assert_eq!(float_value("2.f"), Some((2.0, kw::F)));
         assert_eq!(float_value("0x1.8p-1f"), Some((0.75, kw::F)));
         assert_eq!(float_value("8388608.5000000000000000001f"), Some((8388609.0, kw::F)));
         assert_eq!(float_value("0x1.0000010000001p0f"), Some((f64::from(1.0f32 + f32::EPSILON), kw::F)));
         assert_eq!(float_value("0x1.000001p0f"), Some((1.0, kw::F)));
+        assert_eq!(float_value("61456.0001h"), Some((61472.0, kw::H)));
+        assert_eq!(float_value("61456.0h"), Some((61440.0, kw::H)));
+        assert_eq!(float_value("0x1p-25hf"), Some((0.0, kw::H)));
         assert_eq!(float_value("0x1p-1074"), Some((5e-324, kw::EMPTY)));
         assert_eq!(float_value("0x1p-1075"), Some((0.0, kw::EMPTY)));
         assert_eq!(float_value("0x3p-1075"), Some((1e-323, kw::EMPTY)));

@@ -205,7 +205,7 @@ impl Printer<'_> {
                 if value.is_infinite() {
                     self.text("1.#INF");
                 } else {
-                    let _ = write!(self.out, "{value:?}");
+                    self.text(&crate::literal::float_text(*value, *suffix));
                 }
                 self.name(*suffix);
             }

@@ -49,6 +49,18 @@ impl Emitter<'_, '_> {
             }
             Op::BufferCast => self.buffer_cast(data)?,
             Op::WaveGather => self.wave_gather(data)?,
+            Op::BufferAddress => {
+                let handle = self.get(data.args[0]);
+                let TypeData::Buffer(elem) = self.ts[self.ty(data.args[0])] else {
+                    return self.unsupported(&data.op, "no buffer", data.span);
+                };
+                let bytes = self.mul_imm(handle[2], self.cx.ir.mem.size(elem));
+                let address = self.b.ins().iadd(handle[0], bytes);
+                let zero = self.i64(0);
+                let empty = self.b.ins().icmp(IntCC::Equal, handle[1], zero);
+                let address = self.b.ins().select(empty, zero, address);
+                self.set(data.results[0], &[address]);
+            }
             Op::Barrier => {
                 self.helper(Helper::Barrier, &[self.ctx]);
             }

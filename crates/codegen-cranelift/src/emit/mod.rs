@@ -483,6 +483,7 @@ impl<'a, 'm> Emitter<'a, 'm> {
             | Op::BufferLen
             | Op::BufferOffset
             | Op::BufferCast
+            | Op::BufferAddress
             | Op::Barrier
             | Op::WaveGather
             | Op::Builtin(_)

@@ -152,6 +152,14 @@ impl<L: Lane> Machine<'_, L> {
                 let bytes = (count * from).saturating_sub(rest) / to as u64 * to as u64;
                 Value::Buffer(Handle { offset, start: handle.start + rest, len: Some(bytes), ..handle })
             }
+            Op::BufferAddress => {
+                let (handle, _, size) = self.buffer(f, data.args[0], host)?;
+                let at = handle.buffer.map_or(0, |buffer| {
+                    let start = (u64::from(buffer) + 1) << 40;
+                    start.wrapping_add(handle.start).wrapping_add((handle.offset as u64).wrapping_mul(size))
+                });
+                Value::Scalar(L::from_bits(at))
+            }
             Op::Barrier | Op::WaveGather => return Ok(()),
             Op::Builtin(builtin) => {
                 let place = host.builtin(*builtin).map(|x| L::from_bits(x as u64));

@@ -345,6 +345,7 @@ fn simple_op(name: &str) -> Option<Op> {
         "buffer_len" => Op::BufferLen,
         "buffer_offset" => Op::BufferOffset,
         "buffer_cast" => Op::BufferCast,
+        "buffer_address" => Op::BufferAddress,
         "barrier" => Op::Barrier,
         "wave_gather" => Op::WaveGather,
         "dispatch_thread_id" => Op::Builtin(Builtin::DispatchThreadId),

@@ -25,6 +25,7 @@ impl Verifier<'_> {
             | Op::Extract(_)
             | Op::Sum
             | Op::Local
+            | Op::BufferAddress
             | Op::BufferLen => n(1),
             Op::Add
             | Op::Sub
@@ -302,6 +303,10 @@ impl Verifier<'_> {
                 self.element_of_buffer(args[0])?;
                 self.same(args[1], Type::I64, "the offset")?;
                 self.element_of_buffer(data.results[0]).map(|_| ())
+            }
+            Op::BufferAddress => {
+                self.element_of_buffer(args[0])?;
+                self.same(data.results[0], Type::U64, "the result")
             }
             Op::Barrier => Ok(()),
             Op::WaveGather => {

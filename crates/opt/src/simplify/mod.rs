@@ -202,6 +202,7 @@ impl Simplify<'_> {
             | Op::Atomic(..)
             | Op::BufferLen
             | Op::BufferCast
+            | Op::BufferAddress
             | Op::Barrier
             | Op::WaveGather
             | Op::Builtin(_)

@@ -1,0 +1,223 @@
+//! Pointers: addresses of places, casts, arithmetic, and variables that are pointed to.
+//!
+//! A pointer is a handle of memory that knows its end, so every access through one is checked: a pointer to a part is a
+//! view of the memory that the part is in, and so is a cast. A variable whose address is taken lives in memory of its
+//! thread instead of in values; that memory has no derivatives, so such a variable is refused where it would need them,
+//! and in functions that call themselves, where one place would stand for several variables.
+
+use check::tables::Meaning;
+use check::types::{Ty, TyKind};
+use ir::{Func, GlobalData, MemData, Op, Scalar, Space, Step, TypeData, Value};
+use rustc_hash::FxHashSet;
+use syntax::ast::BinaryOp;
+use syntax::{DeclId, Diagnostic, ExprId, Span};
+
+use crate::Lowerer;
+use crate::body::{Body, Name};
+use crate::locals::Scan;
+use crate::places::{Memory, Place, PlaceKind};
+
+impl Body<'_, '_, '_> {
+    /// Notes the variable whose address an expression takes.
+    pub(crate) fn scan_address(&mut self, of: ExprId, scan: &mut Scan) {
+        let mut e = of;
+        loop {
+            let info = &self.lw.program.tables.exprs[e];
+            let next = match &info.meaning {
+                Meaning::Var(decl) => {
+                    scan.addressed.insert(*decl);
+                    return;
+                }
+                Meaning::Field { base: Some(base), .. }
+                | Meaning::TupleField { base, .. }
+                | Meaning::PairField { base, .. }
+                | Meaning::Swizzle { base, .. }
+                | Meaning::Index { base, .. } => *base,
+                Meaning::Same(inner) | Meaning::NoDiff(inner) => *inner,
+                _ => return,
+            };
+            let ty = self.lw.program.tables.exprs[next].ty;
+            let ty = self.ty(ty);
+            if matches!(self.lw.program.types[ty], TyKind::Pointer(_) | TyKind::Buffer(..)) {
+                return;
+            }
+            e = next;
+        }
+    }
+
+    /// Gives a variable memory of its own.
+    pub(crate) fn declare_in_memory(&mut self, decl: DeclId, ty: Ty, values: &[Value]) {
+        let node = &self.lw.program.ast.decls[decl];
+        let (span, name) = (node.name_span, self.lw.program.ast.name(node.name).to_owned());
+        let has_tangent =
+            self.lw.diff_map(self.b.types, ty).is_some_and(|map| map.map.iter().any(Option::is_some));
+        if self.differentiable && has_tangent {
+            self.lw.unsupported(span, "the address of a variable that has a derivative is");
+        }
+        let layout = self.layout(ty);
+        if layout.leaves.iter().any(|leaf| self.b.types.scalar_of(leaf.ty).is_none()) {
+            self.lw.unsupported(span, "the address of a variable that holds a buffer or a pointer is");
+        }
+        let mem = self.lw.mem_type(self.b.types, ty);
+        let data =
+            GlobalData { name, space: Space::Private, ty: mem, init: None, span: crate::ir_span(span) };
+        let global = self.lw.module.globals.push(data);
+        let handle_ty = self.b.types.buffer(mem);
+        let handle = self.b.emit_typed(Op::GlobalRef(global), &[], handle_ty);
+        let zero = self.b.u32(0);
+        let place = Place::memory(ty, handle, zero);
+        self.write(&place, values.to_vec());
+        self.in_memory.insert(Name::Decl(decl), (global, ty));
+        if let Some(func) = self.func {
+            self.lw.addressing.push((func, span));
+        }
+    }
+
+    /// The place of a variable that lives in memory.
+    pub(crate) fn place_in_memory(&mut self, name: Name) -> Option<Place> {
+        let (global, ty) = *self.in_memory.get(&name)?;
+        let handle_ty = self.b.types.buffer(self.lw.module.globals[global].ty);
+        let handle = self.b.emit_typed(Op::GlobalRef(global), &[], handle_ty);
+        let zero = self.b.u32(0);
+        Some(Place::memory(ty, handle, zero))
+    }
+
+    /// `&e`
+    pub(crate) fn address_of(&mut self, e: ExprId, of: ExprId) -> Vec<Value> {
+        let pointer = self.raw_ty(e);
+        let place = self.place(of);
+        let target = self.layout(pointer).leaves.first().map(|leaf| leaf.ty);
+        let (PlaceKind::Memory(memory), Some(target)) = (place.kind, target) else {
+            let span = self.span_of(e);
+            return self.unsupported(span, "the address of this expression is", pointer);
+        };
+        if memory.path.is_empty() && self.b.func.ty(memory.handle) == target {
+            if self.constant_of(memory.element) == Some(0) {
+                return vec![memory.handle];
+            }
+            let offset = self.convert_leaf(memory.element, ir::Type::I64);
+            return vec![self.b.emit(Op::BufferOffset, &[memory.handle, offset])];
+        }
+        let at = self.byte_of(&memory);
+        vec![self.b.emit_typed(Op::BufferCast, &[memory.handle, at], target)]
+    }
+
+    /// Where a place begins, in bytes from its handle.
+    fn byte_of(&mut self, memory: &Memory) -> Value {
+        let TypeData::Buffer(element) = self.b.types[self.b.func.ty(memory.handle)] else {
+            return self.b.constant(Scalar::I64, 0);
+        };
+        let mut terms = vec![(memory.element, self.lw.mem.size(element))];
+        let (mut fixed, mut at, mut dynamic) = (0, Some(element), memory.dynamic.iter());
+        // within a row of a matrix: the bytes of a lane
+        let mut within: Option<u64> = None;
+        for step in &memory.path {
+            let (stride, next) = match (at, within) {
+                (Some(ty), _) => match self.lw.mem[ty].clone() {
+                    MemData::Struct { fields, .. } => {
+                        let Step::Static(idx) = *step else { break };
+                        fixed += self.lw.mem.field_offset(ty, idx as usize);
+                        at = fields.get(idx as usize).map(|field| field.1);
+                        continue;
+                    }
+                    MemData::Array(inner, _) => (self.lw.mem.size(inner), Some(inner)),
+                    MemData::Matrix(s, _, c) => {
+                        within = Some(u64::from(s.bytes()));
+                        (u64::from(s.bytes() * c), None)
+                    }
+                    MemData::Vector(s, _) | MemData::Scalar(s) => (u64::from(s.bytes()), None),
+                    MemData::Handle(_) => (8, None),
+                },
+                (None, Some(lane)) => (lane, None),
+                (None, None) => break,
+            };
+            match *step {
+                Step::Static(idx) => fixed += u64::from(idx) * stride,
+                Step::Dynamic => terms.extend(dynamic.next().map(|&index| (index, stride))),
+            }
+            at = next;
+        }
+        let mut sum = self.b.constant(Scalar::I64, fixed);
+        for (index, stride) in terms {
+            let index = self.convert_leaf(index, ir::Type::I64);
+            let stride = self.b.constant(Scalar::I64, stride);
+            let bytes = self.b.emit(Op::Mul, &[index, stride]);
+            sum = self.b.emit(Op::Add, &[sum, bytes]);
+        }
+        sum
+    }
+
+    /// A pointer as one to elements of another type.
+    pub(crate) fn cast_pointer(&mut self, handle: Value, to: ir::Type) -> Value {
+        if self.b.func.ty(handle) == to {
+            return handle;
+        }
+        let zero = self.b.constant(Scalar::I64, 0);
+        self.b.emit_typed(Op::BufferCast, &[handle, zero], to)
+    }
+
+    /// `p + n`, `p - n`, `p - q` and comparisons.
+    pub(crate) fn pointer_arithmetic(&mut self, op: BinaryOp, a: Value, b: Value) -> Value {
+        let is_pointer =
+            |body: &Self, v: Value| matches!(body.b.types[body.b.func.ty(v)], TypeData::Buffer(_));
+        if !is_pointer(self, a) {
+            return self.pointer_arithmetic(op, b, a);
+        }
+        if is_pointer(self, b) {
+            let (x, y) = (self.b.emit(Op::BufferAddress, &[a]), self.b.emit(Op::BufferAddress, &[b]));
+            if op != BinaryOp::Sub {
+                return self.binary_leaf(op, x, y);
+            }
+            let bytes = self.b.emit(Op::Sub, &[x, y]);
+            let bytes = self.convert_leaf(bytes, ir::Type::I64);
+            let size = match self.b.types[self.b.func.ty(a)] {
+                TypeData::Buffer(element) => self.lw.mem.size(element).max(1),
+                _ => 1,
+            };
+            let size = self.b.constant(Scalar::I64, size);
+            return self.b.emit(Op::Div, &[bytes, size]);
+        }
+        let offset = self.convert_leaf(b, ir::Type::I64);
+        let offset = match op {
+            BinaryOp::Sub => self.b.emit(Op::Neg, &[offset]),
+            _ => offset,
+        };
+        self.b.emit(Op::BufferOffset, &[a, offset])
+    }
+}
+
+impl Lowerer<'_> {
+    /// Reports variables with an address in functions that call themselves.
+    pub(crate) fn check_addresses(&mut self) {
+        for (func, span) in std::mem::take(&mut self.addressing) {
+            if self.reaches_itself(func) {
+                self.unsupported(span, "the address of a variable of a function that calls itself is");
+            }
+        }
+    }
+
+    fn reaches_itself(&self, func: Func) -> bool {
+        let mut seen = FxHashSet::default();
+        let mut work = vec![func];
+        while let Some(at) = work.pop() {
+            for data in self.module.funcs[at].insts.values() {
+                let Some(callee) = data.op.callee() else { continue };
+                if callee == func {
+                    return true;
+                }
+                if seen.insert(callee) {
+                    work.push(callee);
+                }
+            }
+        }
+        false
+    }
+
+    /// Reports a struct that contains a pointer to itself.
+    pub(crate) fn points_to_itself(&mut self, ty: Ty) {
+        let name = self.program.type_name(ty);
+        let span: Span = self.span_of_type(ty);
+        let message = format!("`{name}`, which contains a pointer to its own type, is not supported yet");
+        self.diagnostics.push(Diagnostic::error("E0900", span, message));
+    }
+}
