@@ -325,6 +325,20 @@ impl Checker<'_> {
                 });
             }
         }
+        let blanket =
+            self.p.blanket_facets(ty, |p, ext| p.names_in(ext).is_some_and(|n| n.contains_key(&name)));
+        for facet in blanket {
+            let decls = self.p.names_in(facet.container).and_then(|n| n.get(&name)).cloned();
+            candidates.extend(decls.into_iter().flatten().map(|decl| Candidate {
+                decl,
+                env: facet.env.clone(),
+                self_ty: Some(facet.self_ty),
+                explicit: Vec::new(),
+                rank: 1,
+                required: false,
+                ops: Vec::new(),
+            }));
+        }
         if candidates.is_empty() {
             if ty != Ty::ERROR {
                 let message = format!("a value of type '{}' cannot be subscripted", self.name(ty));

@@ -375,9 +375,11 @@ impl Program {
         }
         let constraints = self.constraints_of(owner);
         for &(subject, bound) in &constraints.conforms {
+            let is_open = |p: &DeclId| params.contains(p) && env.get(*p).is_none();
+            let unknown = matches!(&self.types[subject], TyKind::Param(p) if is_open(p));
             let subject = self.substitute(subject, env);
             let TyKind::Interface(decl, args) = self.types[bound].clone() else { continue };
-            if args.is_empty() || matches!(self.types[subject], TyKind::Param(p) if params.contains(&p)) {
+            if args.is_empty() || unknown {
                 continue;
             }
             for interface in self.interfaces_of(subject) {

@@ -330,7 +330,8 @@ impl Checker<'_> {
             }
             has_concrete |= funcs.len() > before && facet.kind != FacetKind::Interface;
         }
-        if funcs.is_empty() && !matches!(self.p.types[ty], TyKind::Error) {
+        if !matches!(self.p.types[ty], TyKind::Error) {
+            let nearer = funcs.len();
             let extra =
                 self.p.blanket_facets(ty, |p, ext| p.names_in(ext).is_some_and(|n| n.contains_key(&name)));
             for facet in extra {
@@ -338,8 +339,15 @@ impl Checker<'_> {
                     continue;
                 };
                 if let Some(result) = self.member_of_facet(&facet, &decls, base, &mut funcs) {
-                    return result;
+                    if nearer == 0 {
+                        return result;
+                    }
+                    break;
                 }
+            }
+            // The type's own functions come first where both fit.
+            if nearer > 0 {
+                funcs[nearer..].iter_mut().for_each(|c| c.rank += 1);
             }
         }
         let receiver = match base {

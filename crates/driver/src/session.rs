@@ -51,6 +51,10 @@ const TENSORS: Part = Part {
     ],
 };
 
+/// Modules that are there for `import` where no file of that name is found.
+const MODULES: [(&str, &str, &str); 1] =
+    [("slangpy", "core/slangpy.slang", include_str!("../../../core/slangpy.slang"))];
+
 /// What the command line says about files.
 #[derive(Clone, Debug, Default)]
 pub struct FileOptions {
@@ -217,7 +221,16 @@ impl ModuleLoader for Session {
                 }
             }
         }
-        None
+        let (_, name, text) = MODULES.into_iter().find(|m| m.0 == path)?;
+        let file = match self.disk.by_path.get(Path::new(name)) {
+            Some(&file) => file,
+            None => {
+                let file = self.disk.add(&mut self.sources, name, PathBuf::new(), text.into());
+                self.disk.by_path.insert(name.into(), file);
+                file
+            }
+        };
+        Some(self.parse(program, file))
     }
 }
 

@@ -1,10 +1,10 @@
-//! Tensors: `TensorView` parameters, each bound from one array with its shape.
+//! Tensors: parameters of the types of slangtorch and slangpy, each bound from one array with its shape.
 //!
-//! In the module a view `x` is the buffer `x.__data` and the uniform `x.__layout`; a differentiable view is a
+//! In the module a tensor `x` is the buffer `x.__data` and the uniform `x.__layout`; a differentiable view is a
 //! pair of views, which the user calls `x` and `x.grad`. A shape counts numbers, as in numpy: a view of `float2`
 //! on a tensor of shape `[n, 2]` has `n` elements, and its second index can only be 0.
 
-use ir::{Global, MemType, MemTypes, Scalar};
+use ir::{Global, MemData, MemType, MemTypes, Scalar};
 use serde_json::Value as Json;
 
 use crate::bind::{self, Bind, BindValue, MatrixLayout};
@@ -22,7 +22,7 @@ pub struct Tensor {
     pub name: String,
     /// The elements.
     pub data: Global,
-    /// `__TensorLayout`.
+    /// `__TensorLayout` or `__TensorShape<D>`.
     pub layout: Global,
     /// Whether it holds derivatives of the tensor of the same name without `.grad`.
     pub is_grad: bool,
@@ -30,20 +30,28 @@ pub struct Tensor {
     pub shape: Vec<usize>,
 }
 
-/// The views among a module's globals.
+/// Where differentiable tensors have their gradients, and where a second one.
+const GRADIENTS: [(&str, &str); 3] =
+    [(".diff.diff", ""), ("._grad_out", "._grad_in"), ("._grad_in", "._grad_out")];
+
+/// The tensors among a module's globals.
 pub(crate) fn tensors(module: &ir::Module) -> Vec<Tensor> {
     let mut found = Vec::new();
     for (data, global) in module.globals.iter() {
         let Some(path) = global.name.strip_suffix(".__data") else { continue };
         let layout = module.globals.iter().find(|g| g.1.name.strip_suffix(".__layout") == Some(path));
         let Some((layout, _)) = layout else { continue };
-        let grad = path.strip_suffix(".diff.diff");
-        let name = match (grad, path.strip_suffix(".primal")) {
-            (Some(base), _) => format!("{base}.grad"),
-            (None, Some(base)) => base.to_owned(),
-            (None, None) => path.to_owned(),
-        };
-        found.push(Tensor { name, data, layout, is_grad: grad.is_some(), shape: Vec::new() });
+        let has = |path: String| module.globals.iter().any(|g| g.1.name == path);
+        let grad = GRADIENTS.into_iter().find_map(|(suffix, other)| {
+            let base = path.strip_suffix(suffix)?;
+            // With gradients both ways, each has a name of its own.
+            let both = !other.is_empty() && has(format!("{base}{other}.__data"));
+            Some(if both { format!("{base}{}", suffix.replace("._", ".")) } else { format!("{base}.grad") })
+        });
+        let is_grad = grad.is_some();
+        let primal = || path.strip_suffix(".primal").or_else(|| path.strip_suffix("._primal"));
+        let name = grad.unwrap_or_else(|| primal().unwrap_or(path).to_owned());
+        found.push(Tensor { name, data, layout, is_grad, shape: Vec::new() });
     }
     found
 }
@@ -53,8 +61,17 @@ impl Runner {
     pub fn bind_tensor(&mut self, bind: &Bind) -> Result<(), Error> {
         let Some(at) = self.tensors.iter().position(|t| t.name == bind.name) else { return Ok(()) };
         let element = self.element_of(self.tensors[at].data);
-        let (bytes, shape) = read(self.mem(), element, &bind.value)
-            .map_err(|why| Error::input(format!("`--bind {}`: {why}", bind.name)))?;
+        let wrong = |why| Error::input(format!("`--bind {}`: {why}", bind.name));
+        let (bytes, shape) = read(self.mem(), element, &bind.value).map_err(wrong)?;
+        let words = self.mem().size(self.element_of(self.tensors[at].layout)) / 4;
+        let within = shape_within(self.mem(), element);
+        let rank = (words as usize).saturating_sub(1) / 2 + within.len();
+        if words != VIEW_WORDS && (shape.len() != rank || !shape.ends_with(&within)) {
+            let end = if within.is_empty() { String::new() } else { format!(" that end with {within:?}") };
+            let why =
+                format!("a tensor of {rank} dimensions{end} is needed, this one has the shape {shape:?}");
+            return Err(wrong(why));
+        }
         self.set_tensor(at, &bytes, shape);
         Ok(())
     }
@@ -66,7 +83,7 @@ impl Runner {
             if !tensor.is_grad || self.is_bound(tensor.data) {
                 continue;
             }
-            let base = tensor.name.trim_end_matches(".grad").to_owned();
+            let base = tensor.name.rsplit_once('.').map_or("", |n| n.0).to_owned();
             let Some(primal) = self.tensors.iter().find(|t| t.name == base && self.is_bound(t.data)) else {
                 continue;
             };
@@ -81,7 +98,11 @@ impl Runner {
         let (data, layout) = (self.tensors[at].data, self.tensors[at].layout);
         let leaves = bind::scalars(self.mem(), self.element_of(data));
         let scalar = leaves.first().map_or(4, |l| l.1.bytes());
-        let words = layout_words(&shape, leaves.len(), scalar);
+        let n_words = self.mem().size(self.element_of(layout)) / 4;
+        let words = match n_words {
+            VIEW_WORDS => view_words(&shape, leaves.len(), scalar),
+            n => shape_words(&shape, (n as usize).saturating_sub(1) / 2, leaves.len()),
+        };
         let words: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
         self.bind_global(data, bytes);
         self.bind_global(layout, &words);
@@ -89,9 +110,31 @@ impl Runner {
     }
 }
 
+/// `__TensorShape<D>`: sizes, and steps in elements; no offset.
+fn shape_words(shape: &[usize], rank: usize, numbers: usize) -> Vec<u32> {
+    let step = |k: usize| (shape[k + 1..].iter().product::<usize>() / numbers.max(1)) as u32;
+    let mut words: Vec<u32> = shape[..rank].iter().map(|&n| n as u32).collect();
+    words.extend((0..rank).map(step));
+    words.push(0);
+    words
+}
+
+/// The dimensions that an element takes.
+fn shape_within(mem: &MemTypes, element: MemType) -> Vec<usize> {
+    match mem[element] {
+        MemData::Scalar(_) | MemData::Handle(_) => Vec::new(),
+        MemData::Vector(_, n) => vec![n as usize],
+        MemData::Matrix(_, r, c) => vec![r as usize, c as usize],
+        MemData::Array(..) | MemData::Struct { .. } => vec![bind::scalars(mem, element).len()],
+    }
+}
+
+/// Words of a `__TensorLayout`. A `__TensorShape` has an odd number.
+const VIEW_WORDS: u64 = 16;
+
 /// `__TensorLayout`: rank, sizes, steps in elements, strides in bytes. An index along a dimension that does not
 /// go from element to element leaves the tensor at once.
-fn layout_words(shape: &[usize], numbers: usize, scalar: u32) -> Vec<u32> {
+fn view_words(shape: &[usize], numbers: usize, scalar: u32) -> Vec<u32> {
     let mut words = vec![shape.len() as u32];
     let padded = |list: Vec<u32>| (0..MAX_RANK).map(move |k| list.get(k).copied().unwrap_or(0));
     words.extend(padded(shape.iter().map(|&n| n as u32).collect()));
@@ -213,7 +256,6 @@ fn flatten(json: &Json, depth: usize, shape: &mut Vec<usize>, out: &mut Vec<Json
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ir::MemData;
 
     fn read_json(element: MemData, text: &str) -> Result<(usize, Vec<usize>), String> {
         let mut mem = MemTypes::default();
@@ -237,9 +279,15 @@ mod tests {
     }
 
     #[test]
+    fn tensors_with_their_rank() {
+        assert_eq!(shape_words(&[4, 3], 2, 1), [4, 3, 3, 1, 0]);
+        assert_eq!(shape_words(&[4, 3, 2], 2, 2), [4, 3, 3, 1, 0]);
+    }
+
+    #[test]
     fn steps() {
-        assert_eq!(layout_words(&[2, 3], 1, 4)[6..8], [3, 1]);
-        assert_eq!(layout_words(&[4, 3, 2], 2, 4)[6..9], [3, 1, 1 << 31]);
-        assert_eq!(layout_words(&[4, 3, 2], 2, 4)[11..14], [24, 8, 4]);
+        assert_eq!(view_words(&[2, 3], 1, 4)[6..8], [3, 1]);
+        assert_eq!(view_words(&[4, 3, 2], 2, 4)[6..9], [3, 1, 1 << 31]);
+        assert_eq!(view_words(&[4, 3, 2], 2, 4)[11..14], [24, 8, 4]);
     }
 }
