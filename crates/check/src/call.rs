@@ -61,6 +61,9 @@ impl Checker<'_> {
             let tuple = self.p.types.intern(TyKind::Tuple(parts));
             return self.construct(expr, if is_known { tuple } else { Ty::ERROR }, args);
         }
+        if let Some(dispatch) = self.dispatch_of(callee) {
+            return self.infer_dispatch(expr, dispatch, args);
+        }
         match self.resolve(callee) {
             Ref::Funcs(candidates, base) => self.call_functions(expr, callee, &candidates, base, args),
             Ref::Type(ty) => {
@@ -296,6 +299,25 @@ impl Checker<'_> {
                 self.set_error(expr)
             }
         }
+    }
+
+    /// The kernel, its group's size and the number of groups in `__dispatch_kernel(kernel, size, groups)`.
+    fn dispatch_of(&self, callee: ExprId) -> Option<[ExprId; 3]> {
+        let ExprKind::Call { callee, args } = &self.p.ast.exprs[callee].kind else { return None };
+        let ExprKind::Name(name) = self.p.ast.exprs[*callee].kind else { return None };
+        let is_dispatch = self.p.ast.name(name) == "__dispatch_kernel";
+        args[..].try_into().ok().filter(|_| is_dispatch)
+    }
+
+    /// `__dispatch_kernel(kernel, size, groups)(args)`: the kernel's call is checked, but only `__dispatch` is called.
+    fn infer_dispatch(&mut self, expr: ExprId, [kernel, size, groups]: [ExprId; 3], args: &[ExprId]) -> Ty {
+        let span = self.span(expr);
+        let call = ExprKind::Call { callee: kernel, args: args.to_vec() };
+        let call = self.p.ast.exprs.push(syntax::ast::Expr { kind: call, span });
+        self.infer(call, None);
+        let dispatch = self.p.ast.symbols.intern("__dispatch");
+        let callee = self.p.ast.exprs.push(syntax::ast::Expr { kind: ExprKind::Name(dispatch), span });
+        self.infer_call(expr, callee, &[size, groups], None)
     }
 
     /// `base[args]` by a user's `__subscript`.

@@ -1,59 +1,86 @@
 //! What is written for the CPU: the case of a `__target_switch`, and `__intrinsic_asm` of C++ text.
 //!
-//! The text has to be a call of a function that the library has too: `"$P_exp($0)"`, `"pow($0, $1)"`, or the bare
-//! name, which takes all parameters. It becomes a `return` of that call in the tree.
-
-use std::rc::Rc;
+//! The text has to be an expression of parameters and of functions that the library has too: `"$P_exp($0)"`,
+//! `"pow($0, $1)"`, `"$0 % $1"`, or the bare name of a function, which takes all parameters. It becomes a `return` of
+//! that expression in the tree.
 
 use smallvec::SmallVec;
-use syntax::ast::{Expr, ExprKind, StmtKind};
+use syntax::ast::{DeclKind, ExprKind, StmtKind};
 use syntax::{DeclId, ExprId, Span, StmtId};
 
 use crate::infer::Checker;
-use crate::lookup::Ref;
 
 impl Checker<'_> {
-    /// The statements of a `__target_switch` that are for the CPU, or else the default ones.
+    /// The statements of a `__target_switch` that are for the CPU, or else the default ones, or else those for CUDA,
+    /// whose kernels run here.
     pub(crate) fn target_case(&self, stmt: StmtId) -> Option<Vec<StmtId>> {
         let StmtKind::TargetSwitch(cases) = &self.p.ast.stmts[stmt].kind else { return None };
         let named = |wanted: &str| {
             let found = cases.iter().find(|c| c.0.iter().any(|&s| self.p.ast.name(s) == wanted));
             found.map(|c| c.1.clone())
         };
-        named("cpu").or_else(|| named("cpp")).or_else(|| named("default"))
+        named("cpu").or_else(|| named("cpp")).or_else(|| named("default")).or_else(|| named("cuda"))
     }
 
     /// `__intrinsic_asm "text";`
     pub(crate) fn intrinsic_asm(&mut self, stmt: StmtId, text: &str, span: Span) {
-        let Some((name, operands)) = call_of(text) else { return self.unknown_asm(text, span) };
         let params = self.p.params_of(self.scope);
-        let operands = operands.unwrap_or_else(|| (0..params.len()).collect());
-        let known =
-            self.p.ast.symbols.find(name).and_then(|s| Some((s, self.p.modules[0].names.get(&s)?.clone())));
-        let (Some((symbol, decls)), true) = (known, operands.iter().all(|&k| k < params.len())) else {
+        let names: Vec<String> =
+            params.iter().map(|&p| self.p.ast.name(self.p.ast.decls[p].name).to_owned()).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let Some(source) = expression_of(text, &names) else { return self.unknown_asm(text, span) };
+        let Some(value) = syntax::parse_expression(&mut self.p.ast, &source, span) else {
             return self.unknown_asm(text, span);
         };
-        let Ref::Funcs(candidates, _) = self.ref_of(&decls, &Rc::default(), 0) else {
+        let mut callees = Vec::new();
+        if !self.names_are_known(value, &names, &mut callees) {
             return self.unknown_asm(text, span);
-        };
-        let scope = candidates[0].decl;
-        let callee = self.p.ast.exprs.push(Expr { kind: ExprKind::Name(symbol), span });
-        let args: Vec<ExprId> = operands.iter().map(|&k| self.param_expr(params[k], span)).collect();
-        let call = self.p.ast.exprs.push(Expr { kind: ExprKind::Call { callee, args }, span });
-        // The name is the library's, whatever it means here; parameters are found as locals.
+        }
+        // Functions are the library's, whatever their names mean here; parameters are found as locals.
+        let library = self.p.modules[0].names.values().flatten().next().copied();
+        let Some(library) = callees.first().copied().or(library) else { return };
         let (own_scope, own_module) = (self.scope, self.module);
-        let locals: SmallVec<[_; 8]> = self.locals.iter().copied().filter(|l| l.0 == symbol).collect();
-        self.locals.retain(|l| l.0 != symbol);
-        (self.scope, self.module) = (scope, 0);
-        self.return_statement(Some(call), span);
+        let is_library = |p: &crate::program::Program, s| p.modules[0].names.contains_key(&s);
+        let hidden: SmallVec<[_; 8]> = self
+            .locals
+            .iter()
+            .copied()
+            .filter(|l| !params.contains(&l.1) && is_library(self.p, l.0))
+            .collect();
+        self.locals.retain(|l| !hidden.contains(l));
+        (self.scope, self.module) = (library, 0);
+        self.return_statement(Some(value), span);
         (self.scope, self.module) = (own_scope, own_module);
-        self.locals.extend(locals);
-        self.p.ast.stmts[stmt].kind = StmtKind::Return(Some(call));
+        self.locals.extend(hidden);
+        self.p.ast.stmts[stmt].kind = StmtKind::Return(Some(value));
     }
 
-    fn param_expr(&mut self, param: DeclId, span: Span) -> ExprId {
-        let name = self.p.ast.decls[param].name;
-        self.p.ast.exprs.push(Expr { kind: ExprKind::Name(name), span })
+    /// Whether an expression is made of parameters, numbers, operators and calls of functions of the library.
+    fn names_are_known(&self, root: ExprId, params: &[&str], callees: &mut Vec<DeclId>) -> bool {
+        let mut open = vec![root];
+        while let Some(expr) = open.pop() {
+            match &self.p.ast.exprs[expr].kind {
+                ExprKind::Name(name) if params.contains(&self.p.ast.name(*name)) => {}
+                ExprKind::Call { callee, args } => {
+                    let ExprKind::Name(name) = self.p.ast.exprs[*callee].kind else { return false };
+                    let found = self.p.modules[0].names.get(&name).and_then(|d| d.first().copied());
+                    let Some(found) = found else { return false };
+                    if !matches!(self.p.ast.decls[found].kind, DeclKind::Func { .. }) {
+                        return false;
+                    }
+                    callees.push(found);
+                    open.extend(args);
+                }
+                ExprKind::Int { .. }
+                | ExprKind::Float { .. }
+                | ExprKind::Paren(_)
+                | ExprKind::Unary(..)
+                | ExprKind::Binary(..)
+                | ExprKind::Ternary(..) => self.p.ast.exprs[expr].kind.operands(&mut open),
+                _ => return false,
+            }
+        }
+        true
     }
 
     fn unknown_asm(&mut self, text: &str, span: Span) {
@@ -62,40 +89,44 @@ impl Checker<'_> {
     }
 }
 
-/// The function and the numbers of its operands in a text like `$P_f($0, $1)`; no operands for a bare name.
-fn call_of(text: &str) -> Option<(&str, Option<Vec<usize>>)> {
+/// The text as an expression of the language: `$1` is the second parameter, `$P_` a prefix that says a type. A bare
+/// name is a call with all parameters.
+fn expression_of(text: &str, params: &[&str]) -> Option<String> {
     let text = text.trim().trim_end_matches(';').trim_end();
-    let text = text.strip_prefix("$P_").unwrap_or(text);
-    let (name, rest) = match text.split_once('(') {
-        Some((name, rest)) => (name.trim(), Some(rest)),
-        None => (text, None),
-    };
-    let is_name = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-    if !is_name {
-        return None;
+    if !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {
+        return Some(format!("{text}({})", params.join(", ")));
     }
-    let Some(rest) = rest else { return Some((name, None)) };
-    let inner = rest.trim_end().strip_suffix(')')?.trim();
-    if inner.is_empty() {
-        return Some((name, Some(Vec::new())));
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find('$') {
+        out.push_str(&rest[..at]);
+        rest = &rest[at + 1..];
+        if let Some(after) = rest.strip_prefix("P_") {
+            rest = after;
+            continue;
+        }
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        let k: usize = rest[..digits].parse().ok()?;
+        out.push_str(params.get(k)?);
+        rest = &rest[digits..];
     }
-    let operand = |part: &str| part.trim().strip_prefix('$')?.parse::<usize>().ok();
-    let operands: Option<Vec<usize>> = inner.split(',').map(operand).collect();
-    operands.map(|operands| (name, Some(operands)))
+    out.push_str(rest);
+    (!out.is_empty()).then_some(out)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::call_of;
+    use super::expression_of;
 
     #[test]
-    fn calls_in_texts() {
-        assert_eq!(call_of("$P_exp($0)"), Some(("exp", Some(vec![0]))));
-        assert_eq!(call_of("pow($1, $0);"), Some(("pow", Some(vec![1, 0]))));
-        assert_eq!(call_of("exp"), Some(("exp", None)));
-        assert_eq!(call_of("f()"), Some(("f", Some(Vec::new()))));
-        assert_eq!(call_of("$0 + $1"), None);
-        assert_eq!(call_of("f($0 * 2)"), None);
-        assert_eq!(call_of(""), None);
+    fn texts() {
+        let of = |text| expression_of(text, &["x", "y"]);
+        assert_eq!(of("$P_exp($0)").as_deref(), Some("exp(x)"));
+        assert_eq!(of("pow($1, $0);").as_deref(), Some("pow(y, x)"));
+        assert_eq!(of("exp").as_deref(), Some("exp(x, y)"));
+        assert_eq!(of("$0 % ($1)").as_deref(), Some("x % (y)"));
+        assert_eq!(of("f($2)"), None);
+        assert_eq!(of("$T"), None);
+        assert_eq!(of(""), None);
     }
 }

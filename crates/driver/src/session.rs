@@ -29,7 +29,7 @@ struct Part {
     words: &'static [&'static str],
 }
 
-const PARTS: [Part; 2] = [WAVES, TENSORS];
+const PARTS: [Part; 3] = [WAVES, TENSORS, CUDA];
 
 const WAVES: Part = Part {
     path: "core/waves.slang",
@@ -44,10 +44,27 @@ const TENSORS: Part = Part {
         "TensorView",
         "DiffTensorView",
         "TorchTensor",
+        "__dispatch_kernel",
+        "syncTorchCudaStream",
         "IDiffTensorWrapper",
         "cudaThreadIdx",
         "cudaBlockIdx",
         "cudaBlockDim",
+    ],
+};
+
+/// For the texts of `__intrinsic_asm`.
+const CUDA: Part = Part {
+    path: "core/cuda.slang",
+    text: include_str!("../../../core/cuda.slang"),
+    #[rustfmt::skip]
+    words: &[
+        "expm1", "log1p", "nextafterf", "expm1f", "log1pf", "expf", "exp2f", "logf", "log2f", "log10f",
+        "powf", "sqrtf", "rsqrtf", "sinf", "cosf", "tanf", "asinf", "acosf", "atanf", "atan2f", "sinhf",
+        "coshf", "tanhf", "fabsf", "fabs", "fminf", "fmaxf", "fmodf", "fmaf", "floorf", "ceilf", "truncf",
+        "rintf", "__expf", "__logf", "__sinf", "__cosf", "__tanf", "__powf", "__fdividef", "__saturatef",
+        "__clz", "__ffs", "__popc", "__brev", "__float_as_int", "__float_as_uint", "__int_as_float",
+        "__uint_as_float", "__half2float", "__float2half", "hsqrt", "hexp", "hlog", "__syncthreads",
     ],
 };
 

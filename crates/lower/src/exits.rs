@@ -150,7 +150,7 @@ impl Body<'_, '_, '_> {
             let found = cases.iter().find(|c| c.0.iter().any(|&s| self.lw.program.ast.name(s) == wanted));
             found.map(|c| c.1.clone())
         };
-        named("cpu").or_else(|| named("cpp")).or_else(|| named("default"))
+        named("cpu").or_else(|| named("cpp")).or_else(|| named("default")).or_else(|| named("cuda"))
     }
 
     /// Lowers statements in order, up to the first that always leaves.

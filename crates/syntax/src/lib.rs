@@ -17,6 +17,6 @@ pub mod token;
 
 pub use ast::{Ast, DeclId, ExprId, FileAst, StmtId, Symbol};
 pub use diagnostic::{Diagnostic, Label, Severity};
-pub use parser::{MAX_NESTING, parse_file};
+pub use parser::{MAX_NESTING, parse_expression, parse_file};
 pub use preprocess::{IncludeLoader, NoIncludes};
 pub use source::{FileId, SourceFile, Sources, Span};

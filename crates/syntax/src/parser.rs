@@ -41,6 +41,17 @@ pub fn parse_file(
     ast.files.len() - 1
 }
 
+/// The expression that a text is, if it is one; every node lies at `span`.
+pub fn parse_expression(ast: &mut Ast, text: &str, span: Span) -> Option<ExprId> {
+    let mut tokens = lex(&mut ast.symbols, span.file, text).tokens;
+    tokens.iter_mut().for_each(|token| token.span = span);
+    let mut diagnostics = Vec::new();
+    let mut parser = Parser::new(ast, tokens, &mut diagnostics);
+    let expr = parser.any_expr();
+    let at_end = parser.kind() == TokenKind::Eof;
+    (at_end && diagnostics.is_empty()).then_some(expr)
+}
+
 /// The tokens that the parser sees, without those of `Bad…` kinds; the last is the end of the file.
 fn tokens_of(
     ast: &mut Ast,

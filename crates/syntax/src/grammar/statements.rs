@@ -89,6 +89,10 @@ impl Parser<'_> {
                 kw::INTRINSIC_ASM if self.nth(1) == T::String => {
                     self.bump();
                     let text = self.string_text();
+                    // Its names are words of the program: they may need parts of the library.
+                    for word in text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_') {
+                        self.ast.symbols.intern(word.strip_prefix("P_").unwrap_or(word));
+                    }
                     self.skip_statement();
                     StmtKind::IntrinsicAsm(text)
                 }
