@@ -152,8 +152,31 @@ impl Body<'_, '_, '_> {
         if self.b.func.ty(handle) == to {
             return handle;
         }
+        self.expect_room(handle, to);
         let zero = self.b.constant(Scalar::I64, 0);
         self.b.emit_typed(Op::BufferCast, &[handle, zero], to)
+    }
+
+    /// Stops the run if memory goes on behind a pointer, but not for one element of the type that it is cast to: what
+    /// is there could not be read.
+    fn expect_room(&mut self, handle: Value, to: ir::Type) {
+        let (TypeData::Buffer(old), TypeData::Buffer(new)) =
+            (self.b.types[self.b.func.ty(handle)], self.b.types[to])
+        else {
+            return;
+        };
+        let (old, new) = (self.lw.mem.size(old), self.lw.mem.size(new));
+        if old >= new {
+            return;
+        }
+        let count = self.b.emit(Op::BufferLen, &[handle]);
+        let none = self.b.u32(0);
+        let empty = self.b.emit(Op::Eq, &[count, none]);
+        let least = self.b.u32(u32::try_from(new.div_ceil(old.max(1))).unwrap_or(u32::MAX));
+        let room = self.b.emit(Op::Ge, &[count, least]);
+        let fits = self.b.emit(Op::Or, &[empty, room]);
+        let message = format!("the memory behind this pointer is shorter than one element of {new} bytes");
+        self.b.effect(Op::Assert(message.into()), &[fits]);
     }
 
     /// `p + n`, `p - n`, `p - q` and comparisons.
