@@ -180,6 +180,8 @@ pub(crate) enum NativeGeneric {
     Optional,
     Ptr,
     Buffer(BufferKind),
+    /// `DescriptorHandle<T>`: a resource, which is a handle itself here.
+    Handle,
     /// Known by name and not supported.
     Unsupported,
 }
@@ -196,21 +198,17 @@ impl NativeGeneric {
             "Tuple" => NativeGeneric::Tuple,
             "Optional" => NativeGeneric::Optional,
             "Ptr" => NativeGeneric::Ptr,
-            "RWStructuredBuffer" | "RasterizerOrderedStructuredBuffer" => {
-                NativeGeneric::Buffer(BufferKind::RWStructuredBuffer)
-            }
-            "StructuredBuffer" => NativeGeneric::Buffer(BufferKind::StructuredBuffer),
-            "ConstantBuffer" => NativeGeneric::Buffer(BufferKind::ConstantBuffer),
-            "ParameterBlock" => NativeGeneric::Buffer(BufferKind::ParameterBlock),
-            "AppendStructuredBuffer"
-            | "ConsumeStructuredBuffer"
-            | "Buffer"
+            "RWStructuredBuffer"
+            | "RasterizerOrderedStructuredBuffer"
             | "RWBuffer"
-            | "TextureBuffer"
-            | "Conditional"
-            | "CoopMat"
-            | "Result"
-            | "DescriptorHandle" => NativeGeneric::Unsupported,
+            | "RasterizerOrderedBuffer" => NativeGeneric::Buffer(BufferKind::RWStructuredBuffer),
+            "StructuredBuffer" | "Buffer" => NativeGeneric::Buffer(BufferKind::StructuredBuffer),
+            "DescriptorHandle" => NativeGeneric::Handle,
+            "ConstantBuffer" | "TextureBuffer" => NativeGeneric::Buffer(BufferKind::ConstantBuffer),
+            "ParameterBlock" => NativeGeneric::Buffer(BufferKind::ParameterBlock),
+            "AppendStructuredBuffer" | "ConsumeStructuredBuffer" | "Conditional" | "CoopMat" | "Result" => {
+                NativeGeneric::Unsupported
+            }
             _ if is_texture(name) => NativeGeneric::Unsupported,
             _ => return None,
         })
@@ -219,17 +217,7 @@ impl NativeGeneric {
 
 /// Names of resources that Pullback knows of and doesn't have.
 pub(crate) fn is_unsupported_name(name: &str) -> bool {
-    is_texture(name)
-        || matches!(
-            name,
-            "SamplerState"
-                | "SamplerComparisonState"
-                | "ByteAddressBuffer"
-                | "RWByteAddressBuffer"
-                | "RaytracingAccelerationStructure"
-                | "RayDesc"
-                | "RayQuery"
-        )
+    is_texture(name) || matches!(name, "RaytracingAccelerationStructure" | "RayDesc" | "RayQuery")
 }
 
 fn is_texture(name: &str) -> bool {

@@ -243,10 +243,15 @@ impl Checker<'_> {
                     };
                     return self.with_operator(op, Ref::Funcs(funcs, receiver), base);
                 }
-                Ref::Generic(..) => {
+                Ref::Generic(decl, outer) => {
+                    // All parameters may have defaults.
                     let span = self.span(base);
-                    self.error("E30075", span, "generic arguments are missing");
-                    Ref::Error
+                    let ty = self.apply_generic(decl, &outer, Vec::new(), span);
+                    if ty == Ty::ERROR {
+                        return Ref::Error;
+                    }
+                    self.set_value(base, ty, Meaning::Type(ty));
+                    self.static_member(ty, name)
                 }
                 Ref::Error => Ref::Error,
                 Ref::NotFound => {

@@ -117,6 +117,10 @@ impl Checker<'_> {
             NativeGeneric::Optional => ty(0).map(TyKind::Optional),
             NativeGeneric::Ptr => ty(0).map(TyKind::Pointer),
             NativeGeneric::Buffer(kind) => ty(0).map(|t| TyKind::Buffer(kind, t)),
+            NativeGeneric::Handle => match ty(0) {
+                Some(resource) if args.len() == 1 => return resource,
+                _ => None,
+            },
             NativeGeneric::Unsupported => {
                 self.unsupported(span, "this resource type is");
                 return Ty::ERROR;

@@ -10,6 +10,7 @@ use serde_json::Value as Json;
 
 use crate::error::Error;
 use crate::npy;
+use crate::texture;
 
 /// What a name is bound to.
 #[derive(Clone, Debug, PartialEq)]
@@ -318,6 +319,11 @@ fn fill(mem: &MemTypes, ty: MemType, json: &Json, bytes: &mut [u8], at: usize) -
         }
         (MemData::Scalar(s), json) => put(bytes, at, *s, number(json, *s)?),
         (MemData::Handle(_), _) => return Err("a handle within a value cannot be bound".into()),
+        (MemData::Struct { name, .. }, Json::Object(map)) if texture::is_sampler(name) => {
+            for (json, (offset, s)) in texture::sampler(map)?.iter().zip(leaves(ty)) {
+                put(bytes, at + offset, s, number(json, s)?);
+            }
+        }
         (MemData::Struct { name, fields }, Json::Object(map)) => {
             for key in map.keys() {
                 if !fields.iter().any(|f| f.0 == *key) {

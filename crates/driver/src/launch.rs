@@ -6,6 +6,7 @@ use syntax::Diagnostic;
 use crate::error::Error;
 use crate::pipeline::{Failure, source_span};
 use crate::tensor::{self, Tensor};
+use crate::texture::is_sampler;
 
 /// What executes it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -121,9 +122,12 @@ impl Runner {
         }
     }
 
-    /// The first global that nothing is bound to.
+    /// The first global that nothing is bound to. A sampler needs nothing.
     pub fn unbound(&self) -> Option<Global> {
-        self.globals().map(|g| g.0).find(|&g| !self.is_bound(g))
+        let is_sampler =
+            |ty| matches!(&self.module.mem[ty], MemData::Struct { name, .. } if is_sampler(name));
+        let unbound = |g: &(Global, &ir::GlobalData)| !self.is_bound(g.0) && !is_sampler(g.1.ty);
+        self.globals().find(unbound).map(|g| g.0)
     }
 
     /// A global's bytes.

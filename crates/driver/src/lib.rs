@@ -17,6 +17,7 @@ pub mod pipeline;
 pub mod render;
 pub mod session;
 pub mod tensor;
+pub mod texture;
 pub mod widen;
 
 pub use error::Error;

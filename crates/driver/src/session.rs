@@ -29,7 +29,19 @@ struct Part {
     words: &'static [&'static str],
 }
 
-const PARTS: [Part; 3] = [WAVES, TENSORS, CUDA];
+const PARTS: [Part; 5] = [BYTES, TEXTURES, WAVES, TENSORS, CUDA];
+
+const BYTES: Part = Part {
+    path: "core/bytes.slang",
+    text: include_str!("../../../core/bytes.slang"),
+    words: &["ByteAddressBuffer", "RWByteAddressBuffer", "RasterizerOrderedByteAddressBuffer"],
+};
+
+const TEXTURES: Part = Part {
+    path: "core/textures.slang",
+    text: include_str!("../../../core/textures.slang"),
+    words: &["Texture*", "RWTexture*", "RasterizerOrderedTexture*", "SamplerState", "SamplerComparisonState"],
+};
 
 const WAVES: Part = Part {
     path: "core/waves.slang",

@@ -11,6 +11,7 @@ use crate::bind::{self, Bind, BindValue, MatrixLayout};
 use crate::error::Error;
 use crate::launch::Runner;
 use crate::npy;
+use crate::texture::{self, Dimensions};
 
 /// How many dimensions a view can have.
 const MAX_RANK: usize = 5;
@@ -26,6 +27,8 @@ pub struct Tensor {
     pub layout: Global,
     /// Whether it holds derivatives of the tensor of the same name without `.grad`.
     pub is_grad: bool,
+    /// Of a texture.
+    pub texture: Option<Dimensions>,
     /// Of the array that is bound to it.
     pub shape: Vec<usize>,
 }
@@ -51,7 +54,18 @@ pub(crate) fn tensors(module: &ir::Module) -> Vec<Tensor> {
         let is_grad = grad.is_some();
         let primal = || path.strip_suffix(".primal").or_else(|| path.strip_suffix("._primal"));
         let name = grad.unwrap_or_else(|| primal().unwrap_or(path).to_owned());
-        found.push(Tensor { name, data, layout, is_grad, shape: Vec::new() });
+        found.push(Tensor { name, data, layout, is_grad, texture: None, shape: Vec::new() });
+    }
+    for (data, global) in module.globals.iter() {
+        let Some(path) = global.name.strip_suffix(".__texels") else { continue };
+        let shape = module.globals.iter().find(|g| g.1.name.strip_suffix(".__shape") == Some(path));
+        let Some((layout, shape)) = shape else { continue };
+        let texture = match &module.mem[shape.ty] {
+            ir::MemData::Struct { name, .. } => Dimensions::of(name),
+            _ => None,
+        };
+        let name = path.to_owned();
+        found.push(Tensor { name, data, layout, is_grad: false, texture, shape: Vec::new() });
     }
     found
 }
@@ -61,6 +75,9 @@ impl Runner {
     pub fn bind_tensor(&mut self, bind: &Bind) -> Result<(), Error> {
         let Some(at) = self.tensors.iter().position(|t| t.name == bind.name) else { return Ok(()) };
         let element = self.element_of(self.tensors[at].data);
+        if let Some(dims) = self.tensors[at].texture {
+            return self.bind_texture(at, dims, bind);
+        }
         let wrong = |why| Error::input(format!("`--bind {}`: {why}", bind.name));
         let (bytes, shape) = read(self.mem(), element, &bind.value).map_err(wrong)?;
         let words = self.mem().size(self.element_of(self.tensors[at].layout)) / 4;
@@ -92,6 +109,23 @@ impl Runner {
             let bytes = vec![0; n * self.mem().size(self.element_of(self.tensors[at].data)) as usize];
             self.set_tensor(at, &bytes, shape);
         }
+    }
+
+    fn bind_texture(&mut self, at: usize, dims: Dimensions, bind: &Bind) -> Result<(), Error> {
+        let (data, layout) = (self.tensors[at].data, self.tensors[at].layout);
+        let leaves = bind::scalars(self.mem(), self.element_of(data));
+        let scalar = leaves.first().map_or(Scalar::F32, |l| l.1);
+        let texture = texture::read(&bind.value, dims, scalar, leaves.len())
+            .map_err(|why| Error::input(format!("`--bind {}`: {why}", bind.name)))?;
+        let size: Vec<u8> = texture.size.iter().flat_map(|n| n.to_le_bytes()).collect();
+        self.bind_global(data, &texture.bytes);
+        self.bind_global(layout, &size);
+        let mut shape: Vec<usize> = texture.size[..dims.all].iter().rev().map(|&n| n as usize).collect();
+        if leaves.len() > 1 {
+            shape.push(leaves.len());
+        }
+        self.tensors[at].shape = shape;
+        Ok(())
     }
 
     fn set_tensor(&mut self, at: usize, bytes: &[u8], shape: Vec<usize>) {
@@ -234,7 +268,12 @@ fn given_shape(map: &serde_json::Map<String, Json>) -> Result<(Vec<usize>, Vec<J
 }
 
 /// The numbers of nested lists in order, and how long the lists are at each depth.
-fn flatten(json: &Json, depth: usize, shape: &mut Vec<usize>, out: &mut Vec<Json>) -> Result<(), String> {
+pub(crate) fn flatten(
+    json: &Json,
+    depth: usize,
+    shape: &mut Vec<usize>,
+    out: &mut Vec<Json>,
+) -> Result<(), String> {
     let ragged = || "the lists of a tensor are of one length".to_owned();
     let Json::Array(list) = json else {
         if depth == shape.len() {

@@ -18,6 +18,9 @@ impl Body<'_, '_, '_> {
             return self.zeros(to);
         }
         let (source, target) = (self.lw.program.types[from].clone(), self.lw.program.types[to].clone());
+        if let Some(content) = self.lw.block_content(from) {
+            return if content == to { values } else { self.convert(values, content, to, span) };
+        }
         match (&source, &target) {
             (TyKind::NoneLiteral, TyKind::Optional(_)) | (TyKind::NullPtr, _) => return self.zeros(to),
             (TyKind::Optional(a), TyKind::Optional(b)) => {

@@ -243,6 +243,12 @@ impl Body<'_, '_, '_> {
                 let value = self.b.emit(Op::Builtin(builtin), &[]);
                 self.convert_leaf(value, layout.leaves.first()?.ty)
             }
+            "buffer_cast" => {
+                let layout = self.layout(ty);
+                let to = layout.leaves.first()?.ty;
+                self.b.emit_typed(Op::BufferCast, &[leaf(0)?, leaf(1)?], to)
+            }
+            "to_float4" | "from_float4" => self.texel(leaf(0)?, ty)?,
             "wave_gather" => return self.wave_gather(args.first()?),
             "equal" => return self.equal(args.first()?, args.get(1)?),
             "greatest" | "least" => {
@@ -269,6 +275,29 @@ impl Body<'_, '_, '_> {
             _ => return None,
         };
         Some(vec![value])
+    }
+
+    /// A texel as a color or back: lanes are converted, those that are missing are 0, 0, 1.
+    fn texel(&mut self, value: Value, ty: Ty) -> Option<Value> {
+        let layout = self.layout(ty);
+        let to = layout.leaves.first()?.ty;
+        let scalar = scalar_in(self.b.types, to);
+        let own = self.b.func.ty(value);
+        let n = self.b.types.lanes(own);
+        let mut lanes: SmallVec<[Value; 4]> = SmallVec::new();
+        for k in 0..self.b.types.lanes(to).unwrap_or(1) {
+            let lane = match n {
+                None if k == 0 => value,
+                Some(n) if k < n => self.b.emit(Op::Extract(k), &[value]),
+                _ => self.b.constant(scalar, if k == 3 { ir::build::float_bits(scalar, 1.0) } else { 0 }),
+            };
+            lanes.push(self.convert_leaf(lane, Type::from(scalar)));
+        }
+        Some(if self.b.types.lanes(to).is_none() {
+            lanes[0]
+        } else {
+            self.b.emit_typed(Op::Construct, &lanes, to)
+        })
     }
 
     /// The leaves of all lanes' values, and the mask of the lanes that are here.

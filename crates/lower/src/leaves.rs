@@ -181,6 +181,11 @@ impl Lowerer<'_> {
                 }
                 None => Layout::default(),
             },
+            TyKind::Buffer(..) if self.block_content(ty).is_some() => {
+                let content = self.block_content(ty).unwrap_or(ty);
+                let leaves = self.layout_at(types, content, depth + 1).leaves.clone();
+                Layout { leaves, parts: Vec::new() }
+            }
             TyKind::Buffer(_, element) | TyKind::Pointer(element) => {
                 // what is behind a pointer is not part of the value
                 let outer = std::mem::take(&mut self.layouts_open);
@@ -320,6 +325,10 @@ impl Lowerer<'_> {
                 Some((element, n)) => MemData::Array(self.mem_type_at(types, element, depth + 1), n),
                 None => MemData::Struct { name, fields: Vec::new() },
             },
+            TyKind::Buffer(..) if self.block_content(ty).is_some() => {
+                let content = self.block_content(ty).unwrap_or(ty);
+                return self.mem_type_at(types, content, depth + 1);
+            }
             TyKind::Buffer(_, element) | TyKind::Pointer(element) => {
                 MemData::Handle(self.mem_type_at(types, element, depth + 1))
             }

@@ -155,6 +155,10 @@ impl Body<'_, '_, '_> {
         if own == seen {
             return place;
         }
+        if self.lw.block_content(own) == Some(seen) {
+            let values = self.read(&place);
+            return Place::value(seen, values);
+        }
         match self.lw.program.types[own].clone() {
             TyKind::Buffer(BufferKind::ConstantBuffer | BufferKind::ParameterBlock, content)
             | TyKind::Pointer(content)

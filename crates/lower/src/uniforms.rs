@@ -2,6 +2,8 @@
 //!
 //! A buffer is no number that a uniform's bytes could hold, so the host binds it by itself, under the field's path.
 //! What is left of the struct is bound by field, too: then nothing depends on what the fields around it are.
+//! Arrays are taken apart likewise, `x[k]…`. A constant buffer or parameter block of such a struct is the struct as a
+//! value, wherever it is passed.
 
 use check::types::{BufferKind, Ty, TyKind};
 use ir::{Global, GlobalData, Op, Space, Types, Value};
@@ -11,18 +13,38 @@ use crate::Lowerer;
 use crate::body::Body;
 use crate::places::Place;
 
+/// Longer arrays of resources are refused.
+const MAX_ARRAY: u32 = 256;
+
+/// The field of a library struct that is nothing but a buffer: the struct has the name.
+const RESOURCE: &str = ".__resource";
+
 /// Structs nested deeper than this are taken to be recursive.
 const MAX_DEPTH: u32 = 64;
 
 impl Lowerer<'_> {
-    /// Whether a type is a struct with a buffer in it.
+    /// Whether a type is a struct or array with a buffer in it, or a constant buffer of such.
     pub(crate) fn holds_buffers(&mut self, ty: Ty) -> bool {
-        matches!(self.program.types[ty], TyKind::Struct(..)) && self.has_buffer(ty, 0)
+        match self.program.types[ty] {
+            TyKind::Struct(..) | TyKind::Array(_, Some(_)) => self.has_buffer(ty, 0),
+            TyKind::Buffer(..) => self.block_content(ty).is_some(),
+            _ => false,
+        }
+    }
+
+    /// The content of a constant buffer or parameter block that holds buffers: such a block is its content's value.
+    pub(crate) fn block_content(&mut self, ty: Ty) -> Option<Ty> {
+        let content = match self.program.types[ty] {
+            TyKind::Buffer(BufferKind::ConstantBuffer | BufferKind::ParameterBlock, content) => content,
+            _ => return None,
+        };
+        self.holds_buffers(content).then_some(content)
     }
 
     fn has_buffer(&mut self, ty: Ty, depth: u32) -> bool {
         match self.program.types[ty] {
             TyKind::Buffer(..) => true,
+            TyKind::Array(element, Some(_)) if depth < MAX_DEPTH => self.has_buffer(element, depth + 1),
             TyKind::Struct(..) if depth < MAX_DEPTH => {
                 self.program.fields(ty).into_iter().any(|(_, field, _)| self.has_buffer(field, depth + 1))
             }
@@ -41,7 +63,7 @@ impl Lowerer<'_> {
             _ => (Space::Uniform, ty),
         };
         let node = &self.program.ast.decls[root];
-        let name = format!("{}{path}", self.program.ast.name(node.name));
+        let name = format!("{}{}", self.program.ast.name(node.name), path.replace(RESOURCE, ""));
         let span = crate::ir_span(node.name_span);
         let ty = self.mem_type(types, element);
         let global = self.module.globals.push(GlobalData { name, space, ty, init: None, span });
@@ -53,6 +75,24 @@ impl Lowerer<'_> {
 impl Body<'_, '_, '_> {
     /// The value of a uniform that holds buffers.
     pub(crate) fn split_uniform(&mut self, root: DeclId, path: &str, ty: Ty, span: Span) -> Vec<Value> {
+        if let Some(content) = self.lw.block_content(ty) {
+            return self.split_uniform(root, path, content, span);
+        }
+        if let Some((element, n)) = self.lw.array_of(ty).filter(|_| self.lw.holds_buffers(ty)) {
+            if n > MAX_ARRAY {
+                return self.unsupported(span, format_args!("an array of {n} resources is"), ty);
+            }
+            let layout = self.layout(ty);
+            let mut columns: Vec<Vec<Value>> = vec![Vec::new(); layout.leaves.len()];
+            for k in 0..n {
+                let values = self.split_uniform(root, &format!("{path}[{k}]"), element, span);
+                for (column, value) in columns.iter_mut().zip(values) {
+                    column.push(value);
+                }
+            }
+            let columns = columns.iter().zip(&layout.leaves);
+            return columns.map(|(c, leaf)| self.b.emit_typed(Op::Construct, c, leaf.ty)).collect();
+        }
         if self.lw.holds_buffers(ty) {
             let mut values = Vec::new();
             for (field, field_ty, _) in self.lw.program.fields(ty) {
