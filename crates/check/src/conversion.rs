@@ -78,6 +78,13 @@ impl Program {
                     _ => None,
                 }
             }
+            // the same number of components, row by row
+            (TyKind::Matrix(a, Val::Int(r), Val::Int(c)), TyKind::Vector(b, Val::Int(n)))
+            | (TyKind::Vector(a, Val::Int(n)), TyKind::Matrix(b, Val::Int(r), Val::Int(c)))
+                if source.explicit && r.checked_mul(c) == Some(n) =>
+            {
+                self.conversion(a, b, Source { literal: None, ..source }).map(|cost| cost + GENERAL)
+            }
             (TyKind::Array(a, Some(n)), TyKind::Array(b, m)) => {
                 let same_length = m.is_none() || m.as_ref() == Some(&n);
                 // Arrays convert only where nothing happens to the elements.

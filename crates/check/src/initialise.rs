@@ -342,11 +342,16 @@ impl Checker<'_> {
         {
             return self.aggregate(expr, ty, items);
         }
-        self.construct_components(expr, ty, items)
+        self.components_or_fewer(expr, ty, items, true)
     }
 
     /// `float3(v.xy, 1)` and its kin.
     pub(crate) fn construct_components(&mut self, expr: ExprId, ty: Ty, args: &[ExprId]) -> Ty {
+        self.components_or_fewer(expr, ty, args, false)
+    }
+
+    /// As [`Self::construct_components`]; a list may have fewer components, the rest are zeros.
+    fn components_or_fewer(&mut self, expr: ExprId, ty: Ty, args: &[ExprId], fewer: bool) -> Ty {
         let span = self.span(expr);
         if args.is_empty() {
             return self.default_value(expr, ty);
@@ -410,6 +415,7 @@ impl Checker<'_> {
         }
         if let (Some(total), Some(wanted)) = (total, wanted)
             && total != wanted
+            && !(fewer && total < wanted)
         {
             let message = format!("'{}' has {wanted} components, the arguments have {total}", self.name(ty));
             self.error("E39999", span, message);
@@ -456,6 +462,13 @@ impl Checker<'_> {
                 }
                 if self.p.int_literal(inner) == Some(0) {
                     return self.set_value(expr, ty, Meaning::Aggregate(Initializer::Default(ty)));
+                }
+                // as the list of one element
+                if self.constructors(ty).is_empty()
+                    && let Some(&first) = self.p.parts_of(ty).as_deref().and_then(<[Ty]>::first)
+                    && self.p.conversion(from, first, self.source_of(inner)).is_some()
+                {
+                    return self.aggregate(expr, ty, &[inner]);
                 }
                 // `(S)t` where `t` is of a type that is not known here and may turn out to be `S`.
                 if matches!(self.p.types[from], TyKind::Param(_) | TyKind::Assoc(..) | TyKind::This(_))

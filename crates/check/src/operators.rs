@@ -204,6 +204,24 @@ impl Checker<'_> {
             let ty = if is_comparison(op) { Ty::BOOL } else { Ty::ERROR };
             return self.set_value(expr, ty, Meaning::Error);
         }
+        if matches!(op, BinaryOp::And | BinaryOp::Or) {
+            // a pointer is true if it is not null
+            for (side, ty) in [(left, a), (right, b)] {
+                if matches!(self.p.types[ty], TyKind::Pointer(_)) {
+                    self.coerce(side, Ty::BOOL);
+                }
+            }
+        }
+        let (a, b) = match op {
+            BinaryOp::And | BinaryOp::Or => {
+                let seen = |checker: &Self, ty: Ty| match checker.p.types[ty] {
+                    TyKind::Pointer(_) => Ty::BOOL,
+                    _ => ty,
+                };
+                (seen(self, a), seen(self, b))
+            }
+            _ => (a, b),
+        };
         if !self.numbers(a) || !self.numbers(b) {
             return self.user_binary(expr, op, left, right);
         }

@@ -328,6 +328,7 @@ impl Checker<'_> {
                 // Written back without conversion.
                 let same = from == param.ty
                     || self.same_shape(from, param.ty)
+                    || param.dir != crate::Direction::Ref && self.same_but_sign(from, param.ty)
                     || self.p.conversion(from, param.ty, Source::default()).is_some_and(|c| c <= 30);
                 if !same && self.p.is_existential(param.ty) && self.p.conforms(from, param.ty) {
                     return Err(Failure::NotAnInterface { arg: arg.expr, from, to: param.ty });
@@ -368,6 +369,22 @@ impl Checker<'_> {
             specificity,
             constraints,
         })
+    }
+
+    /// `int` and `uint` and shapes of them: the same bits.
+    fn same_but_sign(&self, a: Ty, b: Ty) -> bool {
+        match (&self.p.types[a], &self.p.types[b]) {
+            (TyKind::Scalar(a), TyKind::Scalar(b)) => {
+                use crate::types::Scalar::{Int, Int8, Int16, Int64, UInt, UInt8, UInt16, UInt64};
+                let signs = [(Int8, UInt8), (Int16, UInt16), (Int, UInt), (Int64, UInt64)];
+                signs.contains(&(*a, *b)) || signs.contains(&(*b, *a))
+            }
+            (TyKind::Vector(a, n), TyKind::Vector(b, m)) => n == m && self.same_but_sign(*a, *b),
+            (TyKind::Matrix(a, r, c), TyKind::Matrix(b, s, d)) => {
+                r == s && c == d && self.same_but_sign(*a, *b)
+            }
+            _ => false,
+        }
     }
 
     /// `float1` and `float`, which are the same place.

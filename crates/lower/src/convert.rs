@@ -85,6 +85,14 @@ impl Body<'_, '_, '_> {
             let (Some(&value), Some(leaf)) = (values.first(), target_layout.leaves.first()) else {
                 return self.zeros(to);
             };
+            if matches!(
+                (&source, &target),
+                (TyKind::Matrix(..), TyKind::Vector(..)) | (TyKind::Vector(..), TyKind::Matrix(..))
+            ) {
+                let mut components = Vec::new();
+                self.components(value, &mut components);
+                return self.of_components(to, &components);
+            }
             return vec![self.convert_leaf(value, leaf.ty)];
         }
         // structs and arrays: by leaves

@@ -159,52 +159,100 @@ fn rounded(bits: u64, scale: i32, sticky: bool, digits: u32, least: i32) -> f64 
     kept as f64 * f64::from(scale / 2).exp2() * f64::from(scale - scale / 2).exp2()
 }
 
-/// A quoted literal's characters; nothing if an escape is unknown.
+/// A quoted literal's text; nothing if an escape is unknown. `\x` and octal escapes are bytes of UTF-8.
 pub(crate) fn unescape(quoted: &str) -> Option<String> {
     let inner = quoted.get(1..quoted.len() - 1)?;
     if !inner.contains('\\') {
         return Some(inner.to_owned());
     }
-    let mut out = String::with_capacity(inner.len());
-    let mut chars = inner.chars().peekable();
-    while let Some(c) = chars.next() {
-        if c != '\\' {
-            out.push(c);
-            continue;
-        }
-        match chars.next()? {
-            'n' => out.push('\n'),
-            't' => out.push('\t'),
-            'r' => out.push('\r'),
-            'a' => out.push('\x07'),
-            'b' => out.push('\x08'),
-            'f' => out.push('\x0c'),
-            'v' => out.push('\x0b'),
-            same @ ('\\' | '\'' | '"' | '?') => out.push(same),
-            '\n' => {}
-            'x' => {
-                let mut code = 0u32;
-                let mut digits = 0;
-                while let Some(digit) = chars.peek().and_then(|d| d.to_digit(16)) {
-                    code = code.checked_mul(16)?.checked_add(digit)?;
-                    digits += 1;
-                    chars.next();
-                }
-                out.push(char::from_u32(code).filter(|_| digits > 0)?);
-            }
-            first @ '0'..='7' => {
-                let mut code = first.to_digit(8)?;
-                for _ in 0..2 {
-                    let Some(digit) = chars.peek().and_then(|d| d.to_digit(8)) else { break };
-                    code = code * 8 + digit;
-                    chars.next();
-                }
-                out.push(char::from_u32(code)?);
-            }
-            _ => return None,
+    let mut out = Vec::with_capacity(inner.len());
+    let mut rest = inner;
+    while let Some(at) = rest.find('\\') {
+        out.extend_from_slice(&rest.as_bytes()[..at]);
+        let (unit, after) = escape(&rest[at + 1..])?;
+        rest = after;
+        match unit {
+            Escape::Char(c) => out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes()),
+            Escape::Byte(code) => out.push(u8::try_from(code).ok()?),
+            Escape::Nothing => {}
         }
     }
-    Some(out)
+    out.extend_from_slice(rest.as_bytes());
+    Some(String::from_utf8_lossy(&out).into_owned())
+}
+
+/// The number of a character literal; nothing if it is not one character.
+pub(crate) fn char_value(quoted: &str) -> Option<u64> {
+    let inner = quoted.get(1..quoted.len() - 1)?;
+    if let Some(escaped) = inner.strip_prefix('\\') {
+        let (unit, rest) = match escaped.strip_prefix('U') {
+            // any 32 bits, not only characters
+            Some(digits) => (Escape::Byte(0), digits),
+            None => escape(escaped)?,
+        };
+        return match unit {
+            Escape::Byte(_) if escaped.starts_with('U') => {
+                let (code, rest) = code_point(rest, 8)?;
+                rest.is_empty().then_some(u64::from(code))
+            }
+            Escape::Byte(code) if rest.is_empty() => Some(u64::from(code)),
+            Escape::Char(c) if rest.is_empty() => Some(u64::from(u32::from(c))),
+            Escape::Byte(_) | Escape::Char(_) | Escape::Nothing => None,
+        };
+    }
+    let mut chars = inner.chars();
+    let first = chars.next()?;
+    chars.next().is_none().then_some(u64::from(u32::from(first)))
+}
+
+/// What an escape stands for.
+enum Escape {
+    Char(char),
+    Byte(u32),
+    /// The end of the line.
+    Nothing,
+}
+
+/// The escape after a backslash, and what follows it.
+fn escape(text: &str) -> Option<(Escape, &str)> {
+    let first = text.chars().next()?;
+    let rest = &text[first.len_utf8()..];
+    let same = |c: char| Some((Escape::Char(c), rest));
+    match first {
+        'n' => same('\n'),
+        't' => same('\t'),
+        'r' => same('\r'),
+        'a' => same('\x07'),
+        'b' => same('\x08'),
+        'f' => same('\x0c'),
+        'v' => same('\x0b'),
+        '\\' | '\'' | '"' | '?' => same(first),
+        '\n' => Some((Escape::Nothing, rest)),
+        'x' => code_point(rest, usize::MAX).map(|(code, rest)| (Escape::Byte(code), rest)),
+        'u' => code_point(rest, 4).and_then(|(code, rest)| Some((Escape::Char(char::from_u32(code)?), rest))),
+        'U' => code_point(rest, 8).and_then(|(code, rest)| Some((Escape::Char(char::from_u32(code)?), rest))),
+        '0'..='7' => {
+            let n = text.bytes().take(3).take_while(|b| (b'0'..=b'7').contains(b)).count();
+            let code = u32::from_str_radix(&text[..n], 8).ok()?;
+            Some((Escape::Byte(code), &text[n..]))
+        }
+        _ => None,
+    }
+}
+
+/// Hexadecimal digits, in braces or so many as are wanted (all that there are, for `\x`).
+fn code_point(text: &str, wanted: usize) -> Option<(u32, &str)> {
+    let (digits, rest) = match text.strip_prefix('{') {
+        Some(inside) => inside.split_once('}')?,
+        None => {
+            let n = text.bytes().take(wanted).take_while(u8::is_ascii_hexdigit).count();
+            if wanted != usize::MAX && n < wanted {
+                return None;
+            }
+            text.split_at(n)
+        }
+    };
+    Some((u32::from_str_radix(digits, 16).ok()?, rest))
 }
 
 #[cfg(test)]
@@ -242,6 +290,13 @@ mod tests {
     #[test]
     fn escapes() {
         assert_eq!(unescape(r#""a\n\x41\101\"""#).as_deref(), Some("a\nAA\""));
+        assert_eq!(unescape(r#""\u{1F60A}\u00E4\xC3\xA4""#).as_deref(), Some("\u{1F60A}\u{E4}\u{E4}"));
+        assert_eq!(char_value(r"'\377'"), Some(255));
+        assert_eq!(char_value(r"'\U12345678'"), Some(0x1234_5678));
+        assert_eq!(char_value("'\u{4E16}'"), Some(0x4E16));
+        assert_eq!(char_value("'ab'"), None);
+        assert_eq!(char_value(r"'\nb'"), None);
+        assert_eq!(char_value("''"), None);
         assert_eq!(unescape(r#""\q""#), None);
         assert_eq!(unescape(r#""\xFFFFFFFFFF""#), None);
     }

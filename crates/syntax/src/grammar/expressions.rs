@@ -604,11 +604,9 @@ impl Parser<'_> {
     /// A character is the integer of its code point.
     fn char(&mut self) -> ExprKind {
         let token = self.bump();
-        let text = literal::unescape(self.ast.name(token.symbol)).unwrap_or_default();
-        let mut chars = text.chars();
-        match (chars.next(), chars.next()) {
-            (Some(c), None) => ExprKind::Int { value: u64::from(u32::from(c)), suffix: kw::EMPTY },
-            _ => {
+        match literal::char_value(self.ast.name(token.symbol)) {
+            Some(value) => ExprKind::Int { value, suffix: kw::EMPTY },
+            None => {
                 self.error("E0011", token.span, "expected one character between the quotes");
                 ExprKind::Error
             }
