@@ -25,6 +25,7 @@ mod operators;
 mod overload;
 mod pack;
 mod path;
+mod pipelines;
 pub mod program;
 mod pullback;
 mod requirements;

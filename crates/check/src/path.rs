@@ -287,6 +287,11 @@ impl Checker<'_> {
         let text = self.p.ast.name(name).to_string();
         let diagnostic = match base {
             None => {
+                if let Some(pipeline) = crate::pipelines::pipeline_of(&text) {
+                    let message = format!("'{text}' is not supported: the CPU has no {pipeline}");
+                    self.error("E0900", span, message);
+                    return;
+                }
                 let diagnostic = Diagnostic::error("E30015", span, format!("undefined identifier '{text}'"));
                 match self.similar_name(&text) {
                     Some(similar) => diagnostic.help(format!("did you mean '{similar}'?")),

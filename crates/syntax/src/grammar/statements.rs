@@ -381,8 +381,12 @@ impl Parser<'_> {
         let start = self.pos();
         let Some(end) = self.skip_type(start) else { return false };
         let name = self.word_at(end);
-        if end == start || matches!(name, kw::EMPTY | kw::IS | kw::AS) {
+        if end == start || name == kw::EMPTY {
             return false;
+        }
+        if matches!(name, kw::IS | kw::AS) {
+            // A variable of that name, or the operator: no type begins so.
+            return matches!(self.at(end + 1).kind, T::Semi | T::Eq | T::Comma | T::LBracket);
         }
         if self.at(end - 1).kind == T::Star {
             return matches!(self.at(end + 1).kind, T::Semi | T::Eq | T::Comma | T::LBracket);
