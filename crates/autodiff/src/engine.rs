@@ -4,7 +4,7 @@
 //! module can grow while it is read: first it asks for the derivatives of all callees, then it builds.
 
 use cranelift_entity::EntitySet;
-use ir::{Func, Function, Inst, Module, Slot, Span, Type, Value};
+use ir::{Cycles, Func, Function, Inst, Module, Slot, Span, Type, Value};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::Problem;
@@ -30,6 +30,7 @@ pub(crate) struct Engine<'m> {
     pub(crate) problems: Vec<Problem>,
     pub(crate) activity: Activity,
     pub(crate) marks: Marks,
+    pub(crate) cycles: Cycles,
     pub(crate) linearized: FxHashMap<(Func, Mask, Mode), Func>,
     /// Functions of the form `(params…, tangents…) -> (results…, tangents…)`, made here or by users.
     pub(crate) shapes: FxHashMap<Func, Shape>,
@@ -67,6 +68,7 @@ impl<'m> Engine<'m> {
             problems: Vec::new(),
             activity: Activity::default(),
             marks: Marks::default(),
+            cycles: Cycles::default(),
             linearized: FxHashMap::default(),
             shapes: FxHashMap::default(),
             derivative_calls: FxHashSet::default(),

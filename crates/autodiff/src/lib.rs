@@ -23,6 +23,7 @@ mod copy;
 mod engine;
 mod linearize;
 mod propagate;
+mod recursion;
 mod request;
 mod rules;
 mod snapshot;

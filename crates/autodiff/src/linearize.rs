@@ -8,7 +8,8 @@
 //!
 //! The parameters of `f'` are those of `f`, then the tangents of the parameters that the mask names; its
 //! results are those of `f`, then the tangents of the active results. The function is declared before
-//! its body is built, so recursion needs nothing special.
+//! its body is built, so recursion needs nothing special in forward mode; for reverse mode see
+//! [`crate::recursion`].
 
 use cranelift_entity::{EntitySet, SecondaryMap};
 use ir::{Builder, Func, Function, Inst, Op, Region, Slot, Type, Value};
@@ -41,6 +42,13 @@ impl Engine<'_> {
         let key = (func, mask.clone(), mode);
         if let Some(&known) = self.linearized.get(&key) {
             return known;
+        }
+        if mode == Mode::Reverse && self.cycles.is_recursive(self.module, func) {
+            // What its calls of itself are reversed by.
+            self.backward(func, self.module.funcs[func].span);
+            if let Some(&known) = self.linearized.get(&key) {
+                return known;
+            }
         }
         let active_results = self.activity.results(self.module, func, &mask, mode);
         let src = &self.module.funcs[func];
@@ -108,6 +116,13 @@ impl Engine<'_> {
                     Plan::Forward { func: jvp, mask, active }
                 }
                 Source::Body(f)
+                    if mode == Mode::Reverse
+                        && f == callee
+                        && self.cycles.closes(self.module, func, callee) =>
+                {
+                    self.plan_recursion(callee)
+                }
+                Source::Body(f)
                     if active.iter().any(|&a| a) || self.activity.calls_custom(self.module, f, mode) =>
                 {
                     Plan::Forward { func: self.linearize(f, &mask, mode), mask, active }
@@ -116,6 +131,18 @@ impl Engine<'_> {
             };
         }
         plans
+    }
+
+    /// A call that closes a ring: the primal as it is, its linear part by the whole backward derivative, which runs
+    /// the callee once more. So no residual holds those of its own callees, of which there is no end.
+    fn plan_recursion(&mut self, callee: Func) -> Plan {
+        let span = self.module.funcs[callee].span;
+        // A problem has been reported.
+        let Some(vjp) = self.backward(callee, span) else { return Plan::Primal };
+        let slots = &self.module.funcs[callee];
+        let mask = slots.params.iter().map(|s| s.diff).collect();
+        let active = slots.results.iter().map(|s| s.diff).collect();
+        Plan::Transposed { vjp, mask, active }
     }
 }
 

@@ -5,7 +5,7 @@
 //! reverse mode is `x̄ = transpose(linear)(r, ȳ)` where `(y, r) = primal(x)`.
 
 use cranelift_entity::EntitySet;
-use ir::{Builder, Func, Inst, InstData, Op, Slot, Span, Value};
+use ir::{Builder, Func, Function, Inst, InstData, Op, Slot, Span, Value};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
@@ -60,7 +60,7 @@ impl Engine<'_> {
         }
     }
 
-    fn reachable(&self, roots: &[Func]) -> EntitySet<Func> {
+    pub(crate) fn reachable(&self, roots: &[Func]) -> EntitySet<Func> {
         let mut reached = EntitySet::new();
         let mut left: Vec<Func> = roots.to_vec();
         while let Some(func) = left.pop() {
@@ -262,7 +262,10 @@ impl Engine<'_> {
         let made = match source(self.module, func, Mode::Reverse) {
             Source::Vjp(vjp) => Some(vjp),
             Source::Applied { apply, vjp } => Some(self.applied_wrapper(func, apply, vjp)),
-            Source::Zero => Some(self.backward_wrapper(func, None)),
+            Source::Zero => {
+                let declared = self.declare_backward(func);
+                Some(self.backward_wrapper(func, declared, None))
+            }
             Source::Jvp(_) | Source::Body(_) => self.reverse(func),
         };
         self.backwards.insert(func, made);
@@ -296,12 +299,20 @@ impl Engine<'_> {
 
     fn reverse(&mut self, func: Func) -> Option<Func> {
         let n_problems = self.problems.len();
+        let declared = self.declare_backward(func);
+        if self.cycles.is_recursive(self.module, func) {
+            if !self.may_run_again(func) {
+                return None;
+            }
+            self.backwards.insert(func, Some(declared));
+        }
         let linearized = self.linearized_for_transpose(func)?;
         let marked = self.mark_tangents(&linearized)?;
         let unzipped = self.unzip(marked)?;
         let transposed = self.transpose(unzipped.linear);
         let made = self.backward_wrapper(
             func,
+            declared,
             Some((unzipped.primal, &unzipped.residuals, transposed, &linearized.active_results)),
         );
         for func in self.reachable(&[made]).iter().collect::<Vec<_>>() {
@@ -312,12 +323,8 @@ impl Engine<'_> {
 
     /// Calls the custom primal, and with its context the vjp.
     fn applied_wrapper(&mut self, func: Func, apply: Func, vjp: Func) -> Func {
-        let src = &self.module.funcs[func];
-        let mut params = src.params.clone();
-        params.extend(src.results.iter().filter(|s| s.diff).map(|s| tangent_slot(s, false)));
-        let results: Vec<Slot> =
-            src.params.iter().filter(|s| s.diff).map(|s| tangent_slot(s, false)).collect();
-        let made = self.declare(format!("{}_bwd", src.name), func, params.clone(), results.clone());
+        let made = self.declare_backward(func);
+        let Function { params, results, .. } = self.module.funcs[made].clone();
         let module = &mut *self.module;
         let src = &module.funcs[func];
         let mut b = Builder::new(&mut module.types, String::new());
@@ -332,14 +339,24 @@ impl Engine<'_> {
         made
     }
 
-    /// Calls the primal half, then the transposed one; or the primal function alone, for zeros.
-    fn backward_wrapper(&mut self, func: Func, halves: Option<(Func, &[Residual], Func, &[bool])>) -> Func {
+    /// The signature of `call_bwd`, without a body.
+    fn declare_backward(&mut self, func: Func) -> Func {
         let src = &self.module.funcs[func];
         let mut params = src.params.clone();
         params.extend(src.results.iter().filter(|s| s.diff).map(|s| tangent_slot(s, false)));
         let results: Vec<Slot> =
             src.params.iter().filter(|s| s.diff).map(|s| tangent_slot(s, false)).collect();
-        let made = self.declare(format!("{}_bwd", src.name), func, params.clone(), results.clone());
+        self.declare(format!("{}_bwd", src.name), func, params, results)
+    }
+
+    /// Calls the primal half, then the transposed one; or the primal function alone, for zeros.
+    fn backward_wrapper(
+        &mut self,
+        func: Func,
+        made: Func,
+        halves: Option<(Func, &[Residual], Func, &[bool])>,
+    ) -> Func {
+        let Function { params, results, .. } = self.module.funcs[made].clone();
         let module = &mut *self.module;
         let src = &module.funcs[func];
         let mut b = Builder::new(&mut module.types, String::new());

@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 pub mod build;
+mod cycles;
 pub mod function;
 pub mod interp;
 pub mod memory;
@@ -24,6 +25,7 @@ pub mod verify;
 pub mod walk;
 
 pub use build::Builder;
+pub use cycles::Cycles;
 pub use function::{
     Func, Function, Inline, Inst, InstData, Region, RegionData, Slot, Span, Value, ValueData,
 };

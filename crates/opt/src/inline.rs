@@ -19,7 +19,7 @@ use cranelift_entity::EntityRef;
 use smallvec::SmallVec;
 
 use ir::build::{put_back, take};
-use ir::{Func, Function, Inline, Inst, Module, Op, Region, Types, Value};
+use ir::{Cycles, Func, Function, Inline, Inst, Module, Op, Region, Types, Value};
 
 use crate::Options;
 use crate::effects::{Stage, post_order};
@@ -59,7 +59,7 @@ pub(crate) struct Plan {
 impl Plan {
     pub(crate) fn of(module: &Module, options: &Options, stage: Stage, keep: &dyn Fn(Func) -> bool) -> Plan {
         let order = post_order(module);
-        let recursive = recursive(module);
+        let mut cycles = Cycles::default();
         let mut calls = vec![0u32; module.funcs.len()];
         for func in module.funcs.values().filter(|f| f.has_body()) {
             func.walk(func.body(), &mut |inst| {
@@ -74,7 +74,7 @@ impl Plan {
             .map(|(f, func)| {
                 func.has_body()
                     && func.inline != Inline::Never
-                    && !recursive[f.index()]
+                    && !cycles.is_recursive(module, f)
                     && !(stage == Stage::BeforeAd && func.prefer_recompute)
                     && !keep(f)
             })
@@ -235,68 +235,6 @@ impl Inliner<'_> {
             self.subst.set(data.results[n], v);
         }
     }
-}
-
-/// Which functions lie on a cycle of calls (Tarjan's components, without recursion in Rust).
-fn recursive(module: &Module) -> Vec<bool> {
-    let callees: Vec<Vec<usize>> = module
-        .funcs
-        .values()
-        .map(|f| {
-            let mut list = Vec::new();
-            if f.has_body() {
-                f.walk(f.body(), &mut |inst| list.extend(f.insts[inst].op.callee().map(|c| c.index())));
-            }
-            list
-        })
-        .collect();
-    let n = callees.len();
-    let mut result = vec![false; n];
-    let mut index = vec![usize::MAX; n];
-    let mut low = vec![0; n];
-    let mut on_stack = vec![false; n];
-    let mut stack = Vec::new();
-    let mut next = 0;
-    for root in 0..n {
-        if index[root] != usize::MAX {
-            continue;
-        }
-        let mut frames = vec![(root, 0)];
-        while let Some(&(v, at)) = frames.last() {
-            if at == 0 {
-                index[v] = next;
-                low[v] = next;
-                next += 1;
-                stack.push(v);
-                on_stack[v] = true;
-            }
-            if let Some(&w) = callees[v].get(at) {
-                frames.last_mut().expect("not empty").1 += 1;
-                if w == v {
-                    result[v] = true;
-                }
-                if index[w] == usize::MAX {
-                    frames.push((w, 0));
-                } else if on_stack[w] {
-                    low[v] = low[v].min(index[w]);
-                }
-                continue;
-            }
-            frames.pop();
-            if let Some(&(parent, _)) = frames.last() {
-                low[parent] = low[parent].min(low[v]);
-            }
-            if low[v] == index[v] {
-                let start = stack.iter().rposition(|&w| w == v).expect("v is on the stack");
-                let cycle = stack.len() - start > 1;
-                for w in stack.drain(start..) {
-                    on_stack[w] = false;
-                    result[w] |= cycle;
-                }
-            }
-        }
-    }
-    result
 }
 
 /// Removes every `detach`: after AD it means nothing.

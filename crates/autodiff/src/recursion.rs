@@ -1,0 +1,123 @@
+//! Reverse mode of functions that call themselves.
+//!
+//! A call is usually split: its residuals are among those of its caller. Those of a function that calls itself would
+//! contain their own kind without end. So a call that closes a ring is left whole on the primal side, and its
+//! transpose is the callee's complete backward derivative, declared before its body is built: `f̄(x, ȳ)` runs `f` at
+//! `x` once more. Memory grows with the depth of the recursion only, and time with the work of each call times its
+//! depth.
+//!
+//! This is right if running `f` again gives the same and does nothing else, so a recursive function may neither write
+//! to memory nor read memory that the program writes; cells are its own. Custom backward derivatives run once for
+//! each call, in reverse order: the second run of the primal does not call them.
+
+use cranelift_entity::SecondaryMap;
+use cranelift_entity::packed_option::PackedOption;
+use ir::{Func, Function, Inst, Op, Space, Span, Type, TypeData, Value};
+
+use crate::engine::Engine;
+use crate::propagate::defs;
+
+/// What is read or written: a global, or by way of some handle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Global(ir::Global),
+    /// Whatever has elements of this type.
+    Handle(Type),
+}
+
+impl Engine<'_> {
+    /// Whether a recursive function may run twice; if not, a problem says why.
+    pub(crate) fn may_run_again(&mut self, func: Func) -> bool {
+        let reached: Vec<Func> = self.reachable(&[func]).iter().collect();
+        let mut reads = Vec::new();
+        let mut effect: Option<(&str, Span)> = None;
+        for &at in reached.iter().filter(|&&f| self.module.funcs[f].has_body()) {
+            let src = &self.module.funcs[at];
+            let defs = defs(src);
+            src.walk(src.body(), &mut |inst| {
+                let data = &src.insts[inst];
+                let what = match data.op {
+                    Op::BufferStore(_) | Op::Atomic(..) => "writes to memory",
+                    Op::Printf(_) => "prints",
+                    Op::Barrier => "waits for other threads",
+                    Op::BufferLoad(_) => {
+                        reads.extend(self.place(src, &defs, data.args[0]).map(|p| (p, data.span)));
+                        return;
+                    }
+                    _ => return,
+                };
+                effect = effect.or(Some((what, data.span)));
+            });
+        }
+        let name = self.origin_name(func).to_string();
+        if let Some((what, span)) = effect {
+            let message =
+                format!("'{name}' is recursive and {what}, which reverse mode would make it do twice");
+            self.problem(span, "recursive-effects", message);
+            return false;
+        }
+        let written = if reads.is_empty() { Vec::new() } else { self.written() };
+        let clash = |place: &Place| written.iter().any(|w| self.may_be_same(*w, *place));
+        if let Some((_, span)) = reads.iter().find(|(place, _)| clash(place)) {
+            let span = *span;
+            let message = format!(
+                "'{name}' is recursive and reads memory that the program writes, which reverse mode would read again later"
+            );
+            self.problem(span, "recursive-effects", message);
+            return false;
+        }
+        true
+    }
+
+    /// The memory behind a handle; `None` if nobody can write it.
+    fn place(
+        &self,
+        src: &Function,
+        defs: &SecondaryMap<Value, PackedOption<Inst>>,
+        handle: Value,
+    ) -> Option<Place> {
+        let mut at = handle;
+        while let Some(inst) = defs[at].expand() {
+            match src.insts[inst].op {
+                Op::BufferOffset => at = src.insts[inst].args[0],
+                Op::GlobalRef(global) => {
+                    let read_only =
+                        matches!(self.module.globals[global].space, Space::ReadOnly | Space::Uniform);
+                    return (!read_only).then_some(Place::Global(global));
+                }
+                _ => break,
+            }
+        }
+        Some(Place::Handle(src.ty(at)))
+    }
+
+    /// All memory that some function of the module writes.
+    fn written(&self) -> Vec<Place> {
+        let mut written = Vec::new();
+        for src in self.module.funcs.values().filter(|f| f.has_body()) {
+            let defs = defs(src);
+            src.walk(src.body(), &mut |inst| {
+                let data = &src.insts[inst];
+                if let Op::BufferStore(_) | Op::Atomic(..) = data.op {
+                    written.extend(self.place(src, &defs, data.args[0]));
+                }
+            });
+        }
+        written
+    }
+
+    fn may_be_same(&self, a: Place, b: Place) -> bool {
+        let element = |global: ir::Global| self.module.globals[global].ty;
+        let holds = |ty: Type, global: ir::Global| match self.module.types[ty] {
+            TypeData::Buffer(of) => of == element(global),
+            _ => true,
+        };
+        match (a, b) {
+            (Place::Global(a), Place::Global(b)) => a == b,
+            (Place::Handle(a), Place::Handle(b)) => a == b,
+            (Place::Handle(ty), Place::Global(global)) | (Place::Global(global), Place::Handle(ty)) => {
+                holds(ty, global)
+            }
+        }
+    }
+}
