@@ -257,6 +257,7 @@ fn main() {
     price("perceptron, weights in a buffer", bench_text("perceptron-buffer.slang"), &["gradient"]);
     price("pendulum, 100 steps", bench_text("ode.slang"), &["gradient"]);
     price("recurrence of 1,000 steps", bench_text("recurrence.slang"), &["gradient"]);
+    price("the same, [Checkpoint]", bench_text("recurrence-checkpoint.slang"), &["gradient"]);
     price("ray and sphere, shaded", bench_text("sphere.slang"), &["gradient"]);
     price("100 parameters", hundred_parameters(), &["gradientAll", "gradientOne"]);
 }

@@ -31,6 +31,8 @@ pub(crate) struct Engine<'m> {
     pub(crate) activity: Activity,
     pub(crate) marks: Marks,
     pub(crate) cycles: Cycles,
+    /// Parts of loops with `[Checkpoint]`.
+    pub(crate) segments: EntitySet<Func>,
     pub(crate) linearized: FxHashMap<(Func, Mask, Mode), Func>,
     /// Functions of the form `(params…, tangents…) -> (results…, tangents…)`, made here or by users.
     pub(crate) shapes: FxHashMap<Func, Shape>,
@@ -69,6 +71,7 @@ impl<'m> Engine<'m> {
             activity: Activity::default(),
             marks: Marks::default(),
             cycles: Cycles::default(),
+            segments: EntitySet::new(),
             linearized: FxHashMap::default(),
             shapes: FxHashMap::default(),
             derivative_calls: FxHashSet::default(),

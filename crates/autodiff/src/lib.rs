@@ -26,6 +26,7 @@ mod propagate;
 mod recursion;
 mod request;
 mod rules;
+mod segment;
 mod snapshot;
 mod transpose;
 mod unzip;

@@ -116,11 +116,9 @@ impl Engine<'_> {
                     Plan::Forward { func: jvp, mask, active }
                 }
                 Source::Body(f)
-                    if mode == Mode::Reverse
-                        && f == callee
-                        && self.cycles.closes(self.module, func, callee) =>
+                    if mode == Mode::Reverse && f == callee && self.is_run_again(func, callee) =>
                 {
-                    self.plan_recursion(callee)
+                    self.plan_again(callee)
                 }
                 Source::Body(f)
                     if active.iter().any(|&a| a) || self.activity.calls_custom(self.module, f, mode) =>
@@ -133,9 +131,8 @@ impl Engine<'_> {
         plans
     }
 
-    /// A call that closes a ring: the primal as it is, its linear part by the whole backward derivative, which runs
-    /// the callee once more. So no residual holds those of its own callees, of which there is no end.
-    fn plan_recursion(&mut self, callee: Func) -> Plan {
+    /// The primal as it is, its linear part by the whole backward derivative, which runs the callee once more.
+    fn plan_again(&mut self, callee: Func) -> Plan {
         let span = self.module.funcs[callee].span;
         // A problem has been reported.
         let Some(vjp) = self.backward(callee, span) else { return Plan::Primal };

@@ -1,4 +1,4 @@
-//! Reverse mode of functions that call themselves.
+//! Reverse mode of functions that are run again: those that call themselves, and those that the user wants so.
 //!
 //! A call is usually split: its residuals are among those of its caller. Those of a function that calls itself would
 //! contain their own kind without end. So a call that closes a ring is left whole on the primal side, and its
@@ -6,8 +6,11 @@
 //! `x` once more. Memory grows with the depth of the recursion only, and time with the work of each call times its
 //! depth.
 //!
-//! This is right if running `f` again gives the same and does nothing else, so a recursive function may neither write
-//! to memory nor read memory that the program writes; cells are its own. Custom backward derivatives run once for
+//! The same serves `[PreferRecompute]` functions, whose residuals are not kept, and segments of loops
+//! ([`crate::segment`]).
+//!
+//! This is right if running `f` again gives the same and does nothing else, so such a function may neither write to
+//! memory nor read memory that the program writes; cells are its own. Custom backward derivatives run once for
 //! each call, in reverse order: the second run of the primal does not call them.
 
 use cranelift_entity::SecondaryMap;
@@ -26,8 +29,29 @@ enum Place {
 }
 
 impl Engine<'_> {
-    /// Whether a recursive function may run twice; if not, a problem says why.
-    pub(crate) fn may_run_again(&mut self, func: Func) -> bool {
+    /// Whether reverse mode runs the callee of a call again instead of keeping its residuals.
+    pub(crate) fn is_run_again(&mut self, caller: Func, callee: Func) -> bool {
+        if self.cycles.closes(self.module, caller, callee) {
+            return true;
+        }
+        if !self.module.funcs[callee].prefer_recompute || self.cycles.is_recursive(self.module, callee) {
+            return false;
+        }
+        match self.runs_once(callee) {
+            None => true,
+            Some((span, what)) => {
+                // A preference that cannot be met costs memory; a request of the user's is answered.
+                if self.segments.contains(callee) {
+                    let message = format!("a loop with [Checkpoint] {what}");
+                    self.problem(span, "checkpoint-effects", message);
+                }
+                false
+            }
+        }
+    }
+
+    /// Why a function cannot be run again, and where, if there is a reason.
+    pub(crate) fn runs_once(&self, func: Func) -> Option<(Span, String)> {
         let reached: Vec<Func> = self.reachable(&[func]).iter().collect();
         let mut reads = Vec::new();
         let mut effect: Option<(&str, Span)> = None;
@@ -39,7 +63,7 @@ impl Engine<'_> {
                 let what = match data.op {
                     Op::BufferStore(_) | Op::Atomic(..) => "writes to memory",
                     Op::Printf(_) => "prints",
-                    Op::Barrier => "waits for other threads",
+                    Op::Barrier | Op::WaveGather => "waits for other threads",
                     Op::BufferLoad(_) => {
                         reads.extend(self.place(src, &defs, data.args[0]).map(|p| (p, data.span)));
                         return;
@@ -49,24 +73,14 @@ impl Engine<'_> {
                 effect = effect.or(Some((what, data.span)));
             });
         }
-        let name = self.origin_name(func).to_string();
         if let Some((what, span)) = effect {
-            let message =
-                format!("'{name}' is recursive and {what}, which reverse mode would make it do twice");
-            self.problem(span, "recursive-effects", message);
-            return false;
+            return Some((span, format!("{what}, which reverse mode would make it do twice")));
         }
         let written = if reads.is_empty() { Vec::new() } else { self.written() };
         let clash = |place: &Place| written.iter().any(|w| self.may_be_same(*w, *place));
-        if let Some((_, span)) = reads.iter().find(|(place, _)| clash(place)) {
-            let span = *span;
-            let message = format!(
-                "'{name}' is recursive and reads memory that the program writes, which reverse mode would read again later"
-            );
-            self.problem(span, "recursive-effects", message);
-            return false;
-        }
-        true
+        let (_, span) = reads.iter().find(|(place, _)| clash(place))?;
+        let message = "reads memory that the program writes, which reverse mode would read again later";
+        Some((*span, message.to_string()))
     }
 
     /// The memory behind a handle; `None` if nobody can write it.

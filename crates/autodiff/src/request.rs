@@ -78,6 +78,7 @@ impl Engine<'_> {
         if !self.module.funcs[func].has_body() || !self.resolved.insert(func) {
             return;
         }
+        self.segment(func);
         let mut first: Vec<Func> = Vec::new();
         let mut requests: Vec<(Inst, Op, Span)> = Vec::new();
         let src = &self.module.funcs[func];
@@ -301,7 +302,9 @@ impl Engine<'_> {
         let n_problems = self.problems.len();
         let declared = self.declare_backward(func);
         if self.cycles.is_recursive(self.module, func) {
-            if !self.may_run_again(func) {
+            if let Some((span, what)) = self.runs_once(func) {
+                let message = format!("'{}' is recursive and {what}", self.origin_name(func));
+                self.problem(span, "recursive-effects", message);
                 return None;
             }
             self.backwards.insert(func, Some(declared));

@@ -472,7 +472,7 @@ impl Linear<'_> {
         self.b.close(results);
         let results = self.define(&data.results);
         self.b.span = data.span;
-        let info = LoopInfo { max_iters: None, unroll: info.unroll };
+        let info = LoopInfo { unroll: info.unroll, ..LoopInfo::default() };
         self.b.push(Op::For(info), &args, &results, &[region]);
     }
 }

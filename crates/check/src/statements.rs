@@ -178,7 +178,7 @@ impl Checker<'_> {
         let Stmt { kind, attributes, span } = self.p.ast.stmts[id].clone();
         for attribute in &attributes {
             let name = self.p.ast.name(attribute.name).to_string();
-            if matches!(name.as_str(), "MaxIters" | "ForceUnroll" | "unroll" | "loop") {
+            if matches!(name.as_str(), "MaxIters" | "ForceUnroll" | "Checkpoint" | "unroll" | "loop") {
                 for &arg in &attribute.args {
                     self.infer(arg, None);
                 }

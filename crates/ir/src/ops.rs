@@ -179,6 +179,9 @@ pub struct LoopInfo {
     pub max_iters: Option<u32>,
     /// `[ForceUnroll]`.
     pub unroll: bool,
+    /// `[Checkpoint(n)]`: reverse mode keeps the state after so many trips and makes those in between again; 0 leaves
+    /// the number open. Means nothing but to differentiation.
+    pub checkpoint: Option<u32>,
 }
 
 /// A place within an element of memory: from the element's type to a leaf.

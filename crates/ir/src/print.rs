@@ -475,7 +475,8 @@ fn path_text(path: &Path) -> String {
 
 fn loop_text(info: &LoopInfo) -> String {
     let bound = info.max_iters.map(|n| format!(" max_iters({n})")).unwrap_or_default();
-    format!("{bound}{}", if info.unroll { " unroll" } else { "" })
+    let kept = info.checkpoint.map(|n| format!(" checkpoint({n})")).unwrap_or_default();
+    format!("{bound}{}{kept}", if info.unroll { " unroll" } else { "" })
 }
 
 /// An op's name in the text.

@@ -45,7 +45,7 @@ impl Body<'_, '_, '_> {
         }
     }
 
-    /// `[MaxIters(n)]` and `[ForceUnroll]`.
+    /// `[MaxIters(n)]`, `[ForceUnroll]` and `[Checkpoint(n)]`.
     fn loop_info(&mut self, stmt: StmtId) -> LoopInfo {
         let mut info = LoopInfo::default();
         for attribute in self.lw.program.ast.stmts[stmt].attributes.clone() {
@@ -58,6 +58,11 @@ impl Body<'_, '_, '_> {
                     }
                 }
                 "ForceUnroll" => info.unroll = true,
+                "Checkpoint" => {
+                    let subst = self.subst.clone();
+                    let n = attribute.args.first().and_then(|&n| self.lw.program.const_int(n, &subst));
+                    info.checkpoint = Some(n.and_then(|n| u32::try_from(n).ok()).unwrap_or(0));
+                }
                 _ => {}
             }
         }

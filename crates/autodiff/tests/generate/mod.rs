@@ -611,7 +611,7 @@ impl Program<'_> {
         let mut results = vec![again, next];
         results.extend(values);
         self.b.close(results);
-        let info = LoopInfo { max_iters: Some(16), unroll: false };
+        let info = LoopInfo { max_iters: Some(16), ..LoopInfo::default() };
         let results = self.b.nest(Op::Loop(info), &args, &[region]);
         self.use_stacks(results);
     }

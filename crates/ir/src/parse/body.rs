@@ -240,6 +240,11 @@ impl Parser<'_> {
             self.expect(")")?;
         }
         info.unroll = self.eat_word("unroll");
+        if self.eat_word("checkpoint") {
+            self.expect("(")?;
+            info.checkpoint = Some(self.number()?);
+            self.expect(")")?;
+        }
         let args = self.uses(f)?;
         let region = f.regions.push(RegionData::default());
         // The parameters' types are those of the operands.

@@ -1,0 +1,365 @@
+//! `[Checkpoint(n)]`: a loop of many trips as a loop of segments, so that reverse mode keeps little of it.
+//!
+//! A loop becomes one that calls a function, its *segment*, which makes some of the trips. The call is reversed like
+//! that of a recursive function ([`crate::recursion`]): what is kept is its operands, and its backward derivative makes
+//! the trips of one segment again before it goes back through them. So at any time there are the states at the starts
+//! of all segments and the residuals of one; the primal runs once more, not more often.
+//!
+//! With `n` given, segments have `n` trips. Without it the `k`th has `k`: after `m` segments there have been about
+//! `m²/2` trips, so both numbers are about the square root of the trips, however many there will be.
+//!
+//! Cells of the function that the loop uses are part of the state: their contents go into the segment and come back.
+
+use ir::walk::{ValueMap, copy_insts, free_values};
+use ir::{Builder, Func, Function, Inst, LoopInfo, Math, Op, Region, Slot, Type, TypeData, Types, Value};
+use rustc_hash::FxHashMap;
+
+use crate::engine::{Engine, plain_slot};
+use crate::propagate::defs;
+
+/// A segment, and what of the function around the loop it takes.
+struct Segment {
+    func: Func,
+    /// Plain values.
+    values: Vec<Value>,
+    /// Cells that the loop only reads.
+    read: Vec<Value>,
+    /// Cells that it writes.
+    written: Vec<Value>,
+}
+
+impl Engine<'_> {
+    /// Rewrites the loops of a function that ask for it.
+    pub(crate) fn segment(&mut self, func: Func) {
+        let src = &self.module.funcs[func];
+        if !src.insts.values().any(|data| checkpoint(&data.op).is_some()) {
+            return;
+        }
+        let src = src.clone();
+        let mut found = Vec::new();
+        loops(&src, src.body(), &mut found);
+        let mut segments = FxHashMap::default();
+        for inst in found {
+            if let Some(segment) = self.outline(func, &src, inst) {
+                segments.insert(inst, segment);
+            }
+        }
+        let module = &mut *self.module;
+        let slots: FxHashMap<Func, Vec<Slot>> =
+            segments.values().map(|s| (s.func, module.funcs[s.func].results.clone())).collect();
+        let mut b = Builder::new(&mut module.types, String::new());
+        let mut map = ValueMap::new();
+        for (slot, &v) in src.params.iter().zip(&src.regions[src.body()].params) {
+            let param = b.param(slot.clone());
+            b.func.values[param] = src.values[v].clone();
+            map.insert(v, param);
+        }
+        let mut pass = Rebuild { src: &src, b, map, segments, slots };
+        let results = pass.insts(src.body());
+        let body = pass.b.finish(results, src.results.clone());
+        self.define(func, body);
+    }
+
+    /// The segment of a loop; `None` if the loop uses a part of a cell as a cell, which no loop of the user's does.
+    fn outline(&mut self, func: Func, src: &Function, inst: Inst) -> Option<Segment> {
+        let defs = defs(src);
+        let body = src.insts[inst].regions[0];
+        let mut segment = Segment { func, values: Vec::new(), read: Vec::new(), written: Vec::new() };
+        for v in free_values(src, body) {
+            if !matches!(self.module.types[src.ty(v)], TypeData::Cell(_)) {
+                segment.values.push(v);
+            } else if defs[v].expand().is_some_and(|d| matches!(src.insts[d].op, Op::SubCell)) {
+                return None;
+            } else if writes(src, body, v) {
+                segment.written.push(v);
+            } else {
+                segment.read.push(v);
+            }
+        }
+        let types = &mut self.module.types;
+        let name = format!("{}_segment", src.name);
+        let made = build(types, src, inst, &segment);
+        let declared = self.declare(name, func, made.params.clone(), made.results.clone());
+        self.module.funcs[declared].span = src.insts[inst].span;
+        self.module.funcs[declared].prefer_recompute = true;
+        self.define(declared, made);
+        self.segments.insert(declared);
+        segment.func = declared;
+        Some(segment)
+    }
+}
+
+fn checkpoint(op: &Op) -> Option<u32> {
+    match op {
+        Op::For(info) | Op::Loop(info) => info.checkpoint,
+        _ => None,
+    }
+}
+
+/// How many of a loop's operands are not carried.
+fn lead(op: &Op) -> usize {
+    usize::from(matches!(op, Op::For(_)))
+}
+
+/// The loops to be rewritten, outermost ones only: those inside will be in the segment. A loop that yields stacks was
+/// made by differentiation.
+fn loops(src: &Function, region: Region, found: &mut Vec<Inst>) {
+    for &inst in &src.regions[region].insts {
+        let data = &src.insts[inst];
+        if checkpoint(&data.op).is_some() && data.results.len() == data.args.len() - lead(&data.op) {
+            found.push(inst);
+        } else {
+            data.regions.iter().for_each(|&r| loops(src, r, found));
+        }
+    }
+}
+
+fn writes(src: &Function, region: Region, cell: Value) -> bool {
+    let mut found = false;
+    src.walk(region, &mut |inst| {
+        let data = &src.insts[inst];
+        found |= matches!(data.op, Op::Store | Op::AddTo | Op::SubCell) && data.args[0] == cell;
+    });
+    found
+}
+
+/// The type in which trips are counted.
+fn unsigned(ty: Type) -> Type {
+    match ty {
+        Type::I64 | Type::U64 => Type::U64,
+        _ => Type::U32,
+    }
+}
+
+fn number(b: &mut Builder, ty: Type, n: u64) -> Value {
+    b.emit_typed(Op::Const(n), &[], ty)
+}
+
+fn convert(b: &mut Builder, v: Value, ty: Type) -> Value {
+    if b.func.ty(v) == ty { v } else { b.emit_typed(Op::Bitcast, &[v], ty) }
+}
+
+/// `(start, length, carried…, values…, contents…) -> (carried…, contents…)`; of a `loop`, without the start, and with
+/// whether to go on as the first result.
+fn build(types: &mut Types, src: &Function, inst: Inst, segment: &Segment) -> Function {
+    let data = &src.insts[inst];
+    let body = data.regions[0];
+    let counted = matches!(data.op, Op::For(_));
+    let carried = &data.args[lead(&data.op)..];
+    let trip = if counted { unsigned(src.ty(data.args[0])) } else { Type::U32 };
+    let mut b = Builder::new(types, String::new());
+    b.span = data.span;
+    let param = |b: &mut Builder, ty: Type, like: Option<Value>| {
+        let name = like.and_then(|v| src.values[v].name.clone());
+        let slot = Slot { name, ..plain_slot(b.types, ty, false) };
+        b.param(slot)
+    };
+    let start = counted.then(|| param(&mut b, trip, None));
+    let length = param(&mut b, trip, None);
+    let inner_params = &src.regions[body].params[lead(&data.op)..];
+    let first: Vec<Value> = inner_params.iter().map(|&v| param(&mut b, src.ty(v), Some(v))).collect();
+    let mut map = ValueMap::new();
+    for &v in &segment.values {
+        let copy = param(&mut b, src.ty(v), Some(v));
+        map.insert(v, copy);
+    }
+    let cells: Vec<Value> = segment.read.iter().chain(&segment.written).copied().collect();
+    let contents: Vec<Value> = cells
+        .iter()
+        .map(|&v| {
+            let ty = b.types.content(src.ty(v)).expect("a cell has a content");
+            param(&mut b, ty, Some(v))
+        })
+        .collect();
+    for (&cell, &content) in cells.iter().zip(&contents) {
+        let local = b.emit(Op::Local, &[content]);
+        map.insert(cell, local);
+    }
+    let info = match data.op {
+        Op::For(info) | Op::Loop(info) => LoopInfo { max_iters: None, checkpoint: None, ..info },
+        _ => LoopInfo::default(),
+    };
+    let mut args = Vec::new();
+    let region;
+    if let Some(start) = start {
+        args.push(length);
+        region = b.open();
+        let at = b.region_param(trip, false);
+        let from_start = b.emit(Op::Add, &[start, at]);
+        let index = convert(&mut b, from_start, src.ty(data.args[0]));
+        map.insert(src.regions[body].params[0], index);
+    } else {
+        args.push(number(&mut b, Type::U32, 0));
+        args.push(b.bool(true));
+        region = b.open();
+    }
+    args.extend(&first);
+    let counter = (!counted).then(|| {
+        let counter = b.region_param(Type::U32, false);
+        b.region_param(Type::BOOL, false);
+        counter
+    });
+    for &v in inner_params {
+        let copy = b.region_param(src.ty(v), false);
+        b.func.values[copy].name = src.values[v].name.clone();
+        map.insert(v, copy);
+    }
+    let mut results = copy_insts(src, body, &mut b, &mut map);
+    if let Some(counter) = counter {
+        let one = number(&mut b, Type::U32, 1);
+        let next = b.emit(Op::Add, &[counter, one]);
+        let more = b.emit(Op::Lt, &[next, length]);
+        let again = results.remove(0);
+        let both = b.emit(Op::And, &[again, more]);
+        results.splice(0..0, [both, next, again]);
+    }
+    b.close(results);
+    let op = if counted { Op::For(info) } else { Op::Loop(info) };
+    let mut out = b.nest(op, &args, &[region]);
+    if !counted {
+        out.remove(0);
+    }
+    debug_assert_eq!(out.len(), carried.len() + usize::from(!counted));
+    for &cell in &segment.written {
+        let local = map.get_or_same(cell);
+        out.push(b.emit(Op::Load, &[local]));
+    }
+    let slots = out
+        .iter()
+        .map(|&v| {
+            let ty = b.func.ty(v);
+            plain_slot(b.types, ty, false)
+        })
+        .collect();
+    b.finish(out, slots)
+}
+
+/// A copy of the function with calls of segments.
+struct Rebuild<'a> {
+    src: &'a Function,
+    b: Builder<'a>,
+    map: ValueMap,
+    segments: FxHashMap<Inst, Segment>,
+    slots: FxHashMap<Func, Vec<Slot>>,
+}
+
+impl Rebuild<'_> {
+    fn insts(&mut self, region: Region) -> Vec<Value> {
+        let src = self.src;
+        for &inst in &src.regions[region].insts {
+            let data = &src.insts[inst];
+            if let Some(segment) = self.segments.remove(&inst) {
+                self.repeat(inst, &segment);
+            } else if data.regions.is_empty() {
+                ir::walk::copy_inst(src, inst, &mut self.b, &mut self.map);
+            } else {
+                self.nest(inst);
+            }
+        }
+        self.map.map_all(&src.regions[region].results)
+    }
+
+    fn nest(&mut self, inst: Inst) {
+        let src = self.src;
+        let data = &src.insts[inst];
+        let args = self.map.map_all(&data.args);
+        let mut regions = Vec::new();
+        for &nested in &data.regions {
+            let region = self.b.open();
+            for &v in &src.regions[nested].params {
+                let copy = self.b.region_param(src.ty(v), src.is_linear(v));
+                self.b.func.values[copy] = src.values[v].clone();
+                self.map.insert(v, copy);
+            }
+            let results = self.insts(nested);
+            self.b.close(results);
+            regions.push(region);
+        }
+        let mut results = Vec::new();
+        for &v in &data.results {
+            let copy = self.b.func.values.push(src.values[v].clone());
+            self.map.insert(v, copy);
+            results.push(copy);
+        }
+        self.b.span = data.span;
+        self.b.push(data.op.clone(), &args, &results, &regions);
+    }
+
+    /// The loop over segments.
+    fn repeat(&mut self, inst: Inst, segment: &Segment) {
+        let src = self.src;
+        let data = &src.insts[inst];
+        let counted = matches!(data.op, Op::For(_));
+        let length = checkpoint(&data.op).unwrap_or(0);
+        let trip = if counted { unsigned(src.ty(data.args[0])) } else { Type::U32 };
+        let args = self.map.map_all(&data.args);
+        let (count, carried) = args.split_at(lead(&data.op));
+        let b = &mut self.b;
+        b.span = data.span;
+        let count = count.first().map(|&n| convert(b, n, trip));
+        let fixed: Vec<Value> = segment
+            .read
+            .iter()
+            .map(|&cell| {
+                let cell = self.map.get_or_same(cell);
+                b.emit(Op::Load, &[cell])
+            })
+            .collect();
+        let one = number(b, trip, 1);
+        let mut init = Vec::new();
+        if counted {
+            init.push(number(b, trip, 0));
+        }
+        init.push(if length == 0 { one } else { number(b, trip, u64::from(length)) });
+        init.extend(carried);
+
+        let region = b.open();
+        let start = counted.then(|| b.region_param(trip, false));
+        let step = b.region_param(trip, false);
+        let state: Vec<Value> = carried
+            .iter()
+            .map(|&v| b.func.ty(v))
+            .collect::<Vec<_>>()
+            .into_iter()
+            .map(|ty| b.region_param(ty, false))
+            .collect();
+        let mut operands = Vec::new();
+        let mut made = step;
+        if let (Some(start), Some(count)) = (start, count) {
+            let left = b.emit(Op::Sub, &[count, start]);
+            made = b.emit(Op::Math(Math::Min), &[step, left]);
+            operands.push(start);
+        }
+        operands.push(made);
+        operands.extend(state);
+        operands.extend(self.map.map_all(&segment.values));
+        operands.extend(fixed);
+        let cells = self.map.map_all(&segment.written);
+        for &cell in &cells {
+            let content = b.emit(Op::Load, &[cell]);
+            operands.push(content);
+        }
+        let mut out = b.call_func(segment.func, &self.slots[&segment.func], &operands);
+        let contents = out.split_off(out.len() - cells.len());
+        for (&cell, &content) in cells.iter().zip(&contents) {
+            b.effect(Op::Store, &[cell, content]);
+        }
+        let next_step = if length == 0 { b.emit(Op::Add, &[step, one]) } else { step };
+        let mut results = Vec::new();
+        if let (Some(start), Some(count)) = (start, count) {
+            let next = b.emit(Op::Add, &[start, made]);
+            results.extend([b.emit(Op::Lt, &[next, count]), next]);
+        } else {
+            results.push(out.remove(0));
+        }
+        results.push(next_step);
+        results.extend(out);
+        b.close(results);
+        let out = b.nest(Op::Loop(LoopInfo::default()), &init, &[region]);
+        let skip = init.len() - carried.len();
+        for (&v, &copy) in data.results.iter().zip(&out[skip..]) {
+            b.func.values[copy].name = src.values[v].name.clone();
+            self.map.insert(v, copy);
+        }
+    }
+}
