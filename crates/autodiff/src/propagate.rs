@@ -33,7 +33,7 @@ struct Context<'a> {
     derivative_calls: &'a FxHashSet<(Func, Inst)>,
 }
 
-const NONLINEAR: &str = "nonlinear-derivative";
+const NONLINEAR: &str = "E0910";
 
 impl Engine<'_> {
     /// See the head of this file. Memoised; `None` if a problem was found (and reported).
@@ -43,7 +43,7 @@ impl Engine<'_> {
             if self.running.contains(&func) {
                 let message =
                     format!("'{}' is recursive, which reverse mode does not support", self.origin_name(func));
-                self.problem(self.module.funcs[func].span, "recursive-reverse", message);
+                self.problem(self.module.funcs[func].span, "E0912", message);
             }
             return known;
         }

@@ -43,7 +43,7 @@ impl Engine<'_> {
                 // A preference that cannot be met costs memory; a request of the user's is answered.
                 if self.segments.contains(callee) {
                     let message = format!("a loop with [Checkpoint] {what}");
-                    self.problem(span, "checkpoint-effects", message);
+                    self.problem(span, "E0914", message);
                 }
                 false
             }

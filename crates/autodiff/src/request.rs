@@ -171,7 +171,7 @@ impl Engine<'_> {
             if requests {
                 let name = self.origin_name(func);
                 let message = format!("'{name}' needs a derivative of itself, of ever higher order");
-                self.problem(span, "recursive-derivative", message);
+                self.problem(span, "E0911", message);
                 return false;
             }
         }
@@ -304,7 +304,7 @@ impl Engine<'_> {
         if self.cycles.is_recursive(self.module, func) {
             if let Some((span, what)) = self.runs_once(func) {
                 let message = format!("'{}' is recursive and {what}", self.origin_name(func));
-                self.problem(span, "recursive-effects", message);
+                self.problem(span, "E0913", message);
                 return None;
             }
             self.backwards.insert(func, Some(declared));
