@@ -11,7 +11,6 @@ use crate::infer::Checker;
 use crate::lookup::{Base, Candidate, Ref};
 use crate::native::NativeGeneric;
 use crate::overload::{Argument, Chosen};
-use crate::pack::Packed;
 use crate::program::Program;
 use crate::tables::{Arg, Callable, ExprInfo, FuncRef, Initializer, Meaning};
 use crate::types::{Ty, TyKind, Val};
@@ -230,31 +229,26 @@ impl Checker<'_> {
     /// Converts the arguments of a call to the parameters of the function that it is of.
     pub(crate) fn fit_arguments(&mut self, chosen: &Chosen, arguments: &[Argument]) -> Vec<Arg> {
         let mut out = Vec::new();
-        let mut with_pack = Vec::new();
-        let arguments = match chosen.packed {
-            Some(Packed { first, len }) => {
-                let ty = chosen.signature.params[first].ty;
-                with_pack.extend_from_slice(&arguments[..first]);
-                with_pack.push(self.pack_value(&arguments[first..first + len], ty));
-                with_pack.extend_from_slice(&arguments[first + len..]);
-                &with_pack[..]
-            }
-            None => arguments,
-        };
         for (idx, param) in chosen.signature.params.iter().enumerate() {
-            match arguments.get(idx) {
-                Some(arg) if arg.ty.is_none() => {
-                    self.init_list(arg.expr, param.ty);
-                    out.push(Arg::Expr(arg.expr));
+            if self.p.is_pack(param.ty)
+                && let Some(groups) = &chosen.groups
+            {
+                let given =
+                    groups.get(idx).map_or(&arguments[..0], |&(first, len)| &arguments[first..first + len]);
+                let elements = self.p.elements(param.ty);
+                for (arg, element) in given.iter().zip(elements) {
+                    self.fit_argument(arg, element, param.dir);
                 }
+                out.push(Arg::Pack(given.iter().map(|a| a.expr).collect()));
+                continue;
+            }
+            let at = match &chosen.groups {
+                Some(groups) => groups.get(idx).map(|g| g.0),
+                None => Some(idx),
+            };
+            match at.and_then(|at| arguments.get(at)) {
                 Some(arg) => {
-                    if param.dir.is_written() {
-                        if self.ty_of(arg.expr) != param.ty {
-                            self.p.tables.exprs[arg.expr].coerce = Some(param.ty);
-                        }
-                    } else {
-                        self.coerce(arg.expr, param.ty);
-                    }
+                    self.fit_argument(arg, param.ty, param.dir);
                     out.push(Arg::Expr(arg.expr));
                 }
                 None => {
@@ -265,7 +259,7 @@ impl Checker<'_> {
                 }
             }
         }
-        if arguments.len() > chosen.signature.params.len() {
+        if chosen.groups.is_none() && arguments.len() > chosen.signature.params.len() {
             // `printf`: the rest as they are, constant buffers read.
             for arg in &arguments[chosen.signature.params.len()..] {
                 if let Some(ty) = arg.ty {
@@ -276,6 +270,16 @@ impl Checker<'_> {
             }
         }
         out
+    }
+
+    fn fit_argument(&mut self, arg: &Argument, to: Ty, dir: crate::Direction) {
+        if arg.ty.is_none() {
+            self.init_list(arg.expr, to);
+        } else if !dir.is_written() {
+            self.coerce(arg.expr, to);
+        } else if self.ty_of(arg.expr) != to {
+            self.p.tables.exprs[arg.expr].coerce = Some(to);
+        }
     }
 
     /// `value(args)`: a call operator.
@@ -394,7 +398,7 @@ impl Checker<'_> {
         if types.contains(&Ty::ERROR) {
             return self.set_error(expr);
         }
-        let ty = self.p.types.intern(TyKind::Tuple(types));
+        let ty = self.p.tuple_of(types);
         self.set_value(expr, ty, Meaning::MakeTuple(args.to_vec()))
     }
 
@@ -573,13 +577,14 @@ impl Checker<'_> {
                     self.set_value(expr, ty, Meaning::Error)
                 }
             },
-            TyKind::Tuple(ref parts) if args.len() == parts.len() => {
+            TyKind::Tuple(ref parts) if args.len() == parts.len() && !args.is_empty() => {
                 let parts = parts.clone();
                 for (&arg, part) in args.iter().zip(parts) {
                     self.check(arg, part);
                 }
                 self.set_value(expr, ty, Meaning::MakeTuple(args.to_vec()))
             }
+            TyKind::Tuple(_) if args.is_empty() => self.default_value(expr, ty),
             TyKind::Struct(..) => self.construct_struct(expr, ty, args),
             TyKind::SynthDiff(_) => self.aggregate(expr, ty, args),
             TyKind::Optional(_) => match *args {
@@ -593,7 +598,9 @@ impl Checker<'_> {
                     self.set_value(expr, ty, Meaning::Error)
                 }
             },
-            TyKind::Param(_) | TyKind::This(_) | TyKind::Assoc(..) => self.construct_unknown(expr, ty, args),
+            TyKind::Param(_) | TyKind::This(_) | TyKind::Assoc(..) | TyKind::Each(_) => {
+                self.construct_unknown(expr, ty, args)
+            }
             TyKind::Interface(..) if args.is_empty() => {
                 let message =
                     format!("a value of type '{}' is made from one of a type that conforms", self.name(ty));
@@ -610,7 +617,8 @@ impl Checker<'_> {
             | TyKind::NullPtr
             | TyKind::NoneLiteral
             | TyKind::Function(..)
-            | TyKind::Pack(_) => {
+            | TyKind::Pack(_)
+            | TyKind::Expand(..) => {
                 if let [arg] = *args {
                     return self.infer_cast(expr, ty, arg);
                 }
@@ -656,7 +664,10 @@ impl Checker<'_> {
             if facet.kind == FacetKind::Base || facet.kind == FacetKind::Interface && !out.is_empty() {
                 continue;
             }
-            let unknown = matches!(self.p.types[ty], TyKind::Param(_) | TyKind::This(_) | TyKind::Assoc(..));
+            let unknown = matches!(
+                self.p.types[ty],
+                TyKind::Param(_) | TyKind::This(_) | TyKind::Assoc(..) | TyKind::Each(_)
+            );
             if facet.kind == FacetKind::Interface && !unknown {
                 continue;
             }

@@ -142,6 +142,7 @@ impl Program {
         let outside = self.param_owner.get(&scope).copied().unwrap_or(scope);
         let mut checker = Checker::outside(self, scope);
         checker.outside_of = Some(outside);
+        checker.expanding.push(Vec::new());
         let ty = checker.type_expr(expr);
         if let TyKind::Pack(parts) = self.types[ty].clone() {
             out.extend(parts);
@@ -174,7 +175,14 @@ impl Program {
         for constraint in &generics.constraints {
             match constraint {
                 Constraint::Conforms(expr, bases) => {
-                    let ty = Checker::outside(self, owner).type_expr(*expr);
+                    let mut checker = Checker::outside(self, owner);
+                    checker.expanding.push(Vec::new());
+                    let ty = checker.type_expr(*expr);
+                    let ty = match self.types[ty] {
+                        // `each T : I` says it of the whole pack.
+                        TyKind::Each(pack) => pack,
+                        _ => ty,
+                    };
                     let mut types = Vec::new();
                     for &base in bases {
                         self.base_types(base, owner, &mut types);
@@ -191,8 +199,15 @@ impl Program {
                     known.equal_values.push((a, b));
                 }
                 Constraint::Equal(a, b) => {
-                    let a = Checker::outside(self, owner).type_expr(*a);
-                    let b = Checker::outside(self, owner).type_expr(*b);
+                    let [a, b] = [*a, *b].map(|side| {
+                        let mut checker = Checker::outside(self, owner);
+                        checker.expanding.push(Vec::new());
+                        let ty = checker.type_expr(side);
+                        match self.types[ty] {
+                            TyKind::Each(pack) => pack,
+                            _ => ty,
+                        }
+                    });
                     let is_assoc = matches!(self.types[a], TyKind::Assoc(..));
                     known.equal.push(if is_assoc { (a, b) } else { (b, a) });
                 }
@@ -223,7 +238,7 @@ impl Program {
     pub(crate) fn root_owner(&self, ty: Ty) -> Option<DeclId> {
         match &self.types[ty] {
             TyKind::Param(param) => self.param_owner.get(param).copied(),
-            TyKind::Assoc(base, _) => self.root_owner(*base),
+            TyKind::Assoc(base, _) | TyKind::Each(base) => self.root_owner(*base),
             _ => None,
         }
     }
@@ -234,6 +249,24 @@ impl Program {
         let mut out = Vec::new();
         match self.types[ty].clone() {
             TyKind::Param(_) => self.constrained_to(ty, &mut out),
+            TyKind::Each(pack) => match self.types[pack].clone() {
+                // What all have in common.
+                TyKind::Pack(parts) => {
+                    for (idx, part) in parts.into_iter().enumerate() {
+                        let element = if self.is_pack(part) { self.each_of(part) } else { None };
+                        let own = self.interfaces_of(element.unwrap_or(part));
+                        if idx == 0 {
+                            out = own;
+                        } else {
+                            out.retain(|i| own.contains(i));
+                        }
+                    }
+                }
+                _ => {
+                    self.constrained_to(pack, &mut out);
+                    self.constrained_to(ty, &mut out);
+                }
+            },
             TyKind::This(decl) => {
                 let args = self.identity_args(decl);
                 let own = self.types.intern(TyKind::Interface(decl, args));
@@ -248,7 +281,15 @@ impl Program {
                 }
                 self.constrained_to(ty, &mut out);
             }
-            TyKind::Struct(..) | TyKind::Enum(_) => {
+            TyKind::Struct(..)
+            | TyKind::Enum(_)
+            | TyKind::Scalar(_)
+            | TyKind::Vector(..)
+            | TyKind::Matrix(..)
+            | TyKind::Array(..)
+            | TyKind::Tuple(_)
+            | TyKind::Pointer(_)
+            | TyKind::Optional(_) => {
                 for facet in self.facets(ty).iter() {
                     if facet.kind == FacetKind::Interface {
                         let params = self.all_generic_params(facet.container);
@@ -264,7 +305,7 @@ impl Program {
     }
 
     fn env_of_assoc(&mut self, base: Ty, assoc: DeclId) -> Subst {
-        let mut env = Subst { map: Vec::new(), this: Some(base) };
+        let mut env = Subst { this: Some(base), ..Subst::default() };
         if let Some(container) = self.container_of(assoc)
             && self.ast.decls[container].generics.is_some()
         {
@@ -296,8 +337,11 @@ impl Program {
         }
         let TyKind::Interface(decl, args) = self.types[interface].clone() else { return };
         out.push(interface);
-        let env =
-            Subst { map: self.all_generic_params(decl).into_iter().zip(args).collect(), this: Some(this) };
+        let env = Subst {
+            map: self.all_generic_params(decl).into_iter().zip(args).collect(),
+            this: Some(this),
+            element: None,
+        };
         for &base in self.bases_of(decl).iter() {
             let base = self.substitute(base, &env);
             self.add_interface(base, this, out);
@@ -341,7 +385,20 @@ impl Program {
     pub(crate) fn unsatisfied(&mut self, owner: DeclId, env: &Subst) -> Option<(Ty, Ty)> {
         let constraints = self.constraints_of(owner);
         for &(subject, bound) in &constraints.conforms {
-            let (subject, bound) = (self.substitute(subject, env), self.substitute(bound, env));
+            let (subject, general) = (self.substitute(subject, env), bound);
+            let bound = self.substitute(general, env);
+            if let TyKind::Pack(parts) = self.types[subject].clone() {
+                // Each element, with what the bound says of it.
+                let mut inner = env.clone();
+                for (idx, part) in parts.into_iter().enumerate() {
+                    inner.element = Some(idx);
+                    let bound = self.substitute(general, &inner);
+                    if !self.conforms(part, bound) {
+                        return Some((part, bound));
+                    }
+                }
+                continue;
+            }
             if !self.conforms(subject, bound) {
                 return Some((subject, bound));
             }
@@ -353,16 +410,16 @@ impl Program {
             }
         }
         for (a, b) in &constraints.equal_values {
+            let counted = match a {
+                Val::CountOf(ty) => Some(self.substitute(*ty, env)),
+                _ => None,
+            };
             let (a, b) = (self.substitute_val(a, env), self.substitute_val(b, env));
             let (known_a, known_b) = (self.val_int(&a, env), self.val_int(&b, env));
             if let (Some(x), Some(y)) = (known_a, known_b)
                 && x != y
             {
-                let ty = match a {
-                    Val::CountOf(ty) => ty,
-                    _ => Ty::INT,
-                };
-                return Some((ty, Ty::INT));
+                return Some((counted.unwrap_or(Ty::INT), Ty::INT));
             }
         }
         None
@@ -408,9 +465,20 @@ impl Program {
             }
             return true;
         }
-        if let TyKind::Param(param) = self.types[pattern]
+        let pattern_param = match self.types[pattern] {
+            TyKind::Param(param) => Some((param, self.is_pack_param(param))),
+            TyKind::Each(pack) => match self.types[pack] {
+                TyKind::Param(param) => Some((param, false)),
+                _ => None,
+            },
+            _ => None,
+        };
+        if let Some((param, is_pack)) = pattern_param
             && params.contains(&param)
         {
+            if is_pack != self.is_pack(ty) && ty != Ty::ERROR {
+                return false;
+            }
             if let Some(GenericArg::Type(bound)) = env.get(param) {
                 return *bound == ty;
             }
@@ -442,8 +510,12 @@ impl Program {
             | (TyKind::Optional(a), TyKind::Optional(b))
             | (TyKind::Pointer(a), TyKind::Pointer(b)) => self.unify(a, b, params, env),
             (TyKind::Buffer(k, a), TyKind::Buffer(l, b)) => k == l && self.unify(a, b, params, env),
-            (TyKind::Tuple(a), TyKind::Tuple(b)) => {
-                a.len() == b.len() && a.iter().zip(&b).all(|(&a, &b)| self.unify(a, b, params, env))
+            (TyKind::Tuple(a), TyKind::Tuple(b)) | (TyKind::Pack(a), TyKind::Pack(b)) => {
+                self.unify_list(&a, &b, params, env)
+            }
+            (TyKind::Pack(a), _) if self.is_pack(ty) => self.unify_list(&a, &[ty], params, env),
+            (TyKind::Expand(pattern, shape), _) if self.is_pack(ty) => {
+                self.unify_expand(pattern, &shape, ty, params, env)
             }
             (TyKind::Assoc(..), _) => {
                 // Not a pattern; it is compared when its base is known.
@@ -468,6 +540,14 @@ impl Program {
             return true;
         }
         match a {
+            Val::Each(pack) if matches!(&**pack, Val::Param(p) if params.contains(p)) => {
+                let Val::Param(param) = **pack else { return false };
+                if let Some(GenericArg::Val(bound)) = env.get(param) {
+                    return bound == b;
+                }
+                env.map.push((param, GenericArg::Val(b.clone())));
+                true
+            }
             Val::Param(param) if params.contains(param) => {
                 if let Some(GenericArg::Val(bound)) = env.get(*param) {
                     return bound == b;
@@ -480,7 +560,11 @@ impl Program {
                 known == *b || matches!(known, Val::Binary(..))
             }
             Val::Error => true,
-            Val::Int(_) | Val::Param(_) | Val::CountOf(_) => *b == Val::Error,
+            Val::CountOf(_) | Val::CountOfVals(_) => {
+                let known = self.substitute_val(a, &env.clone());
+                known == *b || !matches!(known, Val::Int(_))
+            }
+            Val::Int(_) | Val::Param(_) | Val::Pack(_) | Val::Each(_) | Val::Expand(..) => *b == Val::Error,
         }
     }
 
@@ -498,14 +582,17 @@ impl Program {
         };
         if let Some((decl, args)) = &own {
             let map = self.all_generic_params(*decl).into_iter().zip(args.iter().cloned()).collect();
-            let env = Rc::new(Subst { map, this: None });
+            let env = Rc::new(Subst { map, ..Subst::default() });
             out.push(Facet { container: *decl, kind: FacetKind::Own, env, self_ty: ty });
         }
         self.facets.insert(ty, out.clone().into());
         self.facets_depth += 1;
         self.resolve_extensions();
         let mut interfaces = Vec::new();
-        if !matches!(kind, TyKind::Param(_) | TyKind::This(_) | TyKind::Assoc(..) | TyKind::Interface(..)) {
+        if !matches!(
+            kind,
+            TyKind::Param(_) | TyKind::This(_) | TyKind::Assoc(..) | TyKind::Interface(..) | TyKind::Each(_)
+        ) {
             for idx in 0..self.extensions.len() {
                 if matches!(self.types[self.extensions[idx].target], TyKind::Param(_)) {
                     continue;
@@ -521,7 +608,7 @@ impl Program {
         }
         if let Some((decl, args)) = own {
             let map = self.all_generic_params(decl).into_iter().zip(args).collect();
-            let env = Subst { map, this: None };
+            let env = Subst { map, ..Subst::default() };
             for &base in self.bases_of(decl).iter() {
                 let base = self.substitute(base, &env);
                 if matches!(self.types[base], TyKind::Interface(..)) {
@@ -549,7 +636,10 @@ impl Program {
             let native = match magic {
                 Magic::Differentiable => {
                     !matches!(kind, TyKind::Struct(..) | TyKind::Enum(_))
-                        && !matches!(kind, TyKind::Param(_) | TyKind::This(_) | TyKind::Assoc(..))
+                        && !matches!(
+                            kind,
+                            TyKind::Param(_) | TyKind::This(_) | TyKind::Assoc(..) | TyKind::Each(_)
+                        )
                         && self.differential(ty).is_some()
                         || self.conforms_natively(ty, magic)
                 }
@@ -563,7 +653,7 @@ impl Program {
         for interface in interfaces {
             let TyKind::Interface(decl, args) = self.types[interface].clone() else { continue };
             let map = self.all_generic_params(decl).into_iter().zip(args).collect();
-            let env = Rc::new(Subst { map, this: Some(ty) });
+            let env = Rc::new(Subst { map, this: Some(ty), element: None });
             out.push(Facet { container: decl, kind: FacetKind::Interface, env, self_ty: ty });
             for idx in 0..self.extensions.len() {
                 if !matches!(self.types[self.extensions[idx].target], TyKind::Interface(d, _) if d == decl) {
@@ -610,6 +700,14 @@ impl Program {
     pub(crate) fn conforms(&mut self, ty: Ty, bound: Ty) -> bool {
         if ty == bound || ty == Ty::ERROR || bound == Ty::ERROR {
             return true;
+        }
+        match self.types[ty].clone() {
+            TyKind::Pack(parts) => return parts.into_iter().all(|part| self.conforms(part, bound)),
+            TyKind::Expand(pattern, _) => return self.conforms(pattern, bound),
+            TyKind::Each(pack) if matches!(self.types[pack], TyKind::Pack(_)) => {
+                return self.conforms(pack, bound);
+            }
+            _ => {}
         }
         let (decl, args) = match &self.types[bound] {
             TyKind::Interface(decl, args) => (*decl, args.clone()),
@@ -708,7 +806,15 @@ impl Program {
             | TyKind::SynthDiff(e)
             | TyKind::Optional(e)
             | TyKind::Pointer(e)
+            | TyKind::Each(e)
             | TyKind::Buffer(_, e) => self.params_in(*e, out),
+            TyKind::Expand(e, shape) => {
+                self.params_in(*e, out);
+                match &**shape {
+                    GenericArg::Type(ty) => self.params_in(*ty, out),
+                    GenericArg::Val(val) => params_in_val(val, out),
+                }
+            }
             TyKind::Tuple(parts) | TyKind::Pack(parts) => parts.iter().for_each(|&t| self.params_in(t, out)),
             TyKind::Error
             | TyKind::Void
@@ -729,6 +835,8 @@ fn params_in_val(val: &Val, out: &mut Vec<DeclId>) {
             params_in_val(a, out);
             params_in_val(b, out);
         }
+        Val::CountOfVals(val) | Val::Each(val) | Val::Expand(val, _) => params_in_val(val, out),
+        Val::Pack(vals) => vals.iter().for_each(|v| params_in_val(v, out)),
         Val::Int(_) | Val::CountOf(_) | Val::Error => {}
     }
 }

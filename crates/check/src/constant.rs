@@ -56,7 +56,11 @@ impl Program {
                 let env = self.subst_of(&found);
                 self.substitute_val(&val, &env)
             }
-            Meaning::SizeOf(SizeOfKind::CountOf, ty) => Val::CountOf(ty),
+            Meaning::SizeOf(SizeOfKind::CountOf, ty) => self.count_of(&GenericArg::Type(ty)),
+            Meaning::Expand { inner, shape } => {
+                let val = self.constant(inner, depth + 1)?;
+                self.expand_val(val, &shape)
+            }
             Meaning::Same(inner) => self.constant(inner, depth + 1)?,
             Meaning::Cast(inner) => {
                 let ty = info.ty;
@@ -199,7 +203,7 @@ impl Program {
     pub fn measure(&mut self, kind: SizeOfKind, ty: Ty) -> Option<i64> {
         match kind {
             SizeOfKind::CountOf => match &self.types[ty] {
-                TyKind::Tuple(parts) | TyKind::Pack(parts) => Some(parts.len() as i64),
+                TyKind::Tuple(_) | TyKind::Pack(_) => self.known_count(ty),
                 TyKind::Array(_, Some(Val::Int(n))) | TyKind::Vector(_, Val::Int(n)) => Some(*n),
                 _ => None,
             },

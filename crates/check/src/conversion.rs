@@ -40,6 +40,16 @@ impl Program {
             return Some(NONE);
         }
         match (self.types[from].clone(), self.types[to].clone()) {
+            (TyKind::Pack(a), TyKind::Pack(b)) => {
+                let parts: Vec<_> = a.into_iter().zip(b.iter().copied()).collect();
+                if parts.len() != b.len() {
+                    return None;
+                }
+                parts.into_iter().map(|(a, b)| self.conversion(a, b, Source::default())).sum()
+            }
+            (TyKind::Expand(a, s), TyKind::Expand(b, t)) if s == t => {
+                self.conversion(a, b, Source::default())
+            }
             (TyKind::Scalar(a), TyKind::Scalar(b)) => Some(scalar_cost(a, b, source.literal)),
             (TyKind::Scalar(_), TyKind::Vector(element, _)) => {
                 Some(self.conversion(from, element, source)? + SPLAT)
@@ -130,27 +140,29 @@ impl Program {
             {
                 self.differential(from).is_some().then_some(60)
             }
-            (TyKind::Scalar(_), TyKind::Param(_) | TyKind::This(_) | TyKind::Assoc(..)) => {
+            (TyKind::Scalar(_), TyKind::Param(_) | TyKind::This(_) | TyKind::Assoc(..) | TyKind::Each(_)) => {
                 // A literal stands for a number of any type; other numbers have to be converted by name.
                 let literal = source.literal.is_some();
                 (self.has_operators(to) && (literal || source.explicit)).then_some(INT_TO_FLOAT)
             }
-            (TyKind::Param(_) | TyKind::This(_) | TyKind::Assoc(..), TyKind::Scalar(_)) => {
+            (TyKind::Param(_) | TyKind::This(_) | TyKind::Assoc(..) | TyKind::Each(_), TyKind::Scalar(_)) => {
                 (source.explicit && self.has_operators(from)).then_some(GENERAL)
             }
             (
-                TyKind::Param(_) | TyKind::This(_) | TyKind::Assoc(..),
-                TyKind::Param(_) | TyKind::This(_) | TyKind::Assoc(..),
+                TyKind::Param(_) | TyKind::This(_) | TyKind::Assoc(..) | TyKind::Each(_),
+                TyKind::Param(_) | TyKind::This(_) | TyKind::Assoc(..) | TyKind::Each(_),
             ) => {
                 let both = self.has_operators(from) && self.has_operators(to);
                 (source.explicit && both).then_some(GENERAL)
             }
-            (TyKind::Param(_) | TyKind::This(_) | TyKind::Assoc(..), TyKind::Vector(element, _)) => {
-                (element == from).then_some(SPLAT)
-            }
-            (TyKind::Param(_) | TyKind::This(_) | TyKind::Assoc(..), TyKind::Matrix(element, _, _)) => {
-                (element == from).then_some(MATRIX_SPLAT)
-            }
+            (
+                TyKind::Param(_) | TyKind::This(_) | TyKind::Assoc(..) | TyKind::Each(_),
+                TyKind::Vector(element, _),
+            ) => (element == from).then_some(SPLAT),
+            (
+                TyKind::Param(_) | TyKind::This(_) | TyKind::Assoc(..) | TyKind::Each(_),
+                TyKind::Matrix(element, _, _),
+            ) => (element == from).then_some(MATRIX_SPLAT),
             _ => None,
         }
     }
@@ -175,6 +187,10 @@ impl Program {
             return Some(b);
         }
         match (self.types[a].clone(), self.types[b].clone()) {
+            (TyKind::Pack(x), TyKind::Pack(y)) if x.len() == y.len() => {
+                let parts: Option<Vec<Ty>> = x.into_iter().zip(y).map(|(x, y)| self.join(x, y)).collect();
+                parts.map(|parts| self.pack_of(parts))
+            }
             (TyKind::Scalar(x), TyKind::Scalar(y)) => Some(self.types.scalar(join_scalars(x, y))),
             (TyKind::Vector(x, n), TyKind::Vector(y, m)) => {
                 let n = match (&n, &m) {
@@ -188,14 +204,14 @@ impl Program {
             }
             (
                 TyKind::Vector(x, n),
-                TyKind::Scalar(_) | TyKind::Param(_) | TyKind::Assoc(..) | TyKind::This(_),
+                TyKind::Scalar(_) | TyKind::Param(_) | TyKind::Assoc(..) | TyKind::This(_) | TyKind::Each(_),
             ) => {
                 let element = self.join(x, b)?;
                 Some(self.types.intern(TyKind::Vector(element, n)))
             }
             (
                 TyKind::Matrix(x, r, c),
-                TyKind::Scalar(_) | TyKind::Param(_) | TyKind::Assoc(..) | TyKind::This(_),
+                TyKind::Scalar(_) | TyKind::Param(_) | TyKind::Assoc(..) | TyKind::This(_) | TyKind::Each(_),
             ) => {
                 let element = self.join(x, b)?;
                 Some(self.types.intern(TyKind::Matrix(element, r, c)))
@@ -205,12 +221,16 @@ impl Program {
                 Some(self.types.intern(TyKind::Matrix(element, r, c)))
             }
             (
-                TyKind::Scalar(_) | TyKind::Param(_) | TyKind::Assoc(..) | TyKind::This(_),
+                TyKind::Scalar(_) | TyKind::Param(_) | TyKind::Assoc(..) | TyKind::This(_) | TyKind::Each(_),
                 TyKind::Vector(..) | TyKind::Matrix(..),
             ) => self.join(b, a),
             // A literal's type gives way to a parameter's.
-            (TyKind::Param(_) | TyKind::Assoc(..) | TyKind::This(_), TyKind::Scalar(_)) => Some(a),
-            (TyKind::Scalar(_), TyKind::Param(_) | TyKind::Assoc(..) | TyKind::This(_)) => Some(b),
+            (TyKind::Param(_) | TyKind::Assoc(..) | TyKind::This(_) | TyKind::Each(_), TyKind::Scalar(_)) => {
+                Some(a)
+            }
+            (TyKind::Scalar(_), TyKind::Param(_) | TyKind::Assoc(..) | TyKind::This(_) | TyKind::Each(_)) => {
+                Some(b)
+            }
             (TyKind::Enum(decl), TyKind::Scalar(_)) => {
                 let tag = self.enum_tag(decl);
                 self.join(tag, b)

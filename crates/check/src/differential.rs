@@ -13,7 +13,7 @@ use crate::native::Magic;
 use crate::program::{Program, last_name};
 use crate::signature::{DiffFieldTarget, Subst};
 use crate::tables::Meaning;
-use crate::types::{Ty, TyKind};
+use crate::types::{GenericArg, Ty, TyKind};
 
 impl Program {
     /// The `Differential` of a type; `None` if it is not differentiable.
@@ -32,7 +32,7 @@ impl Program {
             }
             TyKind::Tuple(parts) => {
                 let parts: Option<Vec<Ty>> = parts.into_iter().map(|t| self.differential(t)).collect();
-                parts.map(|parts| self.types.intern(TyKind::Tuple(parts)))
+                parts.map(|parts| self.tuple_of(parts))
             }
             TyKind::Optional(inner) => {
                 let inner = self.differential(inner)?;
@@ -58,7 +58,24 @@ impl Program {
                 }
                 return result;
             }
-            TyKind::Param(_) | TyKind::This(_) | TyKind::Assoc(..) | TyKind::Interface(..) => {
+            TyKind::Param(param) if self.is_pack_param(param) => {
+                let element = self.each_of(ty)?;
+                let element = self.differential(element)?;
+                Some(self.expand_of(element, &GenericArg::Type(ty)))
+            }
+            TyKind::Expand(pattern, shape) => {
+                let element = self.differential(pattern)?;
+                Some(self.expand_of(element, &shape))
+            }
+            TyKind::Pack(parts) => {
+                let parts: Option<Vec<Ty>> = parts.into_iter().map(|t| self.differential(t)).collect();
+                parts.map(|parts| self.pack_of(parts))
+            }
+            TyKind::Param(_)
+            | TyKind::This(_)
+            | TyKind::Assoc(..)
+            | TyKind::Interface(..)
+            | TyKind::Each(_) => {
                 return self.unknown_differential(ty);
             }
             TyKind::Error => return Some(ty),
@@ -71,8 +88,7 @@ impl Program {
             | TyKind::String
             | TyKind::NullPtr
             | TyKind::NoneLiteral
-            | TyKind::Function(..)
-            | TyKind::Pack(_) => None,
+            | TyKind::Function(..) => None,
         };
         if self.facets_depth == 0 {
             self.differentials.insert(ty, result);
@@ -125,7 +141,11 @@ impl Program {
                 let name = self.words.differential;
                 Some(self.type_member(ty, name).unwrap_or(ty))
             }
-            TyKind::Param(_) | TyKind::This(_) | TyKind::Assoc(..) | TyKind::Interface(..) => {
+            TyKind::Param(_)
+            | TyKind::This(_)
+            | TyKind::Assoc(..)
+            | TyKind::Interface(..)
+            | TyKind::Each(_) => {
                 let decl = self.magic_decl(Magic::DifferentiablePtr)?;
                 let interface = self.magic_type(Magic::DifferentiablePtr)?;
                 if !self.interfaces_of(ty).contains(&interface) {
@@ -232,8 +252,10 @@ impl Program {
     pub fn fields(&mut self, ty: Ty) -> Vec<(DeclId, Ty, bool)> {
         match self.types[ty].clone() {
             TyKind::Struct(decl, args) => {
-                let env =
-                    Subst { map: self.all_generic_params(decl).into_iter().zip(args).collect(), this: None };
+                let env = Subst {
+                    map: self.all_generic_params(decl).into_iter().zip(args).collect(),
+                    ..Subst::default()
+                };
                 let mut out = Vec::new();
                 for base in self.base_structs(ty) {
                     out.extend(self.fields(base));

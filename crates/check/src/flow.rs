@@ -228,6 +228,9 @@ impl Flow<'_> {
             | Meaning::Swizzle { base, .. }
             | Meaning::MatrixSwizzle { base, .. }
             | Meaning::Same(base)
+            | Meaning::Each(base)
+            | Meaning::Expand { inner: base, .. }
+            | Meaning::TupleSwizzle { base, .. }
             | Meaning::Cast(base)
             | Meaning::Unary(_, base) => self.expr(base, needed),
             Meaning::Deref(base) | Meaning::AddressOf(base) => {
@@ -250,7 +253,7 @@ impl Flow<'_> {
             Meaning::Subscript { base, args, .. } => {
                 let mut carried = self.expr(base, needed);
                 for arg in args {
-                    if let Arg::Expr(arg) = arg {
+                    for arg in arg.exprs() {
                         carried |= self.expr(arg, needed);
                     }
                 }
@@ -342,10 +345,10 @@ impl Flow<'_> {
             Initializer::Parts(_, parts) => {
                 parts.iter().fold(false, |carried, part| self.initializer(part, needed) | carried)
             }
-            Initializer::Init(_, _, args) => args.iter().fold(false, |carried, arg| match arg {
-                Arg::Expr(expr) => self.expr(*expr, needed) | carried,
-                Arg::Default(_) => carried,
-            }),
+            Initializer::Init(_, _, args) => args
+                .iter()
+                .flat_map(Arg::exprs)
+                .fold(false, |carried, expr| self.expr(expr, needed) | carried),
         }
     }
 
@@ -361,7 +364,10 @@ impl Flow<'_> {
             | Meaning::Index { base, .. }
             | Meaning::Subscript { base, .. }
             | Meaning::Property { base: Some(base), .. }
-            | Meaning::Same(base) => self.root(*base),
+            | Meaning::Same(base)
+            | Meaning::Each(base)
+            | Meaning::Expand { inner: base, .. }
+            | Meaning::TupleSwizzle { base, .. } => self.root(*base),
             _ => Some(expr),
         }
     }
@@ -395,7 +401,10 @@ impl Flow<'_> {
             Meaning::Field { base: Some(base), .. }
             | Meaning::Swizzle { base, .. }
             | Meaning::MatrixSwizzle { base, .. }
-            | Meaning::Same(base) => self.indices(base),
+            | Meaning::Same(base)
+            | Meaning::Each(base)
+            | Meaning::Expand { inner: base, .. }
+            | Meaning::TupleSwizzle { base, .. } => self.indices(base),
             _ => {}
         }
     }
@@ -469,7 +478,10 @@ impl Flow<'_> {
             | Meaning::TupleField { base, .. }
             | Meaning::Swizzle { base, .. }
             | Meaning::MatrixSwizzle { base, .. }
-            | Meaning::Same(base) => self.has_tangent(base),
+            | Meaning::Same(base)
+            | Meaning::Each(base)
+            | Meaning::Expand { inner: base, .. }
+            | Meaning::TupleSwizzle { base, .. } => self.has_tangent(base),
             Meaning::Index { base, .. } => {
                 let ty = self.p.tables.exprs[base].ty;
                 self.p.differential(ty).is_some() && self.has_tangent(base)
@@ -510,30 +522,28 @@ impl Flow<'_> {
             carried |= self.this.0;
         }
         for (arg, param) in args.iter().zip(&signature.params) {
-            let Arg::Expr(arg) = arg else { continue };
             let inner = differentiable && (needed || writes) && !param.no_diff && param.differentiable;
-            if param.dir == crate::Direction::Out {
-                self.indices(*arg);
-                continue;
+            for arg in arg.exprs() {
+                if param.dir == crate::Direction::Out {
+                    self.indices(arg);
+                    continue;
+                }
+                let carries = self.expr(arg, inner);
+                carried |= carries && !param.no_diff;
             }
-            let carries = self.expr(*arg, inner);
-            carried |= carries && !param.no_diff;
         }
-        for arg in args.iter().skip(signature.params.len()) {
-            if let Arg::Expr(arg) = arg {
-                self.expr(*arg, false);
-            }
+        for arg in args.iter().skip(signature.params.len()).flat_map(Arg::exprs) {
+            self.expr(arg, false);
         }
         if is_detach {
             return false;
         }
         if carried && differentiable {
             for (arg, param) in args.iter().zip(&signature.params) {
-                if let Arg::Expr(arg) = arg
-                    && param.dir.is_written()
-                    && param.differentiable
-                {
-                    self.store_to(*arg);
+                if param.dir.is_written() && param.differentiable {
+                    for arg in arg.exprs() {
+                        self.store_to(arg);
+                    }
                 }
             }
             if mutates {

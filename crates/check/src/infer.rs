@@ -7,11 +7,12 @@ use syntax::ast::{DeclKind, ExprKind, SizeOfKind, UnaryOp};
 use syntax::{DeclId, Diagnostic, ExprId, Span, Symbol};
 
 use crate::conversion::Source;
+use crate::lambda::Capture;
 use crate::lookup::{Candidate, Ref};
 use crate::native::NativeGeneric;
 use crate::program::Program;
 use crate::tables::{ExprInfo, Meaning};
-use crate::types::{Scalar, Ty, TyKind, Val};
+use crate::types::{GenericArg, Scalar, Ty, TyKind, Val};
 
 /// Expressions nested deeper than this are refused.
 const MAX_DEPTH: u32 = 4000;
@@ -35,6 +36,14 @@ pub(crate) struct Checker<'p> {
     pub(crate) depth: u32,
     /// The path of a `using` is being resolved.
     pub(crate) in_using: bool,
+    /// What the body of a lambda takes from around it.
+    pub(crate) capture: Option<Capture>,
+    /// The first `return` says what the function returns.
+    pub(crate) infers_result: bool,
+    /// The packs that each `expand` around names with `each`, outermost first.
+    pub(crate) expanding: Vec<Vec<GenericArg>>,
+    /// What stands for the arguments of a pack of none.
+    pub(crate) placeholder: ExprId,
     /// Whose members are not looked at: a type's bases are resolved without them.
     pub(crate) outside_of: Option<DeclId>,
 }
@@ -55,6 +64,10 @@ impl<'p> Checker<'p> {
             n_switches: 0,
             depth: 0,
             in_using: false,
+            capture: None,
+            infers_result: false,
+            expanding: Vec::new(),
+            placeholder: <ExprId as cranelift_entity::EntityRef>::new(0),
             outside_of: None,
         }
     }
@@ -113,6 +126,9 @@ impl<'p> Checker<'p> {
                 self.set_error(expr)
             }
             Meaning::Func { .. } => {
+                if let Some(ty) = self.function_value(expr) {
+                    return ty;
+                }
                 let span = self.span(expr);
                 self.unsupported(span, "functions as values are");
                 self.set_error(expr)
@@ -169,6 +185,13 @@ impl<'p> Checker<'p> {
             | ExprKind::FwdDiff(_)
             | ExprKind::BwdDiff(_)
             | ExprKind::Apply(_) => self.infer_path(expr),
+            ExprKind::This if self.capture.is_some() => match self.captured_this() {
+                Some(info) => self.set(expr, info),
+                None => {
+                    self.error("E38101", span, "'this' is only known inside methods");
+                    self.set_error(expr)
+                }
+            },
             ExprKind::This => match self.this {
                 Some((ty, lvalue)) => {
                     self.set(expr, ExprInfo { ty, coerce: None, meaning: Meaning::This, lvalue })
@@ -235,6 +258,17 @@ impl<'p> Checker<'p> {
                 self.infer_any(inner, None);
                 let ty = self.p.tables.exprs[inner].ty;
                 let result = if kind == SizeOfKind::CountOf { Ty::INT } else { Ty::UINT };
+                if let (SizeOfKind::CountOf, Meaning::Value(val)) =
+                    (kind, self.p.tables.exprs[inner].meaning.clone())
+                    && self.p.is_val_pack(&val)
+                {
+                    let count = self.p.count_of(&GenericArg::Val(val));
+                    return self.set_value(expr, Ty::INT, Meaning::Value(count));
+                }
+                if kind == SizeOfKind::CountOf && self.p.is_pack(ty) {
+                    let count = self.p.count_of(&GenericArg::Type(ty));
+                    return self.set_value(expr, Ty::INT, Meaning::Value(count));
+                }
                 let meaning = match self.p.measure(kind, ty) {
                     Some(value) => Meaning::Const(value as f64),
                     // Known when the parameters are: `lower` measures the operand's type.
@@ -242,19 +276,8 @@ impl<'p> Checker<'p> {
                 };
                 self.set_value(expr, result, meaning)
             }
-            ExprKind::Expand(inner) | ExprKind::Each(inner) if self.names_pack(inner) => {
-                self.infer_any(inner, expected);
-                let info = self.p.tables.exprs[inner].clone();
-                let meaning = match info.meaning {
-                    Meaning::Type(_) | Meaning::Error => info.meaning,
-                    _ => Meaning::Same(inner),
-                };
-                self.set_value(expr, info.ty, meaning)
-            }
-            ExprKind::Expand(_) | ExprKind::Each(_) => {
-                self.unsupported(span, "packs are");
-                self.set_error(expr)
-            }
+            ExprKind::Expand(inner) => self.infer_expand(expr, inner),
+            ExprKind::Each(inner) => self.infer_each(expr, inner),
             ExprKind::Pointer(inner) => {
                 let ty = self.type_expr(inner);
                 let ty = self.p.types.intern(TyKind::Pointer(ty));
@@ -265,14 +288,8 @@ impl<'p> Checker<'p> {
                 let meaning = if ty == Ty::ERROR { Meaning::Error } else { Meaning::Type(ty) };
                 self.set_value(expr, ty, meaning)
             }
-            ExprKind::Lambda(_) => {
-                self.unsupported(span, "lambdas are");
-                self.set_error(expr)
-            }
-            ExprKind::FuncType(..) => {
-                self.unsupported(span, "function types are");
-                self.set_error(expr)
-            }
+            ExprKind::Lambda(func) => self.infer_lambda(expr, func),
+            ExprKind::FuncType(params, result) => self.infer_function_type(expr, &params, result),
             ExprKind::Opaque(word) => {
                 let message = format!("'{}' is", self.p.ast.name(word));
                 self.unsupported(span, &message);

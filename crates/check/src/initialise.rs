@@ -157,7 +157,12 @@ impl Checker<'_> {
                 self.check(items[0], ty);
                 self.set_value(expr, ty, Meaning::Aggregate(Initializer::Expr(items[0])))
             }
-            TyKind::Scalar(_) | TyKind::Enum(_) | TyKind::Param(_) | TyKind::This(_) | TyKind::Assoc(..) => {
+            TyKind::Scalar(_)
+            | TyKind::Enum(_)
+            | TyKind::Param(_)
+            | TyKind::This(_)
+            | TyKind::Assoc(..)
+            | TyKind::Each(_) => {
                 if let Some((init, args)) = self.constructor_for(ty, &items, span) {
                     return self.set_value(expr, ty, Meaning::Init { init, args });
                 }
@@ -283,7 +288,7 @@ impl Checker<'_> {
             }
             let is_aggregate = !matches!(
                 self.p.types[part],
-                TyKind::Scalar(_) | TyKind::Param(_) | TyKind::Assoc(..) | TyKind::This(_)
+                TyKind::Scalar(_) | TyKind::Param(_) | TyKind::Assoc(..) | TyKind::This(_) | TyKind::Each(_)
             ) && self.p.parts_of(part).is_some();
             if is_aggregate {
                 out.push(self.fill(part, items, at, depth + 1));
@@ -455,7 +460,7 @@ impl Checker<'_> {
             {
                 self.set_value(expr, ty, Meaning::Aggregate(Initializer::Default(ty)))
             }
-            TyKind::Struct(..) | TyKind::Param(_) | TyKind::This(_) | TyKind::Assoc(..) => {
+            TyKind::Struct(..) | TyKind::Param(_) | TyKind::This(_) | TyKind::Assoc(..) | TyKind::Each(_) => {
                 let span = self.span(expr);
                 if let Some((init, args)) = self.constructor_for(ty, &[inner], span) {
                     return self.set_value(expr, ty, Meaning::Init { init, args });
@@ -471,9 +476,13 @@ impl Checker<'_> {
                     return self.aggregate(expr, ty, &[inner]);
                 }
                 // `(S)t` where `t` is of a type that is not known here and may turn out to be `S`.
-                if matches!(self.p.types[from], TyKind::Param(_) | TyKind::Assoc(..) | TyKind::This(_))
-                    || matches!(self.p.types[ty], TyKind::Param(_) | TyKind::Assoc(..) | TyKind::This(_))
-                {
+                if matches!(
+                    self.p.types[from],
+                    TyKind::Param(_) | TyKind::Assoc(..) | TyKind::This(_) | TyKind::Each(_)
+                ) || matches!(
+                    self.p.types[ty],
+                    TyKind::Param(_) | TyKind::Assoc(..) | TyKind::This(_) | TyKind::Each(_)
+                ) {
                     return self.set_value(expr, ty, Meaning::Cast(inner));
                 }
                 self.cast_error(expr, from, ty)

@@ -84,10 +84,16 @@ impl Program {
                 ExprKind::Generic { base, .. } => *base,
                 _ => at,
             };
-            let ExprKind::Name(name) = self.ast.exprs[head].kind else { continue };
+            let name = match self.ast.exprs[head].kind {
+                ExprKind::Name(name) => name,
+                ExprKind::FuncType(..) => self.ast.symbols.intern("IFunc"),
+                _ => continue,
+            };
             let modifiers = self.ast.decls[param].modifiers;
             let written = Modifiers(Modifiers::OUT.0 | Modifiers::INOUT.0 | Modifiers::REF.0);
-            let is_named = self.interface_names.contains(&name) || self.ast.name(name) == "IDifferentiable";
+            let is_named = self.interface_names.contains(&name)
+                || self.ast.name(name) == "IDifferentiable"
+                || self.is_function_interface(name);
             if modifiers.has(written) || !is_named {
                 continue;
             }

@@ -19,6 +19,7 @@ mod flow;
 mod infer;
 mod initialise;
 mod interfaces;
+mod lambda;
 mod lookup;
 mod native;
 mod operators;

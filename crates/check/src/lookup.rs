@@ -62,6 +62,9 @@ impl Checker<'_> {
         if let Some(&(_, decl)) = self.locals.iter().rev().find(|l| l.0 == name) {
             return self.ref_of(&[decl], &Rc::default(), 0);
         }
+        if let Some(found) = self.captured(name) {
+            return found;
+        }
         let mut funcs: Vec<Candidate> = Vec::new();
         let mut rank = 0;
         let mut at = Some(self.scope);
@@ -78,12 +81,14 @@ impl Checker<'_> {
                 | DeclKind::Interface { .. }
                 | DeclKind::Extension { .. }
                 | DeclKind::Enum { .. } => {
-                    match self.lookup_in_container(decl, name) {
+                    let found = self.lookup_in_container(decl, name);
+                    match self.through_captured_this(decl, found) {
                         Ref::NotFound => {}
-                        Ref::Funcs(mut found, base) => {
+                        // Methods of the captured `this`.
+                        Ref::Funcs(found, Some(this)) => return Ref::Funcs(found, Some(this)),
+                        Ref::Funcs(mut found, None) => {
                             found.iter_mut().for_each(|c| c.rank = rank);
                             funcs.extend(found);
-                            let _ = base;
                         }
                         other => {
                             if funcs.is_empty() {
@@ -270,7 +275,10 @@ impl Checker<'_> {
                 DeclKind::Enum { .. } => return Ref::Type(self.p.self_type(decl)),
                 DeclKind::TypeParam { .. } => return Ref::Type(self.p.types.intern(TyKind::Param(decl))),
                 DeclKind::ValueParam { .. } => {
-                    let ty = self.p.decl_type(decl);
+                    let mut ty = self.p.decl_type(decl);
+                    if self.p.is_pack_param(decl) {
+                        ty = self.p.expand_of(ty, &GenericArg::Val(Val::Param(decl)));
+                    }
                     let meaning = Meaning::Value(Val::Param(decl));
                     return Ref::Value(ExprInfo { ty, meaning, ..ExprInfo::default() });
                 }
@@ -518,10 +526,21 @@ impl Checker<'_> {
                 }
             }
             TyKind::Tuple(parts) => {
-                if let Some(idx) = text.strip_prefix('_').and_then(|t| t.parse::<usize>().ok())
-                    && idx < parts.len()
-                {
-                    return value(parts[idx], Meaning::TupleField { base, idx: idx as u32 }, lvalue);
+                let comps: Option<Vec<u32>> =
+                    text.strip_prefix('_').and_then(|t| t.split('_').map(|k| k.parse().ok()).collect());
+                if let Some(comps) = comps {
+                    // Behind a pack that is not known yet the numbers are not known.
+                    let n = parts.iter().position(|&p| self.p.is_pack(p)).unwrap_or(parts.len());
+                    if comps.iter().any(|&k| k as usize >= n) {
+                        return Ref::NotFound;
+                    }
+                    let own: Vec<Ty> = comps.iter().map(|&k| parts[k as usize]).collect();
+                    if let (&[idx], &[ty]) = (&comps[..], &own[..]) {
+                        return value(ty, Meaning::TupleField { base, idx }, lvalue);
+                    }
+                    let distinct = (0..comps.len()).all(|i| !comps[..i].contains(&comps[i]));
+                    let ty = self.p.tuple_of(own);
+                    return value(ty, Meaning::TupleSwizzle { base, comps }, lvalue && distinct);
                 }
             }
             TyKind::Optional(inner) => match text.as_str() {

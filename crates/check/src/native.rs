@@ -273,7 +273,7 @@ impl Program {
                 let element = *element;
                 (self.kinds_of(element) & SCALARS) << SHIFT
             }
-            TyKind::Param(_) | TyKind::This(_) | TyKind::Assoc(..) => {
+            TyKind::Param(_) | TyKind::This(_) | TyKind::Assoc(..) | TyKind::Each(_) => {
                 let mut kinds = shaped(SCALARS) | USER;
                 for interface in self.interfaces_of(ty) {
                     if let TyKind::Interface(decl, _) = &self.types[interface]
@@ -295,7 +295,7 @@ impl Program {
         match &self.types[ty] {
             TyKind::Scalar(_) => true,
             TyKind::Vector(..) | TyKind::Matrix(..) => true,
-            TyKind::Param(_) | TyKind::This(_) | TyKind::Assoc(..) => {
+            TyKind::Param(_) | TyKind::This(_) | TyKind::Assoc(..) | TyKind::Each(_) => {
                 self.interfaces_of(ty).iter().any(|&interface| {
                     matches!(&self.types[interface], TyKind::Interface(decl, _)
                         if self.magic.get(decl).is_some_and(|m| m.has_operators()))

@@ -560,6 +560,9 @@ impl Checker<'_> {
             | Meaning::Swizzle { base, .. }
             | Meaning::MatrixSwizzle { base, .. }
             | Meaning::Index { base, .. }
+            | Meaning::TupleSwizzle { base, .. }
+            | Meaning::Each(base)
+            | Meaning::Expand { inner: base, .. }
             | Meaning::Same(base) => {
                 if self.p.tables.exprs[*base].lvalue {
                     Some(expr)

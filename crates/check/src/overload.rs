@@ -11,8 +11,8 @@ use crate::conversion::Source;
 use crate::infer::Checker;
 use crate::lookup::Candidate;
 use crate::native::FLOATS;
-use crate::pack::Packed;
-use crate::signature::{Signature, Subst};
+use crate::pack::Groups;
+use crate::signature::{Direction, Signature, Subst};
 use crate::sigs::DiffOp;
 use crate::tables::{Callable, FuncRef};
 use crate::types::{GenericArg, Scalar, Ty, TyKind, Val};
@@ -33,8 +33,8 @@ pub(crate) struct Chosen {
     pub(crate) callable: Callable,
     pub(crate) decl: DeclId,
     pub(crate) signature: Signature,
-    /// The arguments that are one pack.
-    pub(crate) packed: Option<Packed>,
+    /// The arguments of each parameter, where there are packs.
+    pub(crate) groups: Option<Groups>,
 }
 
 /// Why a candidate does not apply.
@@ -78,16 +78,21 @@ pub(crate) fn wrap(func: FuncRef, ops: &[DiffOp]) -> Callable {
 impl Checker<'_> {
     /// Infers arguments without knowing their parameters.
     pub(crate) fn arguments(&mut self, args: &[ExprId]) -> Vec<Argument> {
-        args.iter()
-            .map(|&expr| {
-                if let ExprKind::InitList(_) = self.p.ast.exprs[expr].kind {
-                    return Argument { expr, ty: None, source: Source::default(), lvalue: false };
-                }
-                let ty = self.infer(expr, None);
-                let lvalue = self.p.tables.exprs[expr].lvalue;
-                Argument { expr, ty: Some(ty), source: self.source_of(expr), lvalue }
-            })
-            .collect()
+        let mut out = Vec::new();
+        for &expr in args {
+            if let ExprKind::InitList(_) = self.p.ast.exprs[expr].kind {
+                out.push(Argument { expr, ty: None, source: Source::default(), lvalue: false });
+                continue;
+            }
+            let ty = self.infer(expr, None);
+            if let Some(parts) = self.spread(expr, ty) {
+                out.extend(parts);
+                continue;
+            }
+            let lvalue = self.p.tables.exprs[expr].lvalue;
+            out.push(Argument { expr, ty: Some(ty), source: self.source_of(expr), lvalue });
+        }
+        out
     }
 
     /// Chooses among candidates; a diagnostic if none or several fit.
@@ -216,8 +221,11 @@ impl Checker<'_> {
             let declared = self.p.ast.decls[*decl].name_span;
             let diagnostic = match failure {
                 Failure::Count { least, most } => {
-                    let wanted =
-                        if least == most { format!("{least}") } else { format!("{least} to {most}") };
+                    let wanted = match most {
+                        _ if least == most => format!("{least}"),
+                        &usize::MAX => "another number of".to_string(),
+                        _ => format!("{least} to {most}"),
+                    };
                     let plural = if least == most && *least == 1 { "" } else { "s" };
                     let message = format!("'{name}' takes {wanted} argument{plural}, got {}", args.len());
                     Diagnostic::error("E39999", span, message)
@@ -279,9 +287,6 @@ impl Checker<'_> {
 
     fn try_candidate(&mut self, candidate: &Candidate, args: &[Argument]) -> Result<Applicable, Failure> {
         let pattern = self.p.pattern_signature(candidate.decl, &candidate.ops);
-        let packs = self.pack_arguments(candidate.decl, &pattern, args);
-        let packed = packs.as_ref().map(|p| p.1);
-        let args = packs.as_ref().map_or(args, |p| &p.0);
         let most = pattern.params.len();
         let mut least = most;
         if candidate.ops.is_empty() {
@@ -295,11 +300,20 @@ impl Checker<'_> {
                 least -= 1;
             }
         }
+        let has_pack = pattern.params.iter().any(|p| self.p.is_pack(p.ty));
+        let (mut groups, mut whole) = (None, Vec::new());
+        if has_pack {
+            let found = self.group(candidate, &pattern, args, most - least);
+            let (found, arguments) = found.ok_or(Failure::Count { least, most: usize::MAX })?;
+            groups = Some(found);
+            whole = arguments;
+        }
+        let n_given = groups.as_ref().map_or(args.len(), |g| g.len());
         let variadic = self.p.is_variadic(candidate.decl);
-        if args.len() < least || args.len() > most && !variadic {
+        if n_given < least || n_given > most && !variadic {
             return Err(Failure::Count { least, most });
         }
-        let env = self.infer_generics(candidate, &pattern, args)?;
+        let env = self.infer_generics(candidate, &pattern, if has_pack { &whole } else { args })?;
         let params = self.p.all_generic_params(candidate.decl);
         let generic = self.p.ast.decls[candidate.decl].generics.is_some();
         let func = FuncRef {
@@ -313,37 +327,29 @@ impl Checker<'_> {
         let callable = wrap(func, &candidate.ops);
         let signature = self.p.callable_signature(&callable);
         let mut cost = 0;
-        for (arg, param) in args.iter().zip(&signature.params) {
-            let Some(from) = arg.ty else {
-                if !self.list_may_fit(arg.expr, param.ty) {
-                    return Err(Failure::Type { arg: arg.expr, from: Ty::VOID, to: param.ty });
-                }
-                continue;
-            };
-            if from == Ty::ERROR {
-                continue;
-            }
-            let mismatch = Failure::Type { arg: arg.expr, from, to: param.ty };
-            if param.dir.is_written() {
-                // Written back without conversion.
-                let same = from == param.ty
-                    || self.same_shape(from, param.ty)
-                    || param.dir != crate::Direction::Ref && self.same_but_sign(from, param.ty)
-                    || self.p.conversion(from, param.ty, Source::default()).is_some_and(|c| c <= 30);
-                if !same && self.p.is_existential(param.ty) && self.p.conforms(from, param.ty) {
-                    return Err(Failure::NotAnInterface { arg: arg.expr, from, to: param.ty });
-                }
-                if !same {
-                    return Err(mismatch);
-                }
-                if !arg.lvalue {
-                    return Err(Failure::NotAPlace { arg: arg.expr });
+        match &groups {
+            None => {
+                for (arg, param) in args.iter().zip(&signature.params) {
+                    cost += self.argument_cost(arg, param.ty, param.dir)?;
                 }
             }
-            cost += self.p.conversion(from, param.ty, arg.source).ok_or(mismatch)?;
+            Some(groups) => {
+                for (&(first, len), param) in groups.iter().zip(&signature.params) {
+                    let given = &args[first..first + len];
+                    let elements =
+                        if self.p.is_pack(param.ty) { self.p.elements(param.ty) } else { vec![param.ty] };
+                    if elements.len() != len {
+                        return Err(Failure::Count { least, most: usize::MAX });
+                    }
+                    for (arg, element) in given.iter().zip(elements) {
+                        cost += self.argument_cost(arg, element, param.dir)?;
+                    }
+                }
+            }
         }
         let has_body = match self.p.ast.decls[candidate.decl].kind {
             DeclKind::Func { body, .. } | DeclKind::Init { body, .. } => body.is_some(),
+            DeclKind::Subscript { .. } => !candidate.required,
             _ => true,
         };
         let mut specificity = 0;
@@ -359,10 +365,10 @@ impl Checker<'_> {
             constraints += self.p.interfaces_of(bound).len();
         }
         Ok(Applicable {
-            chosen: Chosen { callable, decl: candidate.decl, signature: signature.clone(), packed },
+            chosen: Chosen { callable, decl: candidate.decl, signature: signature.clone(), groups },
             cost,
             generic,
-            n_defaults: signature.params.len().saturating_sub(args.len()),
+            n_defaults: signature.params.len().saturating_sub(n_given),
             rank: candidate.rank,
             required: candidate.required,
             has_body,
@@ -387,6 +393,69 @@ impl Checker<'_> {
         }
     }
 
+    /// What passing an argument for a parameter costs.
+    fn argument_cost(&mut self, arg: &Argument, to: Ty, dir: Direction) -> Result<u32, Failure> {
+        let Some(from) = arg.ty else {
+            if !self.list_may_fit(arg.expr, to) {
+                return Err(Failure::Type { arg: arg.expr, from: Ty::VOID, to });
+            }
+            return Ok(0);
+        };
+        if from == Ty::ERROR {
+            return Ok(0);
+        }
+        let mismatch = Failure::Type { arg: arg.expr, from, to };
+        if dir.is_written() {
+            // Written back without conversion.
+            let same = from == to
+                || self.same_shape(from, to)
+                || dir != Direction::Ref && self.same_but_sign(from, to)
+                || self.p.conversion(from, to, Source::default()).is_some_and(|c| c <= 30);
+            if !same && self.p.is_existential(to) && self.p.conforms(from, to) {
+                return Err(Failure::NotAnInterface { arg: arg.expr, from, to });
+            }
+            if !same {
+                return Err(mismatch);
+            }
+            if !arg.lvalue {
+                return Err(Failure::NotAPlace { arg: arg.expr });
+            }
+        }
+        self.p.conversion(from, to, arg.source).ok_or(mismatch)
+    }
+
+    /// Which arguments belong to which parameter, where there are packs, and one argument for each parameter.
+    fn group(
+        &mut self,
+        candidate: &Candidate,
+        pattern: &Signature,
+        args: &[Argument],
+        n_defaults: usize,
+    ) -> Option<(Groups, Vec<Argument>)> {
+        let mut env = (*candidate.env).clone();
+        env.this = candidate.self_ty.or(env.this);
+        let own = self.p.own_params(candidate.decl);
+        let explicit = self.p.assign_generics(&own, &candidate.explicit)?;
+        let mut open = Vec::new();
+        for (&param, arg) in own.iter().zip(explicit) {
+            match arg {
+                Some(arg) => env.map.push((param, arg)),
+                None => open.push(param),
+            }
+        }
+        let types: Vec<Ty> = pattern.params.iter().map(|p| self.p.substitute(p.ty, &env)).collect();
+        let groups = self.group_arguments(&types, &open, args.len(), n_defaults)?;
+        let mut whole = Vec::new();
+        for (&(first, len), &ty) in groups.iter().zip(&types) {
+            let given = &args[first..first + len];
+            whole.push(match given {
+                [only] if !self.p.is_pack(ty) => *only,
+                _ => self.packed_argument(candidate.decl, ty, given)?,
+            });
+        }
+        Some((groups, whole))
+    }
+
     /// `float1` and `float`, which are the same place.
     fn same_shape(&self, a: Ty, b: Ty) -> bool {
         match (&self.p.types[a], &self.p.types[b]) {
@@ -408,17 +477,20 @@ impl Checker<'_> {
         let mut env = (*candidate.env).clone();
         env.this = candidate.self_ty.or(env.this);
         let Some(generics) = self.p.ast.decls[candidate.decl].generics.clone() else { return Ok(env) };
-        if candidate.explicit.len() > generics.params.len() {
-            return Err(Failure::Generics);
-        }
-        for (&param, arg) in generics.params.iter().zip(&candidate.explicit) {
+        let explicit =
+            self.p.assign_generics(&generics.params, &candidate.explicit).ok_or(Failure::Generics)?;
+        let mut open: Vec<DeclId> = Vec::new();
+        for (&param, arg) in generics.params.iter().zip(explicit) {
+            let Some(arg) = arg else {
+                open.push(param);
+                continue;
+            };
             let is_value = matches!(self.p.ast.decls[param].kind, DeclKind::ValueParam { .. });
             if is_value != matches!(arg, GenericArg::Val(_)) {
                 return Err(Failure::Generics);
             }
-            env.map.push((param, arg.clone()));
+            env.map.push((param, arg));
         }
-        let open: Vec<DeclId> = generics.params[candidate.explicit.len()..].to_vec();
         if !open.is_empty() {
             let mut found = Found::default();
             for (param, arg) in pattern.params.iter().zip(args) {
@@ -448,7 +520,7 @@ impl Checker<'_> {
                 } else {
                     self.solve(param, &found).map(GenericArg::Type)
                 };
-                match arg.or_else(|| self.default_arg(param, &env)) {
+                match arg.or_else(|| self.default_arg(param, &env)).or_else(|| self.p.empty_pack(param)) {
                     Some(arg) => env.map.push((param, arg)),
                     None => return Err(Failure::NotInferred { param }),
                 }
@@ -473,8 +545,17 @@ impl Checker<'_> {
             }
         }
         let ty = ty?;
+        let as_param = self.p.types.intern(TyKind::Param(param));
+        if let TyKind::Pack(parts) = self.p.types[ty].clone() {
+            let parts = parts.into_iter().map(|part| self.fitted(as_param, part)).collect();
+            return Some(self.p.pack_of(parts));
+        }
+        Some(self.fitted(as_param, ty))
+    }
+
+    /// A type for a parameter: an integer becomes `float` where only floats will do.
+    fn fitted(&mut self, as_param: Ty, ty: Ty) -> Ty {
         let wants_float = {
-            let as_param = self.p.types.intern(TyKind::Param(param));
             let kinds = self.p.kinds_of(as_param);
             let bounded = !self.p.interfaces_of(as_param).is_empty();
             bounded && kinds & FLOATS != 0 && kinds & !(FLOATS | 256) == 0
@@ -482,26 +563,77 @@ impl Checker<'_> {
         if wants_float {
             let float =
                 |ty: Ty, checker: &Self| matches!(&checker.p.types[ty], TyKind::Scalar(s) if !s.is_float());
-            return Some(match self.p.types[ty].clone() {
+            return match self.p.types[ty].clone() {
                 TyKind::Scalar(s) if !s.is_float() => Ty::FLOAT,
                 TyKind::Vector(e, n) if float(e, self) => self.p.types.intern(TyKind::Vector(Ty::FLOAT, n)),
                 TyKind::Matrix(e, r, c) if float(e, self) => {
                     self.p.types.intern(TyKind::Matrix(Ty::FLOAT, r, c))
                 }
                 _ => ty,
-            });
+            };
         }
-        let as_param = self.p.types.intern(TyKind::Param(param));
         if ty == Ty::BOOL && self.p.kinds_of(as_param) & 1 == 0 && self.p.kinds_of(as_param) & 2 != 0 {
-            return Some(self.p.types.scalar(Scalar::Int));
+            return self.p.types.scalar(Scalar::Int);
         }
-        Some(ty)
+        ty
+    }
+
+    /// Collects what the elements of a pack say of the parameters in the pattern of an expansion.
+    fn collect_elements(
+        &mut self,
+        pattern: Ty,
+        shape: &GenericArg,
+        pack: Ty,
+        open: &[DeclId],
+        found: &mut Found,
+    ) {
+        let parts = self.p.elements(pack);
+        let mut env = Subst::default();
+        // Element by element where that is exact; else what each says is brought together.
+        if self.p.unify_expand(pattern, shape, pack, open, &mut env) {
+            found.add(env);
+            return;
+        }
+        let mut lists: Vec<(DeclId, Vec<Ty>)> = Vec::new();
+        for part in parts {
+            let mut inner = Found::default();
+            self.collect(pattern, part, open, &mut inner);
+            for &param in open {
+                if !self.p.is_pack_param(param) {
+                    continue;
+                }
+                let own: Vec<Ty> = inner.types.iter().filter(|t| t.0 == param).map(|t| t.1).collect();
+                let Some(&first) = own.first() else { continue };
+                let ty = own.iter().skip(1).fold(first, |a, &b| self.p.join(a, b).unwrap_or(a));
+                match lists.iter_mut().find(|l| l.0 == param) {
+                    Some(list) => list.1.push(ty),
+                    None => lists.push((param, vec![ty])),
+                }
+            }
+            found.types.extend(inner.types.into_iter().filter(|t| !self.p.is_pack_param(t.0)));
+            found.vals.extend(inner.vals.into_iter().filter(|t| !self.p.is_pack_param(t.0)));
+        }
+        for (param, list) in lists {
+            let ty = self.p.pack_of(list);
+            found.types.push((param, ty, false));
+        }
     }
 
     /// Collects what an argument says of the parameters in its parameter's type.
     fn collect(&mut self, pattern: Ty, from: Ty, open: &[DeclId], found: &mut Found) {
         match (self.p.types[pattern].clone(), self.p.types[from].clone()) {
+            (TyKind::Each(pack), _) if matches!(self.p.types[pack], TyKind::Param(p) if open.contains(&p)) => {
+                if let TyKind::Param(param) = self.p.types[pack] {
+                    found.types.push((param, from, false));
+                }
+            }
+            (TyKind::Expand(pattern, shape), _) if self.p.is_pack(from) => {
+                self.collect_elements(pattern, &shape, from, open, found);
+            }
             (TyKind::Param(param), _) if open.contains(&param) => {
+                if self.p.is_pack_param(param) != self.p.is_pack(from) {
+                    return;
+                }
                 let from = self.p.loaded(from);
                 found.types.push((param, from, false));
             }
@@ -533,12 +665,7 @@ impl Checker<'_> {
                 // Anything else has to match exactly.
                 let mut env = Subst::default();
                 if self.p.unify(pattern, from, open, &mut env) {
-                    for (param, arg) in env.map {
-                        match arg {
-                            GenericArg::Type(ty) => found.types.push((param, ty, true)),
-                            GenericArg::Val(val) => found.vals.push((param, val)),
-                        }
-                    }
+                    found.add(env);
                 } else if let TyKind::Interface(decl, args) = self.p.types[pattern].clone() {
                     for interface in self.p.interfaces_of(from) {
                         let mut env = Subst::default();
@@ -546,12 +673,7 @@ impl Checker<'_> {
                             && !args.is_empty()
                             && self.p.unify(pattern, interface, open, &mut env)
                         {
-                            for (param, arg) in env.map {
-                                match arg {
-                                    GenericArg::Type(ty) => found.types.push((param, ty, true)),
-                                    GenericArg::Val(val) => found.vals.push((param, val)),
-                                }
-                            }
+                            found.add(env);
                         }
                     }
                 }
@@ -567,6 +689,18 @@ struct Found {
     types: Vec<(DeclId, Ty, bool)>,
     vals: Vec<(DeclId, Val)>,
     weak_vals: Vec<(DeclId, Val)>,
+}
+
+impl Found {
+    /// What an exact match gave.
+    fn add(&mut self, env: Subst) {
+        for (param, arg) in env.map {
+            match arg {
+                GenericArg::Type(ty) => self.types.push((param, ty, true)),
+                GenericArg::Val(val) => self.vals.push((param, val)),
+            }
+        }
+    }
 }
 
 fn collect_val(pattern: &Val, from: &Val, open: &[DeclId], found: &mut Found) {

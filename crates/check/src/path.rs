@@ -34,10 +34,9 @@ impl Checker<'_> {
                 Ref::Funcs(mut funcs, base) => {
                     let args: Vec<GenericArg> = args.iter().map(|&a| self.generic_arg(a)).collect();
                     funcs.retain(|c| {
-                        self.p.ast.decls[c.decl]
-                            .generics
-                            .as_ref()
-                            .is_some_and(|g| g.params.len() >= args.len())
+                        self.p.ast.decls[c.decl].generics.as_ref().is_some_and(|g| {
+                            g.params.len() >= args.len() || g.params.iter().any(|&p| self.p.is_pack_param(p))
+                        })
                     });
                     if funcs.is_empty() {
                         let span = self.span(expr);

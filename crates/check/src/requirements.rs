@@ -38,7 +38,7 @@ impl Program {
         }
         if matches!(
             self.types[self_ty],
-            TyKind::Param(_) | TyKind::This(_) | TyKind::Assoc(..) | TyKind::Error
+            TyKind::Param(_) | TyKind::This(_) | TyKind::Assoc(..) | TyKind::Each(_) | TyKind::Error
         ) {
             return Resolved::Unresolved;
         }
@@ -213,12 +213,15 @@ impl Program {
 
     fn substituted_params(&mut self, func: &FuncRef) -> Vec<Ty> {
         let env = self.subst_of(func);
-        self.params_of(func.decl)
+        let types: Vec<Ty> = self
+            .params_of(func.decl)
             .into_iter()
             .map(|p| {
                 let ty = self.decl_type(p);
                 self.substitute(ty, &env)
             })
-            .collect()
+            .collect();
+        // A pack is as many parameters as it has elements.
+        self.spliced(types)
     }
 }

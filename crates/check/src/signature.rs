@@ -80,6 +80,8 @@ pub struct Subst {
     pub map: Vec<(DeclId, GenericArg)>,
     /// The type that conforms, within an interface's default implementation.
     pub this: Option<Ty>,
+    /// The number of the element that `each` denotes.
+    pub element: Option<usize>,
 }
 
 impl Subst {
@@ -90,7 +92,7 @@ impl Subst {
 
     /// Replaces nothing.
     pub fn is_empty(&self) -> bool {
-        self.map.is_empty() && self.this.is_none()
+        self.map.is_empty() && self.this.is_none() && self.element.is_none()
     }
 }
 

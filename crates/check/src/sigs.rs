@@ -126,7 +126,7 @@ impl Program {
     }
 
     /// The parameters of a function, constructor, subscript or accessor (for a setter: the indices, then the value).
-    pub(crate) fn params_of(&self, decl: DeclId) -> Vec<DeclId> {
+    pub fn params_of(&self, decl: DeclId) -> Vec<DeclId> {
         match &self.ast.decls[decl].kind {
             DeclKind::Func { params, .. }
             | DeclKind::Init { params, .. }
@@ -380,6 +380,20 @@ impl Program {
     }
 
     fn pair_of(&mut self, ty: Ty, pointer_like: bool) -> Ty {
+        if self.is_pack(ty) {
+            // A pack of pairs.
+            if let TyKind::Pack(parts) = self.types[ty].clone() {
+                let parts = parts.into_iter().map(|t| self.pair_of(t, pointer_like)).collect();
+                return self.pack_of(parts);
+            }
+            let element = self.each_of(ty).unwrap_or(Ty::ERROR);
+            let pair = self.pair_of(element, pointer_like);
+            let shape = match self.types[ty].clone() {
+                TyKind::Expand(_, shape) => *shape,
+                _ => crate::types::GenericArg::Type(ty),
+            };
+            return self.expand_of(pair, &shape);
+        }
         let kind = if pointer_like { TyKind::DiffPtrPair(ty) } else { TyKind::DiffPair(ty) };
         self.types.intern(kind)
     }

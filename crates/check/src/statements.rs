@@ -138,6 +138,11 @@ impl Program {
 }
 
 impl Checker<'_> {
+    /// The body of a lambda.
+    pub(crate) fn lambda_body(&mut self, body: StmtId) {
+        self.statement(body);
+    }
+
     fn block(&mut self, stmts: &[StmtId]) -> Flow {
         let depth = self.locals.len();
         let mut flow = Flow::Falls;
@@ -381,6 +386,20 @@ impl Checker<'_> {
     }
 
     pub(crate) fn return_statement(&mut self, value: Option<ExprId>, span: syntax::Span) {
+        if self.infers_result && self.ret.is_none() {
+            let ty = match value {
+                Some(value) => {
+                    let ty = self.infer(value, None);
+                    self.p.loaded(ty)
+                }
+                None => Ty::VOID,
+            };
+            self.ret = Some(ty);
+            if let Some(value) = value {
+                self.coerce(value, ty);
+            }
+            return;
+        }
         let ret = self.ret.unwrap_or(Ty::ERROR);
         match value {
             Some(value) if ret == Ty::VOID => {

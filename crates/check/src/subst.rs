@@ -17,7 +17,7 @@ impl Program {
     /// What the generic parameters stand for in this function, and `This`.
     pub fn subst_of(&self, func: &FuncRef) -> Subst {
         let map = self.all_generic_params(func.decl).into_iter().zip(func.args.iter().cloned()).collect();
-        Subst { map, this: func.self_ty }
+        Subst { map, this: func.self_ty, element: None }
     }
 
     /// Puts arguments in. The result is normalised: associated types of known types are replaced.
@@ -73,9 +73,15 @@ impl Program {
             TyKind::Pointer(e) => TyKind::Pointer(self.substitute(e, env)),
             TyKind::Buffer(kind, e) => TyKind::Buffer(kind, self.substitute(e, env)),
             TyKind::Tuple(parts) => {
-                TyKind::Tuple(parts.into_iter().map(|t| self.substitute(t, env)).collect())
+                let parts = parts.into_iter().map(|t| self.substitute(t, env)).collect();
+                return self.tuple_of(parts);
             }
-            TyKind::Pack(parts) => TyKind::Pack(parts.into_iter().map(|t| self.substitute(t, env)).collect()),
+            TyKind::Pack(parts) => {
+                let parts = parts.into_iter().map(|t| self.substitute(t, env)).collect();
+                return self.pack_of(parts);
+            }
+            TyKind::Each(pack) => return self.substitute_each(pack, env),
+            TyKind::Expand(pattern, shape) => return self.substitute_expand(pattern, &shape, env),
             TyKind::Error
             | TyKind::Void
             | TyKind::Scalar(_)
@@ -111,7 +117,26 @@ impl Program {
                 let (a, b) = (self.substitute_val(a, env), self.substitute_val(b, env));
                 binary_val(*op, a, b)
             }
-            Val::CountOf(ty) => Val::CountOf(self.substitute(*ty, env)),
+            Val::CountOf(ty) => {
+                let ty = self.substitute(*ty, env);
+                self.count_of(&GenericArg::Type(ty))
+            }
+            Val::CountOfVals(vals) => {
+                let vals = self.substitute_val(vals, env);
+                self.count_of(&GenericArg::Val(vals))
+            }
+            Val::Pack(vals) => {
+                let mut out = Vec::new();
+                for val in vals {
+                    match self.substitute_val(val, env) {
+                        Val::Pack(inner) => out.extend(inner),
+                        val => out.push(val),
+                    }
+                }
+                Val::Pack(out)
+            }
+            Val::Each(pack) => self.substitute_each_val(pack, env),
+            Val::Expand(pattern, shape) => self.substitute_expand_val(pattern, shape, env),
         }
     }
 
@@ -160,6 +185,8 @@ impl Program {
             | TyKind::DiffPtrPair(e)
             | TyKind::Optional(e)
             | TyKind::Pointer(e)
+            | TyKind::Each(e)
+            | TyKind::Expand(e, _)
             | TyKind::Buffer(_, e) => vec![*e],
             TyKind::Struct(_, args)
             | TyKind::Interface(_, args)
@@ -174,8 +201,10 @@ impl Program {
             TyKind::Tuple(parts) | TyKind::Pack(parts) => parts.clone(),
             _ => Vec::new(),
         };
+        // A pack that grows without end is as bad as a type that does.
+        let width = if let TyKind::Pack(parts) = &self.types[ty] { parts.len() as u32 / 4 } else { 0 };
         let deepest = parts.into_iter().map(|part| self.type_nesting(part)).max();
-        let nesting = deepest.map_or(0, |n| n + 1);
+        let nesting = deepest.map_or(0, |n| n + 1).max(width);
         self.nestings.insert(ty, nesting);
         nesting
     }
@@ -188,7 +217,7 @@ impl Program {
         let magic = self.container_of(assoc).and_then(|c| self.magic.get(&c).copied());
         let unknown = matches!(
             self.types[base],
-            TyKind::Param(_) | TyKind::This(_) | TyKind::Assoc(..) | TyKind::Interface(..)
+            TyKind::Param(_) | TyKind::This(_) | TyKind::Assoc(..) | TyKind::Interface(..) | TyKind::Each(_)
         );
         if unknown {
             let raw = self.types.intern(TyKind::Assoc(base, assoc));
@@ -203,7 +232,7 @@ impl Program {
                 && self.ast.decls[inner].generics.is_some()
             {
                 let constraints = self.constraints_of(inner);
-                let env = Subst { map: Vec::new(), this: Some(outer) };
+                let env = Subst { this: Some(outer), ..Subst::default() };
                 for &(from, to) in &constraints.equal {
                     if let TyKind::Assoc(from_base, from_assoc) = self.types[from]
                         && from_assoc == assoc
@@ -271,11 +300,9 @@ impl Program {
                     _ => None,
                 }
             }
-            Val::CountOf(ty) => match &self.types[*ty] {
-                TyKind::Pack(parts) | TyKind::Tuple(parts) => Some(parts.len() as i64),
-                _ => None,
-            },
-            Val::Error => None,
+            Val::CountOf(ty) => self.known_count(*ty),
+            Val::CountOfVals(vals) => self.known_val_count(vals),
+            Val::Pack(_) | Val::Each(_) | Val::Expand(..) | Val::Error => None,
         }
     }
 
@@ -322,6 +349,8 @@ impl Program {
                 let parts: Vec<String> = parts.iter().map(|&t| self.type_name(t)).collect();
                 parts.join(", ")
             }
+            TyKind::Each(t) => format!("each {}", self.type_name(*t)),
+            TyKind::Expand(t, _) => format!("expand {}", self.type_name(*t)),
             TyKind::Optional(t) => format!("Optional<{}>", self.type_name(*t)),
             TyKind::Pointer(t) => format!("Ptr<{}>", self.type_name(*t)),
             TyKind::Buffer(kind, t) => {
@@ -359,6 +388,10 @@ impl Program {
             Val::Param(param) => self.ast.name(self.ast.decls[*param].name).to_string(),
             Val::Binary(op, a, b) => format!("{} {op} {}", self.val_name(a), self.val_name(b)),
             Val::CountOf(ty) => format!("countof({})", self.type_name(*ty)),
+            Val::CountOfVals(vals) => format!("countof({})", self.val_name(vals)),
+            Val::Pack(vals) => vals.iter().map(|v| self.val_name(v)).collect::<Vec<_>>().join(", "),
+            Val::Each(val) => format!("each {}", self.val_name(val)),
+            Val::Expand(val, _) => format!("expand {}", self.val_name(val)),
             Val::Error => "<error>".into(),
         }
     }

@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use syntax::ast::{BinaryOp, SizeOfKind, UnaryOp};
 use syntax::{DeclId, ExprId};
 
-use crate::types::{Args, Ty, Val};
+use crate::types::{Args, GenericArg, Ty, Val};
 
 /// The side tables.
 #[derive(Clone, Debug, Default)]
@@ -82,6 +82,19 @@ pub enum Arg {
     /// The parameter's default, evaluated at the call (the expression belongs to the callee's declaration and is
     /// read under the callee's generic arguments).
     Default(DeclId),
+    /// For a parameter that is a pack: its elements in order. One whose type is a pack gives several.
+    Pack(Vec<ExprId>),
+}
+
+impl Arg {
+    /// What is written for it.
+    pub fn exprs(&self) -> SmallVec<[ExprId; 4]> {
+        match self {
+            Arg::Expr(expr) => smallvec::smallvec![*expr],
+            Arg::Pack(exprs) => exprs.iter().copied().collect(),
+            Arg::Default(_) => SmallVec::new(),
+        }
+    }
 }
 
 /// The meaning of an expression. `ExprId`s are the AST's own operands unless said otherwise.
@@ -253,6 +266,23 @@ pub enum Meaning {
     },
     /// `makeTuple(a, b)` and `Tuple<A, B>(a, b)`.
     MakeTuple(Vec<ExprId>),
+    /// `each e`: the element of a pack or tuple that the expansion around it is at.
+    Each(ExprId),
+    /// `expand e`: the values of `e` for each element of the packs in it. `each` denotes them by
+    /// [`crate::Subst::element`].
+    Expand {
+        /// The pattern.
+        inner: ExprId,
+        /// A pack that has as many elements.
+        shape: GenericArg,
+    },
+    /// `t._0_2`: elements of a tuple as a tuple.
+    TupleSwizzle {
+        /// The tuple.
+        base: ExprId,
+        /// Numbers of the elements.
+        comps: Vec<u32>,
+    },
     /// `e is T`, `e as T`.
     TypeTest {
         /// The value of interface type.

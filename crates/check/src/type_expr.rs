@@ -112,7 +112,10 @@ impl Checker<'_> {
             NativeGeneric::PtrPair => ty(0).map(TyKind::DiffPtrPair),
             NativeGeneric::Tuple => {
                 let parts: Option<Vec<Ty>> = (0..args.len()).map(ty).collect();
-                parts.map(TyKind::Tuple)
+                match parts {
+                    Some(parts) if !parts.contains(&Ty::ERROR) => return self.p.tuple_of(parts),
+                    parts => parts.map(TyKind::Tuple),
+                }
             }
             NativeGeneric::Optional => ty(0).map(TyKind::Optional),
             NativeGeneric::Ptr => ty(0).map(TyKind::Pointer),
@@ -141,7 +144,12 @@ impl Checker<'_> {
     fn is_component(&self, ty: Ty) -> bool {
         matches!(
             self.p.types[ty],
-            TyKind::Scalar(_) | TyKind::Param(_) | TyKind::Assoc(..) | TyKind::This(_) | TyKind::Error
+            TyKind::Scalar(_)
+                | TyKind::Param(_)
+                | TyKind::Assoc(..)
+                | TyKind::This(_)
+                | TyKind::Each(_)
+                | TyKind::Error
         )
     }
 
@@ -165,18 +173,19 @@ impl Checker<'_> {
     ) -> Ty {
         let Some(generics) = self.p.ast.decls[decl].generics.clone() else { return Ty::ERROR };
         let mut env = (**outer).clone();
-        if args.len() > generics.params.len() {
-            let message = format!("expected {} generic arguments, got {}", generics.params.len(), args.len());
-            self.error("E30075", span, message);
-            return Ty::ERROR;
-        }
+        let given = args.len();
         if args.iter().any(|a| matches!(a, GenericArg::Type(Ty::ERROR) | GenericArg::Val(Val::Error))) {
             return Ty::ERROR;
         }
-        for (idx, &param) in generics.params.iter().enumerate() {
-            let arg = match args.get(idx) {
-                Some(arg) => arg.clone(),
-                None => match self.default_arg(param, &env) {
+        let Some(args) = self.p.assign_generics(&generics.params, &args) else {
+            let message = format!("expected {} generic arguments, got {given}", generics.params.len());
+            self.error("E30075", span, message);
+            return Ty::ERROR;
+        };
+        for (&param, arg) in generics.params.iter().zip(args) {
+            let arg = match arg {
+                Some(arg) => arg,
+                None => match self.default_arg(param, &env).or_else(|| self.p.empty_pack(param)) {
                     Some(arg) => arg,
                     None => {
                         let name = self.p.ast.name(self.p.ast.decls[param].name).to_string();

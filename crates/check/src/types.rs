@@ -43,6 +43,14 @@ pub enum Val {
     Binary(char, Box<Val>, Box<Val>),
     /// The number of elements of a type pack.
     CountOf(Ty),
+    /// The number of elements of a pack of integers.
+    CountOfVals(Box<Val>),
+    /// A pack of integers.
+    Pack(Vec<Val>),
+    /// `each N`: the element that the expansion around it is at.
+    Each(Box<Val>),
+    /// `expand …` over the elements of a pack.
+    Expand(Box<Val>, Box<GenericArg>),
     /// Already diagnosed.
     Error,
 }
@@ -123,6 +131,10 @@ pub enum TyKind {
     Function(DeclId, Args),
     /// A type pack: elements are known, or a parameter declared with `each`.
     Pack(Vec<Ty>),
+    /// `each T`: the element of a pack that the expansion around it is at.
+    Each(Ty),
+    /// `expand P` over the elements of a pack, the shape.
+    Expand(Ty, Box<GenericArg>),
 }
 
 /// The interner, with the fixed types at hand.

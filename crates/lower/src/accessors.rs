@@ -87,6 +87,7 @@ impl Body<'_, '_, '_> {
                     values.push((v, from));
                 }
                 Arg::Default(param) => values.push(self.default_argument(*param, &one)),
+                Arg::Pack(exprs) => values.extend(self.pack_inputs(exprs)),
             }
         }
         if accessors.set.is_none()

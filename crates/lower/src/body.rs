@@ -147,6 +147,13 @@ impl<'l, 'p, 't> Body<'l, 'p, 't> {
         body.func = Some(declared.func);
         body.differentiable = body.lw.program.derivatives_of(f).level != check::Level::None;
         // parameters
+        let mut packs: Vec<(DeclId, Vec<Ty>, Vec<Value>)> = Vec::new();
+        for decl in body.lw.program.params_of(f.decl) {
+            let ty = body.lw.program.decl_type(decl);
+            if body.lw.program.is_pack(ty) {
+                packs.push((decl, Vec::new(), Vec::new()));
+            }
+        }
         for param in &declared.sig.params {
             let name = param.decl.map_or(Name::This, Name::Decl);
             let layout = body.layout(param.ty);
@@ -156,12 +163,24 @@ impl<'l, 'p, 't> Body<'l, 'p, 't> {
             } else {
                 Vec::new()
             };
-            if param.is_input() {
-                body.declare_var(name, param.ty, values);
+            let values = if param.is_input() {
+                values
             } else {
-                let zeros = layout.leaves.iter().map(|leaf| body.b.zero(leaf.ty, false)).collect();
-                body.declare_var(name, param.ty, zeros);
+                layout.leaves.iter().map(|leaf| body.b.zero(leaf.ty, false)).collect()
+            };
+            match packs.iter_mut().find(|p| param.in_pack && Some(p.0) == param.decl) {
+                Some(pack) => {
+                    pack.1.push(param.ty);
+                    pack.2.extend(values);
+                }
+                None => {
+                    body.declare_var(name, param.ty, values);
+                }
             }
+        }
+        for (decl, types, values) in packs {
+            let ty = body.lw.program.pack_of(types);
+            body.declare_var(Name::Decl(decl), ty, values);
         }
         body.returned = body.env.len();
         let f = body.b.bool(false);
@@ -182,13 +201,18 @@ impl<'l, 'p, 't> Body<'l, 'p, 't> {
         // results
         let ret = if is_init { body.vars[&Name::This] } else { ret };
         let mut results = body.read_var(ret);
+        let mut written = None;
         for param in declared.sig.params.iter().filter(|p| p.is_output()) {
             let name = param.decl.map_or(Name::This, Name::Decl);
-            let values = match body.place_in_memory(name) {
-                Some(place) => body.read(&place),
-                None => body.read_var(body.vars[&name]),
-            };
-            results.extend(values);
+            // the elements of a pack are one variable
+            if !param.in_pack || written != Some(name) {
+                let values = match body.place_in_memory(name) {
+                    Some(place) => body.read(&place),
+                    None => body.read_var(body.vars[&name]),
+                };
+                results.extend(values);
+            }
+            written = Some(name);
         }
         Some(body.b.finish(results, declared.results.clone()))
     }

@@ -11,7 +11,7 @@ use syntax::ast::DeclKind;
 use syntax::{DeclId, ExprId, Span};
 
 use crate::body::Body;
-use crate::functions::Declared;
+use crate::functions::{Declared, FlatParam};
 use crate::places::Place;
 
 impl Body<'_, '_, '_> {
@@ -91,8 +91,14 @@ impl Body<'_, '_, '_> {
             Callable::Func(f) => Some(f.clone()),
             _ => None,
         };
-        for (arg, param) in args.iter().zip(params.by_ref()) {
+        for arg in args {
+            if let Arg::Pack(exprs) = arg {
+                self.pack_arguments(exprs, &mut params, (&mut inputs, &mut places));
+                continue;
+            }
+            let Some(param) = params.next() else { break };
             match arg {
+                Arg::Pack(_) => {}
                 Arg::Expr(a) if param.is_output() => {
                     let place = self.place(*a);
                     let values = if param.is_input() { self.read(&place) } else { Vec::new() };
@@ -123,6 +129,31 @@ impl Body<'_, '_, '_> {
         let values = self.invoke(&declared, inputs, &places, span);
         let ret = declared.sig.ret;
         self.convert(values, ret, ty, span)
+    }
+
+    /// The arguments for a pack: one for each of the next parameters.
+    fn pack_arguments(
+        &mut self,
+        exprs: &[ExprId],
+        params: &mut std::slice::Iter<'_, FlatParam>,
+        (inputs, places): (&mut Vec<(Vec<Value>, Ty)>, &mut Vec<Option<Place>>),
+    ) {
+        let is_output = params.as_slice().first().is_some_and(|p| p.is_output());
+        if is_output && !exprs.is_empty() {
+            for place in self.pack_places(exprs) {
+                let Some(param) = params.next() else { break };
+                let values = if param.is_input() { self.read(&place) } else { Vec::new() };
+                inputs.push((values, place.ty));
+                places.push(Some(place));
+            }
+            return;
+        }
+        let found = self.pack_inputs(exprs);
+        if let Some(last) = found.len().checked_sub(1) {
+            params.nth(last);
+        }
+        places.extend(found.iter().map(|_| None));
+        inputs.extend(found);
     }
 
     /// A default argument: an expression of the callee's declaration.
@@ -209,8 +240,15 @@ impl Body<'_, '_, '_> {
         let declared = self.lw.function(self.b.types, callable);
         let mut inputs = Vec::new();
         let mut places = Vec::new();
-        for (arg, param) in args.iter().zip(&declared.sig.params) {
+        let mut params = declared.sig.params.iter();
+        for arg in args {
+            if let Arg::Pack(exprs) = arg {
+                self.pack_arguments(exprs, &mut params, (&mut inputs, &mut places));
+                continue;
+            }
+            let Some(param) = params.next() else { break };
             match arg {
+                Arg::Pack(_) => {}
                 Arg::Expr(a) if param.is_output() => {
                     let place = self.place(*a);
                     let values = if param.is_input() { self.read(&place) } else { Vec::new() };

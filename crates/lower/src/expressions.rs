@@ -1,7 +1,7 @@
 //! Expressions, one arm for each meaning.
 
 use check::tables::{Callable, Meaning};
-use check::types::{Ty, TyKind};
+use check::types::{Ty, TyKind, Val};
 use ir::build::float_bits;
 use ir::{Op, Scalar, Value};
 use syntax::ast::{BinaryOp, ExprKind};
@@ -41,6 +41,8 @@ impl Body<'_, '_, '_> {
             | Meaning::DiffField { .. }
             | Meaning::PairField { .. }
             | Meaning::TupleField { .. }
+            | Meaning::TupleSwizzle { .. }
+            | Meaning::Each(_)
             | Meaning::Swizzle { .. }
             | Meaning::MatrixSwizzle { .. }
             | Meaning::Index { .. }
@@ -70,6 +72,13 @@ impl Body<'_, '_, '_> {
             Meaning::Const(x) => self.number(x, ty),
             Meaning::Value(val) => {
                 let subst = self.subst.clone();
+                let val = self.lw.program.substitute_val(&val, &subst);
+                if let (Val::Pack(vals), TyKind::Pack(parts)) = (&val, self.lw.program.types[ty].clone()) {
+                    let known = vals.iter().map(|v| self.lw.program.val_int(v, &subst).unwrap_or(0));
+                    let known: Vec<i64> = known.collect();
+                    let each = known.into_iter().zip(parts);
+                    return each.flat_map(|(n, part)| self.integer(n, part)).collect();
+                }
                 match self.lw.program.val_int(&val, &subst) {
                     Some(n) => self.integer(n, ty),
                     None => self.unsupported(span, "a generic value that only the link step knows is", ty),
@@ -126,16 +135,16 @@ impl Body<'_, '_, '_> {
                 self.convert(values, from, ty, span)
             }
             Meaning::MakePair { primal, differential } => self.make_pair(ty, primal, differential, span),
+            Meaning::Expand { inner, shape } => self.expand(inner, &shape, span),
             Meaning::MakeTuple(parts) => {
                 let elements = match self.lw.program.types[ty].clone() {
                     TyKind::Tuple(elements) | TyKind::Pack(elements) => elements,
                     _ => Vec::new(),
                 };
                 let mut values = Vec::new();
-                for (k, part) in parts.into_iter().enumerate() {
-                    let own = self.expr(part);
-                    let from = self.expr_ty(part);
-                    let to = elements.get(k).copied().unwrap_or(from);
+                let mut elements = elements.into_iter();
+                for (own, from) in self.pack_inputs(&parts) {
+                    let to = elements.next().unwrap_or(from);
                     values.extend(self.convert(own, from, to, span));
                 }
                 values
@@ -151,6 +160,8 @@ impl Body<'_, '_, '_> {
             | Meaning::DiffField { .. }
             | Meaning::PairField { .. }
             | Meaning::TupleField { .. }
+            | Meaning::TupleSwizzle { .. }
+            | Meaning::Each(_)
             | Meaning::Swizzle { .. }
             | Meaning::MatrixSwizzle { .. }
             | Meaning::Index { .. }

@@ -49,6 +49,8 @@ pub(crate) struct FlatParam {
     pub(crate) dir: Direction,
     /// Where its leaves have tangents, if it is differentiable as declared.
     pub(crate) diff: Option<Rc<DiffMap>>,
+    /// An element of the pack that `decl` declares.
+    pub(crate) in_pack: bool,
 }
 
 impl FlatParam {
@@ -145,10 +147,16 @@ impl Lowerer<'_> {
         if let Some(this) = &sig.this {
             let diff = if this.differentiable { self.diff_map(types, this.ty) } else { None };
             let dir = if this.mutating { Direction::InOut } else { Direction::In };
-            params.push(FlatParam { name: "this".to_owned(), decl: None, ty: this.ty, dir, diff });
+            params.push(FlatParam {
+                name: "this".to_owned(),
+                decl: None,
+                ty: this.ty,
+                dir,
+                diff,
+                in_pack: false,
+            });
         }
         for (k, param) in sig.params.iter().enumerate() {
-            let diff = if param.differentiable { self.diff_map(types, param.ty) } else { None };
             let name = match param.decl {
                 Some(d) => self.program.ast.name(self.program.ast.decls[d].name).to_owned(),
                 None if k + 1 == sig.params.len() => "result_d".to_owned(),
@@ -160,7 +168,14 @@ impl Lowerer<'_> {
                 Direction::ConstRef => Direction::In,
                 Direction::In | Direction::Out | Direction::InOut => param.dir,
             };
-            params.push(FlatParam { name, decl: param.decl, ty: param.ty, dir, diff });
+            let decl = param.decl;
+            let in_pack = matches!(self.program.types[param.ty], TyKind::Pack(_));
+            let parts = if in_pack { self.program.elements(param.ty) } else { vec![param.ty] };
+            for (idx, ty) in parts.into_iter().enumerate() {
+                let diff = if param.differentiable { self.diff_map(types, ty) } else { None };
+                let name = if in_pack { format!("{name}_{idx}") } else { name.clone() };
+                params.push(FlatParam { name, decl, ty, dir, diff, in_pack });
+            }
         }
         let ret_diff = if sig.ret_differentiable { self.diff_map(types, sig.ret) } else { None };
         FlatSig { params, has_this: sig.this.is_some(), has_object: false, ret: sig.ret, ret_diff }
@@ -198,7 +213,10 @@ impl Lowerer<'_> {
         let mut sig = self.flatten(types, &sig);
         if let Some(ty) = self.needs_object(callable) {
             let name = "object".to_owned();
-            sig.params.insert(0, FlatParam { name, decl: None, ty, dir: Direction::In, diff: None });
+            sig.params.insert(
+                0,
+                FlatParam { name, decl: None, ty, dir: Direction::In, diff: None, in_pack: false },
+            );
             sig.has_object = true;
         }
         self.declare(types, key, sig)

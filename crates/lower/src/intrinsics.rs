@@ -109,6 +109,10 @@ impl Body<'_, '_, '_> {
         for (arg, param) in args.iter().zip(&sig.params) {
             match arg {
                 Arg::Expr(e) => values.push(self.expr_as(*e, param.ty, span)),
+                Arg::Pack(exprs) => {
+                    let inputs = self.pack_inputs(exprs);
+                    values.push(inputs.into_iter().flat_map(|i| i.0).collect());
+                }
                 Arg::Default(d) => {
                     let (v, from) = self.default_argument(*d, f);
                     values.push(self.convert(v, from, param.ty, span));
@@ -372,7 +376,7 @@ impl Body<'_, '_, '_> {
     fn atomic(&mut self, op: AtomicOp, args: &[Arg], span: Span) -> Vec<Value> {
         let mut exprs = args.iter().filter_map(|a| match a {
             Arg::Expr(e) => Some(*e),
-            Arg::Default(_) => None,
+            Arg::Default(_) | Arg::Pack(_) => None,
         });
         let Some(target) = exprs.next() else { return Vec::new() };
         let place = self.place(target);
@@ -388,7 +392,8 @@ impl Body<'_, '_, '_> {
             PlaceKind::Slots { .. }
             | PlaceKind::Part { .. }
             | PlaceKind::Value(_)
-            | PlaceKind::Accessor(_) => {
+            | PlaceKind::Accessor(_)
+            | PlaceKind::Group(_) => {
                 self.lw.unsupported(span, "an atomic operation on what is not memory is");
                 return Vec::new();
             }
@@ -428,7 +433,7 @@ impl Body<'_, '_, '_> {
     fn printf(&mut self, args: &[Arg], span: Span) -> Vec<Value> {
         let mut exprs = args.iter().filter_map(|a| match a {
             Arg::Expr(e) => Some(*e),
-            Arg::Default(_) => None,
+            Arg::Default(_) | Arg::Pack(_) => None,
         });
         let format = exprs.next().and_then(|e| self.string(e));
         let Some(mut format) = format else {

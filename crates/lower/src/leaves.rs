@@ -254,6 +254,8 @@ impl Lowerer<'_> {
             | TyKind::Void
             | TyKind::Param(_)
             | TyKind::This(_)
+            | TyKind::Each(_)
+            | TyKind::Expand(..)
             | TyKind::Opaque(..)
             | TyKind::String
             | TyKind::NullPtr

@@ -28,6 +28,7 @@ mod locals;
 mod loops;
 mod memory;
 mod operators;
+mod packs;
 mod places;
 mod pointers;
 mod statements;

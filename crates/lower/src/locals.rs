@@ -7,7 +7,7 @@
 use std::rc::Rc;
 
 use check::Direction;
-use check::tables::{Arg, Callable, FuncRef, Meaning};
+use check::tables::{Callable, FuncRef, Meaning};
 use check::types::TyKind;
 use indexmap::IndexSet;
 use rustc_hash::{FxBuildHasher, FxHashSet};
@@ -150,8 +150,10 @@ impl Body<'_, '_, '_> {
             }
         }
         for (arg, &is_written) in args.iter().zip(&written.args) {
-            if let (Arg::Expr(arg), true) = (arg, is_written) {
-                self.scan_target(*arg, scan);
+            if is_written {
+                for arg in arg.exprs() {
+                    self.scan_target(arg, scan);
+                }
             }
         }
     }
@@ -215,7 +217,11 @@ impl Body<'_, '_, '_> {
                     element |= matches!(self.lw.program.types[ty], TyKind::Array(..));
                     Some(base)
                 }
-                Meaning::Same(inner) | Meaning::NoDiff(inner) => Some(*inner),
+                Meaning::Same(inner)
+                | Meaning::NoDiff(inner)
+                | Meaning::Each(inner)
+                | Meaning::Expand { inner, .. }
+                | Meaning::TupleSwizzle { base: inner, .. } => Some(*inner),
                 Meaning::Assign { target, .. } | Meaning::IncDec(target) => Some(*target),
                 _ => {
                     scan.effects = true;

@@ -32,6 +32,8 @@ pub(crate) enum PlaceKind {
     Part { base: Box<Place>, part: Proj },
     /// A property or a user's subscript.
     Accessor(Box<Accessor>),
+    /// The parts of a pack or tuple, each a place of its own.
+    Group(Vec<Place>),
 }
 
 /// A part of an element of memory.
@@ -132,6 +134,15 @@ impl Body<'_, '_, '_> {
                 Place::memory(ty, handle, zero)
             }
             Meaning::Same(inner) => self.place_as_context(inner),
+            Meaning::Each(inner) => {
+                let span = self.span_of(e);
+                self.each_place(inner, ty, span)
+            }
+            Meaning::Expand { inner, shape } => {
+                let span = self.span_of(e);
+                self.expand_place(inner, &shape, ty, span)
+            }
+            Meaning::TupleSwizzle { base, comps } => self.tuple_swizzle(base, &comps, ty),
             Meaning::Property { base, property } => self.property_place(e, base, &property, ty),
             Meaning::Subscript { base, subscript, args } => {
                 self.subscript_place(e, base, &subscript, &args, ty)
@@ -319,6 +330,15 @@ impl Body<'_, '_, '_> {
                     Place { ty, kind: PlaceKind::Part { base, part } }
                 }
             },
+            PlaceKind::Group(places) => match part {
+                Proj::Field { idx, .. } if idx < places.len() => places[idx].clone(),
+                part => {
+                    let whole = Place { ty: base.ty, kind: PlaceKind::Group(places) };
+                    let values = self.read(&whole);
+                    let values = self.read_part(&values, &part, ty);
+                    Place::value(ty, values)
+                }
+            },
             kind @ (PlaceKind::Part { .. } | PlaceKind::Accessor(_)) => {
                 let base = Box::new(Place { ty: base.ty, kind });
                 Place { ty, kind: PlaceKind::Part { base, part } }
@@ -350,6 +370,7 @@ impl Body<'_, '_, '_> {
                 self.read_part(&whole, part, place.ty)
             }
             PlaceKind::Accessor(accessor) => self.read_accessor(accessor, place.ty),
+            PlaceKind::Group(places) => places.iter().flat_map(|p| self.read(p)).collect(),
         }
     }
 
@@ -368,6 +389,7 @@ impl Body<'_, '_, '_> {
                 self.write(base, whole);
             }
             PlaceKind::Accessor(accessor) => self.write_accessor(accessor, values),
+            PlaceKind::Group(places) => self.write_group(places, values),
         }
     }
 

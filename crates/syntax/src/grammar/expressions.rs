@@ -269,6 +269,10 @@ impl Parser<'_> {
             return false;
         }
         let first = self.word_at(open + 1);
+        if first == kw::EACH && !self.is_known_type(self.word_at(open + 2)) {
+            // `(each x) + 1`: an element, not a type.
+            return false;
+        }
         let known = self.is_builtin_type(first)
             || self.is_type_modifier(first)
             || (self.is_known_type(first) && !matches!(self.at(open + 2).kind, T::Dot | T::ColonColon));

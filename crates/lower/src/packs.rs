@@ -1,0 +1,130 @@
+//! Packs: a value of a pack is its elements' leaves in order, like a tuple's.
+//!
+//! A parameter that is a pack is as many parameters as the pack has elements, so that derivative operators see one
+//! pair for each. `expand e` is `e` once for each element, with [`check::Subst::element`] saying which one `each`
+//! denotes; the generic arguments are known here, so the number of elements is.
+
+use check::types::{GenericArg, Ty, TyKind};
+use ir::Value;
+use syntax::{ExprId, Span};
+
+use crate::body::Body;
+use crate::places::{Place, PlaceKind};
+
+impl Body<'_, '_, '_> {
+    /// The types of the elements of an expression that is a pack.
+    fn pack_elements(&mut self, e: ExprId) -> Option<Vec<Ty>> {
+        let ty = self.expr_ty(e);
+        match &self.lw.program.types[ty] {
+            TyKind::Pack(parts) => Some(parts.clone()),
+            _ => None,
+        }
+    }
+
+    /// What is written for a parameter that is a pack: the elements' values and types.
+    pub(crate) fn pack_inputs(&mut self, exprs: &[ExprId]) -> Vec<(Vec<Value>, Ty)> {
+        let mut out = Vec::new();
+        for &e in exprs {
+            let values = self.expr(e);
+            match self.pack_elements(e) {
+                Some(parts) => {
+                    let mut rest = values.into_iter();
+                    for part in parts {
+                        let n = self.layout(part).leaves.len();
+                        out.push((rest.by_ref().take(n).collect(), part));
+                    }
+                }
+                None => {
+                    let ty = self.expr_ty(e);
+                    out.push((values, ty));
+                }
+            }
+        }
+        out
+    }
+
+    /// What is written for a parameter that is a pack and is written: the elements' places.
+    pub(crate) fn pack_places(&mut self, exprs: &[ExprId]) -> Vec<Place> {
+        let mut out = Vec::new();
+        for &e in exprs {
+            let place = self.place(e);
+            match self.pack_elements(e) {
+                Some(parts) => {
+                    for (idx, part) in parts.into_iter().enumerate() {
+                        out.push(self.part_place(place.clone(), idx, part));
+                    }
+                }
+                None => out.push(place),
+            }
+        }
+        out
+    }
+
+    /// How many elements an expansion has.
+    fn shape_count(&mut self, shape: &GenericArg, span: Span) -> usize {
+        let subst = self.subst.clone();
+        let shape = self.lw.program.substitute_arg(shape, &subst);
+        match self.lw.program.shape_count(&shape) {
+            Some(n) => n,
+            None => {
+                self.internal(span, "the elements of a pack are not known", Ty::VOID);
+                0
+            }
+        }
+    }
+
+    /// Runs for each element of an expansion.
+    fn for_each<R>(&mut self, shape: &GenericArg, span: Span, mut run: impl FnMut(&mut Self) -> R) -> Vec<R> {
+        let n = self.shape_count(shape, span);
+        let mut out = Vec::new();
+        for idx in 0..n {
+            let mut subst = self.subst.clone();
+            subst.element = Some(idx);
+            out.push(self.with_subst(subst, &mut run));
+        }
+        out
+    }
+
+    /// `expand e`
+    pub(crate) fn expand(&mut self, inner: ExprId, shape: &GenericArg, span: Span) -> Vec<Value> {
+        self.for_each(shape, span, |body| body.expr(inner)).into_iter().flatten().collect()
+    }
+
+    /// `expand e` as the places of its elements.
+    pub(crate) fn expand_place(&mut self, inner: ExprId, shape: &GenericArg, ty: Ty, span: Span) -> Place {
+        let places = self.for_each(shape, span, |body| body.place_as_context(inner));
+        Place { ty, kind: PlaceKind::Group(places) }
+    }
+
+    /// `each e`
+    pub(crate) fn each_place(&mut self, inner: ExprId, ty: Ty, span: Span) -> Place {
+        let Some(idx) = self.subst.element else {
+            let values = self.internal(span, "`each` outside of an expansion", ty);
+            return Place::value(ty, values);
+        };
+        let base = self.place_as_context(inner);
+        self.part_place(base, idx, ty)
+    }
+
+    /// Some elements of a tuple.
+    pub(crate) fn tuple_swizzle(&mut self, base: ExprId, comps: &[u32], ty: Ty) -> Place {
+        let base = self.place_as_context(base);
+        let parts = match &self.lw.program.types[ty] {
+            TyKind::Tuple(parts) => parts.clone(),
+            _ => Vec::new(),
+        };
+        let places = comps.iter().zip(parts);
+        let places = places.map(|(&idx, part)| self.part_place(base.clone(), idx as usize, part)).collect();
+        Place { ty, kind: PlaceKind::Group(places) }
+    }
+
+    /// Writes the elements of a group of places.
+    pub(crate) fn write_group(&mut self, places: &[Place], values: Vec<Value>) {
+        let mut rest = values.into_iter();
+        for place in places {
+            let n = self.layout(place.ty).leaves.len();
+            let own = rest.by_ref().take(n).collect();
+            self.write(place, own);
+        }
+    }
+}
