@@ -105,6 +105,9 @@ pub(crate) struct CompileArgs {
     /// Optimisation level: 0, 1 or 2
     #[arg(short = 'O', value_name = "LEVEL", default_value_t = 2, value_parser = clap::value_parser!(u8).range(0..=2))]
     pub(crate) level: u8,
+    /// Say what reverse mode keeps of each function, and why
+    #[arg(long)]
+    pub(crate) report_checkpoints: bool,
 }
 
 #[derive(Debug, Args)]
@@ -155,6 +158,9 @@ pub(crate) struct RunArgs {
 pub(crate) struct CheckArgs {
     #[command(flatten)]
     pub(crate) source: SourceArgs,
+    /// Say what reverse mode keeps of each differentiable function, and why
+    #[arg(long)]
+    pub(crate) report_checkpoints: bool,
     /// Accepted for symmetry with `run`; everything is checked
     #[arg(long, value_name = "NAME")]
     pub(crate) entry: Option<String>,

@@ -1,17 +1,21 @@
 //! `check`, `emit` and `explain`: what the compiler thinks of a program.
 
-use driver::{dump, pipeline, render};
+use driver::{checkpoints, dump, pipeline, render};
 
 use crate::args::{CheckArgs, EmitArgs, ExplainArgs, Stage};
 use crate::report::{self, Stop};
 
 pub(crate) fn check(args: &CheckArgs) -> u8 {
     report::finish(&args.source, args.json, |session| {
-        let diagnostics = pipeline::check(session, &args.source.file)?;
+        let (diagnostics, kept) =
+            pipeline::check_and_report(session, &args.source.file, args.report_checkpoints)?;
         if args.json {
             report::out(&(render::to_json(&session.sources, &diagnostics) + "\n"));
         }
         report::warn(session, &diagnostics);
+        if args.report_checkpoints && !args.json {
+            report::out(&checkpoints::text(&session.sources, &kept));
+        }
         Ok(u8::from(pipeline::has_errors(&diagnostics)))
     })
 }

@@ -135,6 +135,7 @@ pub(crate) fn session(source: &SourceArgs) -> Session {
 pub(crate) fn options(compile: &CompileArgs) -> driver::pipeline::Options {
     driver::pipeline::Options {
         optimise: opt::Options { fast_math: compile.fast_math, level: compile.level },
+        report_checkpoints: compile.report_checkpoints,
         ..Default::default()
     }
 }

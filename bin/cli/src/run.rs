@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use driver::bind::{self, Bind, BindValue, MatrixLayout};
 use driver::launch::{Backend, Runner};
 use driver::pipeline::{self, Loaded};
-use driver::{Error, Request, npy, output};
+use driver::{Error, Request, checkpoints, npy, output};
 use ir::{MemType, MemTypes};
 
 use crate::args::{self, Layout, RunArgs};
@@ -50,6 +50,9 @@ pub(crate) fn run(args: &RunArgs) -> u8 {
         let request = Request { entries: vec![entry], conformances, group_size, ..Request::default() };
         let compiled = loaded.compile(&request, &report::options(&args.compile))?;
         report::warn(session, &compiled.warnings);
+        if args.compile.report_checkpoints {
+            report::err(&checkpoints::text(&session.sources, &compiled.kept));
+        }
         let mut runner = Runner::new(compiled.module, backend, args.trap)?;
         let unused = bind_all(&mut loaded, &mut runner, &binds, layout)?;
         check_outputs(&loaded, &runner, &outputs)?;

@@ -245,3 +245,28 @@ fn imports_are_found_and_read_once() {
     let cycle = file("cycle.slang", "import cycle;\n[numthreads(1,1,1)] void main() { }");
     assert!(matches!(pullback(&["run", &cycle]).status, Some(0 | 1)));
 }
+
+#[test]
+fn what_reverse_mode_keeps_is_reported() {
+    let text = "[Differentiable] float f(float x, int n)\n{\n    for (int i = 0; i < n; i++) x = sin(x) * x;\n    return x;\n}\n";
+    let path = file("kept.slang", text);
+    let out = pullback(&["check", &path, "--report-checkpoints"]);
+    assert_eq!(out.status, Some(0), "{}", out.stderr);
+    assert!(out.stdout.starts_with("checkpoints of `f`\n"), "{}", out.stdout);
+    let line = "kept.slang:3: a value, 4 bytes for each trip of the loop at line 3; read by the derivative of `mul` at line 3";
+    assert!(out.stdout.contains(line), "{}", out.stdout);
+    let sparse = file("sparse.slang", &text.replace("for (", "[Checkpoint] for ("));
+    let sparse = pullback(&["check", &sparse, "--report-checkpoints"]);
+    assert!(sparse.stdout.contains("call_transpose_of"), "{}", sparse.stdout);
+}
+
+#[test]
+fn warnings_are_hidden_by_code() {
+    let path = file("warns.slang", "float f(float x) { if (x > 0) return 1; }\n");
+    let out = pullback(&["check", &path]);
+    assert!(out.stderr.contains("41010"), "{}", out.stderr);
+    for code in ["41010", "E41010", "W0026,41010"] {
+        let out = pullback(&["check", &path, "--allow", code]);
+        assert_eq!((out.status, out.stderr.as_str()), (Some(0), ""));
+    }
+}

@@ -12,6 +12,7 @@
 use cranelift_entity::packed_option::PackedOption;
 use cranelift_entity::{EntitySet, SecondaryMap};
 use ir::{Function, Inst, Math, Module, Op, Region, Space, Value};
+use rustc_hash::FxHashMap;
 
 use crate::propagate::defs;
 use crate::unzip::{ByRegion, trip_count};
@@ -69,6 +70,8 @@ pub(crate) struct Kept {
     pub(crate) through: SecondaryMap<Inst, Vec<Value>>,
     /// What the linear side computes again on entry to a region, in order.
     pub(crate) recomputed_in: ByRegion<Inst>,
+    /// The first instruction of the linear side that reads a value.
+    pub(crate) readers: FxHashMap<Value, Inst>,
 }
 
 /// Where a region stands.
@@ -91,6 +94,7 @@ struct Plan<'a> {
     counters: EntitySet<Value>,
     needed: EntitySet<Value>,
     work: Vec<Value>,
+    readers: FxHashMap<Value, Inst>,
     stored: EntitySet<Value>,
     recomputed: EntitySet<Value>,
     next_position: u32,
@@ -126,6 +130,7 @@ pub(crate) fn plan(module: &Module, src: &Function, sides: &Sides) -> Kept {
         counters: EntitySet::new(),
         needed: EntitySet::new(),
         work: Vec::new(),
+        readers: FxHashMap::default(),
         stored: EntitySet::new(),
         recomputed: EntitySet::new(),
         next_position: 0,
@@ -156,6 +161,14 @@ impl Plan<'_> {
         }
     }
 
+    /// The linear instruction reads it.
+    fn read(&mut self, v: Value, by: Inst) {
+        if !self.src.is_linear(v) {
+            self.readers.entry(v).or_insert(by);
+        }
+        self.need(v);
+    }
+
     /// Notes where each value is defined and what the linear side reads.
     fn survey(&mut self, region: Region) {
         let src = self.src;
@@ -167,9 +180,9 @@ impl Plan<'_> {
             let mixed = self.sides.mixed.contains(inst);
             let is_loop = matches!(data.op, Op::For(_) | Op::Loop(_));
             if self.sides.linear.contains(inst) {
-                data.args.iter().for_each(|&v| self.need(v));
+                data.args.iter().for_each(|&v| self.read(v, inst));
             } else if mixed && !is_loop {
-                self.need(data.args[0]);
+                self.read(data.args[0], inst);
             }
             for &nested in &data.regions {
                 let depth = self.places[region].depth + u32::from(is_loop);
@@ -180,7 +193,7 @@ impl Plan<'_> {
                 self.survey(nested);
             }
             if mixed && is_loop {
-                self.need(trip_count(src, inst));
+                self.read(trip_count(src, inst), inst);
             }
             for &v in &data.results {
                 self.define(v, region);
@@ -327,6 +340,7 @@ impl Plan<'_> {
             stored_in: SecondaryMap::new(),
             through: SecondaryMap::new(),
             recomputed_in: SecondaryMap::new(),
+            readers: std::mem::take(&mut self.readers),
         };
         let stored: Vec<Value> = kept.stored.iter().collect();
         for v in stored {

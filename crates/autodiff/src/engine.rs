@@ -10,6 +10,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::Problem;
 use crate::activity::Activity;
 use crate::propagate::Marks;
+use crate::report::KeptValue;
 use crate::unzip::Unzipped;
 
 /// Whether the tangent program is to be run as it is, or transposed.
@@ -50,8 +51,10 @@ pub(crate) struct Engine<'m> {
     pub(crate) running: Vec<Func>,
     /// The forward derivatives that [`Engine::note_if_affine`] has looked at.
     pub(crate) affine_known: FxHashSet<Func>,
+    /// What is kept, if that is asked for.
+    pub(crate) kept_values: Option<Vec<KeptValue>>,
     /// The user's function that a made one came from.
-    origins: FxHashMap<Func, Func>,
+    pub(crate) origins: FxHashMap<Func, Func>,
     names: FxHashSet<String>,
 }
 
@@ -72,6 +75,7 @@ impl<'m> Engine<'m> {
             marks: Marks::default(),
             cycles: Cycles::default(),
             segments: EntitySet::new(),
+            kept_values: None,
             linearized: FxHashMap::default(),
             shapes: FxHashMap::default(),
             derivative_calls: FxHashSet::default(),

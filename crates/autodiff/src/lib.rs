@@ -24,6 +24,7 @@ mod engine;
 mod linearize;
 mod propagate;
 mod recursion;
+mod report;
 mod request;
 mod rules;
 mod segment;
@@ -36,12 +37,24 @@ use ir::{Func, Module, Span};
 
 use engine::Engine;
 pub use engine::Mode;
+pub use report::KeptValue;
 pub use unzip::{Residual, Unzipped};
 
 /// What the caller chooses.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
-pub struct Options {}
+pub struct Options {
+    /// Say what reverse mode keeps.
+    pub report_kept: bool,
+}
+
+impl Options {
+    /// The options with a report of what is kept.
+    pub fn with_report(mut self) -> Options {
+        self.report_kept = true;
+        self
+    }
+}
 
 /// Something of the user's that cannot be differentiated.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,10 +69,16 @@ pub struct Problem {
 
 /// Replaces every `call_fwd` and `call_bwd` in the module by a call of a function that this makes.
 /// Where that is impossible, the results are zero and a [`Problem`] says why.
-pub fn differentiate(module: &mut Module, _options: &Options) -> Vec<Problem> {
+pub fn differentiate(module: &mut Module, options: &Options) -> Vec<Problem> {
+    differentiate_with_report(module, options).0
+}
+
+/// [`differentiate`], with all that reverse mode keeps, if the options ask for it.
+pub fn differentiate_with_report(module: &mut Module, options: &Options) -> (Vec<Problem>, Vec<KeptValue>) {
     let mut engine = Engine::new(module);
+    engine.kept_values = options.report_kept.then(Vec::new);
     engine.resolve_module();
-    engine.problems
+    (engine.problems, engine.kept_values.unwrap_or_default())
 }
 
 /// `f ↦ f'` with a tangent for each parameter that `mask` names (all of `f`'s parameters are listed;

@@ -20,6 +20,7 @@ use crate::checkpoint::{Kept, Sides, plan};
 use crate::clean::clean;
 use crate::copy::{Renaming, copy_inst, like, region_param_like};
 use crate::engine::{Engine, plain_slot};
+use crate::report::report;
 use crate::snapshot::snapshot;
 
 /// A residual, as the caller of the primal half has it.
@@ -75,6 +76,11 @@ impl Engine<'_> {
         let mut kept = plan(self.module, &src, &sides);
         if snapshot(&self.module.types, &mut src, &kept.stored) {
             kept = plan(self.module, &src, &sides);
+        }
+        if let Some(list) = &mut self.kept_values {
+            let name = self.origins.get(&func).copied().unwrap_or(func);
+            let name = &self.module.funcs[name].name;
+            list.extend(report(self.module, &src, name, &kept));
         }
 
         let base = src.name.strip_suffix("_marked").unwrap_or(&src.name).to_string();

@@ -6,6 +6,7 @@
 
 pub mod bind;
 pub mod call;
+pub mod checkpoints;
 pub mod dump;
 pub mod error;
 pub mod fit;

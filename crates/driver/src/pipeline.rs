@@ -43,6 +43,8 @@ pub struct Options {
     pub no_autodiff: bool,
     /// Make a second derivative of each function, too: [`Compiled::hessians`].
     pub hessian: bool,
+    /// Say what reverse mode keeps: [`Compiled::kept`].
+    pub report_checkpoints: bool,
 }
 
 /// A program with one file of the user's at its root.
@@ -65,6 +67,8 @@ pub struct Compiled {
     pub hessians: Vec<Option<Func>>,
     /// What the user should know nevertheless.
     pub warnings: Vec<Diagnostic>,
+    /// What reverse mode keeps, if that was asked for.
+    pub kept: Vec<autodiff::KeptValue>,
 }
 
 /// Runs the compiler on a stack that is large enough for any input it accepts. Memory is only taken as it is used.
@@ -304,7 +308,7 @@ impl Loaded {
 
     /// Checks the whole file and compiles all that can be used of it: entry points, and differentiable
     /// functions with their derivatives.
-    pub fn check(&mut self) -> Result<Compiled, Failure> {
+    pub fn check(&mut self, report_checkpoints: bool) -> Result<Compiled, Failure> {
         self.program.check_file(self.file);
         self.errors()?;
         let request = Request {
@@ -314,7 +318,7 @@ impl Loaded {
             ..Request::default()
         };
         let optimise = opt::Options { level: 1, ..opt::Options::default() };
-        self.compile(&request, &Options { optimise, ..Options::default() })
+        self.compile(&request, &Options { optimise, report_checkpoints, ..Options::default() })
     }
 
     /// Lowers what is asked for, optimises it and replaces derivative operators.
@@ -334,8 +338,12 @@ impl Loaded {
             .collect();
         opt::before_ad(&mut module, &options.optimise);
         verify(&module, "opt::before_ad")?;
+        let mut kept = Vec::new();
         if !options.no_autodiff {
-            let problems = autodiff::differentiate(&mut module, &autodiff::Options::default());
+            let mut asked = autodiff::Options::default();
+            asked.report_kept = options.report_checkpoints;
+            let (problems, found) = autodiff::differentiate_with_report(&mut module, &asked);
+            kept = found;
             self.program.diagnostics.extend(problems.into_iter().map(problem));
             self.errors()?;
             verify(&module, "autodiff")?;
@@ -352,7 +360,7 @@ impl Loaded {
             verify(&module, "opt::after_ad")?;
         }
         let warnings = in_order(std::mem::take(&mut self.program.diagnostics));
-        Ok(Compiled { module, functions, hessians, warnings })
+        Ok(Compiled { module, functions, hessians, warnings, kept })
     }
 
     /// A diagnostic about the whole file.
@@ -373,13 +381,22 @@ impl Loaded {
 
 /// Checks a whole file: every declaration, and that every differentiable function can be differentiated.
 pub fn check(session: &mut Session, path: &Path) -> Result<Vec<Diagnostic>, Error> {
-    let mut diagnostics = match load(session, path)?.check() {
-        Ok(compiled) => compiled.warnings,
-        Err(Failure::Program(diagnostics)) => diagnostics,
+    Ok(check_and_report(session, path, false)?.0)
+}
+
+/// [`check`], with what reverse mode keeps of each differentiable function if that is asked for.
+pub fn check_and_report(
+    session: &mut Session,
+    path: &Path,
+    report_checkpoints: bool,
+) -> Result<(Vec<Diagnostic>, Vec<autodiff::KeptValue>), Error> {
+    let (mut diagnostics, kept) = match load(session, path)?.check(report_checkpoints) {
+        Ok(compiled) => (compiled.warnings, compiled.kept),
+        Err(Failure::Program(diagnostics)) => (diagnostics, Vec::new()),
         Err(Failure::Other(error)) => return Err(error),
     };
     diagnostics.retain(|d| session.is_shown(d));
-    Ok(diagnostics)
+    Ok((diagnostics, kept))
 }
 
 /// Whether there is an error among them.
