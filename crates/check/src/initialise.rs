@@ -157,6 +157,12 @@ impl Checker<'_> {
                 self.check(items[0], ty);
                 self.set_value(expr, ty, Meaning::Aggregate(Initializer::Expr(items[0])))
             }
+            // a list of the value's parts
+            TyKind::Optional(inner) => {
+                self.init_list(expr, inner);
+                self.p.tables.exprs[expr].coerce = Some(ty);
+                ty
+            }
             TyKind::Scalar(_)
             | TyKind::Enum(_)
             | TyKind::Param(_)
@@ -347,16 +353,11 @@ impl Checker<'_> {
         {
             return self.aggregate(expr, ty, items);
         }
-        self.components_or_fewer(expr, ty, items, true)
+        self.construct_components(expr, ty, items)
     }
 
     /// `float3(v.xy, 1)` and its kin.
     pub(crate) fn construct_components(&mut self, expr: ExprId, ty: Ty, args: &[ExprId]) -> Ty {
-        self.components_or_fewer(expr, ty, args, false)
-    }
-
-    /// As [`Self::construct_components`]; a list may have fewer components, the rest are zeros.
-    fn components_or_fewer(&mut self, expr: ExprId, ty: Ty, args: &[ExprId], fewer: bool) -> Ty {
         let span = self.span(expr);
         if args.is_empty() {
             return self.default_value(expr, ty);
@@ -420,7 +421,6 @@ impl Checker<'_> {
         }
         if let (Some(total), Some(wanted)) = (total, wanted)
             && total != wanted
-            && !(fewer && total < wanted)
         {
             let message = format!("'{}' has {wanted} components, the arguments have {total}", self.name(ty));
             self.error("E39999", span, message);

@@ -433,7 +433,18 @@ impl Body<'_, '_, '_> {
             return self.b.emit(Op::Insert(k as u32), &[old, inner]);
         }
         if !self.is_data(old) {
-            return old;
+            // handles are never in cells: each element is compared
+            let ty = self.b.func.ty(old);
+            let scalar = crate::leaves::scalar_in(self.b.types, self.b.func.ty(first));
+            let mut parts: SmallVec<[Value; 4]> = SmallVec::new();
+            for k in 0..n {
+                let before = self.b.emit(Op::Extract(k), &[old]);
+                let inner = self.with_element(before, rest, new);
+                let number = self.b.constant(scalar, u64::from(k));
+                let hit = self.b.emit(Op::Eq, &[first, number]);
+                parts.push(self.b.emit(Op::Select, &[hit, inner, before]));
+            }
+            return self.b.emit_typed(Op::Construct, &parts, ty);
         }
         let cell = self.b.emit(Op::Local, &[old]);
         let mut args: SmallVec<[Value; 4]> = std::iter::once(cell).chain(indices.iter().copied()).collect();

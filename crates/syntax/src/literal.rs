@@ -185,20 +185,17 @@ pub(crate) fn unescape(quoted: &str) -> Option<String> {
 pub(crate) fn char_value(quoted: &str) -> Option<u64> {
     let inner = quoted.get(1..quoted.len() - 1)?;
     if let Some(escaped) = inner.strip_prefix('\\') {
-        let (unit, rest) = match escaped.strip_prefix('U') {
-            // any 32 bits, not only characters
-            Some(digits) => (Escape::Byte(0), digits),
-            None => escape(escaped)?,
+        // a code may be any 32 bits here, not only a character
+        let (code, rest) = match (escaped.strip_prefix('u'), escaped.strip_prefix('U')) {
+            (Some(digits), _) => code_point(digits, 4)?,
+            (_, Some(digits)) => code_point(digits, 8)?,
+            _ => match escape(escaped)? {
+                (Escape::Byte(code), rest) => (code, rest),
+                (Escape::Char(c), rest) => (u32::from(c), rest),
+                (Escape::Nothing, _) => return None,
+            },
         };
-        return match unit {
-            Escape::Byte(_) if escaped.starts_with('U') => {
-                let (code, rest) = code_point(rest, 8)?;
-                rest.is_empty().then_some(u64::from(code))
-            }
-            Escape::Byte(code) if rest.is_empty() => Some(u64::from(code)),
-            Escape::Char(c) if rest.is_empty() => Some(u64::from(u32::from(c))),
-            Escape::Byte(_) | Escape::Char(_) | Escape::Nothing => None,
-        };
+        return rest.is_empty().then_some(u64::from(code));
     }
     let mut chars = inner.chars();
     let first = chars.next()?;
