@@ -240,7 +240,8 @@ impl Program {
     /// The structs that a struct inherits from.
     pub fn base_structs(&mut self, ty: Ty) -> Vec<Ty> {
         let TyKind::Struct(decl, args) = self.types[ty].clone() else { return Vec::new() };
-        let env = Subst { map: self.all_generic_params(decl).into_iter().zip(args).collect(), ..Subst::default() };
+        let env =
+            Subst { map: self.all_generic_params(decl).into_iter().zip(args).collect(), ..Subst::default() };
         let bases = self.bases_of(decl);
         let structs = bases.iter().filter(|&&b| matches!(self.types[b], TyKind::Struct(..)) && b != ty);
         let structs: Vec<Ty> = structs.copied().collect();
