@@ -34,6 +34,15 @@ impl Program {
         self.val_int(&val, env)
     }
 
+    /// The value of an integer constant expression that is no part of a body, as in an attribute of a declaration.
+    pub fn const_int_at(&mut self, decl: DeclId, expr: ExprId) -> Option<i64> {
+        if let Some(value) = self.const_int(expr, &Subst::default()) {
+            return Some(value);
+        }
+        Checker::new(self, decl).infer_any(expr, None);
+        self.const_int(expr, &Subst::default())
+    }
+
     /// An inferred expression as a compile-time integer over generic parameters.
     pub(crate) fn constant(&mut self, expr: ExprId, depth: u32) -> Option<Val> {
         if depth > 300 {
@@ -212,7 +221,7 @@ impl Program {
         }
     }
 
-    /// Size and alignment, as C lays structs out.
+    /// Size and alignment: as C lays structs out, but without what follows the last field.
     fn layout(&mut self, ty: Ty) -> Option<(i64, i64)> {
         let round = |at: i64, align: i64| (at + align - 1) / align * align;
         match self.types[ty].clone() {
@@ -256,7 +265,7 @@ impl Program {
             at = at.checked_add(size)?;
             most = most.max(align);
         }
-        Some(((at + most - 1) / most * most, most))
+        Some((at, most))
     }
 
     /// A generic argument that is a value, as a number.

@@ -342,6 +342,9 @@ fn fill(mem: &MemTypes, ty: MemType, json: &Json, bytes: &mut [u8], at: usize) -
                 put(bytes, at + offset, s, number(json, s)?);
             }
         }
+        (MemData::Struct { fields, .. }, json) if fields.len() == 1 => {
+            fill(mem, fields[0].1, json, bytes, at)?
+        }
         (MemData::Struct { name, fields }, Json::Array(list)) => {
             if list.len() != fields.len() {
                 return Err(format!("`{name}` has {} fields, found {}", fields.len(), list.len()));

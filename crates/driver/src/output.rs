@@ -28,6 +28,7 @@ pub fn type_name(s: Scalar) -> Option<&'static str> {
 pub fn plain_scalar(mem: &MemTypes, element: MemType) -> Option<Scalar> {
     match &mem[element] {
         MemData::Scalar(s) | MemData::Vector(s, _) | MemData::Matrix(s, ..) => Some(*s),
+        MemData::Struct { fields, .. } if fields.len() == 1 => plain_scalar(mem, fields[0].1),
         MemData::Array(..) | MemData::Struct { .. } | MemData::Handle(_) => None,
     }
 }

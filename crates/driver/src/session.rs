@@ -29,7 +29,33 @@ struct Part {
     words: &'static [&'static str],
 }
 
-const PARTS: [Part; 5] = [BYTES, TEXTURES, WAVES, TENSORS, CUDA];
+const PARTS: [Part; 7] = [BYTES, TEXTURES, WAVES, BITS, ATOMICS, TENSORS, CUDA];
+
+const BITS: Part = Part {
+    path: "core/bits.slang",
+    text: include_str!("../../../core/bits.slang"),
+    words: &[
+        "packU*",
+        "packS*",
+        "packI*",
+        "packH*",
+        "pack_*",
+        "unpack*",
+        "dot4add*",
+        "dot2add",
+        "msad4",
+        "bitfield*",
+        "D3DCOLORtoUBYTE4",
+        "uint8_t4_packed",
+        "int8_t4_packed",
+    ],
+};
+
+const ATOMICS: Part = Part {
+    path: "core/atomics.slang",
+    text: include_str!("../../../core/atomics.slang"),
+    words: &["Atomic", "IAtomicable", "IArithmeticAtomicable", "IBitAtomicable", "MemoryOrder", "__atomic_*"],
+};
 
 const BYTES: Part = Part {
     path: "core/bytes.slang",

@@ -45,7 +45,7 @@ impl Body<'_, '_, '_> {
         match &callable {
             Callable::Synthesized(member, of) => return self.synthesized(*member, *of, args, span),
             Callable::Func(f) if self.lw.intrinsic_name(f.decl).is_some() => {
-                if let Some(values) = self.intrinsic_call(f, args, ty, span) {
+                if let Some(values) = self.intrinsic_call(f, base, args, ty, span) {
                     return values;
                 }
             }

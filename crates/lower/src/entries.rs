@@ -34,7 +34,7 @@ impl Lowerer<'_> {
                 ExprKind::Int { value, .. } => i64::try_from(value).ok(),
                 _ => None,
             };
-            let value = literal.or_else(|| self.program.const_int(arg, &Subst::default()));
+            let value = literal.or_else(|| self.program.const_int_at(decl, arg));
             match value.and_then(|v| u32::try_from(v).ok()).filter(|&v| v > 0) {
                 Some(v) => size[k] = v,
                 None => {
@@ -150,7 +150,7 @@ pub(crate) fn build(
     Some(body.b.finish(Vec::new(), declared.results.clone()))
 }
 
-fn builtin_of(semantic: &str) -> Option<Builtin> {
+pub(crate) fn builtin_of(semantic: &str) -> Option<Builtin> {
     Some(match semantic.to_ascii_uppercase().as_str() {
         "SV_DISPATCHTHREADID" => Builtin::DispatchThreadId,
         "SV_GROUPID" => Builtin::GroupId,
@@ -195,7 +195,7 @@ impl Body<'_, '_, '_> {
         })
     }
 
-    fn thread_input(&mut self, builtin: Builtin, ty: Ty) -> Vec<Value> {
+    pub(crate) fn thread_input(&mut self, builtin: Builtin, ty: Ty) -> Vec<Value> {
         let value_ty = match builtin {
             Builtin::GroupIndex => Type::U32,
             Builtin::DispatchThreadId | Builtin::GroupId | Builtin::GroupThreadId | Builtin::GroupSize => {

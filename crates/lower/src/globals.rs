@@ -9,6 +9,7 @@ use syntax::{DeclId, ExprId, Span};
 
 use crate::Lowerer;
 use crate::body::Body;
+use crate::entries::builtin_of;
 use crate::functions::{FlatSig, Key};
 use crate::places::Place;
 
@@ -89,7 +90,7 @@ impl Body<'_, '_, '_> {
     pub(crate) fn global_place(&mut self, e: ExprId, decl: DeclId, ty: Ty) -> Place {
         let span = self.span_of(e);
         let node = self.lw.program.ast.decls[decl].clone();
-        let DeclKind::Var { init, .. } = node.kind else {
+        let DeclKind::Var { init, semantic, .. } = node.kind else {
             let name = self.lw.program.ast.name(node.name).to_owned();
             let values = self.internal(span, format_args!("`{name}` is no variable"), ty);
             return Place::value(ty, values);
@@ -103,6 +104,11 @@ impl Body<'_, '_, '_> {
         self.lw.program.body(decl);
         let declared = self.lw.program.decl_type(decl);
         let declared = self.ty(declared);
+        let builtin = semantic.and_then(|s| builtin_of(self.lw.program.ast.name(s)));
+        if let Some(builtin) = builtin {
+            let values = self.thread_input(builtin, declared);
+            return Place::value(ty, values);
+        }
         if !is_shared && !node.modifiers.has(Modifiers::STATIC) && self.lw.holds_buffers(declared) {
             let values = self.split_uniform(decl, "", declared, span);
             return Place::value(ty, values);

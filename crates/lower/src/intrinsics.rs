@@ -3,6 +3,7 @@
 //! A function of numbers that has (or may have) a derivative rule stays a call of a tiny function,
 //! so that the rule can be attached to it. All others are emitted where they are called.
 
+use check::signature::Direction;
 use check::tables::{Arg, FuncRef, Meaning};
 use check::types::Ty;
 use ir::{AtomicOp, Builtin, Function, Math, Op, Scalar, Step, Type, TypeData, Types, Value};
@@ -52,7 +53,7 @@ fn math_of(name: &str) -> Option<Math> {
 
 fn atomic_of(name: &str) -> Option<AtomicOp> {
     Some(match name {
-        "atomic_add" => AtomicOp::Add,
+        "atomic_add" | "atomic_sub" | "atomic_inc" | "atomic_dec" => AtomicOp::Add,
         "atomic_min" => AtomicOp::Min,
         "atomic_max" => AtomicOp::Max,
         "atomic_and" => AtomicOp::And,
@@ -90,13 +91,14 @@ impl Body<'_, '_, '_> {
     pub(crate) fn intrinsic_call(
         &mut self,
         f: &FuncRef,
+        base: Option<ExprId>,
         args: &[Arg],
         ty: Ty,
         span: Span,
     ) -> Option<Vec<Value>> {
         let name = self.lw.intrinsic_name(f.decl)?;
-        if let Some(op) = atomic_of(&name) {
-            return Some(self.atomic(op, args, span));
+        if atomic_of(&name).is_some() {
+            return Some(self.atomic(f, &name, (base, args), ty, span));
         }
         if name == "printf" {
             return Some(self.printf(args, span));
@@ -372,37 +374,84 @@ impl Body<'_, '_, '_> {
 
     // ---- atomics
 
-    /// `f(place, value)`, `f(place, value, out old)`, `f(place, compare, value, out old)`.
-    fn atomic(&mut self, op: AtomicOp, args: &[Arg], span: Span) -> Vec<Value> {
-        let mut exprs = args.iter().filter_map(|a| match a {
-            Arg::Expr(e) => Some(*e),
-            Arg::Default(_) | Arg::Pack(_) => None,
-        });
-        let Some(target) = exprs.next() else { return Vec::new() };
-        let place = self.place(target);
-        let n_values = if op == AtomicOp::CompareExchange { 2 } else { 1 };
+    /// `f(place, value)`, `f(place, value, out old)`, `f(place, compare, value, out old)`; as a method, `place` is the
+    /// only field of what it is called on. What else is an input says how memory is ordered, and is always kept.
+    fn atomic(
+        &mut self,
+        f: &FuncRef,
+        name: &str,
+        (base, args): (Option<ExprId>, &[Arg]),
+        ty: Ty,
+        span: Span,
+    ) -> Vec<Value> {
+        let Some(op) = atomic_of(name) else { return Vec::new() };
+        let sig = self.lw.program.func_signature(f);
+        let mut inputs = Vec::new();
+        let mut out = None;
+        for (arg, param) in args.iter().zip(&sig.params) {
+            match arg {
+                Arg::Expr(e) if base.is_none() && inputs.is_empty() => inputs.push(*e),
+                Arg::Expr(e) if param.dir == Direction::Out => out = Some(*e),
+                Arg::Expr(e) => inputs.push(*e),
+                Arg::Default(_) | Arg::Pack(_) => {}
+            }
+        }
+        let mut inputs = base.into_iter().chain(inputs);
+        let Some(target) = inputs.next() else { return Vec::new() };
+        let mut place = self.place_as_context(target);
+        if base.is_some() {
+            let layout = self.layout(place.ty);
+            let Some(field) = layout.parts.first() else { return self.zeros(ty) };
+            place = self.part_place(place, 0, field.ty);
+        }
+        let n_values = match name {
+            "atomic_compare_exchange" => 2,
+            "atomic_inc" | "atomic_dec" => 0,
+            _ => 1,
+        };
         let mut operands = Vec::new();
-        for e in exprs.by_ref().take(n_values) {
+        for e in inputs.take(n_values) {
             operands.extend(self.expr_as(e, place.ty, span));
         }
-        let out = exprs.next().map(|e| self.place(e));
+        if n_values == 0 {
+            let scalar = self.lw.scalar_of(place.ty).unwrap_or(Scalar::I32);
+            operands.push(self.b.constant(scalar, ir::scalar::from_i64(scalar, 1)));
+        }
+        if matches!(name, "atomic_sub" | "atomic_dec") {
+            operands = operands.iter().map(|&v| self.b.emit(Op::Neg, &[v])).collect();
+        }
+        let out = out.map(|e| self.place(e));
         self.b.span = crate::ir_span(span);
         let old = match &place.kind {
             PlaceKind::Memory(memory) => self.atomic_memory(op, memory, &operands, place.ty),
             PlaceKind::Slots { .. }
             | PlaceKind::Part { .. }
             | PlaceKind::Value(_)
-            | PlaceKind::Accessor(_)
-            | PlaceKind::Group(_) => {
-                self.lw.unsupported(span, "an atomic operation on what is not memory is");
-                return Vec::new();
+            | PlaceKind::Group(_)
+            | PlaceKind::Accessor(_) => {
+                return self.unsupported(span, "an atomic operation on what is not memory is", ty);
             }
         };
-        if let (Some(out), Some(old)) = (out, old) {
+        if let PlaceKind::Memory(memory) = &place.kind {
+            self.step_together(memory);
+        }
+        let Some(old) = old else { return Vec::new() };
+        if let Some(out) = out {
             let values = self.convert(vec![old], place.ty, out.ty, span);
             self.write(&out, values);
         }
-        Vec::new()
+        if sig.ret == Ty::VOID { Vec::new() } else { self.convert(vec![old], place.ty, ty, span) }
+    }
+
+    /// After an atomic operation on group-shared memory the lanes of a wave go on together: programs for hardware
+    /// whose lanes do count on it.
+    fn step_together(&mut self, memory: &Memory) {
+        let region = self.b.func.insts.values().rev().find(|d| d.results.contains(&memory.handle));
+        let Some(Op::GlobalRef(global)) = region.map(|d| d.op.clone()) else { return };
+        if self.lw.module.globals[global].space == ir::Space::GroupShared {
+            let here = self.b.bool(true);
+            let _ = self.wave_gather(&[here]);
+        }
     }
 
     fn atomic_memory(&mut self, op: AtomicOp, memory: &Memory, operands: &[Value], ty: Ty) -> Option<Value> {
