@@ -190,11 +190,9 @@ impl Checker<'_> {
                 let lvalue = self.p.tables.exprs[base].lvalue
                     || matches!(self.p.types[from], TyKind::Buffer(..) | TyKind::Pointer(_));
                 if mutating && !lvalue {
-                    self.error(
-                        "E30050",
-                        span,
-                        "a method that changes its object needs one that can be assigned to",
-                    );
+                    let message = "a method that changes its object needs one that can be assigned to";
+                    let error = syntax::Diagnostic::error("E30050", span, message);
+                    self.p.report(error.help("copy the object into a variable first"));
                 }
             }
             None => match self.this {

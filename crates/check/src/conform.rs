@@ -13,6 +13,7 @@ use crate::infer::Checker;
 use crate::native::Magic;
 use crate::program::Program;
 use crate::signature::Subst;
+use crate::tables::FuncRef;
 use crate::types::{Args, GenericArg, Ty, TyKind, Val};
 
 /// Where members come from.
@@ -148,7 +149,37 @@ impl Program {
             out.extend(parts);
         } else if ty != Ty::ERROR {
             out.push(ty);
+        } else {
+            self.unknown_bases.insert(scope);
         }
+    }
+
+    /// Whether an interface of a type is unknown, which has been reported: what the type seems to lack may be there.
+    pub(crate) fn has_unknown_base(&mut self, ty: Ty) -> bool {
+        let decl = match self.types[ty] {
+            TyKind::Struct(decl, _)
+            | TyKind::Interface(decl, _)
+            | TyKind::Param(decl)
+            | TyKind::This(decl) => decl,
+            TyKind::Assoc(_, decl) => decl,
+            TyKind::DiffPair(inner) | TyKind::Array(inner, _) => return self.has_unknown_base(inner),
+            _ => return false,
+        };
+        let bases = self.bases_of(decl);
+        if self.unknown_bases.contains(&decl) {
+            return true;
+        }
+        bases.iter().any(|&base| match self.types[base] {
+            TyKind::Interface(decl, _) | TyKind::Struct(decl, _) => self.unknown_bases.contains(&decl),
+            _ => false,
+        })
+    }
+
+    /// The same of a function's object, parameters and result.
+    pub(crate) fn has_unknown_bases(&mut self, func: &FuncRef) -> bool {
+        let signature = self.func_signature(func);
+        let types = signature.params.iter().map(|p| p.ty).chain([signature.ret]).chain(func.self_ty);
+        types.collect::<Vec<Ty>>().into_iter().any(|ty| ty == Ty::ERROR || self.has_unknown_base(ty))
     }
 
     /// What the generics of one declaration ask for.

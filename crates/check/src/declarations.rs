@@ -71,6 +71,9 @@ impl Program {
     }
 
     pub(crate) fn check_decl(&mut self, decl: DeclId) {
+        for attribute in self.ast.decls[decl].attributes.clone() {
+            self.check_attribute(&attribute);
+        }
         if let Some(generics) = self.ast.decls[decl].generics.clone() {
             self.check_names(&generics.params);
             self.constraints_of(decl);
@@ -154,6 +157,16 @@ impl Program {
         self.derivatives_of(&func);
     }
 
+    /// Where a declaration names one of its bases.
+    fn base_span(&self, decl: DeclId, base: Ty) -> syntax::Span {
+        let bases = match &self.ast.decls[decl].kind {
+            DeclKind::Struct { bases, .. } | DeclKind::Extension { bases, .. } => bases.as_slice(),
+            _ => &[],
+        };
+        let named = bases.iter().find(|&&e| self.tables.exprs[e].ty == base);
+        named.map_or(self.ast.decls[decl].name_span, |&e| self.ast.exprs[e].span)
+    }
+
     /// A struct has to have what its interfaces ask for.
     fn check_conformance(&mut self, decl: DeclId) {
         let ty = self.self_type(decl);
@@ -172,7 +185,7 @@ impl Program {
             } else if is_extension
                 || !matches!(self.types[base], TyKind::Struct(..) | TyKind::Enum(_) | TyKind::Error)
             {
-                let span = self.ast.decls[decl].name_span;
+                let span = self.base_span(decl, base);
                 let message = format!("'{}' is not an interface", self.type_name(base));
                 self.error("E30810", span, message);
             }

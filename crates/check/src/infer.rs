@@ -130,7 +130,8 @@ impl<'p> Checker<'p> {
                     return ty;
                 }
                 let span = self.span(expr);
-                self.unsupported(span, "functions as values are");
+                let error = Diagnostic::error("E30060", span, "expected a value, found a function");
+                self.p.report(error.help("call it: add its arguments in parentheses"));
                 self.set_error(expr)
             }
             Meaning::Namespace(_) => {

@@ -543,7 +543,8 @@ impl Checker<'_> {
             _ => None,
         };
         let span = self.span(expr);
-        let mut diagnostic = Diagnostic::error("E30011", span, "left of '=' is not an l-value");
+        let mut diagnostic = Diagnostic::error("E30011", span, "left of '=' is not an l-value")
+            .label("this cannot be assigned to");
         if let Some(help) = help {
             diagnostic = diagnostic.help(help);
         }

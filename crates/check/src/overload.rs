@@ -49,6 +49,9 @@ enum Failure {
     Generics,
 }
 
+/// So many candidates are shown.
+const MAX_CANDIDATES: usize = 5;
+
 struct Applicable {
     chosen: Chosen,
     cost: u32,
@@ -217,6 +220,16 @@ impl Checker<'_> {
             DeclKind::Init { .. } => candidates[0].self_ty.map_or_else(String::new, |ty| self.name(ty)),
             _ => self.p.ast.name(self.p.ast.decls[candidates[0].decl].name).to_string(),
         };
+        let doubtful = |this: &mut Self, failure: &Failure| match failure {
+            Failure::Constraint { subject, .. } => this.p.has_unknown_base(*subject),
+            Failure::Type { from, to, .. } => {
+                *to == Ty::ERROR || this.p.has_unknown_base(*from) || this.p.has_unknown_base(*to)
+            }
+            _ => false,
+        };
+        if failures.iter().any(|(_, failure)| doubtful(self, failure)) {
+            return;
+        }
         if let [(decl, failure)] = failures {
             let declared = self.p.ast.decls[*decl].name_span;
             let diagnostic = match failure {
@@ -278,11 +291,38 @@ impl Checker<'_> {
             args.iter().map(|a| a.ty.map_or_else(|| "{…}".to_string(), |ty| self.name(ty))).collect();
         let message = format!("no overload of '{name}' takes ({})", types.join(", "));
         let mut diagnostic = Diagnostic::error("E39999", span, message);
-        for (decl, _) in failures.iter().take(5) {
-            let text = self.describe(*decl);
+        for (decl, failure) in failures.iter().take(MAX_CANDIDATES) {
+            let text = format!("{}: {}", self.describe(*decl), self.reason(failure, args));
             diagnostic = diagnostic.note(self.p.ast.decls[*decl].name_span, text);
         }
+        if failures.len() > MAX_CANDIDATES {
+            diagnostic = diagnostic.help(format!("there are {} more", failures.len() - MAX_CANDIDATES));
+        }
         self.p.report(diagnostic);
+    }
+
+    /// Why a candidate does not fit, in short.
+    fn reason(&mut self, failure: &Failure, args: &[Argument]) -> String {
+        let number = |expr: &ExprId| args.iter().position(|a| a.expr == *expr).map_or(0, |k| k + 1);
+        match failure {
+            Failure::Count { least, most } if least == most => format!("takes {least}"),
+            Failure::Count { least, most: usize::MAX } => format!("takes at least {least}"),
+            Failure::Count { least, most } => format!("takes {least} to {most}"),
+            Failure::Type { arg, from, to } if *from == Ty::VOID => {
+                format!("argument {}: no list makes a '{}'", number(arg), self.name(*to))
+            }
+            Failure::Type { arg, from, to } | Failure::NotAnInterface { arg, from, to } => {
+                format!("argument {}: '{}' is no '{}'", number(arg), self.name(*from), self.name(*to))
+            }
+            Failure::NotAPlace { arg } => format!("argument {} cannot be assigned to", number(arg)),
+            Failure::NotInferred { param } => {
+                format!("'{}' cannot be inferred", self.p.ast.name(self.p.ast.decls[*param].name))
+            }
+            Failure::Constraint { subject, bound } => {
+                format!("'{}' does not conform to '{}'", self.name(*subject), self.name(*bound))
+            }
+            Failure::Generics => "has other generic parameters".to_string(),
+        }
     }
 
     fn try_candidate(&mut self, candidate: &Candidate, args: &[Argument]) -> Result<Applicable, Failure> {
@@ -414,11 +454,11 @@ impl Checker<'_> {
             if !same && self.p.is_existential(to) && self.p.conforms(from, to) {
                 return Err(Failure::NotAnInterface { arg: arg.expr, from, to });
             }
-            if !same {
-                return Err(mismatch);
-            }
             if !arg.lvalue {
                 return Err(Failure::NotAPlace { arg: arg.expr });
+            }
+            if !same {
+                return Err(mismatch);
             }
         }
         self.p.conversion(from, to, arg.source).ok_or(mismatch)

@@ -115,7 +115,13 @@ impl Checker<'_> {
             Ref::Type(_) | Ref::Native(_) | Ref::Generic(..) | Ref::Namespace(_) | Ref::Value(_) => {
                 let span = self.span(inner);
                 let word = op.word();
-                self.error("E38030", span, format!("'{word}' takes a function"));
+                let found = match &result {
+                    Ref::Type(ty) => format!("the type '{}'", self.name(*ty)),
+                    Ref::Value(info) => format!("a value of type '{}'", self.name(info.ty)),
+                    Ref::Namespace(_) => "a namespace".to_string(),
+                    _ => "a generic type".to_string(),
+                };
+                self.error("E38030", span, format!("'{word}' takes a function, found {found}"));
                 Ref::Error
             }
         }
@@ -304,6 +310,9 @@ impl Checker<'_> {
                     _ => self.name(info.ty),
                 };
                 let ty = info.ty;
+                if self.p.has_unknown_base(ty) {
+                    return;
+                }
                 let diagnostic =
                     Diagnostic::error("E30027", span, format!("'{text}' is not a member of '{whose}'"));
                 match self.similar_member(ty, &text) {

@@ -81,6 +81,8 @@ pub struct Program {
     /// How many lists of facets are being made: what is found out meanwhile may be incomplete.
     pub(crate) facets_depth: u32,
     pub(crate) bases: FxHashMap<DeclId, Rc<[Ty]>>,
+    /// Declarations with a base or bound that is unknown.
+    pub(crate) unknown_bases: FxHashSet<DeclId>,
     pub(crate) constraints: FxHashMap<DeclId, Rc<Constraints>>,
     pub(crate) differentials: FxHashMap<Ty, Option<Ty>>,
     pub(crate) signatures: FxHashMap<DeclId, Rc<Signature>>,
@@ -193,10 +195,13 @@ impl Program {
             let Some(index) = loader.load(self, &path, quoted, from) else {
                 let word = if include { "include" } else { "import" };
                 let message = format!("cannot open the file of {word} '{path}'");
-                self.error("E15300", span, message);
+                let help = "it has to be beside this file, or in a folder that '-I' names";
+                self.report(Diagnostic::error("E15300", span, message).help(help));
                 continue;
             };
             if include {
+                let part = self.ast.files[index].file;
+                self.ast.warnings.add_part(part, span);
                 self.enter_file(index, module, &mut imports);
             } else {
                 let exported = self.ast.decls[decl].modifiers.has(syntax::ast::Modifiers::EXPORTED);

@@ -182,6 +182,7 @@ impl Checker<'_> {
         }
         let Stmt { kind, attributes, span } = self.p.ast.stmts[id].clone();
         for attribute in &attributes {
+            self.p.check_attribute(attribute);
             let name = self.p.ast.name(attribute.name).to_string();
             if matches!(name.as_str(), "MaxIters" | "ForceUnroll" | "Checkpoint" | "unroll" | "loop") {
                 for &arg in &attribute.args {
@@ -268,7 +269,7 @@ impl Checker<'_> {
                     self.error("E30019", span, message);
                 }
                 self.n_switches += 1;
-                let mut seen: Vec<Option<i64>> = Vec::new();
+                let mut seen: Vec<(Option<i64>, syntax::Span)> = Vec::new();
                 let mut flow = Flow::Falls;
                 let mut all_leave = true;
                 for case in &cases {
@@ -293,17 +294,18 @@ impl Checker<'_> {
                                 continue;
                             }
                         };
-                        if seen.contains(&value) {
-                            let span = label.map_or(case.span, |l| self.span(l));
-                            self.error("E30605", span, "this case is there twice");
+                        let span = label.map_or(case.span, |l| self.span(l));
+                        if let Some(&(_, first)) = seen.iter().find(|s| s.0 == value) {
+                            let error = Diagnostic::error("E30605", span, "this case is there twice");
+                            self.p.report(error.note(first, "first here"));
                         }
-                        seen.push(value);
+                        seen.push((value, span));
                     }
                     flow = self.block(&case.body);
                     all_leave &= !case.body.iter().any(|&s| self.breaks_switch(s));
                 }
                 self.n_switches -= 1;
-                if flow == Flow::Leaves && all_leave && seen.contains(&None) {
+                if flow == Flow::Leaves && all_leave && seen.iter().any(|s| s.0.is_none()) {
                     Flow::Leaves
                 } else {
                     Flow::Falls
@@ -370,7 +372,7 @@ impl Checker<'_> {
         if let Meaning::Binary(syntax::ast::BinaryOp::Eq, ..) = self.p.tables.exprs[expr].meaning {
             let span = self.span(expr);
             self.p.report(
-                Diagnostic::warning("E30021", span, "the result of '==' is not used")
+                Diagnostic::warning("E30058", span, "the result of '==' is not used")
                     .help("did you mean '='?"),
             );
         }
@@ -440,6 +442,14 @@ impl Checker<'_> {
         self.locals.push((name, var));
     }
 
+    /// Whether a variable's type is unknown: it may be no declaration at all (`retrun x;`).
+    fn is_of_unknown_type(&mut self, decl: DeclId) -> bool {
+        match self.p.ast.decls[decl].kind {
+            DeclKind::Var { ty: Some(ty), .. } => self.type_expr(ty) == Ty::ERROR,
+            _ => false,
+        }
+    }
+
     /// A declaration in a body.
     fn local(&mut self, decl: DeclId, scope: usize) {
         let name = self.p.ast.decls[decl].name;
@@ -447,6 +457,7 @@ impl Checker<'_> {
             && let Some(&(_, other)) =
                 self.locals[scope.min(self.locals.len())..].iter().find(|l| l.0 == name)
             && !matches!(self.p.ast.decls[decl].kind, DeclKind::Func { .. })
+            && !self.is_of_unknown_type(decl)
         {
             let text = self.p.ast.name(name).to_string();
             let span = self.p.ast.decls[decl].name_span;

@@ -1,42 +1,68 @@
 //! Names that the user may have meant.
 
-use syntax::DeclId;
+use syntax::ast::Attribute;
+use syntax::spelling::nearest;
+use syntax::{DeclId, Diagnostic};
 
 use crate::infer::Checker;
+use crate::program::Program;
 use crate::types::Ty;
 
-/// How many letters have to change, or more than two.
-fn distance(a: &str, b: &str) -> usize {
-    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
-    if a.len().abs_diff(b.len()) > 2 {
-        return 3;
-    }
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.iter().enumerate() {
-        let mut before = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let change = before + usize::from(!x.eq_ignore_ascii_case(y));
-            before = row[j + 1];
-            row[j + 1] = change.min(row[j] + 1).min(before + 1);
-        }
-    }
-    row[b.len()]
-}
+/// Attributes that mean something here, and that users may misspell.
+const ATTRIBUTES: [&str; 34] = [
+    "Differentiable",
+    "ForwardDifferentiable",
+    "BackwardDifferentiable",
+    "MaybeDifferentiable",
+    "TreatAsDifferentiable",
+    "ForwardDerivative",
+    "ForwardDerivativeOf",
+    "BackwardDerivative",
+    "BackwardDerivativeOf",
+    "PrimalSubstitute",
+    "PrimalSubstituteOf",
+    "DerivativeMember",
+    "NoDiffThis",
+    "PreferRecompute",
+    "PreferCheckpoint",
+    "MaxIters",
+    "ForceUnroll",
+    "ForceInline",
+    "AutoPyBindCUDA",
+    "CUDAKernel",
+    "CudaKernel",
+    "CUDADeviceExport",
+    "TorchEntryPoint",
+    "SpecializationConstant",
+    "Specialize",
+    "UnscopedEnum",
+    "NumThreads",
+    "numthreads",
+    "shader",
+    "Shader",
+    "mutating",
+    "nonmutating",
+    "anyValueSize",
+    "unroll",
+];
 
-/// The nearest of some names; the first in alphabetical order among equals.
-fn nearest<'a>(text: &str, names: impl Iterator<Item = &'a str>) -> Option<String> {
-    let most = match text.len() {
-        0..=2 => return None,
-        3..=4 => 1,
-        _ => 2,
-    };
-    names
-        .filter(|n| *n != text && !n.is_empty() && !n.starts_with("__") && !n.starts_with('$'))
-        .map(|n| (distance(text, n), n))
-        .filter(|n| n.0 <= most)
-        .min()
-        .map(|n| n.1.to_string())
+/// Further attributes of Slang, which are near to some of [`ATTRIBUTES`].
+const OTHERS: [&str; 6] =
+    ["CudaDeviceExport", "CudaHost", "CUDAHost", "noinline", "ForwardDifferential", "constref"];
+
+impl Program {
+    /// Warns of an attribute that is unknown and spelt like a known one: unknown ones have no effect.
+    pub(crate) fn check_attribute(&mut self, attribute: &Attribute) {
+        let name = self.ast.name(attribute.name);
+        if name.starts_with("__") || ATTRIBUTES.contains(&name) || OTHERS.contains(&name) {
+            return;
+        }
+        // `[Speed]` is an attribute of a user's struct `SpeedAttribute`.
+        let own = self.ast.symbols.find(&format!("{name}Attribute")).is_some();
+        let Some(similar) = nearest(name, ATTRIBUTES.into_iter()).filter(|_| !own) else { return };
+        let warning = Diagnostic::warning("E31000", attribute.span, format!("unknown attribute '{name}'"));
+        self.report(warning.help(format!("did you mean '[{similar}]'?")));
+    }
 }
 
 impl Checker<'_> {
@@ -59,7 +85,8 @@ impl Checker<'_> {
         if let Some(found) = nearest(text, names.into_iter()) {
             return Some(found);
         }
-        nearest(text, self.p.modules[0].names.keys().map(|&s| ast.name(s)))
+        nearest(text, syntax::parser::WORDS.into_iter())
+            .or_else(|| nearest(text, self.p.modules[0].names.keys().map(|&s| ast.name(s))))
     }
 
     /// A member that is spelt like this one.

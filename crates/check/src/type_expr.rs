@@ -164,6 +164,15 @@ impl Checker<'_> {
     }
 
     /// A generic type with its arguments.
+    /// An error in the generic arguments of a declaration.
+    fn generic_error(&mut self, decl: DeclId, span: Span, message: String) {
+        let mut error = syntax::Diagnostic::error("E30075", span, message);
+        if !self.p.is_core(decl) {
+            error = error.note(self.p.ast.decls[decl].name_span, "declared here");
+        }
+        self.p.report(error);
+    }
+
     pub(crate) fn apply_generic(
         &mut self,
         decl: DeclId,
@@ -178,8 +187,9 @@ impl Checker<'_> {
             return Ty::ERROR;
         }
         let Some(args) = self.p.assign_generics(&generics.params, &args) else {
-            let message = format!("expected {} generic arguments, got {given}", generics.params.len());
-            self.error("E30075", span, message);
+            let n = generics.params.len();
+            let plural = if n == 1 { "" } else { "s" };
+            self.generic_error(decl, span, format!("expected {n} generic argument{plural}, got {given}"));
             return Ty::ERROR;
         };
         for (&param, arg) in generics.params.iter().zip(args) {
@@ -189,7 +199,7 @@ impl Checker<'_> {
                     Some(arg) => arg,
                     None => {
                         let name = self.p.ast.name(self.p.ast.decls[param].name).to_string();
-                        self.error("E30075", span, format!("generic argument '{name}' is missing"));
+                        self.generic_error(decl, span, format!("generic argument '{name}' is missing"));
                         return Ty::ERROR;
                     }
                 },

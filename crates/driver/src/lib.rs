@@ -10,6 +10,7 @@ pub mod checkpoints;
 pub mod dump;
 pub mod error;
 pub mod fit;
+mod follow;
 pub mod gradcheck;
 pub mod launch;
 pub mod npy;

@@ -11,6 +11,7 @@ use check::types::{BufferKind, Ty, TyKind};
 use ir::{Func, MemData, MemType, MemTypes, Module};
 use lower::{FunctionInfo, Lowered, Request};
 use syntax::ast::DeclKind;
+use syntax::spelling::nearest;
 use syntax::{DeclId, Diagnostic, FileId, Severity, Span};
 
 use crate::bind::Conformance;
@@ -104,7 +105,7 @@ impl Loaded {
                 names.dedup();
                 let help = match names[..] {
                     [] => "a kernel needs `[shader(\"compute\")]` or `[numthreads(x, y, z)]`".to_string(),
-                    _ => format!("there is {}", names.join(", ")),
+                    _ => format!("the file has {}", names.join(", ")),
                 };
                 self.at_file("E0701", format!("there is no entry point `{name}`"), help)
             });
@@ -147,7 +148,8 @@ impl Loaded {
                 let help =
                     format!("write a kernel that calls `{op}({inner})`, or write `no_diff` before its type");
                 let message = format!("the parameter `{name}` of `{inner}` has a derivative itself");
-                return Err(self.at_file("E0706", message, help));
+                let span = self.program.ast.decls[decl].name_span;
+                return Err(Failure::Program(vec![Diagnostic::error("E0706", span, message).help(help)]));
             }
             params.push((self.program.type_name(param.ty), name));
         }
@@ -179,12 +181,22 @@ impl Loaded {
         match (concrete, &found[..]) {
             (Some(decl), _) => Ok(FuncRef { decl, args: Vec::new(), self_ty: None }),
             (None, []) => {
-                let help = "functions of the file itself can be named, members as `Type.name`".into();
+                let names: Vec<&str> = self.functions().iter().map(|&d| self.name(d)).collect();
+                let help = match nearest(name, names.into_iter()) {
+                    Some(similar) => format!("did you mean `{similar}`?"),
+                    None => "functions of the file itself can be named, members as `Type.name`".into(),
+                };
                 Err(self.at_file("E0704", format!("there is no function `{name}`"), help))
             }
-            (None, _) => {
-                let help = "write a function that calls it with the types wanted, and name that".into();
-                Err(self.at_file("E0705", format!("`{name}` is generic or has no body"), help))
+            (None, [decl, ..]) => {
+                let (what, help) = if self.has_body(*decl) {
+                    ("is generic", "write a function that calls it with the types wanted, and name that")
+                } else {
+                    ("has no body", "write its body")
+                };
+                let span = self.program.ast.decls[*decl].name_span;
+                let error = Diagnostic::error("E0705", span, format!("`{name}` {what}")).help(help);
+                Err(Failure::Program(vec![error]))
             }
         }
     }
@@ -300,6 +312,8 @@ impl Loaded {
 
     /// All diagnostics if there is an error among them.
     pub fn errors(&mut self) -> Result<(), Failure> {
+        let program = &mut self.program;
+        program.diagnostics = program.ast.warnings.apply(std::mem::take(&mut program.diagnostics));
         if has_errors(&self.program.diagnostics) {
             return Err(Failure::Program(in_order(std::mem::take(&mut self.program.diagnostics))));
         }
@@ -359,6 +373,7 @@ impl Loaded {
             opt::prune(&mut module, &roots);
             verify(&module, "opt::after_ad")?;
         }
+        self.errors()?;
         let warnings = in_order(std::mem::take(&mut self.program.diagnostics));
         Ok(Compiled { module, functions, hessians, warnings, kept })
     }
@@ -372,6 +387,12 @@ impl Loaded {
     /// A declaration's name.
     pub fn name(&self, decl: DeclId) -> &str {
         self.program.ast.name(self.program.ast.decls[decl].name)
+    }
+
+    /// The functions at the top of the file.
+    fn functions(&self) -> Vec<DeclId> {
+        let is_function = |d: &DeclId| matches!(self.program.ast.decls[*d].kind, DeclKind::Func { .. });
+        self.program.ast.files[self.file].decls.iter().copied().filter(is_function).collect()
     }
 
     fn has_body(&self, decl: DeclId) -> bool {
@@ -404,7 +425,7 @@ pub fn has_errors(diagnostics: &[Diagnostic]) -> bool {
     diagnostics.iter().any(|d| d.severity == Severity::Error)
 }
 
-/// The same diagnostics by file and place, each once.
+/// The diagnostics that do not follow from others by file and place, each once.
 pub fn in_order(mut diagnostics: Vec<Diagnostic>) -> Vec<Diagnostic> {
     let mut seen = rustc_hash::FxHashSet::default();
     diagnostics.retain(|d| {
@@ -412,7 +433,7 @@ pub fn in_order(mut diagnostics: Vec<Diagnostic>) -> Vec<Diagnostic> {
         seen.insert((span.file, span.start, span.end, d.code, d.message.clone()))
     });
     diagnostics.sort_by_key(|d| (d.primary.span.file, d.primary.span.start));
-    diagnostics
+    crate::follow::without_followers(diagnostics)
 }
 
 /// A stage's promise, kept by the verifier where time allows.

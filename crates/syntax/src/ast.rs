@@ -87,6 +87,8 @@ pub struct Ast {
     pub decls: PrimaryMap<DeclId, Decl>,
     /// One for each parsed file, in order of parsing.
     pub files: Vec<FileAst>,
+    /// What `#pragma warning` says.
+    pub warnings: crate::warnings::WarningLevels,
 }
 
 /// A parsed file.

@@ -10,10 +10,13 @@ mod keywords;
 mod literal;
 mod macros;
 pub mod parser;
+mod pragma;
 pub mod preprocess;
 pub mod print;
 pub mod source;
+pub mod spelling;
 pub mod token;
+pub mod warnings;
 
 pub use ast::{Ast, DeclId, ExprId, FileAst, StmtId, Symbol};
 pub use diagnostic::{Diagnostic, Label, Severity};

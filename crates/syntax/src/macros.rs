@@ -7,6 +7,7 @@
 use std::rc::Rc;
 
 use crate::ast::Symbol;
+use crate::diagnostic::Diagnostic;
 use crate::keywords as kw;
 use crate::preprocess::{MAX_TOKENS, Preprocessor};
 use crate::source::Span;
@@ -21,6 +22,8 @@ pub(crate) struct Macro {
     pub(crate) variadic: bool,
     /// What it stands for.
     pub(crate) body: Vec<Token>,
+    /// Where it got this meaning.
+    pub(crate) span: Span,
 }
 
 impl Macro {
@@ -230,8 +233,11 @@ impl Preprocessor<'_> {
         if args.len() != count {
             let text = self.symbols.name(name.symbol).to_owned();
             let found = args.len();
-            let message = format!("macro `{text}` takes {count} arguments, found {found}");
-            self.error("E0027", name.span, message);
+            let defined = self.macros.get(&name.symbol).map_or(name.span, |m| m.span);
+            let plural = if count == 1 { "" } else { "s" };
+            let message = format!("macro `{text}` takes {count} argument{plural}, found {found}");
+            let error = Diagnostic::error("E0027", name.span, message);
+            self.report(error.note(defined, "defined here"));
             return None;
         }
         Some(args)

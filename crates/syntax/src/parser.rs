@@ -14,10 +14,34 @@ use crate::grammar::bit_fields::BitField;
 use crate::keywords as kw;
 use crate::preprocess::{IncludeLoader, Preprocessor};
 use crate::source::{FileId, Sources, Span};
+use crate::spelling::nearest;
 use crate::token::{Token, TokenKind, lex};
 
 /// Expressions, types and statements may nest so deep.
 pub const MAX_NESTING: u32 = 1000;
+/// Words that statements and declarations start with.
+pub const WORDS: [&str; 20] = [
+    "return",
+    "while",
+    "switch",
+    "for",
+    "else",
+    "break",
+    "continue",
+    "case",
+    "default",
+    "discard",
+    "struct",
+    "interface",
+    "extension",
+    "namespace",
+    "typedef",
+    "typealias",
+    "associatedtype",
+    "import",
+    "property",
+    "func",
+];
 /// So many errors in one file, and the rest is skipped.
 const MAX_ERRORS: usize = 200;
 
@@ -30,12 +54,14 @@ pub fn parse_file(
     defines: &[(String, String)],
     diagnostics: &mut Vec<Diagnostic>,
 ) -> usize {
+    let before = diagnostics.len();
     let tokens = tokens_of(ast, sources, file, loader, defines, diagnostics);
+    let damage = damage(sources, &diagnostics[before..]);
     // About as many nodes as Slang text has; growing is slower than reading.
     ast.exprs.reserve(tokens.len() / 3);
     ast.stmts.reserve(tokens.len() / 16);
     ast.decls.reserve(tokens.len() / 12);
-    let mut parser = Parser::new(ast, tokens, diagnostics);
+    let mut parser = Parser::new(ast, tokens, damage, diagnostics);
     let decls = parser.file();
     ast.files.push(FileAst { file, decls });
     ast.files.len() - 1
@@ -46,7 +72,7 @@ pub fn parse_expression(ast: &mut Ast, text: &str, span: Span) -> Option<ExprId>
     let mut tokens = lex(&mut ast.symbols, span.file, text).tokens;
     tokens.iter_mut().for_each(|token| token.span = span);
     let mut diagnostics = Vec::new();
-    let mut parser = Parser::new(ast, tokens, &mut diagnostics);
+    let mut parser = Parser::new(ast, tokens, Vec::new(), &mut diagnostics);
     let expr = parser.any_expr();
     let at_end = parser.kind() == TokenKind::Eof;
     (at_end && diagnostics.is_empty()).then_some(expr)
@@ -67,12 +93,14 @@ fn tokens_of(
     let mut has_bad = lexed.has_bad;
     if lexed.needs_preprocessing || !defines.is_empty() {
         let eof = tokens[tokens.len() - 1];
-        let mut preprocessor = Preprocessor::new(&mut ast.symbols, sources, diagnostics, loader);
+        let mut preprocessor =
+            Preprocessor::new(&mut ast.symbols, sources, &mut ast.warnings, diagnostics, loader);
         preprocessor.out.reserve(tokens.len());
         for (name, value) in defines {
             preprocessor.predefine(file, name, value);
         }
         preprocessor.file(&tokens);
+        preprocessor.end_pragmas();
         tokens = preprocessor.out;
         tokens.push(eof);
         has_bad = true;
@@ -111,6 +139,24 @@ fn report_bad(symbols: &mut Symbols, token: &mut Token, diagnostics: &mut Vec<Di
     token.kind == TokenKind::String
 }
 
+/// Text whose tokens are not what the user meant: a lexical error up to the end of its line, all after what has no end.
+fn damage(sources: &Sources, errors: &[Diagnostic]) -> Vec<Span> {
+    let damaged = errors.iter().filter_map(|error| {
+        let span = error.primary.span;
+        let file = sources.files.get(span.file.0 as usize)?;
+        let end = match error.code {
+            "E0003" | "E0005" | "E0029" | "E0031" => {
+                let next = file.line_starts.partition_point(|&s| s < span.end);
+                file.line_starts.get(next).copied().unwrap_or(u32::MAX)
+            }
+            "E0004" | "E0028" => u32::MAX,
+            _ => return None,
+        };
+        Some(Span { end, ..span })
+    });
+    damaged.collect()
+}
+
 /// No partner.
 const NONE: u32 = u32::MAX;
 
@@ -121,13 +167,19 @@ pub(crate) struct Parser<'a> {
     pos: usize,
     /// For each bracket that opens, the position of the one that closes it.
     partners: Vec<u32>,
+    /// The position of the last `}` that closes nothing; 0 if each closes something.
+    last_stray: usize,
     /// For each `<` that was asked about, the `>` that closes it, if it opens generic arguments.
     angles: FxHashMap<u32, Option<u32>>,
     diagnostics: &'a mut Vec<Diagnostic>,
+    /// Text with lexical errors: what the parser finds there follows from them.
+    damage: Vec<Span>,
     errors: usize,
     last_error: usize,
     stopped: bool,
     depth: u32,
+    /// The first token of the innermost statement or declaration that has begun last.
+    head: usize,
     /// The declaration around what is parsed now.
     pub(crate) parent: Option<DeclId>,
     /// Inside generic arguments, where `>` closes and isn't an operator.
@@ -145,19 +197,27 @@ pub(crate) struct Parser<'a> {
 }
 
 impl<'a> Parser<'a> {
-    fn new(ast: &'a mut Ast, tokens: Vec<Token>, diagnostics: &'a mut Vec<Diagnostic>) -> Parser<'a> {
-        let (partners, types) = survey(&tokens);
+    fn new(
+        ast: &'a mut Ast,
+        tokens: Vec<Token>,
+        damage: Vec<Span>,
+        diagnostics: &'a mut Vec<Diagnostic>,
+    ) -> Parser<'a> {
+        let (partners, types, last_stray) = survey(&tokens);
         Parser {
             ast,
             tokens,
             pos: 0,
             partners,
+            last_stray,
             angles: FxHashMap::default(),
             diagnostics,
+            damage,
             errors: 0,
             last_error: usize::MAX,
             stopped: false,
             depth: 0,
+            head: 0,
             parent: None,
             in_angle: false,
             types,
@@ -228,9 +288,24 @@ impl<'a> Parser<'a> {
         if last.file == start.file && last.end < start.end { start } else { start.to(last) }
     }
 
+    /// The place of the last token that was read.
+    pub(crate) fn span_before(&self) -> Span {
+        self.tokens[self.pos.saturating_sub(1)].span
+    }
+
+    /// A statement or declaration starts with the current token.
+    pub(crate) fn begin(&mut self) {
+        self.head = self.pos;
+    }
+
     /// The bracket that closes the one at `pos`.
     pub(crate) fn partner(&self, pos: usize) -> Option<usize> {
         self.partners.get(pos).copied().filter(|&p| p != NONE).map(|p| p as usize)
+    }
+
+    /// Whether a `{` that is not here is really missing: there is a `}` too much.
+    pub(crate) fn lacks_brace(&self) -> bool {
+        self.last_stray > self.pos
     }
 
     pub(crate) fn is_known_type(&self, name: Symbol) -> bool {
@@ -276,9 +351,7 @@ impl<'a> Parser<'a> {
         if self.eat(kind) {
             return true;
         }
-        let message = format!("expected `,` or `{}`, found {}", kind.text(), self.found());
-        let error = Diagnostic::error("E0001", self.span(), message).note(open, "to close this");
-        self.report(error);
+        self.report_open(&format!("`,` or `{}`", kind.text()), open);
         false
     }
 
@@ -287,11 +360,28 @@ impl<'a> Parser<'a> {
         if self.eat(kind) {
             return true;
         }
-        let found = self.found();
-        let message = format!("expected `{}`, found {found}", kind.text());
-        let error = Diagnostic::error("E0001", self.span(), message).note(open, "to close this");
-        self.report(error);
+        self.report_open(&format!("`{}`", kind.text()), open);
         false
+    }
+
+    /// Says that a bracket is not closed: at the end of the line before, if a line starts here.
+    fn report_open(&mut self, wanted: &str, open: Span) {
+        // The end of a block may be many lines before.
+        let place = self.line_end().filter(|_| wanted != "`}`");
+        let (message, span) = match place {
+            Some(end) => (format!("expected {wanted} at the end of this line"), end),
+            None => (format!("expected {wanted}, found {}", self.found()), self.span()),
+        };
+        self.report(Diagnostic::error("E0001", span, message).note(open, "to close this"));
+    }
+
+    /// The last character of the line before, if the current token starts a line.
+    fn line_end(&self) -> Option<Span> {
+        if !self.current().at_line_start() || self.pos == 0 {
+            return None;
+        }
+        let span = self.tokens[self.pos - 1].span;
+        Some(Span { start: span.end.saturating_sub(1).max(span.start), ..span })
     }
 
     pub(crate) fn expect_word(&mut self, word: Symbol) -> bool {
@@ -355,13 +445,24 @@ impl<'a> Parser<'a> {
         self.report(Diagnostic::error(code, span, message));
     }
 
+    /// Reports an error that any error before it may have caused, if there is none.
+    pub(crate) fn follow_up(&mut self, code: &'static str, span: Span, message: impl Into<String>) {
+        if self.errors == 0 {
+            self.error(code, span, message);
+        }
+    }
+
     /// Reports an error, but only the first at a token: the others follow from it.
     pub(crate) fn report(&mut self, error: Diagnostic) {
         if self.stopped || self.last_error == self.pos {
             return;
         }
         self.last_error = self.pos;
+        if self.is_damaged() {
+            return;
+        }
         self.errors += 1;
+        let error = self.with_word(error);
         self.diagnostics.push(error);
         if self.errors >= MAX_ERRORS {
             self.diagnostics.push(Diagnostic::error(
@@ -371,6 +472,29 @@ impl<'a> Parser<'a> {
             ));
             self.stop();
         }
+    }
+
+    /// Adds the word that the statement may be meant to start with.
+    fn with_word(&self, error: Diagnostic) -> Diagnostic {
+        let read = &self.tokens[self.head.min(self.pos)..self.pos];
+        let ended = |t: &Token| matches!(t.kind, TokenKind::Semi | TokenKind::LBrace | TokenKind::RBrace);
+        if error.code != "E0001" || error.help.is_some() || read.iter().any(ended) {
+            return error;
+        }
+        let Some(first) = read.first().filter(|t| t.kind == TokenKind::Ident) else { return error };
+        match nearest(self.ast.name(first.symbol), WORDS.into_iter()) {
+            Some(word) => error.note(first.span, format!("did you mean `{word}`?")),
+            None => error,
+        }
+    }
+
+    /// Whether the current token, or the end of the one before, is in damaged text.
+    fn is_damaged(&self) -> bool {
+        let within =
+            |file: FileId, at: u32| self.damage.iter().any(|d| d.file == file && d.start <= at && at < d.end);
+        let before = self.pos.checked_sub(1).map(|p| self.tokens[p].span);
+        within(self.span().file, self.span().start)
+            || before.is_some_and(|b| within(b.file, b.end.saturating_sub(1).max(b.start)))
     }
 
     /// Gives up: as if the file ended here.
@@ -413,6 +537,8 @@ impl<'a> Parser<'a> {
         if self.eat(TokenKind::Semi) {
             return;
         }
+        // The statement has an error already.
+        let silent = self.errors > 0 && self.last_error != usize::MAX && self.last_error >= self.head;
         let found = self.found();
         let next_line = self.current().at_line_start() || matches!(self.kind(), TokenKind::RBrace);
         let error = Diagnostic::error("E0001", self.span(), format!("expected `;`, found {found}"));
@@ -421,10 +547,14 @@ impl<'a> Parser<'a> {
             place.start = place.end.saturating_sub(1).max(place.start);
             let error = Diagnostic { message: "expected `;` at the end of this line".to_owned(), ..error };
             let error = Diagnostic { primary: crate::Label { span: place, message: String::new() }, ..error };
-            self.report(error);
+            if !silent {
+                self.report(error);
+            }
             return;
         }
-        self.report(error);
+        if !silent {
+            self.report(error);
+        }
         self.skip_statement();
     }
 
@@ -639,10 +769,11 @@ fn ends_angles(kind: TokenKind) -> bool {
 }
 
 /// One look at all tokens: which brackets belong together, and which names are declared as types.
-fn survey(tokens: &[Token]) -> (Vec<u32>, FxHashSet<Symbol>) {
+fn survey(tokens: &[Token]) -> (Vec<u32>, FxHashSet<Symbol>, usize) {
     let mut partners = vec![NONE; tokens.len()];
     let mut types = FxHashSet::default();
     let mut open: Vec<(TokenKind, usize)> = Vec::new();
+    let mut last_stray = 0;
     for (pos, token) in tokens.iter().enumerate() {
         match token.kind {
             TokenKind::LParen => open.push((TokenKind::RParen, pos)),
@@ -650,6 +781,10 @@ fn survey(tokens: &[Token]) -> (Vec<u32>, FxHashSet<Symbol>) {
             TokenKind::LBrace => open.push((TokenKind::RBrace, pos)),
             TokenKind::RParen | TokenKind::RBracket | TokenKind::RBrace => {
                 // A brace closes whatever was left open inside it; other brackets only their own kind.
+                let brace = token.kind == TokenKind::RBrace;
+                if brace && open.iter().all(|o| o.0 != TokenKind::RBrace) {
+                    last_stray = pos;
+                }
                 while let Some(&(kind, at)) = open.last() {
                     if kind == token.kind {
                         partners[at] = pos as u32;
@@ -683,5 +818,5 @@ fn survey(tokens: &[Token]) -> (Vec<u32>, FxHashSet<Symbol>) {
         }
     }
     types.remove(&kw::EMPTY);
-    (partners, types)
+    (partners, types, last_stray)
 }

@@ -12,8 +12,11 @@ use crate::ast::{Symbol, Symbols};
 use crate::diagnostic::Diagnostic;
 use crate::keywords as kw;
 use crate::macros::Macro;
+use crate::pragma::State;
 use crate::source::{FileId, Sources, Span};
+use crate::spelling::nearest;
 use crate::token::{Token, TokenKind, lex};
+use crate::warnings::WarningLevels;
 
 /// Finds the files that `#include` names. The driver has the search paths; this crate reads no files.
 pub trait IncludeLoader {
@@ -32,6 +35,11 @@ impl IncludeLoader for NoIncludes {
     }
 }
 
+const DIRECTIVES: [&str; 12] = [
+    "if", "ifdef", "ifndef", "elif", "else", "endif", "define", "undef", "include", "error", "warning",
+    "pragma",
+];
+
 /// Include files may nest so deep.
 const MAX_INCLUDE_DEPTH: usize = 64;
 /// Macros may add tokens up to this number; more is a macro that grows without end.
@@ -43,6 +51,8 @@ const MAX_ERRORS: usize = 200;
 pub(crate) struct Preprocessor<'a> {
     pub(crate) symbols: &'a mut Symbols,
     pub(crate) sources: &'a mut Sources,
+    pub(crate) warnings: &'a mut WarningLevels,
+    pub(crate) warnings_state: State,
     diagnostics: &'a mut Vec<Diagnostic>,
     loader: &'a mut dyn IncludeLoader,
     pub(crate) macros: FxHashMap<Symbol, Rc<Macro>>,
@@ -72,12 +82,15 @@ impl<'a> Preprocessor<'a> {
     pub(crate) fn new(
         symbols: &'a mut Symbols,
         sources: &'a mut Sources,
+        warnings: &'a mut WarningLevels,
         diagnostics: &'a mut Vec<Diagnostic>,
         loader: &'a mut dyn IncludeLoader,
     ) -> Preprocessor<'a> {
         Preprocessor {
             symbols,
             sources,
+            warnings,
+            warnings_state: State::default(),
             diagnostics,
             loader,
             macros: FxHashMap::default(),
@@ -203,20 +216,25 @@ impl<'a> Preprocessor<'a> {
             }
             kw::WARNING => {
                 let message = self.line_text(word.span, rest);
-                self.report(Diagnostic::warning("W0026", span, format!("#warning: {message}")));
+                self.report(Diagnostic::warning("E15901", span, format!("#warning: {message}")));
             }
-            kw::PRAGMA => {
-                if rest.first().is_some_and(|t| t.kind == TokenKind::Ident && t.symbol == kw::ONCE) {
-                    self.once.insert(hash.span.file);
-                }
-            }
+            kw::PRAGMA => self.pragma(rest, span),
             // `#line` would only change how places are shown; the language version changes nothing here.
             kw::LINE_PRIMITIVE | kw::VERSION | kw::LANGUAGE | kw::LANG | kw::EXTENSION => {}
             _ => {
                 let found = word.text(self.symbols).to_owned();
-                self.error("E0020", span, format!("unknown directive `#{found}`"));
+                let error = Diagnostic::error("E0020", span, format!("unknown directive `#{found}`"));
+                self.report(match nearest(&found, DIRECTIVES.into_iter()) {
+                    Some(name) => error.help(format!("did you mean `#{name}`?")),
+                    None => error,
+                });
             }
         }
+    }
+
+    /// `#pragma once`.
+    pub(crate) fn include_once(&mut self, file: FileId) {
+        self.once.insert(file);
     }
 
     fn orphan(&mut self, span: Span, what: &str) {
@@ -227,7 +245,7 @@ impl<'a> Preprocessor<'a> {
         self.report(Diagnostic::error(code, span, message));
     }
 
-    fn report(&mut self, diagnostic: Diagnostic) {
+    pub(crate) fn report(&mut self, diagnostic: Diagnostic) {
         if self.reported < MAX_ERRORS {
             self.reported += 1;
             self.diagnostics.push(diagnostic);
@@ -277,14 +295,15 @@ impl<'a> Preprocessor<'a> {
             variadic = dots;
             body = &body[used..];
         }
-        let new = Macro { params, variadic, body: body.to_vec() };
+        let new = Macro { params, variadic, body: body.to_vec(), span: name.span };
         if let Some(old) = self.macros.get(&name.symbol)
             && !old.same(&new)
         {
+            let old_span = old.span;
             let text = self.symbols.name(name.symbol);
             let message = format!("macro `{text}` gets another meaning");
-            let warning = Diagnostic::warning("W0033", name.span, message);
-            self.report(warning.help("`#undef` it first"));
+            let warning = Diagnostic::warning("E15400", name.span, message).help("`#undef` it first");
+            self.report(warning.note(old_span, "the meaning that it had"));
         }
         self.macros.insert(name.symbol, Rc::new(new));
     }
@@ -322,7 +341,9 @@ impl<'a> Preprocessor<'a> {
         let Some(text) = self.sources.files.get(file.0 as usize).map(|f| f.text.clone()) else { return };
         let tokens = lex(self.symbols, file, &text).tokens;
         self.depth += 1;
+        self.keep_levels(file, 0);
         self.file(&tokens);
+        self.keep_levels(span.file, span.end);
         self.depth -= 1;
     }
 

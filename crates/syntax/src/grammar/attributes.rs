@@ -17,18 +17,19 @@ impl Parser<'_> {
     /// All `[A, B(x)]` here, also `[[vk::binding(0)]]`.
     pub(crate) fn attributes(&mut self, list: &mut Vec<Attribute>) {
         while self.is(T::LBracket) {
+            let closed = self.partner(self.pos()).is_some();
             let open = self.bump().span;
             let double = self.is(T::LBracket).then(|| self.bump().span);
             while !matches!(self.kind(), T::RBracket | T::Eof) {
                 list.push(self.attribute());
-                if !self.eat(T::Comma) && !self.is(T::Ident) {
+                if !self.eat(T::Comma) && !(self.is(T::Ident) && closed) {
                     break;
                 }
             }
             if let Some(inner) = double {
                 self.expect_close(T::RBracket, inner);
             }
-            if !self.expect_close(T::RBracket, open) {
+            if !self.expect_close(T::RBracket, open) && closed {
                 while !matches!(self.kind(), T::RBracket | T::LBrace | T::RBrace | T::Semi | T::Eof) {
                     self.bump();
                 }

@@ -43,7 +43,7 @@ impl Parser<'_> {
         let width = self.ternary_expr();
         let span = self.ast.exprs[width].span;
         if self.parent.is_none() || self.parent != self.bit_owner {
-            return self.error("E0013", colon, "a bit-field has to be a member of a struct");
+            return self.follow_up("E0013", colon, "a bit-field has to be a member of a struct");
         }
         let ExprKind::Int { value, .. } = self.ast.exprs[width].kind else {
             return self.error("E0013", colon, "the width of a bit-field has to be a number");

@@ -27,7 +27,7 @@ impl Parser<'_> {
             if self.is(T::Eof) {
                 return decls;
             }
-            self.error("E0010", self.span(), "this `}` closes nothing");
+            self.follow_up("E0010", self.span(), "this `}` closes nothing");
             self.bump();
         }
     }
@@ -50,7 +50,7 @@ impl Parser<'_> {
     pub(crate) fn members(&mut self, owner: DeclId, place: Place) -> Vec<DeclId> {
         let mut list = Vec::new();
         let open = self.span();
-        if !self.expect(T::LBrace) {
+        if !self.expect(T::LBrace) && !self.lacks_brace() {
             self.skip_statement();
             return list;
         }
@@ -69,6 +69,7 @@ impl Parser<'_> {
         let outer_params = self.type_params.len();
         let outer_labels = std::mem::take(&mut self.labels);
         let prefix = self.prefix(id);
+        self.begin();
         self.declaration_after(place, id, start, prefix, list);
         self.type_params.truncate(outer_params);
         self.labels = outer_labels;

@@ -353,9 +353,14 @@ impl Parser<'_> {
 
     /// `(a, b)` at its parenthesis
     pub(crate) fn call_args(&mut self) -> Vec<ExprId> {
+        let close = self.partner(self.pos());
         let open = self.bump().span;
         let args = self.angled(false, |p| p.arg_list(T::RParen));
-        self.expect_list_end(T::RParen, open);
+        if !self.expect_list_end(T::RParen, open)
+            && let Some(close) = close.filter(|&close| close > self.pos())
+        {
+            self.rewind(close + 1);
+        }
         args
     }
 

@@ -54,6 +54,9 @@ impl Parser<'_> {
         }
         if !self.eat(T::Semi) {
             self.expected("`{` or `;`");
+            if self.lacks_brace() {
+                return Some(self.inside(id, Self::block_rest));
+            }
             self.skip_statement();
         }
         None

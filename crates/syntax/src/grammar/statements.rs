@@ -35,6 +35,7 @@ impl Parser<'_> {
     }
 
     fn plain_statement(&mut self) -> StmtId {
+        self.begin();
         let start = self.span();
         let kind = match self.kind() {
             T::Semi => {
@@ -108,7 +109,7 @@ impl Parser<'_> {
                     StmtKind::Unsupported(kw::SPIRV_ASM)
                 }
                 kw::CASE | kw::DEFAULT if matches!(self.nth(1), T::Colon | T::Ident | T::Int) => {
-                    self.error("E0012", start, format!("{} outside `switch`", self.found()));
+                    self.follow_up("E0012", start, format!("{} outside `switch`", self.found()));
                     self.bump();
                     while !matches!(self.kind(), T::Colon | T::Semi | T::RBrace | T::Eof) {
                         self.bump();
@@ -117,7 +118,7 @@ impl Parser<'_> {
                     StmtKind::Error
                 }
                 kw::ELSE => {
-                    self.error("E0012", start, "`else` without `if`");
+                    self.follow_up("E0012", start, "`else` without `if`");
                     self.bump();
                     return self.statement();
                 }
@@ -178,8 +179,13 @@ impl Parser<'_> {
 
     /// `{ … }` at its brace
     pub(crate) fn block(&mut self) -> StmtId {
-        let start = self.span();
         self.bump();
+        self.block_rest()
+    }
+
+    /// `… }` after the brace
+    pub(crate) fn block_rest(&mut self) -> StmtId {
+        let start = self.span_before();
         let stmts = self.angled(false, |p| p.statements(|p| matches!(p.kind(), T::RBrace | T::Eof)));
         self.expect_close(T::RBrace, start);
         self.stmt(start, StmtKind::Block(stmts))
@@ -361,6 +367,7 @@ impl Parser<'_> {
                 return true;
             }
             kw::GENERIC => return next == T::Lt,
+            kw::FOR | kw::WHILE | kw::SWITCH | kw::RETURN => return false,
             kw::NO_DIFF => {}
             _ => {}
         }
