@@ -21,6 +21,11 @@ impl Program {
         self.is_core(decl) && self.ast.name(self.ast.decls[decl].name) == "printf"
     }
 
+    /// Whether this is the library's `static_assert`.
+    pub fn is_static_assert(&self, decl: DeclId) -> bool {
+        self.is_core(decl) && self.ast.name(self.ast.decls[decl].name) == "static_assert"
+    }
+
     /// What is read where a value of this type is used: the content of a constant buffer.
     pub(crate) fn loaded(&self, ty: Ty) -> Ty {
         match self.types[ty] {
@@ -167,6 +172,11 @@ impl Checker<'_> {
             self.check_this(&chosen, base, callee);
         }
         let args = self.fit_arguments(&chosen, &arguments);
+        if self.p.is_static_assert(chosen.decl)
+            && let Some(Arg::Expr(cond)) = args.first()
+        {
+            self.static_assert(*cond);
+        }
         let ty = chosen.signature.ret;
         // The value decides between the implementations of a static requirement if it is only known at run time.
         let base =
@@ -174,6 +184,22 @@ impl Checker<'_> {
         let func_ty = self.p.types.intern(TyKind::Function(chosen.decl, Vec::new()));
         self.set_value(callee, func_ty, Meaning::Func { func: chosen.callable.clone(), base });
         self.set_value(expr, ty, Meaning::Call { func: chosen.callable, base, args })
+    }
+
+    /// A condition that has to hold is looked at here if it is known; `lower` looks at what depends on parameters.
+    fn static_assert(&mut self, cond: ExprId) {
+        let span = self.span(cond);
+        match self.p.constant(cond, 0) {
+            Some(Val::Int(0)) => self.error("E41400", span, "this static assertion does not hold"),
+            None if self.p.all_generic_params(self.scope).is_empty() && self.ty_of(cond) != Ty::ERROR => {
+                self.error(
+                    "E41402",
+                    span,
+                    "a static assertion needs a condition that is known while compiling",
+                );
+            }
+            _ => {}
+        }
     }
 
     /// The receiver of a method has to be there, and to be a place if the method changes it.
@@ -349,11 +375,21 @@ impl Checker<'_> {
                 });
             }
         }
+        // Of extensions of every type that conforms to something: those that can do most.
         let blanket =
             self.p.blanket_facets(ty, |p, ext| p.names_in(ext).is_some_and(|n| n.contains_key(&name)));
+        let mut found = Vec::new();
         for facet in blanket {
             let decls = self.p.names_in(facet.container).and_then(|n| n.get(&name)).cloned();
-            candidates.extend(decls.into_iter().flatten().map(|decl| Candidate {
+            for decl in decls.unwrap_or_default() {
+                if let DeclKind::Subscript { accessors, .. } = &self.p.ast.decls[decl].kind {
+                    found.push((decl, accessors.len(), facet.clone()));
+                }
+            }
+        }
+        let most = found.iter().map(|f| f.1).max();
+        for (decl, _, facet) in found.into_iter().filter(|f| Some(f.1) == most) {
+            candidates.push(Candidate {
                 decl,
                 env: facet.env.clone(),
                 self_ty: Some(facet.self_ty),
@@ -361,7 +397,7 @@ impl Checker<'_> {
                 rank: 1,
                 required: false,
                 ops: Vec::new(),
-            }));
+            });
         }
         if candidates.is_empty() {
             if ty != Ty::ERROR {
@@ -644,7 +680,12 @@ impl Checker<'_> {
             let from = self.infer(arg, None);
             let from = self.p.loaded(from);
             let number = matches!(self.p.types[from], TyKind::Scalar(_)) || self.p.has_operators(from);
-            if from == ty || from == Ty::ERROR || number && self.p.has_operators(ty) {
+            let explicit = Source { explicit: true, ..self.source_of(arg) };
+            if from == ty
+                || from == Ty::ERROR
+                || number && self.p.has_operators(ty)
+                || self.p.conversion(from, ty, explicit).is_some()
+            {
                 if from != self.ty_of(arg) {
                     self.coerce(arg, from);
                 }

@@ -55,6 +55,12 @@ pub(crate) struct Constraints {
     pub(crate) equal: Vec<(Ty, Ty)>,
     /// Integers that are the same: `countof(T) == N`.
     pub(crate) equal_values: Vec<(Val, Val)>,
+    /// `where A(B)`: what a `B` converts to, the `B`, and whether that need not be written.
+    pub(crate) converts: Vec<(Ty, Ty, bool)>,
+    /// `where optional T : I`: what is only known where `T is I` has been asked.
+    pub(crate) optional: Vec<(Ty, Ty)>,
+    /// Packs that have elements.
+    pub(crate) nonempty: Vec<GenericArg>,
 }
 
 impl Program {
@@ -193,6 +199,7 @@ impl Program {
         // What is known so far is visible while the rest is resolved: `where T.Differential == T` needs `T`'s bases.
         let mut known = Constraints::default();
         self.constraints.insert(owner, Rc::default());
+        self.constraints_open.push(owner);
         for &param in &generics.params {
             if !matches!(self.ast.decls[param].kind, DeclKind::TypeParam { .. }) {
                 continue;
@@ -242,11 +249,36 @@ impl Program {
                     let is_assoc = matches!(self.types[a], TyKind::Assoc(..));
                     known.equal.push(if is_assoc { (a, b) } else { (b, a) });
                 }
+                Constraint::Converts { to, from, implicit } => {
+                    let to = Checker::outside(self, owner).type_expr(*to);
+                    let from = Checker::outside(self, owner).type_expr(*from);
+                    known.converts.push((to, from, *implicit));
+                }
+                Constraint::Optional(expr, bases) => {
+                    let ty = Checker::outside(self, owner).type_expr(*expr);
+                    let mut types = Vec::new();
+                    for &base in bases {
+                        self.base_types(base, owner, &mut types);
+                    }
+                    known.optional.extend(types.into_iter().map(|base| (ty, base)));
+                }
+                Constraint::NonEmpty(expr) => {
+                    let mut checker = Checker::outside(self, owner);
+                    let arg = checker.generic_arg(*expr);
+                    known.nonempty.push(arg);
+                }
                 Constraint::Other(span) => {
                     self.error("E0900", *span, "this kind of constraint is not supported yet");
                 }
             }
             self.constraints.insert(owner, Rc::new(known.clone()));
+        }
+        self.constraints_open.retain(|&d| d != owner);
+        if let DeclKind::AssociatedType { .. } = self.ast.decls[owner].kind {
+            // What is known of associated types has changed.
+            let types = &self.types;
+            self.facets.retain(|&ty, _| !matches!(types[ty], TyKind::Assoc(..)));
+            self.differentials.retain(|&ty, _| !matches!(types[ty], TyKind::Assoc(..)));
         }
         // Facets and differentials of the parameters may have been asked for on the way.
         for &param in &generics.params {
@@ -310,6 +342,15 @@ impl Program {
                     let bound = self.substitute(bound, &env);
                     self.add_interface(bound, ty, &mut out);
                 }
+                let mut at = ty;
+                while let TyKind::Assoc(outer, _) = self.types[at] {
+                    for (subject, bound) in self.constraints_on(outer).0 {
+                        if subject == ty {
+                            self.add_interface(bound, ty, &mut out);
+                        }
+                    }
+                    at = outer;
+                }
                 self.constrained_to(ty, &mut out);
             }
             TyKind::Struct(..)
@@ -355,10 +396,67 @@ impl Program {
     fn constrained_to(&mut self, ty: Ty, out: &mut Vec<Ty>) {
         let Some(owner) = self.root_owner(ty) else { return };
         let constraints = self.constraints_of(owner);
-        for &(subject, bound) in &constraints.conforms {
+        for &(subject, bound) in constraints.conforms.iter().chain(&constraints.optional) {
             if subject == ty {
                 self.add_interface(bound, ty, out);
             }
+        }
+    }
+
+    /// What the interfaces that a type conforms to say of its associated types beside their bounds, by `where` or
+    /// `__constraint`: conformances, and types that are the same.
+    pub(crate) fn constraints_on(&mut self, base: Ty) -> (Vec<(Ty, Ty)>, Vec<(Ty, Ty)>) {
+        let (mut conforms, mut equal) = (Vec::new(), Vec::new());
+        // What is asked for while it is being found out is what is known by then.
+        let busy = self.constraints_busy.iter().filter(|&&b| b == base).count();
+        if !self.has_constraints || busy > 1 {
+            return (conforms, equal);
+        }
+        self.constraints_busy.push(base);
+        for interface in self.interfaces_of(base) {
+            let TyKind::Interface(decl, args) = self.types[interface].clone() else { continue };
+            let DeclKind::Interface { members, .. } = self.ast.decls[decl].kind.clone() else { continue };
+            let map = self.all_generic_params(decl).into_iter().zip(args).collect();
+            let env = Subst { map, this: Some(base), element: None };
+            for member in members {
+                if !matches!(self.ast.decls[member].kind, DeclKind::AssociatedType { .. })
+                    || self.ast.decls[member].generics.is_none()
+                {
+                    continue;
+                }
+                // What follows one that is being resolved may depend on it.
+                if self.constraints_open.contains(&member) {
+                    break;
+                }
+                let constraints = self.constraints_of(member);
+                for &(subject, bound) in &constraints.conforms {
+                    let pair = (self.substitute_raw(subject, &env), self.substitute(bound, &env));
+                    conforms.push(pair);
+                }
+                for &(a, b) in &constraints.equal {
+                    equal.push((self.substitute_raw(a, &env), self.substitute_raw(b, &env)));
+                }
+            }
+        }
+        self.constraints_busy.pop();
+        (conforms, equal)
+    }
+
+    /// A path of associated types with its root replaced and nothing looked up.
+    fn substitute_raw(&mut self, ty: Ty, env: &Subst) -> Ty {
+        match self.types[ty] {
+            TyKind::Assoc(base, assoc) => {
+                let base = self.substitute_raw(base, env);
+                let unknown = matches!(
+                    self.types[base],
+                    TyKind::Param(_) | TyKind::This(_) | TyKind::Assoc(..) | TyKind::Each(_)
+                );
+                if unknown {
+                    return self.types.intern(TyKind::Assoc(base, assoc));
+                }
+                self.project(base, assoc)
+            }
+            _ => self.substitute(ty, env),
         }
     }
 
@@ -438,6 +536,19 @@ impl Program {
             let (a, b) = (self.substitute(a, env), self.substitute(b, env));
             if !self.same_types(a, b) {
                 return Some((a, b));
+            }
+        }
+        for &(to, from, _) in &constraints.converts {
+            let (to, from) = (self.substitute(to, env), self.substitute(from, env));
+            if !self.is_convertible(from, to) {
+                return Some((from, to));
+            }
+        }
+        for pack in &constraints.nonempty {
+            let pack = self.substitute_arg(pack, env);
+            if self.shape_count(&pack) == Some(0) {
+                let empty = self.pack_of(Vec::new());
+                return Some((empty, Ty::INT));
             }
         }
         for (a, b) in &constraints.equal_values {
@@ -586,9 +697,9 @@ impl Program {
                 env.map.push((*param, GenericArg::Val(b.clone())));
                 true
             }
-            Val::Binary(..) => {
+            Val::Binary(..) | Val::Select(_) | Val::Member(_) | Val::SizeOf(..) => {
                 let known = self.substitute_val(a, &env.clone());
-                known == *b || matches!(known, Val::Binary(..))
+                known == *b || !matches!(known, Val::Int(_))
             }
             Val::Error => true,
             Val::CountOf(_) | Val::CountOfVals(_) => {
@@ -603,6 +714,11 @@ impl Program {
     pub(crate) fn facets(&mut self, ty: Ty) -> Rc<[Facet]> {
         if let Some(found) = self.facets.get(&ty) {
             return found.clone();
+        }
+        if let (TyKind::Assoc(outer, _), true) = (&self.types[ty], self.has_constraints) {
+            // Constraints that are resolved on the way ask for the same facets, which are not there yet.
+            let outer = *outer;
+            self.constraints_on(outer);
         }
         let mut out = Vec::new();
         let kind = self.types[ty].clone();
@@ -804,7 +920,7 @@ impl Program {
             for arg in args {
                 match arg {
                     GenericArg::Type(ty) => self.params_in(*ty, out),
-                    GenericArg::Val(val) => params_in_val(val, out),
+                    GenericArg::Val(val) => self.params_in_val(val, out),
                 }
             }
         };
@@ -812,17 +928,17 @@ impl Program {
             TyKind::Param(param) => out.push(*param),
             TyKind::Vector(e, n) => {
                 self.params_in(*e, out);
-                params_in_val(n, out);
+                self.params_in_val(n, out);
             }
             TyKind::Matrix(e, r, c) => {
                 self.params_in(*e, out);
-                params_in_val(r, out);
-                params_in_val(c, out);
+                self.params_in_val(r, out);
+                self.params_in_val(c, out);
             }
             TyKind::Array(e, n) => {
                 self.params_in(*e, out);
                 if let Some(n) = n {
-                    params_in_val(n, out);
+                    self.params_in_val(n, out);
                 }
             }
             TyKind::Struct(_, a)
@@ -843,7 +959,7 @@ impl Program {
                 self.params_in(*e, out);
                 match &**shape {
                     GenericArg::Type(ty) => self.params_in(*ty, out),
-                    GenericArg::Val(val) => params_in_val(val, out),
+                    GenericArg::Val(val) => self.params_in_val(val, out),
                 }
             }
             TyKind::Tuple(parts) | TyKind::Pack(parts) => parts.iter().for_each(|&t| self.params_in(t, out)),
@@ -859,15 +975,30 @@ impl Program {
     }
 }
 
-fn params_in_val(val: &Val, out: &mut Vec<DeclId>) {
-    match val {
-        Val::Param(param) => out.push(*param),
-        Val::Binary(_, a, b) => {
-            params_in_val(a, out);
-            params_in_val(b, out);
+impl Program {
+    fn params_in_val(&self, val: &Val, out: &mut Vec<DeclId>) {
+        match val {
+            Val::Select(parts) => parts.iter().for_each(|v| self.params_in_val(v, out)),
+            Val::Member(member) => {
+                for arg in &member.args {
+                    match arg {
+                        GenericArg::Type(ty) => self.params_in(*ty, out),
+                        GenericArg::Val(val) => self.params_in_val(val, out),
+                    }
+                }
+                if let Some(ty) = member.self_ty {
+                    self.params_in(ty, out);
+                }
+            }
+            Val::SizeOf(_, ty) => self.params_in(*ty, out),
+            Val::Param(param) => out.push(*param),
+            Val::Binary(_, a, b) => {
+                self.params_in_val(a, out);
+                self.params_in_val(b, out);
+            }
+            Val::CountOfVals(val) | Val::Each(val) | Val::Expand(val, _) => self.params_in_val(val, out),
+            Val::Pack(vals) => vals.iter().for_each(|v| self.params_in_val(v, out)),
+            Val::Int(_) | Val::CountOf(_) | Val::Error => {}
         }
-        Val::CountOfVals(val) | Val::Each(val) | Val::Expand(val, _) => params_in_val(val, out),
-        Val::Pack(vals) => vals.iter().for_each(|v| params_in_val(v, out)),
-        Val::Int(_) | Val::CountOf(_) | Val::Error => {}
     }
 }

@@ -7,7 +7,7 @@ use crate::infer::Checker;
 use crate::program::Program;
 use crate::signature::Subst;
 use crate::subst::binary_val;
-use crate::tables::Meaning;
+use crate::tables::{FuncRef, Initializer, Meaning};
 use crate::types::{GenericArg, Scalar, Ty, TyKind, Val};
 
 impl Checker<'_> {
@@ -60,11 +60,26 @@ impl Program {
             Meaning::EnumCase(case) => Val::Int(self.enum_case_value(case)),
             Meaning::Var(decl) => self.constant_variable(decl, depth)?,
             Meaning::StaticMember(member) => {
-                let crate::Resolved::Func(found) = self.resolve_requirement(&member) else { return None };
-                let val = self.constant_variable(found.decl, depth)?;
-                let env = self.subst_of(&found);
-                self.substitute_val(&val, &env)
+                let is_known = match self.resolve_requirement(&member) {
+                    crate::Resolved::Func(found) => self.constant_variable(found.decl, depth).is_some(),
+                    _ => false,
+                };
+                let is_int = match self.types[info.ty] {
+                    TyKind::Scalar(scalar) => !scalar.is_float(),
+                    TyKind::Enum(_) => true,
+                    _ => false,
+                };
+                if !is_known && !(is_int && self.is_requirement(member.decl)) {
+                    return None;
+                }
+                self.constant_member(member)
             }
+            Meaning::Index { base, index } => {
+                let Val::Int(index) = self.constant(index, depth + 1)? else { return None };
+                let element = self.constant_element(base, index)?;
+                self.constant(element, depth + 1)?
+            }
+            Meaning::SizeOf(kind @ (SizeOfKind::SizeOf | SizeOfKind::AlignOf), ty) => Val::SizeOf(kind, ty),
             Meaning::SizeOf(SizeOfKind::CountOf, ty) => self.count_of(&GenericArg::Type(ty)),
             Meaning::Expand { inner, shape } => {
                 let val = self.constant(inner, depth + 1)?;
@@ -86,6 +101,8 @@ impl Program {
                     (UnaryOp::Neg, val) => binary_val('-', Val::Int(0), val),
                     (UnaryOp::Not, Val::Int(v)) => Val::Int(i64::from(v == 0)),
                     (UnaryOp::BitNot, Val::Int(v)) => Val::Int(!v),
+                    (UnaryOp::Not, val) => binary_val('=', val, Val::Int(0)),
+                    (UnaryOp::BitNot, val) => binary_val('^', val, Val::Int(-1)),
                     (UnaryOp::Plus, val) => val,
                     _ => return None,
                 }
@@ -95,10 +112,14 @@ impl Program {
                 let b = self.constant(right, depth + 1)?;
                 self.constant_binary(op, a, b)?
             }
-            Meaning::Ternary(cond, a, b) => {
-                let Val::Int(cond) = self.constant(cond, depth + 1)? else { return None };
-                self.constant(if cond != 0 { a } else { b }, depth + 1)?
-            }
+            Meaning::Ternary(cond, a, b) => match self.constant(cond, depth + 1)? {
+                Val::Int(cond) => self.constant(if cond != 0 { a } else { b }, depth + 1)?,
+                cond => {
+                    let a = self.constant(a, depth + 1)?;
+                    let b = self.constant(b, depth + 1)?;
+                    Val::Select(Box::new([cond, a, b]))
+                }
+            },
             _ => return None,
         };
         // A wrapped 32-bit result is what the program would compute.
@@ -109,46 +130,72 @@ impl Program {
     }
 
     fn constant_binary(&mut self, op: BinaryOp, a: Val, b: Val) -> Option<Val> {
-        let arithmetic = match op {
-            BinaryOp::Add => Some('+'),
-            BinaryOp::Sub => Some('-'),
-            BinaryOp::Mul => Some('*'),
-            BinaryOp::Div => Some('/'),
-            BinaryOp::Rem => Some('%'),
-            _ => None,
+        let code = match op {
+            BinaryOp::Add => '+',
+            BinaryOp::Sub => '-',
+            BinaryOp::Mul => '*',
+            BinaryOp::Div => '/',
+            BinaryOp::Rem => '%',
+            BinaryOp::Shl => 'l',
+            BinaryOp::Shr => 'r',
+            BinaryOp::BitAnd => '&',
+            BinaryOp::BitOr => '|',
+            BinaryOp::BitXor => '^',
+            BinaryOp::And => 'a',
+            BinaryOp::Or => 'o',
+            BinaryOp::Eq => '=',
+            BinaryOp::Ne => '!',
+            BinaryOp::Lt => '<',
+            BinaryOp::Le => 'L',
+            BinaryOp::Gt => '>',
+            BinaryOp::Ge => 'G',
+            BinaryOp::Comma => return None,
         };
-        if let Some(op) = arithmetic {
-            return match binary_val(op, a, b) {
-                Val::Error => None,
-                val => Some(val),
-            };
+        match binary_val(code, a, b) {
+            Val::Error => None,
+            val => Some(val),
         }
-        let (Val::Int(a), Val::Int(b)) = (a, b) else { return None };
-        let truth = |b: bool| i64::from(b);
-        Some(Val::Int(match op {
-            // all bits are shifted out
-            BinaryOp::Shl => a.checked_shl(u32::try_from(b).ok()?).unwrap_or(0),
-            BinaryOp::Shr => a >> u32::try_from(b).ok()?.min(63),
-            BinaryOp::BitAnd => a & b,
-            BinaryOp::BitOr => a | b,
-            BinaryOp::BitXor => a ^ b,
-            BinaryOp::And => truth(a != 0 && b != 0),
-            BinaryOp::Or => truth(a != 0 || b != 0),
-            BinaryOp::Eq => truth(a == b),
-            BinaryOp::Ne => truth(a != b),
-            BinaryOp::Lt => truth(a < b),
-            BinaryOp::Le => truth(a <= b),
-            BinaryOp::Gt => truth(a > b),
-            BinaryOp::Ge => truth(a >= b),
-            BinaryOp::Add
-            | BinaryOp::Sub
-            | BinaryOp::Mul
-            | BinaryOp::Div
-            | BinaryOp::Rem
-            | BinaryOp::Comma => {
-                return None;
-            }
-        }))
+    }
+
+    /// The value of a constant member; it stays a member while its type is not known.
+    pub(crate) fn constant_member(&mut self, member: FuncRef) -> Val {
+        let crate::Resolved::Func(found) = self.resolve_requirement(&member) else {
+            return Val::Member(Box::new(member));
+        };
+        if self.val_depth > 100 {
+            let span = self.ast.decls[found.decl].name_span;
+            self.error("E39001", span, "the value of this constant has no end");
+            return Val::Error;
+        }
+        self.val_depth += 1;
+        let val = self.constant_variable(found.decl, 0).map(|val| {
+            let env = self.subst_of(&found);
+            self.substitute_val(&val, &env)
+        });
+        self.val_depth -= 1;
+        // What an interface declares without a value is known when the type is.
+        val.unwrap_or_else(|| Val::Member(Box::new(member)))
+    }
+
+    /// The element of a constant array that is written out.
+    fn constant_element(&mut self, base: ExprId, index: i64) -> Option<ExprId> {
+        let decl = match self.tables.exprs[base].meaning {
+            Meaning::Var(decl) => decl,
+            _ => return None,
+        };
+        let DeclKind::Var { init: Some(init), .. } = self.ast.decls[decl].kind else { return None };
+        let modifiers = self.ast.decls[decl].modifiers;
+        if !modifiers.has(Modifiers::CONST) && !modifiers.has(Modifiers::LET) {
+            return None;
+        }
+        self.body(decl);
+        let Meaning::Aggregate(Initializer::Parts(_, parts)) = &self.tables.exprs[init].meaning else {
+            return None;
+        };
+        match parts.get(usize::try_from(index).ok()?)? {
+            Initializer::Expr(expr) => Some(*expr),
+            _ => None,
+        }
     }
 
     /// A constant variable's value.

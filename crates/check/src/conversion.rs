@@ -7,6 +7,7 @@ use syntax::ExprId;
 use crate::infer::Checker;
 use crate::native::Magic;
 use crate::program::Program;
+use crate::tables::FuncRef;
 use crate::types::{Scalar, Ty, TyKind, Val};
 
 /// The same type.
@@ -38,6 +39,9 @@ impl Program {
     pub(crate) fn conversion(&mut self, from: Ty, to: Ty, source: Source) -> Option<u32> {
         if from == to || from == Ty::ERROR || to == Ty::ERROR {
             return Some(NONE);
+        }
+        if let Some(cost) = self.promised_conversion(from, to, source) {
+            return Some(cost);
         }
         match (self.types[from].clone(), self.types[to].clone()) {
             (TyKind::Pack(a), TyKind::Pack(b)) => {
@@ -123,10 +127,8 @@ impl Program {
             {
                 Some(self.conversion(inner, to, source)? + 10)
             }
-            (TyKind::Struct(..), TyKind::Struct(..)) => {
-                let derived = self.facets(from).iter().any(|f| f.self_ty == to);
-                derived.then_some(PROMOTION)
-            }
+            (TyKind::Struct(..), TyKind::Struct(..)) if self.is_derived(from, to) => Some(PROMOTION),
+            (_, TyKind::Struct(..)) if self.implicit_cost(from, to).is_some() => self.implicit_cost(from, to),
             (_, TyKind::Interface(..)) => self.conforms(from, to).then_some(50),
             // A differential of any type as that of an existential: whether it fits is known at run time.
             (TyKind::Interface(..), TyKind::Assoc(_, assoc))
@@ -165,6 +167,82 @@ impl Program {
             ) => (element == from).then_some(MATRIX_SPLAT),
             _ => None,
         }
+    }
+
+    /// What a `where` clause promises: `T == U`, `T(U)`.
+    fn promised_conversion(&mut self, from: Ty, to: Ty, source: Source) -> Option<u32> {
+        let unknown = |p: &Program, ty: Ty| matches!(p.types[ty], TyKind::Param(_) | TyKind::Assoc(..));
+        if !unknown(self, from) && !unknown(self, to) {
+            return None;
+        }
+        for ty in [from, to] {
+            let Some(mut owner) = self.root_owner(ty) else { continue };
+            // The function's own clauses, and those of the type around it.
+            loop {
+                let constraints = self.constraints_of(owner);
+                if constraints.equal.iter().any(|&(a, b)| (a, b) == (from, to) || (b, a) == (from, to)) {
+                    return Some(NONE);
+                }
+                let found = constraints.converts.iter().find(|c| c.0 == to && c.1 == from);
+                if let Some(&(_, _, implicit)) = found
+                    && (implicit || source.explicit)
+                {
+                    return Some(GENERAL);
+                }
+                match self.ast.decls[owner].parent {
+                    Some(parent) => owner = parent,
+                    None => break,
+                }
+            }
+        }
+        None
+    }
+
+    /// Whether a value of one type can be made of one of another: by conversion, or by a constructor.
+    pub(crate) fn is_convertible(&mut self, from: Ty, to: Ty) -> bool {
+        let explicit = Source { explicit: true, literal: None };
+        self.conversion(from, to, explicit).is_some() || self.converting_init(from, to).is_some()
+    }
+
+    /// The constructor of a struct that takes one value, of this type.
+    pub fn converting_init(&mut self, from: Ty, to: Ty) -> Option<FuncRef> {
+        let name = self.words.init;
+        let TyKind::Struct(..) = self.types[to] else { return None };
+        for facet in self.facets(to).iter() {
+            let Some(decls) = self.names_in(facet.container).and_then(|n| n.get(&name)).cloned() else {
+                continue;
+            };
+            for decl in decls {
+                if self.params_of(decl).len() != 1 || self.ast.decls[decl].generics.is_some() {
+                    continue;
+                }
+                let init = self.member_ref_of(decl, facet);
+                if self.func_signature(&init).params.first().is_some_and(|p| p.ty == from) {
+                    return Some(init);
+                }
+            }
+        }
+        None
+    }
+
+    /// Whether a struct is derived from another.
+    pub fn is_derived(&mut self, from: Ty, base: Ty) -> bool {
+        matches!(self.types[from], TyKind::Struct(..)) && self.facets(from).iter().any(|f| f.self_ty == base)
+    }
+
+    /// The cost that `__implicit_conversion(cost)` gives a constructor of a struct.
+    fn implicit_cost(&mut self, from: Ty, to: Ty) -> Option<u32> {
+        let init = self.converting_init(from, to)?;
+        let cost = self.attribute(init.decl, "__implicit_conversion")?.args.first().copied();
+        let cost = cost.and_then(|c| self.int_literal(c)).and_then(|c| u32::try_from(c).ok());
+        Some(cost.unwrap_or(GENERAL))
+    }
+
+    fn member_ref_of(&mut self, decl: syntax::DeclId, facet: &crate::conform::Facet) -> FuncRef {
+        let params = self.all_generic_params(decl);
+        let args = params.into_iter();
+        let args = args.map(|p| facet.env.get(p).cloned().unwrap_or_else(|| self.param_arg(p))).collect();
+        FuncRef { decl, args, self_ty: Some(facet.self_ty) }
     }
 
     /// Whether a value of this type is used like what it holds: constant buffers.

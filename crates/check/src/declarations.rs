@@ -82,8 +82,10 @@ impl Program {
             DeclKind::Var { ty, .. } => {
                 let resolved = self.decl_type(decl);
                 let span = self.ast.decls[decl].name_span;
-                self.check_value_type(resolved, span);
-                let _ = ty;
+                // A `static_assert` is a constant without a value.
+                if ty.is_some() || resolved != Ty::VOID {
+                    self.check_value_type(resolved, span);
+                }
                 self.body(decl);
             }
             DeclKind::Func { .. } | DeclKind::Init { .. } => {
@@ -190,6 +192,18 @@ impl Program {
                 self.error("E30810", span, message);
             }
         }
+        let (conforms, equal) = self.constraints_on(ty);
+        let broken = conforms.into_iter().find(|&(subject, bound)| !self.conforms(subject, bound));
+        if let Some((subject, bound)) = broken.or_else(|| equal.into_iter().find(|&(a, b)| a != b)) {
+            let span = self.ast.decls[decl].name_span;
+            let (subject, wanted) = (self.type_name(subject), self.type_name(bound));
+            let message = if matches!(self.types[bound], TyKind::Interface(..)) {
+                format!("type '{subject}' does not conform to '{wanted}', as an interface requires")
+            } else {
+                format!("type '{subject}' is not the same as '{wanted}', as an interface requires")
+            };
+            self.error("E38029", span, message);
+        }
         for interface in interfaces {
             let TyKind::Interface(idecl, args) = self.types[interface].clone() else { continue };
             let magic = self.magic.get(&idecl).copied();
@@ -205,6 +219,7 @@ impl Program {
                 let name = self.ast.decls[member].name;
                 self.check_required_derivatives(ty, member, &args);
                 let missing = match self.ast.decls[member].kind {
+                    DeclKind::AssociatedType { .. } if name == self.words.empty => false,
                     DeclKind::AssociatedType { .. } => self.type_member(ty, name).is_none(),
                     DeclKind::Func { .. }
                     | DeclKind::Init { .. }

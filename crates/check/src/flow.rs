@@ -207,7 +207,8 @@ impl Flow<'_> {
             | Meaning::Value(_)
             | Meaning::EnumCase(_)
             | Meaning::Func { .. }
-            | Meaning::TypeTest { .. } => false,
+            | Meaning::TypeTest { .. }
+            | Meaning::TypeIs(..) => false,
             Meaning::Var(decl) => {
                 if needed {
                     self.need(decl);

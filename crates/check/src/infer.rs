@@ -36,6 +36,8 @@ pub(crate) struct Checker<'p> {
     pub(crate) depth: u32,
     /// The path of a `using` is being resolved.
     pub(crate) in_using: bool,
+    /// Namespaces that `using` opens within the body.
+    pub(crate) using: Vec<DeclId>,
     /// What the body of a lambda takes from around it.
     pub(crate) capture: Option<Capture>,
     /// The first `return` says what the function returns.
@@ -64,6 +66,7 @@ impl<'p> Checker<'p> {
             n_switches: 0,
             depth: 0,
             in_using: false,
+            using: Vec::new(),
             capture: None,
             infers_result: false,
             expanding: Vec::new(),
@@ -250,6 +253,12 @@ impl<'p> Checker<'p> {
             }
             ExprKind::Is(value, ty) | ExprKind::As(value, ty) => {
                 let cast = matches!(self.p.ast.exprs[expr].kind, ExprKind::As(..));
+                self.infer_any(value, None);
+                if let (Meaning::Type(subject), false) = (&self.p.tables.exprs[value].meaning, cast) {
+                    let subject = *subject;
+                    let ty = self.type_expr(ty);
+                    return self.set_value(expr, Ty::BOOL, Meaning::TypeIs(subject, ty));
+                }
                 self.infer(value, None);
                 let ty = self.type_expr(ty);
                 let result = if cast { self.p.types.intern(TyKind::Optional(ty)) } else { Ty::BOOL };

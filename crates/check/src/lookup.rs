@@ -196,7 +196,8 @@ impl Checker<'_> {
     }
 
     fn lookup_using(&mut self, name: Symbol, found: &mut SmallVec<[DeclId; 4]>) {
-        let using = self.p.modules[self.module].using.clone();
+        let mut using = self.p.modules[self.module].using.clone();
+        using.extend_from_slice(&self.using);
         for decl in using {
             let DeclKind::Using(expr) = self.p.ast.decls[decl].kind else { continue };
             // The path of a `using` is looked up without what other `using`s open.
@@ -265,6 +266,8 @@ impl Checker<'_> {
                     required: false,
                     ops: Vec::new(),
                 }),
+                // `typedef S S;` names the `S` outside.
+                DeclKind::TypeAlias(_) if decl == self.scope => {}
                 DeclKind::Struct { .. } | DeclKind::Interface { .. } | DeclKind::TypeAlias(_) => {
                     if self.p.ast.decls[decl].generics.is_some() {
                         return Ref::Generic(decl, env.clone());

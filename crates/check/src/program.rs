@@ -52,7 +52,7 @@ pub struct Program {
     /// Members of structs, interfaces, enumerations, extensions and namespaces.
     pub(crate) members: FxHashMap<DeclId, Rc<Names>>,
     /// All parts of a namespace, by each of its parts.
-    pub(crate) namespace_parts: FxHashMap<(Option<DeclId>, usize, Symbol), Vec<DeclId>>,
+    pub(crate) namespace_parts: FxHashMap<(Vec<Symbol>, usize), Vec<DeclId>>,
     /// The declaration whose generic parameter this is.
     pub(crate) param_owner: FxHashMap<DeclId, DeclId>,
     /// Interfaces that the checker knows by name.
@@ -92,6 +92,14 @@ pub struct Program {
     pub(crate) conform_busy: Vec<(Ty, Ty)>,
     pub(crate) enum_values: FxHashMap<DeclId, i64>,
     pub(crate) const_busy: Vec<DeclId>,
+    /// How deep constant members depend on each other.
+    pub(crate) val_depth: u32,
+    /// Whether an interface says something of associated types beside their bounds.
+    pub(crate) has_constraints: bool,
+    /// Types whose constraints are being asked for.
+    pub(crate) constraints_busy: Vec<Ty>,
+    /// Declarations whose constraints are being resolved.
+    pub(crate) constraints_open: Vec<DeclId>,
     /// Locals that a type declared inside a function sees.
     pub(crate) local_scopes: FxHashMap<DeclId, Rc<Vec<(Symbol, DeclId)>>>,
     /// Words of the language that are looked for often.
@@ -314,7 +322,7 @@ impl Program {
         match &decl.kind {
             DeclKind::Namespace { members } => {
                 let members = members.clone();
-                let key = (decl.parent, module, name);
+                let key = (self.namespace_path(id), module);
                 self.namespace_parts.entry(key).or_default().push(id);
                 names.entry(name).or_default().push(id);
                 let mut inner = Names::default();
@@ -387,6 +395,12 @@ impl Program {
             | DeclKind::Include { .. }
             | DeclKind::Module(_)
             | DeclKind::Implementing(_) => {}
+            DeclKind::AssociatedType { .. } if decl.generics.is_some() => {
+                if name != self.words.empty {
+                    names.entry(name).or_default().push(id);
+                }
+                self.has_constraints = true;
+            }
             DeclKind::Var { .. }
             | DeclKind::Param { .. }
             | DeclKind::Func { .. }
@@ -444,13 +458,26 @@ impl Program {
         self.members.get(&decl)
     }
 
+    /// The names of a namespace and of those around it, outermost first.
+    fn namespace_path(&self, namespace: DeclId) -> Vec<Symbol> {
+        let mut path = Vec::new();
+        let mut at = Some(namespace);
+        while let Some(decl) = at {
+            path.push(self.ast.decls[decl].name);
+            at = self.ast.decls[decl].parent;
+        }
+        path.reverse();
+        path
+    }
+
     /// All parts of a namespace.
     pub(crate) fn parts(&self, namespace: DeclId) -> Vec<DeclId> {
-        let decl = &self.ast.decls[namespace];
+        let mut key = (self.namespace_path(namespace), 0);
         let mut parts = Vec::new();
-        // A namespace of the same name in an imported module is another key: look in all modules.
+        // A namespace of the same path in an imported module is another key: look in all modules.
         for module in 0..self.modules.len() {
-            if let Some(found) = self.namespace_parts.get(&(decl.parent, module, decl.name)) {
+            key.1 = module;
+            if let Some(found) = self.namespace_parts.get(&key) {
                 parts.extend_from_slice(found);
             }
         }

@@ -145,6 +145,7 @@ impl Checker<'_> {
 
     fn block(&mut self, stmts: &[StmtId]) -> Flow {
         let depth = self.locals.len();
+        let n_using = self.using.len();
         let mut flow = Flow::Falls;
         let mut told = false;
         for &stmt in stmts {
@@ -160,6 +161,7 @@ impl Checker<'_> {
                 flow = Flow::Leaves;
             }
         }
+        self.using.truncate(n_using);
         self.locals.truncate(depth);
         flow
     }
@@ -533,6 +535,7 @@ impl Checker<'_> {
                 self.p.local_scopes.insert(decl, Rc::new(self.locals.clone()));
             }
             DeclKind::Empty => {}
+            DeclKind::Using(_) => self.using.push(decl),
             _ => {
                 let span = self.p.ast.decls[decl].span;
                 self.unsupported(span, "this kind of declaration inside a function is");

@@ -117,6 +117,28 @@ impl Program {
                 let (a, b) = (self.substitute_val(a, env), self.substitute_val(b, env));
                 binary_val(*op, a, b)
             }
+            Val::Select(parts) => {
+                let [cond, a, b] = &**parts;
+                match self.substitute_val(cond, env) {
+                    Val::Int(cond) => self.substitute_val(if cond != 0 { a } else { b }, env),
+                    Val::Error => Val::Error,
+                    cond => {
+                        let (a, b) = (self.substitute_val(a, env), self.substitute_val(b, env));
+                        Val::Select(Box::new([cond, a, b]))
+                    }
+                }
+            }
+            Val::Member(member) => {
+                let member = self.substitute_func(member, env);
+                self.constant_member(member)
+            }
+            Val::SizeOf(kind, ty) => {
+                let ty = self.substitute(*ty, env);
+                match self.measure(*kind, ty) {
+                    Some(n) => Val::Int(n),
+                    None => Val::SizeOf(*kind, ty),
+                }
+            }
             Val::CountOf(ty) => {
                 let ty = self.substitute(*ty, env);
                 self.count_of(&GenericArg::Type(ty))
@@ -227,6 +249,18 @@ impl Program {
                     return to;
                 }
             }
+            let mut at = raw;
+            while let TyKind::Assoc(outer, _) = self.types[at] {
+                let (_, equal) = self.constraints_on(outer);
+                for (a, b) in equal {
+                    // Towards the shorter path, so that it ends.
+                    let (from, to) = if self.path_length(a) >= self.path_length(b) { (a, b) } else { (b, a) };
+                    if from == raw && to != raw {
+                        return to;
+                    }
+                }
+                at = outer;
+            }
             // `associatedtype A : I where A.B == int`
             if let TyKind::Assoc(outer, inner) = self.types[base]
                 && self.ast.decls[inner].generics.is_some()
@@ -262,6 +296,13 @@ impl Program {
         }
         let name = self.ast.decls[assoc].name;
         self.type_member(base, name).unwrap_or(Ty::ERROR)
+    }
+
+    fn path_length(&self, ty: Ty) -> u32 {
+        match self.types[ty] {
+            TyKind::Assoc(base, _) => 1 + self.path_length(base),
+            _ => 0,
+        }
     }
 
     /// A type that a known type declares as a member, itself or by an extension.
@@ -302,7 +343,13 @@ impl Program {
             }
             Val::CountOf(ty) => self.known_count(*ty),
             Val::CountOfVals(vals) => self.known_val_count(vals),
-            Val::Pack(_) | Val::Each(_) | Val::Expand(..) | Val::Error => None,
+            Val::Pack(_)
+            | Val::Each(_)
+            | Val::Expand(..)
+            | Val::Select(_)
+            | Val::Member(_)
+            | Val::SizeOf(..)
+            | Val::Error => None,
         }
     }
 
@@ -386,8 +433,33 @@ impl Program {
         match val {
             Val::Int(value) => value.to_string(),
             Val::Param(param) => self.ast.name(self.ast.decls[*param].name).to_string(),
-            Val::Binary(op, a, b) => format!("{} {op} {}", self.val_name(a), self.val_name(b)),
+            Val::Binary(op, a, b) => {
+                let op = match op {
+                    'l' => "<<".to_string(),
+                    'r' => ">>".to_string(),
+                    'L' => "<=".to_string(),
+                    'G' => ">=".to_string(),
+                    '=' => "==".to_string(),
+                    '!' => "!=".to_string(),
+                    'a' => "&&".to_string(),
+                    'o' => "||".to_string(),
+                    op => op.to_string(),
+                };
+                format!("{} {op} {}", self.val_name(a), self.val_name(b))
+            }
             Val::CountOf(ty) => format!("countof({})", self.type_name(*ty)),
+            Val::Select(parts) => {
+                let [cond, a, b] = &**parts;
+                format!("{} ? {} : {}", self.val_name(cond), self.val_name(a), self.val_name(b))
+            }
+            Val::Member(member) => {
+                let name = self.ast.name(self.ast.decls[member.decl].name);
+                match member.self_ty {
+                    Some(ty) => format!("{}.{name}", self.type_name(ty)),
+                    None => name.to_string(),
+                }
+            }
+            Val::SizeOf(_, ty) => format!("sizeof({})", self.type_name(*ty)),
             Val::CountOfVals(vals) => format!("countof({})", self.val_name(vals)),
             Val::Pack(vals) => vals.iter().map(|v| self.val_name(v)).collect::<Vec<_>>().join(", "),
             Val::Each(val) => format!("each {}", self.val_name(val)),
@@ -411,6 +483,19 @@ pub(crate) fn binary_val(op: char, a: Val, b: Val) -> Val {
             '*' => Some(x.wrapping_mul(y)),
             '/' => x.checked_div(y),
             '%' => x.checked_rem(y),
+            'l' => u32::try_from(y).ok().and_then(|y| x.checked_shl(y)),
+            'r' => u32::try_from(y).ok().and_then(|y| x.checked_shr(y)),
+            '&' => Some(x & y),
+            '|' => Some(x | y),
+            '^' => Some(x ^ y),
+            '<' => Some(i64::from(x < y)),
+            '>' => Some(i64::from(x > y)),
+            'L' => Some(i64::from(x <= y)),
+            'G' => Some(i64::from(x >= y)),
+            '=' => Some(i64::from(x == y)),
+            '!' => Some(i64::from(x != y)),
+            'a' => Some(i64::from(x != 0 && y != 0)),
+            'o' => Some(i64::from(x != 0 || y != 0)),
             _ => None,
         };
         return value.map_or(Val::Error, Val::Int);

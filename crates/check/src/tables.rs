@@ -266,6 +266,8 @@ pub enum Meaning {
     },
     /// `makeTuple(a, b)` and `Tuple<A, B>(a, b)`.
     MakeTuple(Vec<ExprId>),
+    /// `T is U`, of types.
+    TypeIs(Ty, Ty),
     /// `each e`: the element of a pack or tuple that the expansion around it is at.
     Each(ExprId),
     /// `expand e`: the values of `e` for each element of the packs in it. `each` denotes them by

@@ -39,8 +39,14 @@ pub enum Val {
     Int(i64),
     /// A generic value parameter.
     Param(DeclId),
-    /// `a op b` over unknowns: `+ - * / %`.
+    /// `a op b` over unknowns: `+ - * / % & | ^ < > =`, and `l r L G ! a o` for `<< >> <= >= != && ||`.
     Binary(char, Box<Val>, Box<Val>),
+    /// `c ? a : b` over unknowns.
+    Select(Box<[Val; 3]>),
+    /// A constant member of a type that is not known yet.
+    Member(Box<crate::tables::FuncRef>),
+    /// `sizeof` or `alignof` of a type that is not known yet.
+    SizeOf(syntax::ast::SizeOfKind, Ty),
     /// The number of elements of a type pack.
     CountOf(Ty),
     /// The number of elements of a pack of integers.

@@ -80,6 +80,12 @@ impl Body<'_, '_, '_> {
             }
             _ => {}
         }
+        if let TyKind::Struct(..) = target
+            && !self.lw.program.is_derived(from, to)
+            && let Some(init) = self.lw.program.converting_init(from, to)
+        {
+            return self.call_values(&check::tables::Callable::Func(init), vec![(values, from)], span);
+        }
         let target_layout = self.layout(to);
         if self.is_numeric_shape(&source) && self.is_numeric_shape(&target) {
             let (Some(&value), Some(leaf)) = (values.first(), target_layout.leaves.first()) else {

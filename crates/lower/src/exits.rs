@@ -236,6 +236,11 @@ impl Body<'_, '_, '_> {
                 let all: Vec<StmtId> = stmts.into_iter().chain(rest.iter().copied()).collect();
                 self.list(&all);
             }
+            StmtKind::If { cond, then, otherwise } if self.known_condition(cond).is_some() => {
+                let taken = if self.known_condition(cond) == Some(true) { Some(then) } else { otherwise };
+                let all: Vec<StmtId> = taken.into_iter().chain(rest.iter().copied()).collect();
+                self.list(&all);
+            }
             StmtKind::If { cond, then, otherwise } => {
                 let values = self.expr(cond);
                 let Some(&cond) = values.first() else { return };

@@ -149,6 +149,10 @@ impl Body<'_, '_, '_> {
                 }
                 values
             }
+            Meaning::TypeIs(..) => {
+                let holds = self.known_condition(e) == Some(true);
+                vec![self.b.bool(holds)]
+            }
             Meaning::TypeTest { value, ty, cast } => {
                 let to = self.ty(ty);
                 self.type_test(value, to, cast, span)

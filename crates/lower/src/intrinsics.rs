@@ -100,6 +100,12 @@ impl Body<'_, '_, '_> {
         if atomic_of(&name).is_some() {
             return Some(self.atomic(f, &name, (base, args), ty, span));
         }
+        if name == "static_assert" {
+            if let Some(Arg::Expr(cond)) = args.first() {
+                self.static_assert(*cond);
+            }
+            return Some(Vec::new());
+        }
         if name == "printf" {
             return Some(self.printf(args, span));
         }
@@ -134,6 +140,23 @@ impl Body<'_, '_, '_> {
         match self.operation(&name, &values, sig.ret) {
             Some(values) => Some(self.convert(values, sig.ret, ty, span)),
             None => Some(self.unsupported(span, format_args!("the operation `{name}` is"), ty)),
+        }
+    }
+
+    /// A condition that has to hold for these generic arguments.
+    fn static_assert(&mut self, cond: syntax::ExprId) {
+        let subst = self.subst.clone();
+        let known =
+            self.known_condition(cond).or_else(|| Some(self.lw.program.const_int(cond, &subst)? != 0));
+        let (code, message) = match known {
+            Some(true) => return,
+            Some(false) => ("E41400", "this static assertion does not hold"),
+            None => ("E41402", "a static assertion needs a condition that is known while compiling"),
+        };
+        let span = self.span_of(cond);
+        let told = self.lw.program.diagnostics.iter().any(|d| d.primary.span == span);
+        if !told {
+            self.lw.diagnostics.push(syntax::Diagnostic::error(code, span, message));
         }
     }
 

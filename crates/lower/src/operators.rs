@@ -322,6 +322,10 @@ impl Body<'_, '_, '_> {
     /// `c ? a : b`.
     pub(crate) fn ternary(&mut self, e: ExprId, c: ExprId, a: ExprId, b: ExprId) -> Vec<Value> {
         let ty = self.raw_ty(e);
+        if let Some(known) = self.known_condition(c) {
+            let span = self.span_of(e);
+            return self.expr_as(if known { a } else { b }, ty, span);
+        }
         let cond = self.expr(c);
         let Some(&cond) = cond.first() else { return Vec::new() };
         let span = self.span_of(e);

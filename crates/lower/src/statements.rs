@@ -28,6 +28,12 @@ impl Body<'_, '_, '_> {
                     self.local_decl(d);
                 }
             }
+            StmtKind::If { cond, then, otherwise } if self.known_condition(cond).is_some() => {
+                let taken = if self.known_condition(cond) == Some(true) { Some(then) } else { otherwise };
+                if let Some(taken) = taken {
+                    self.list(&[taken]);
+                }
+            }
             StmtKind::If { cond, then, otherwise } => {
                 let values = self.expr(cond);
                 if let Some(&cond) = values.first() {
@@ -88,6 +94,30 @@ impl Body<'_, '_, '_> {
             }
         }
         self.leave();
+    }
+
+    /// A condition on types, which is known here: what is not taken may not even make sense for these types.
+    pub(crate) fn known_condition(&mut self, cond: ExprId) -> Option<bool> {
+        match self.lw.program.tables.exprs[cond].meaning.clone() {
+            Meaning::TypeIs(subject, ty) => {
+                let (subject, ty) = (self.ty(subject), self.ty(ty));
+                Some(match self.lw.program.types[ty] {
+                    TyKind::Interface(..) => self.lw.program.is_conforming(subject, ty),
+                    _ => subject == ty,
+                })
+            }
+            Meaning::Same(inner) => self.known_condition(inner),
+            Meaning::Unary(syntax::ast::UnaryOp::Not, inner) => self.known_condition(inner).map(|c| !c),
+            Meaning::Binary(syntax::ast::BinaryOp::And, a, b) => match self.known_condition(a)? {
+                true => self.known_condition(b),
+                false => Some(false),
+            },
+            Meaning::Binary(syntax::ast::BinaryOp::Or, a, b) => match self.known_condition(a)? {
+                true => Some(true),
+                false => self.known_condition(b),
+            },
+            _ => None,
+        }
     }
 
     /// An expression for its effects.
@@ -174,6 +204,12 @@ impl Body<'_, '_, '_> {
     fn switch(&mut self, scrutinee: ExprId, cases: &[Case]) {
         let values = self.expr(scrutinee);
         let Some(&value) = values.first() else { return };
+        // an enumeration of `bool`
+        let value = if self.b.func.ty(value) == ir::Type::BOOL {
+            self.convert_leaf(value, ir::Type::U32)
+        } else {
+            value
+        };
         let scalar = self.b.types.scalar_of(self.b.func.ty(value)).unwrap_or(Scalar::I32);
         let broke = self.new_flag(false);
         self.targets.push(Target {

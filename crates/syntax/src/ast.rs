@@ -534,7 +534,20 @@ pub enum Constraint {
     Conforms(ExprId, Vec<ExprId>),
     /// `A == B`
     Equal(ExprId, ExprId),
-    /// `optional T : I` and others that are not supported, by span
+    /// `optional T : A, B`
+    Optional(ExprId, Vec<ExprId>),
+    /// `To(From)`, `To(From) implicit`
+    Converts {
+        /// What is made.
+        to: ExprId,
+        /// Of what.
+        from: ExprId,
+        /// It need not be written.
+        implicit: bool,
+    },
+    /// `nonempty(P)`
+    NonEmpty(ExprId),
+    /// Others, which are not supported, by span
     Other(Span),
 }
 

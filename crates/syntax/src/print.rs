@@ -807,6 +807,15 @@ impl Printer<'_> {
                     self.wrapped(" where ", *left, " == ");
                     self.expr(*right);
                 }
+                Constraint::Optional(left, right) => {
+                    self.wrapped(" where optional ", *left, " : ");
+                    self.list(right);
+                }
+                Constraint::Converts { to, from, implicit } => {
+                    self.wrapped(" where ", *to, "(");
+                    self.wrapped("", *from, if *implicit { ") implicit" } else { ")" });
+                }
+                Constraint::NonEmpty(pack) => self.wrapped(" where nonempty(", *pack, ")"),
                 Constraint::Other(_) => self.text(" /* where … */"),
             }
         }

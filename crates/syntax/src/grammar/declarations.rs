@@ -122,16 +122,33 @@ impl Parser<'_> {
             kw::LET | kw::VAR if place == Place::Local && next == T::LParen => {
                 self.tuple_variables(id, start, list);
             }
+            kw::CONSTRAINT if place == Place::Member && matches!(next, T::Ident | T::ColonColon) => {
+                // A `where` clause of an associated type without a name.
+                let word = self.bump().span;
+                let constraint = self.inside(id, |p| p.constraint(word, false));
+                self.name_decl(id, kw::EMPTY, word);
+                self.ast.decls[id].generics =
+                    Some(Generics { params: Vec::new(), constraints: vec![constraint] });
+                self.ast.decls[id].kind = DeclKind::AssociatedType { bases: Vec::new() };
+                self.expect_semi();
+            }
             kw::FUNC_EXTENSION => self.func_extension(id, generics),
-            kw::STATIC_ASSERT
-            | kw::ATTRIBUTE_SYNTAX
+            kw::STATIC_ASSERT if next == T::LParen => {
+                // A call that is looked at where constants are.
+                let span = self.span();
+                let init = self.inside(id, Self::any_expr);
+                self.expect_semi();
+                self.name_decl(id, kw::EMPTY, span);
+                self.ast.decls[id].modifiers |= Modifiers(Modifiers::STATIC.0 | Modifiers::CONST.0);
+                self.finish_var(id, start, None, Some(init), None);
+            }
+            kw::ATTRIBUTE_SYNTAX
             | kw::SYNTAX
             | kw::TYPE_PARAM
             | kw::IGNORED_BLOCK
             | kw::TRANSPARENT_BLOCK
             | kw::FILE_DECL
             | kw::REQUIRE_PRELUDE
-            | kw::CONSTRAINT
                 if matches!(next, T::Ident | T::LParen | T::LBrace | T::LBracket) =>
             {
                 self.bump();

@@ -275,7 +275,9 @@ impl Parser<'_> {
         }
         let known = self.is_builtin_type(first)
             || self.is_type_modifier(first)
-            || (self.is_known_type(first) && !matches!(self.at(open + 2).kind, T::Dot | T::ColonColon));
+            || (self.is_known_type(first)
+                && (!matches!(self.at(open + 2).kind, T::Dot | T::ColonColon)
+                    || self.is_known_type(self.word_at(close - 1))));
         let shaped = known || matches!(self.at(close - 1).kind, T::Star | T::Gt);
         match self.at(close + 1).kind {
             T::Ident => !matches!(self.word_at(close + 1), kw::IS | kw::AS | kw::WHERE),

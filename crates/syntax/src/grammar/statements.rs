@@ -97,7 +97,7 @@ impl Parser<'_> {
                     self.skip_statement();
                     StmtKind::IntrinsicAsm(text)
                 }
-                word @ (kw::INTRINSIC_ASM | kw::STATIC_ASSERT | kw::REQUIRE_PRELUDE | kw::GPU_FOREACH) => {
+                word @ (kw::INTRINSIC_ASM | kw::REQUIRE_PRELUDE | kw::GPU_FOREACH) => {
                     self.bump();
                     self.skip_statement();
                     StmtKind::Unsupported(word)

@@ -282,18 +282,37 @@ impl Parser<'_> {
             if optional {
                 self.bump();
             }
-            let left = self.constraint_side();
-            let constraint = if self.eat(T::EqEq) {
-                Constraint::Equal(left, self.constraint_side())
-            } else if self.eat(T::Colon) {
-                Constraint::Conforms(left, self.ty_list())
-            } else {
-                // `where nonempty(T)` and `where T(U) implicit`
-                self.eat_word(kw::IMPLICIT_WORD);
-                Constraint::Other(self.span_from(start))
-            };
-            let constraint = if optional { Constraint::Other(self.span_from(start)) } else { constraint };
+            let constraint = self.constraint(start, optional);
             generics.get_or_insert_default().constraints.push(constraint);
+        }
+    }
+
+    /// What follows `where` or `__constraint`.
+    pub(crate) fn constraint(&mut self, start: Span, optional: bool) -> Constraint {
+        let left = self.constraint_side();
+        let constraint = if self.eat(T::EqEq) {
+            Constraint::Equal(left, self.constraint_side())
+        } else if self.eat(T::Colon) {
+            Constraint::Conforms(left, self.ty_list())
+        } else {
+            let implicit = self.eat_word(kw::IMPLICIT_WORD);
+            match &self.ast.exprs[left].kind {
+                ExprKind::Call { callee, args } if args.len() == 1 => {
+                    let (to, from) = (*callee, args[0]);
+                    match self.ast.exprs[to].kind {
+                        ExprKind::Name(name) if self.ast.name(name) == "nonempty" => {
+                            Constraint::NonEmpty(from)
+                        }
+                        _ => Constraint::Converts { to, from, implicit },
+                    }
+                }
+                _ => Constraint::Other(self.span_from(start)),
+            }
+        };
+        match constraint {
+            Constraint::Conforms(left, bases) if optional => Constraint::Optional(left, bases),
+            _ if optional => Constraint::Other(self.span_from(start)),
+            constraint => constraint,
         }
     }
 }
