@@ -49,6 +49,8 @@ pub struct Program {
     pub(crate) module_of_file: FxHashMap<FileId, usize>,
     /// Which module each file of `ast.files` was made.
     pub(crate) module_of_index: FxHashMap<usize, usize>,
+    /// Modules whose imports are being loaded.
+    pub(crate) open_modules: Vec<usize>,
     /// Members of structs, interfaces, enumerations, extensions and namespaces.
     pub(crate) members: FxHashMap<DeclId, Rc<Names>>,
     /// All parts of a namespace, by each of its parts.
@@ -184,6 +186,7 @@ impl Program {
         let module = self.modules.len();
         self.modules.push(Module::default());
         let mut imports = Vec::new();
+        self.open_modules.push(module);
         self.enter_file(file, module, &mut imports);
         let mut next = 0;
         while next < imports.len() {
@@ -213,6 +216,13 @@ impl Program {
                 self.enter_file(index, module, &mut imports);
             } else {
                 let exported = self.ast.decls[decl].modifiers.has(syntax::ast::Modifiers::EXPORTED);
+                if let Some(open) = self.module_of_index.get(&index)
+                    && self.open_modules.contains(open)
+                {
+                    let message = format!("the module '{path}' imports itself, here or by way of others");
+                    self.error("E38200", span, message);
+                    continue;
+                }
                 let other = self.load_module(index, loader, depth + 1);
                 if other != module && !self.modules[module].imports.contains(&other) {
                     self.modules[module].imports.push(other);
@@ -222,6 +232,7 @@ impl Program {
                 }
             }
         }
+        self.open_modules.pop();
         self.clear_caches();
         for func in std::mem::take(&mut self.entered_functions) {
             self.make_generic(func);

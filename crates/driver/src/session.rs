@@ -291,8 +291,9 @@ impl ModuleLoader for Session {
 
 impl syntax::IncludeLoader for Disk {
     fn include(&mut self, path: &str, from: FileId, sources: &mut Sources) -> Result<FileId, String> {
+        let path = path.replace('\\', "/");
         for folder in self.folders_for(from) {
-            let candidate = folder.join(path);
+            let candidate = folder.join(&path);
             if candidate.is_file() {
                 return self.read(sources, &candidate).map_err(|e| e.to_string());
             }
@@ -332,6 +333,7 @@ impl Disk {
         if bytes.len() > (u32::MAX / 2) as usize {
             return Err(Error::read(path, "the file is larger than two gigabytes"));
         }
+        let bytes = from_utf16(&bytes).unwrap_or(bytes);
         let bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").map_or(bytes.clone(), <[u8]>::to_vec);
         let (text, bad) = match String::from_utf8(bytes) {
             Ok(text) => (text, None),
@@ -359,6 +361,18 @@ fn canonical(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_path_buf())
 }
 
+/// The text of a file that says by its first two bytes that it is UTF-16.
+fn from_utf16(bytes: &[u8]) -> Option<Vec<u8>> {
+    let (mark, rest) = bytes.split_at_checked(2)?;
+    let unit: fn([u8; 2]) -> u16 = match mark {
+        [0xFF, 0xFE] => u16::from_le_bytes,
+        [0xFE, 0xFF] => u16::from_be_bytes,
+        _ => return None,
+    };
+    let units: Vec<u16> = rest.chunks_exact(2).map(|pair| unit([pair[0], pair[1]])).collect();
+    Some(String::from_utf16_lossy(&units).into_bytes())
+}
+
 /// A system error without its number.
 fn plain(error: &std::io::Error) -> String {
     match error.kind() {
@@ -366,5 +380,18 @@ fn plain(error: &std::io::Error) -> String {
         std::io::ErrorKind::PermissionDenied => "permission denied".into(),
         std::io::ErrorKind::IsADirectory => "it is a directory".into(),
         _ => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::from_utf16;
+
+    #[test]
+    fn files_of_two_byte_units() {
+        assert_eq!(from_utf16(b"\xFF\xFEa\0\xE4\0").as_deref(), Some("a\u{e4}".as_bytes()));
+        assert_eq!(from_utf16(b"\xFE\xFF\0a").as_deref(), Some("a".as_bytes()));
+        assert_eq!(from_utf16(b"ab"), None);
+        assert_eq!(from_utf16(b"a"), None);
     }
 }

@@ -167,7 +167,8 @@ impl Parser<'_> {
         self.name_decl(id, name, span);
         let ty = self.dimensions(base);
         self.ast.decls[id].kind = DeclKind::TypeAlias(ty);
-        self.expect_semi();
+        // Slang lets it end without one.
+        self.eat(T::Semi);
     }
 
     /// `typealias N<T> = U where …;`

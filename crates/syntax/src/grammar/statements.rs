@@ -97,7 +97,13 @@ impl Parser<'_> {
                     self.skip_statement();
                     StmtKind::IntrinsicAsm(text)
                 }
-                word @ (kw::INTRINSIC_ASM | kw::REQUIRE_PRELUDE | kw::GPU_FOREACH) => {
+                // What the text of a target begins with: nothing here.
+                kw::REQUIRE_PRELUDE => {
+                    self.bump();
+                    self.skip_statement();
+                    StmtKind::Empty
+                }
+                word @ (kw::INTRINSIC_ASM | kw::GPU_FOREACH) => {
                     self.bump();
                     self.skip_statement();
                     StmtKind::Unsupported(word)
