@@ -25,6 +25,16 @@ impl Checker<'_> {
     /// `__intrinsic_asm "text";`
     pub(crate) fn intrinsic_asm(&mut self, stmt: StmtId, text: &str, span: Span) {
         let params = self.p.params_of(self.scope);
+        for (k, &param) in params.iter().enumerate() {
+            if self.p.ast.decls[param].name == self.p.words.empty {
+                let name = self.p.ast.symbols.intern(&format!("__parameter{k}"));
+                self.p.ast.decls[param].name = name;
+                self.locals.iter_mut().filter(|l| l.1 == param).for_each(|l| l.0 = name);
+                if !self.locals.iter().any(|l| l.1 == param) {
+                    self.locals.push((name, param));
+                }
+            }
+        }
         let names: Vec<String> =
             params.iter().map(|&p| self.p.ast.name(self.p.ast.decls[p].name).to_owned()).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();

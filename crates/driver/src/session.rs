@@ -339,7 +339,9 @@ impl Disk {
             Ok(text) => (text, None),
             Err(error) => {
                 let at = error.utf8_error().valid_up_to() as u32;
-                (String::from_utf8_lossy(error.as_bytes()).into_owned(), Some(at))
+                let text = String::from_utf8_lossy(error.as_bytes()).into_owned();
+                let in_code = replaced_in_code(&text);
+                (text, in_code.then_some(at))
             }
         };
         let file = self.add(sources, &path.display().to_string(), folder, text);
@@ -359,6 +361,28 @@ impl Disk {
 /// The one path of a file that has several; as it is where there is no such file.
 fn canonical(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_path_buf())
+}
+
+/// Whether bytes that are no text were replaced outside of comments, where they matter.
+fn replaced_in_code(text: &str) -> bool {
+    let mut rest = text;
+    while let Some(at) = rest.find(['/', '"', '\u{FFFD}']) {
+        let tail = &rest[at..];
+        let skipped = if tail.starts_with("//") {
+            tail.find('\n').unwrap_or(tail.len())
+        } else if tail.starts_with("/*") {
+            tail.find("*/").map_or(tail.len(), |end| end + 2)
+        } else if let Some(string) = tail.strip_prefix('"') {
+            let end = string.find(['"', '\n', '\u{FFFD}']).unwrap_or(string.len());
+            if string[end..].starts_with('"') { end + 2 } else { end + 1 }
+        } else if tail.starts_with('/') {
+            1
+        } else {
+            return true;
+        };
+        rest = &tail[skipped..];
+    }
+    false
 }
 
 /// The text of a file that says by its first two bytes that it is UTF-16.
@@ -385,7 +409,17 @@ fn plain(error: &std::io::Error) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::from_utf16;
+    use super::{from_utf16, replaced_in_code};
+
+    #[test]
+    fn bytes_that_are_no_text() {
+        for harmless in ["// \u{FFFD}\nint x;", "/* \u{FFFD} */ a / b \"//\" c", "", "/"] {
+            assert!(!replaced_in_code(harmless), "{harmless}");
+        }
+        for bad in ["\u{FFFD}", "// x\nint \u{FFFD};", "\"//\" \u{FFFD}", "\"\u{FFFD}\"", "/* */\u{FFFD}"] {
+            assert!(replaced_in_code(bad), "{bad}");
+        }
+    }
 
     #[test]
     fn files_of_two_byte_units() {
