@@ -29,7 +29,13 @@ struct Part {
     words: &'static [&'static str],
 }
 
-const PARTS: [Part; 7] = [BYTES, TEXTURES, WAVES, BITS, ATOMICS, TENSORS, CUDA];
+const PARTS: [Part; 8] = [COOP_VEC, BYTES, TEXTURES, WAVES, BITS, ATOMICS, TENSORS, CUDA];
+
+const COOP_VEC: Part = Part {
+    path: "core/coopvec.slang",
+    text: include_str!("../../../core/coopvec.slang"),
+    words: &["coopVec*", "CoopVec*"],
+};
 
 const BITS: Part = Part {
     path: "core/bits.slang",
@@ -66,7 +72,17 @@ const BYTES: Part = Part {
 const TEXTURES: Part = Part {
     path: "core/textures.slang",
     text: include_str!("../../../core/textures.slang"),
-    words: &["Texture*", "RWTexture*", "RasterizerOrderedTexture*", "SamplerState", "SamplerComparisonState"],
+    words: &[
+        "Texture*",
+        "Sampler1D*",
+        "Sampler2D*",
+        "Sampler3D*",
+        "SamplerCube*",
+        "RWTexture*",
+        "RasterizerOrderedTexture*",
+        "SamplerState",
+        "SamplerComparisonState",
+    ],
 };
 
 const WAVES: Part = Part {

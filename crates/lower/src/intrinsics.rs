@@ -275,6 +275,10 @@ impl Body<'_, '_, '_> {
             "buffer_cast" => {
                 let layout = self.layout(ty);
                 let to = layout.leaves.first()?.ty;
+                let from = self.b.func.ty(leaf(0)?);
+                if !matches!(self.b.types[from], TypeData::Buffer(_)) {
+                    return None;
+                }
                 self.b.emit_typed(Op::BufferCast, &[leaf(0)?, leaf(1)?], to)
             }
             "to_float4" | "from_float4" => self.texel(leaf(0)?, ty)?,
@@ -294,6 +298,12 @@ impl Body<'_, '_, '_> {
             }
             "assert" => {
                 self.b.effect(Op::Assert("assertion failed".into()), &[leaf(0)?]);
+                return Some(Vec::new());
+            }
+            "refuse_small_floats" => {
+                let no = self.b.bool(false);
+                let message = "components of this type are not supported in matrices of cooperative vectors";
+                self.b.effect(Op::Assert(message.into()), &[no]);
                 return Some(Vec::new());
             }
             "unreachable" => {

@@ -19,6 +19,9 @@ const MAX_ARRAY: u32 = 256;
 /// The field of a library struct that is nothing but a buffer: the struct has the name.
 const RESOURCE: &str = ".__resource";
 
+/// The texture of a texture with its sampler, likewise.
+const TEXTURE: &str = ".__texture";
+
 /// Structs nested deeper than this are taken to be recursive.
 const MAX_DEPTH: u32 = 64;
 
@@ -63,7 +66,11 @@ impl Lowerer<'_> {
             _ => (Space::Uniform, ty),
         };
         let node = &self.program.ast.decls[root];
-        let name = format!("{}{}", self.program.ast.name(node.name), path.replace(RESOURCE, ""));
+        let name = format!(
+            "{}{}",
+            self.program.ast.name(node.name),
+            path.replace(RESOURCE, "").replace(TEXTURE, "")
+        );
         let span = crate::ir_span(node.name_span);
         let ty = self.mem_type(types, element);
         let global = self.module.globals.push(GlobalData { name, space, ty, init: None, span });

@@ -37,7 +37,7 @@ impl Buffer {
     }
 
     fn desc(&mut self) -> Desc {
-        let count = (self.len as u64).checked_div(self.element).unwrap_or(0);
+        let count = self.len as u64 / self.element.max(1);
         Desc { ptr: self.memory.as_mut_ptr().cast(), count }
     }
 }

@@ -87,7 +87,7 @@ impl Emitter<'_, '_> {
         else {
             return self.unsupported(&data.op, "no buffer", data.span);
         };
-        let (from, to) = (self.cx.ir.mem.size(from), self.cx.ir.mem.size(to).max(1) as i64);
+        let (from, to) = (self.cx.ir.mem.size(from).max(1), self.cx.ir.mem.size(to).max(1) as i64);
         let handle = self.get(data.args[0]);
         let by = self.index64(data.args[1]);
         let at = self.mul_imm(handle[2], from);

@@ -371,7 +371,8 @@ impl<L: Lane> Machine<'_, L> {
         else {
             return Err(no_buffer());
         };
-        let size = self.module.mem.size(element);
+        // what has no size, as `void`, is bytes
+        let size = self.module.mem.size(element).max(1);
         let bytes = match handle.len {
             Some(bytes) => bytes,
             None => handle.buffer.map_or(0, |buffer| host.byte_len(buffer)),
