@@ -177,6 +177,7 @@ impl Checker<'_> {
         {
             self.static_assert(*cond);
         }
+        self.check_tried(expr, &chosen.callable);
         let ty = chosen.signature.ret;
         // The value decides between the implementations of a static requirement if it is only known at run time.
         let base =

@@ -171,6 +171,18 @@ impl Flow<'_> {
                 let needed = self.returns;
                 self.expr(value, needed);
             }
+            StmtKind::DoCatch { body, catches, .. } => {
+                self.statement(body);
+                catches.into_iter().for_each(|c| self.statement(c.1));
+            }
+            StmtKind::Throw(value) => {
+                self.expr(value, false);
+            }
+            StmtKind::Try(var) => {
+                if let DeclKind::Var { init: Some(call), .. } = self.p.ast.decls[var].kind {
+                    self.expr(call, false);
+                }
+            }
             StmtKind::Defer(body) | StmtKind::Labeled { body, .. } => self.statement(body),
             StmtKind::Empty
             | StmtKind::Break

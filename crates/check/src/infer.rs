@@ -31,6 +31,12 @@ pub(crate) struct Checker<'p> {
     pub(crate) ret: Option<Ty>,
     /// A constructor: `return` without a value is right too.
     pub(crate) is_init: bool,
+    /// What the function throws.
+    pub(crate) throws: Option<Ty>,
+    /// The level of each `do` with a `catch` around, and the types of its errors (none: any).
+    pub(crate) catches: Vec<(u32, Vec<Option<Ty>>)>,
+    /// The call of the `try` that is being checked.
+    pub(crate) tried: Option<ExprId>,
     pub(crate) n_loops: u32,
     pub(crate) n_switches: u32,
     pub(crate) depth: u32,
@@ -62,6 +68,9 @@ impl<'p> Checker<'p> {
             this: None,
             ret: None,
             is_init: false,
+            throws: None,
+            catches: Vec::new(),
+            tried: None,
             n_loops: 0,
             n_switches: 0,
             depth: 0,

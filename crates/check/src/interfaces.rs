@@ -242,6 +242,12 @@ impl Program {
                 }
                 StmtKind::Return(value) => exprs.extend(value),
                 StmtKind::TargetSwitch(cases) => stmts.extend(cases.iter().flat_map(|c| &c.1)),
+                StmtKind::DoCatch { body, catches, .. } => {
+                    stmts.push(*body);
+                    stmts.extend(catches.iter().map(|c| c.1));
+                }
+                StmtKind::Throw(value) => exprs.push(*value),
+                StmtKind::Try(var) => declare(*var),
                 StmtKind::Defer(body) | StmtKind::Labeled { body, .. } => stmts.push(*body),
                 StmtKind::Empty
                 | StmtKind::Break

@@ -15,6 +15,7 @@ mod conversion;
 mod declarations;
 mod derivatives;
 mod differential;
+mod exceptions;
 mod flow;
 mod infer;
 mod initialise;

@@ -96,6 +96,7 @@ impl Program {
         checker.this = this;
         checker.ret = Some(ret);
         checker.is_init = is_init;
+        checker.check_throws(decl);
         if let Some(outer) = local_scope {
             // Only types of the surrounding function are visible in a local type's methods.
             let program = &checker.p;
@@ -328,6 +329,18 @@ impl Checker<'_> {
                 if self.breaks_to(body, level) { Flow::Falls } else { flow }
             }
             StmtKind::BreakTo { .. } => Flow::Leaves,
+            StmtKind::Throw(value) => {
+                self.throw(id, value);
+                Flow::Leaves
+            }
+            StmtKind::Try(var) => {
+                self.try_call(id, var, scope);
+                Flow::Falls
+            }
+            StmtKind::DoCatch { body, level, catches } => {
+                let mut run = |checker: &mut Self, stmt| checker.statement(stmt) == Flow::Leaves;
+                if self.do_catch(body, level, &catches, &mut run) { Flow::Leaves } else { Flow::Falls }
+            }
             StmtKind::Continue => {
                 if self.n_loops == 0 {
                     self.error("E30004", span, "'continue' must appear inside a loop");
@@ -453,7 +466,7 @@ impl Checker<'_> {
     }
 
     /// A declaration in a body.
-    fn local(&mut self, decl: DeclId, scope: usize) {
+    pub(crate) fn local(&mut self, decl: DeclId, scope: usize) {
         let name = self.p.ast.decls[decl].name;
         if name != self.p.words.empty
             && let Some(&(_, other)) =
@@ -572,6 +585,10 @@ impl Checker<'_> {
                 | StmtKind::While { body, .. }
                 | StmtKind::DoWhile { body, .. }
                 | StmtKind::Labeled { body, .. } => work.push(*body),
+                StmtKind::DoCatch { body, catches, .. } => {
+                    work.push(*body);
+                    work.extend(catches.iter().map(|c| c.1));
+                }
                 StmtKind::Switch { cases, .. } => work.extend(cases.iter().flat_map(|c| &c.body)),
                 StmtKind::TargetSwitch(cases) => work.extend(cases.iter().flat_map(|c| &c.1)),
                 _ => {}
@@ -599,6 +616,10 @@ impl Checker<'_> {
                 cases.iter().flat_map(|c| &c.1).any(|&s| self.any(s, test, stop_at_switch))
             }
             StmtKind::Labeled { body, .. } => self.any(*body, test, stop_at_switch),
+            StmtKind::DoCatch { body, catches, .. } => {
+                self.any(*body, test, stop_at_switch)
+                    || catches.iter().any(|c| self.any(c.1, test, stop_at_switch))
+            }
             _ => false,
         }
     }

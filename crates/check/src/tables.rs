@@ -5,9 +5,10 @@
 //! parameters, and `lower` substitutes.
 
 use cranelift_entity::SecondaryMap;
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use syntax::ast::{BinaryOp, SizeOfKind, UnaryOp};
-use syntax::{DeclId, ExprId};
+use syntax::{DeclId, ExprId, StmtId};
 
 use crate::types::{Args, GenericArg, Ty, Val};
 
@@ -18,6 +19,17 @@ pub struct Tables {
     pub exprs: SecondaryMap<ExprId, ExprInfo>,
     /// The type of each checked variable, field, parameter, property, alias, enum case.
     pub decl_types: SecondaryMap<DeclId, Option<Ty>>,
+    /// Of each checked `throw` and `try`; looked up only.
+    pub throws: FxHashMap<StmtId, Thrown>,
+}
+
+/// An error that a statement throws.
+#[derive(Clone, Copy, Debug)]
+pub struct Thrown {
+    /// Its type.
+    pub error: Ty,
+    /// The level of the `do` that catches it and the number of its `catch`; out of the function if there is none.
+    pub target: Option<(u32, u32)>,
 }
 
 /// What an expression is.

@@ -16,7 +16,7 @@ use syntax::ast::DeclKind;
 use syntax::{DeclId, ExprId, Span, StmtId};
 
 use crate::Lowerer;
-use crate::exits::{Flow, Target};
+use crate::exits::{Flow, Label, Target};
 use crate::functions::Declared;
 use crate::leaves::Layout;
 use crate::places::Place;
@@ -70,8 +70,10 @@ pub(crate) struct Body<'l, 'p, 't> {
     pub(crate) is_init: bool,
     /// The innermost loop or switch for `break`, and loop for `continue`.
     pub(crate) targets: Vec<Target>,
-    /// Of each label around: its flag, and how many constructs look at it.
-    pub(crate) labels: Vec<(usize, u32)>,
+    /// Labels around, outermost first.
+    pub(crate) labels: Vec<Label>,
+    /// The optional error of the last call of a function that throws.
+    pub(crate) error: Vec<Value>,
     /// How many constructs around look at the flag of a `return`.
     pub(crate) observe_return: u32,
     pub(crate) flows: FxHashMap<StmtId, Flow>,
@@ -106,6 +108,7 @@ impl<'l, 'p, 't> Body<'l, 'p, 't> {
             is_init: false,
             targets: Vec::new(),
             labels: Vec::new(),
+            error: Vec::new(),
             observe_return: 0,
             flows: FxHashMap::default(),
             depth: 0,
@@ -145,6 +148,11 @@ impl<'l, 'p, 't> Body<'l, 'p, 't> {
         body.b.span = crate::ir_span(declared.span);
         body.find_celled(stmt);
         body.func = Some(declared.func);
+        if body.lw.program.error_of(f).is_some()
+            && let Some(result) = body.result_without_error(declared.sig.ret)
+        {
+            body.ret_ty = result;
+        }
         body.differentiable = body.lw.program.derivatives_of(f).level != check::Level::None;
         // parameters
         let mut packs: Vec<(DeclId, Vec<Ty>, Vec<Value>)> = Vec::new();

@@ -126,8 +126,15 @@ impl Body<'_, '_, '_> {
             return self.internal(span, "a call has too few arguments", ty);
         }
         self.b.span = crate::ir_span(span);
-        let values = self.invoke(&declared, inputs, &places, span);
-        let ret = declared.sig.ret;
+        let mut values = self.invoke(&declared, inputs, &places, span);
+        let mut ret = declared.sig.ret;
+        if let Callable::Func(f) = &callable
+            && self.lw.program.error_of(f).is_some()
+            && let Some(result) = self.result_without_error(ret)
+        {
+            values = self.keep_error(values, result);
+            ret = result;
+        }
         self.convert(values, ret, ty, span)
     }
 

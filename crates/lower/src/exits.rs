@@ -59,6 +59,19 @@ pub(crate) struct Target {
     pub(crate) observe_continue: u32,
 }
 
+/// A statement that a `break` can name, or that catches errors.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Label {
+    /// Whether control has left to its end.
+    pub(crate) flag: usize,
+    /// How many constructs within look at the flag.
+    pub(crate) observers: u32,
+    /// Of each `catch`: the slot of its number, and where its error is kept.
+    pub(crate) errors: Vec<(usize, Option<usize>)>,
+    /// The slots of these.
+    pub(crate) slots: std::ops::Range<usize>,
+}
+
 impl Body<'_, '_, '_> {
     /// How control can leave a statement.
     pub(crate) fn flow(&mut self, stmt: StmtId) -> Flow {
@@ -118,6 +131,16 @@ impl Body<'_, '_, '_> {
                 let body = self.flow(*body);
                 let bit = 1u32.checked_shl(*level).unwrap_or(0);
                 Flow { falls: body.falls || body.labels & bit != 0, labels: body.labels & !bit, ..body }
+            }
+            StmtKind::Throw(_) => self.thrown_flow(stmt),
+            StmtKind::Try(_) => Flow::FALLS.or(self.thrown_flow(stmt)),
+            StmtKind::DoCatch { body, level, catches } => {
+                let mut flow = self.flow(*body);
+                flow.labels &= !1u32.checked_shl(*level).unwrap_or(0);
+                for (_, handler) in catches {
+                    flow = flow.or(self.flow(*handler));
+                }
+                flow
             }
             // nothing leaves it: see `deferred`
             StmtKind::Defer(_) => Flow::FALLS,
@@ -216,12 +239,13 @@ impl Body<'_, '_, '_> {
                 }
             }
             StmtKind::BreakTo { level, .. } => {
-                if let Some(&(flag, observers)) = self.labels.get(level as usize)
-                    && observers > 0
-                {
+                let label = self.labels.get(level as usize).filter(|label| label.observers > 0);
+                if let Some(flag) = label.map(|label| label.flag) {
                     self.set_flag(flag, true);
                 }
             }
+            StmtKind::Throw(value) => self.throw(stmt, value),
+            StmtKind::Try(var) => self.try_call(stmt, var, rest),
             StmtKind::Continue => self.exit_continue(),
             StmtKind::Block(stmts) if rest.is_empty() || !self.defers(&stmts) => {
                 if rest.is_empty() {
@@ -335,9 +359,9 @@ impl Body<'_, '_, '_> {
         {
             flags.push(target.continued);
         }
-        for (level, &(flag, _)) in self.labels.iter().enumerate() {
+        for (level, label) in self.labels.iter().enumerate() {
             if flow.labels >> level & 1 != 0 {
-                flags.push(flag);
+                flags.push(label.flag);
             }
         }
         let mut left = None;
@@ -356,9 +380,9 @@ impl Body<'_, '_, '_> {
         if flow.returns {
             self.observe_return = self.observe_return.wrapping_add_signed(change);
         }
-        for (level, (_, observers)) in self.labels.iter_mut().enumerate() {
+        for (level, label) in self.labels.iter_mut().enumerate() {
             if flow.labels >> level & 1 != 0 {
-                *observers = observers.wrapping_add_signed(change);
+                label.observers = label.observers.wrapping_add_signed(change);
             }
         }
         if flow.breaks

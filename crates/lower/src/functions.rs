@@ -211,6 +211,9 @@ impl Lowerer<'_> {
         }
         let sig = self.program.callable_signature(callable);
         let mut sig = self.flatten(types, &sig);
+        if let Some(ret) = self.throwing_result(callable, sig.ret) {
+            (sig.ret, sig.ret_diff) = (ret, None);
+        }
         if let Some(ty) = self.needs_object(callable) {
             let name = "object".to_owned();
             sig.params.insert(

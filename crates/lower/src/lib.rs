@@ -17,6 +17,7 @@ mod convert;
 mod derivatives;
 mod dispatch;
 mod entries;
+mod exceptions;
 mod existential;
 mod exits;
 mod expressions;

@@ -52,6 +52,15 @@ impl Body<'_, '_, '_> {
         while let Some(stmt) = work.pop() {
             let kind = self.lw.program.ast.stmts[stmt].kind.clone();
             match kind {
+                StmtKind::Throw(e) => self.scan_expr(e, scan),
+                StmtKind::Try(var) => self.scan_decl(var, scan),
+                StmtKind::DoCatch { body, catches, .. } => {
+                    work.push(body);
+                    for (var, handler) in catches {
+                        scan.declared.extend(var.map(Name::Decl));
+                        work.push(handler);
+                    }
+                }
                 StmtKind::Defer(body) | StmtKind::Labeled { body, .. } => work.push(body),
                 StmtKind::Empty
                 | StmtKind::Break

@@ -83,9 +83,10 @@ impl Body<'_, '_, '_> {
                 slots.extend(ret.start..ret.start + ret.len);
             }
         }
-        for (level, &(flag, _)) in self.labels.iter().enumerate() {
+        for (level, label) in self.labels.iter().enumerate() {
             if flow.labels >> level & 1 != 0 {
-                slots.push(flag);
+                slots.push(label.flag);
+                slots.extend(label.slots.clone());
             }
         }
         slots.retain(|&s| matches!(self.env[s], Slot::Value(_)));

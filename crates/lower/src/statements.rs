@@ -7,7 +7,7 @@ use syntax::ast::{Case, DeclKind, Modifiers, StmtKind};
 use syntax::{DeclId, ExprId, StmtId};
 
 use crate::body::{Body, Name};
-use crate::exits::Target;
+use crate::exits::{Label, Target};
 
 impl Body<'_, '_, '_> {
     /// Lowers a statement that falls through to the next (or leaves with nothing after it).
@@ -72,10 +72,13 @@ impl Body<'_, '_, '_> {
             | StmtKind::BreakTo { .. }
             | StmtKind::Continue
             | StmtKind::Return(_)
+            | StmtKind::Throw(_)
+            | StmtKind::Try(_)
             | StmtKind::Defer(_) => self.list(&[stmt]),
+            StmtKind::DoCatch { body, level, catches } => self.do_catch(body, level, &catches),
             StmtKind::Labeled { body, .. } => {
                 let flag = self.new_flag(false);
-                self.labels.push((flag, 0));
+                self.labels.push(Label { flag, ..Label::default() });
                 self.list(&[body]);
                 self.labels.pop();
             }

@@ -6,7 +6,7 @@
 
 use cranelift_entity::{PrimaryMap, entity_impl};
 use indexmap::IndexSet;
-use rustc_hash::FxBuildHasher;
+use rustc_hash::{FxBuildHasher, FxHashMap};
 
 use crate::source::{FileId, Span};
 
@@ -89,6 +89,8 @@ pub struct Ast {
     pub files: Vec<FileAst>,
     /// What `#pragma warning` says.
     pub warnings: crate::warnings::WarningLevels,
+    /// The error type of each function that throws; looked up only.
+    pub throws: FxHashMap<DeclId, ExprId>,
 }
 
 /// A parsed file.
@@ -469,7 +471,20 @@ pub enum StmtKind {
         /// Its level.
         level: u32,
     },
-    /// `throw`, `static_assert` and others, named; parsed and skipped
+    /// `throw e;`
+    Throw(ExprId),
+    /// `try f(x)`, taken out of the expression that it is in: the variable's initial value is the call
+    Try(DeclId),
+    /// `do { … } catch (e : E) { … }`
+    DoCatch {
+        /// What may throw.
+        body: StmtId,
+        /// How many labels are around it: a `throw` leaves it like a `break`.
+        level: u32,
+        /// The variable for the error, if it is named, and what is done.
+        catches: Vec<(Option<DeclId>, StmtId)>,
+    },
+    /// `static_assert` and others, named; parsed and skipped
     Unsupported(Symbol),
     /// Already diagnosed.
     Error,

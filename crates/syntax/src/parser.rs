@@ -190,6 +190,8 @@ pub(crate) struct Parser<'a> {
     pub(crate) type_params: Vec<Symbol>,
     /// Labels around what is parsed now, innermost last.
     pub(crate) labels: Vec<Symbol>,
+    /// `try` calls of the statement that is parsed now.
+    pub(crate) tries: Vec<StmtId>,
     /// Bit-fields of the struct that is parsed now.
     pub(crate) bit_fields: Vec<BitField>,
     /// That struct.
@@ -223,6 +225,7 @@ impl<'a> Parser<'a> {
             types,
             type_params: Vec::new(),
             labels: Vec::new(),
+            tries: Vec::new(),
             bit_fields: Vec::new(),
             bit_owner: None,
         }

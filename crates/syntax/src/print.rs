@@ -424,10 +424,33 @@ impl Printer<'_> {
                 self.name(*label);
                 self.text(";");
             }
+            StmtKind::Throw(value) => self.wrapped("throw ", *value, ";"),
+            StmtKind::Try(var) => {
+                let name = self.ast.decls[*var].name;
+                self.text("let ");
+                self.name(name);
+                if let DeclKind::Var { init: Some(call), .. } = self.ast.decls[*var].kind {
+                    self.wrapped(" = try ", call, ";");
+                }
+            }
+            StmtKind::DoCatch { body, catches, .. } => {
+                self.text("do ");
+                self.block_of(*body);
+                for &(var, handler) in catches {
+                    self.text(" catch ");
+                    if let Some(var) = var
+                        && let DeclKind::Var { ty: Some(ty), .. } = self.ast.decls[var].kind
+                    {
+                        let name = self.ast.decls[var].name;
+                        self.text("(");
+                        self.name(name);
+                        self.wrapped(" : ", ty, ") ");
+                    }
+                    self.block_of(handler);
+                }
+            }
             StmtKind::Unsupported(name) => match *name {
-                kw::CATCH => self.text("do {} catch {}"),
                 kw::SPIRV_ASM => self.text("spirv_asm {}"),
-                kw::THROW => self.text("throw 0;"),
                 kw::BREAK | kw::CONTINUE => {
                     self.name(*name);
                     self.text(" label;");

@@ -73,6 +73,13 @@ impl Parser<'_> {
         self.declaration_after(place, id, start, prefix, list);
         self.type_params.truncate(outer_params);
         self.labels = outer_labels;
+        if place != Place::Local {
+            let tries = std::mem::take(&mut self.tries);
+            if let Some(&stmt) = tries.first() {
+                let span = self.ast.stmts[stmt].span;
+                self.error("E0014", span, "`try` cannot stand outside a function");
+            }
+        }
         self.leave();
     }
 

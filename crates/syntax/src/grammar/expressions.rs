@@ -69,11 +69,35 @@ impl Parser<'_> {
             return cond;
         }
         self.bump();
-        let then = self.angled(false, Self::any_expr);
+        let then = self.without_try(|p| p.angled(false, Self::any_expr));
         self.expect(T::Colon);
-        let otherwise = self.any_expr();
+        let otherwise = self.without_try(Self::any_expr);
         self.leave();
         self.expr(start, ExprKind::Ternary(cond, then, otherwise))
+    }
+
+    /// `try f(x)` is a statement of its own before the one that it is in, and a variable.
+    fn hoisted_try(&mut self, word: crate::Span, call: ExprId) -> ExprId {
+        let id = self.new_decl(word);
+        let name = self.ast.symbols.intern(&format!("$try{}", word.start));
+        self.name_decl(id, name, word);
+        self.ast.decls[id].kind = DeclKind::Var { ty: None, init: Some(call), semantic: None };
+        self.ast.decls[id].modifiers = Modifiers::LET;
+        let stmt = self.stmt(word, StmtKind::Try(id));
+        self.tries.push(stmt);
+        self.expr_at(word, ExprKind::Name(name))
+    }
+
+    /// A part that is not always reached, or more than once: a `try` cannot be taken out of it.
+    pub(crate) fn without_try<R>(&mut self, part: impl FnOnce(&mut Self) -> R) -> R {
+        let before = self.tries.len();
+        let result = part(self);
+        if let Some(&stmt) = self.tries.get(before) {
+            let span = self.ast.stmts[stmt].span;
+            self.error("E0014", span, "`try` cannot stand here: give its call a statement of its own");
+            self.tries.truncate(before);
+        }
+        result
     }
 
     /// An expression of binary operators only: generic arguments, enum tags.
@@ -162,7 +186,10 @@ impl Parser<'_> {
             for _ in 0..length {
                 self.bump();
             }
-            let right = self.binary_expr(precedence + 1);
+            let right = match op {
+                BinaryOp::And | BinaryOp::Or => self.without_try(|p| p.binary_expr(precedence + 1)),
+                _ => self.binary_expr(precedence + 1),
+            };
             left = self.expr(start, ExprKind::Binary(op, left, right));
         }
     }
@@ -210,9 +237,9 @@ impl Parser<'_> {
                     return self.expr(start, ExprKind::Expand(inner));
                 }
                 kw::TRY => {
-                    self.bump();
-                    self.nested(Self::unary_expr);
-                    return self.expr(start, ExprKind::Opaque(kw::TRY));
+                    let word = self.bump().span;
+                    let call = self.nested(Self::unary_expr);
+                    return self.hoisted_try(word, call);
                 }
                 kw::NEW => {
                     self.bump();

@@ -35,16 +35,17 @@ impl Parser<'_> {
 
     /// `-> T` and `throws E`
     fn result_type(&mut self, id: DeclId) -> Option<ExprId> {
-        if self.is_word(kw::THROWS) {
-            self.bump();
-            self.ty();
-        }
+        self.throws(id);
         let result = self.eat(T::Arrow).then(|| self.inside(id, Self::ty));
-        if self.is_word(kw::THROWS) {
-            self.bump();
-            self.ty();
-        }
+        self.throws(id);
         result
+    }
+
+    fn throws(&mut self, id: DeclId) {
+        if self.eat_word(kw::THROWS) {
+            let error = self.inside(id, Self::ty);
+            self.ast.throws.insert(id, error);
+        }
     }
 
     /// `{ … }` or `;`

@@ -9,8 +9,27 @@ use crate::token::TokenKind as T;
 const MAX_LABELS: usize = 32;
 
 impl Parser<'_> {
-    /// One statement, with its attributes.
+    /// One statement, with its attributes; a block if a `try` was taken out of it.
     pub(crate) fn statement(&mut self) -> StmtId {
+        let start = self.span();
+        let mut list = Vec::new();
+        self.statement_into(&mut list);
+        match list[..] {
+            [one] => one,
+            _ => self.stmt(start, StmtKind::Block(list)),
+        }
+    }
+
+    /// One statement after the `try` calls that were taken out of it.
+    fn statement_into(&mut self, list: &mut Vec<StmtId>) {
+        let outer = std::mem::take(&mut self.tries);
+        let stmt = self.one_statement();
+        list.append(&mut self.tries);
+        list.push(stmt);
+        self.tries = outer;
+    }
+
+    fn one_statement(&mut self) -> StmtId {
         let start = self.span();
         if !self.enter() {
             return self.stmt(start, StmtKind::Error);
@@ -48,7 +67,7 @@ impl Parser<'_> {
                 kw::FOR => self.for_statement(),
                 kw::WHILE => {
                     self.bump();
-                    let cond = self.condition();
+                    let cond = self.without_try(Self::condition);
                     let body = self.statement();
                     StmtKind::While { cond, body }
                 }
@@ -83,9 +102,9 @@ impl Parser<'_> {
                 }
                 kw::THROW => {
                     self.bump();
-                    self.comma_expr();
+                    let value = self.comma_expr();
                     self.expect_semi();
-                    StmtKind::Unsupported(kw::THROW)
+                    StmtKind::Throw(value)
                 }
                 kw::INTRINSIC_ASM if self.nth(1) == T::String => {
                     self.bump();
@@ -202,7 +221,7 @@ impl Parser<'_> {
         let mut list = Vec::new();
         while !ends(self) {
             let before = self.pos();
-            list.push(self.statement());
+            self.statement_into(&mut list);
             if self.pos() == before {
                 self.bump();
             }
@@ -269,9 +288,9 @@ impl Parser<'_> {
                     Some(p.stmt(start, kind))
                 }
             };
-            let cond = (!p.is(T::Semi)).then(|| p.comma_expr());
+            let cond = (!p.is(T::Semi)).then(|| p.without_try(Self::comma_expr));
             p.expect_semi();
-            let step = (!p.is(T::RParen)).then(|| p.comma_expr());
+            let step = (!p.is(T::RParen)).then(|| p.without_try(Self::comma_expr));
             (init, cond, step)
         });
         self.close_header(open);
@@ -281,20 +300,57 @@ impl Parser<'_> {
 
     fn do_statement(&mut self) -> StmtKind {
         self.bump();
+        let catches = self.catches_follow();
+        let level = self.labels.len();
+        if catches {
+            // a `throw` leaves the body like a `break` that names it
+            self.labels.push(kw::EMPTY);
+        }
         let body = self.statement();
-        if self.is_word(kw::CATCH) {
-            while self.eat_word(kw::CATCH) {
-                if self.is(T::LParen) {
-                    self.skip_brackets();
-                }
-                self.statement();
+        if catches {
+            self.labels.pop();
+            if level >= MAX_LABELS {
+                let span = self.ast.stmts[body].span;
+                self.error("E0007", span, format!("more than {MAX_LABELS} labels are around this"));
+                return StmtKind::Error;
             }
-            return StmtKind::Unsupported(kw::CATCH);
+            let mut catches = Vec::new();
+            while self.eat_word(kw::CATCH) {
+                let var = self.is(T::LParen).then(|| self.catch_variable());
+                catches.push((var, self.statement()));
+            }
+            return StmtKind::DoCatch { body, level: level as u32, catches };
         }
         self.expect_word(kw::WHILE);
-        let cond = self.condition();
+        let cond = self.without_try(Self::condition);
         self.expect_semi();
         StmtKind::DoWhile { body, cond }
+    }
+
+    /// Whether the block after `do` has a `catch` behind it.
+    fn catches_follow(&self) -> bool {
+        let close = if self.is(T::LBrace) { self.partner(self.pos()) } else { None };
+        close.is_some_and(|close| self.word_at(close + 1) == kw::CATCH)
+    }
+
+    /// `(err : E)`, `(E err)`
+    fn catch_variable(&mut self) -> DeclId {
+        let open = self.bump().span;
+        let id = self.new_decl(open);
+        let ty;
+        let (name, span);
+        if self.is(T::Ident) && self.nth(1) == T::Colon {
+            (name, span) = self.expect_name("the error's name");
+            self.bump();
+            ty = self.inside(id, Self::ty);
+        } else {
+            ty = self.inside(id, Self::ty);
+            (name, span) = self.expect_name("the error's name");
+        }
+        self.expect_close(T::RParen, open);
+        self.name_decl(id, name, span);
+        self.ast.decls[id].kind = DeclKind::Var { ty: Some(ty), init: None, semantic: None };
+        id
     }
 
     fn at_label(&self) -> bool {

@@ -1,0 +1,159 @@
+//! `throw`, `try` and `catch`, as early exits with a value.
+//!
+//! A function that throws returns its result and an optional error. `try` tests for the error after its call and throws
+//! it again. A `do` with `catch` is a labeled block: a `throw` in it notes the error and which `catch` is for it, and
+//! leaves the block like a `break`; what was noted is in slots of the environment, as all that control joins.
+
+use check::tables::Callable;
+use check::types::{Ty, TyKind};
+use ir::{Op, Value};
+use syntax::ast::DeclKind;
+use syntax::{DeclId, ExprId, StmtId};
+
+use crate::Lowerer;
+use crate::body::{Body, Name, Slot};
+use crate::exits::{Flow, Label};
+
+impl Lowerer<'_> {
+    /// What a function that throws returns in the IR: its result and an optional error.
+    pub(crate) fn throwing_result(&mut self, callable: &Callable, ret: Ty) -> Option<Ty> {
+        let Callable::Func(f) = callable else { return None };
+        let error = self.program.error_of(f)?;
+        let error = self.program.types.intern(TyKind::Optional(error));
+        Some(self.program.types.intern(TyKind::Tuple(vec![ret, error])))
+    }
+}
+
+impl Body<'_, '_, '_> {
+    /// How control leaves a `throw` or the error of a `try`.
+    pub(crate) fn thrown_flow(&self, stmt: StmtId) -> Flow {
+        match self.lw.program.tables.throws.get(&stmt) {
+            Some(thrown) => match thrown.target {
+                Some((level, _)) => Flow { labels: 1u32.checked_shl(level).unwrap_or(0), ..Flow::default() },
+                None => Flow { returns: true, ..Flow::default() },
+            },
+            None => Flow { falls: true, ..Flow::default() },
+        }
+    }
+
+    /// The result that the source declares, of what a function that throws returns in the IR.
+    pub(crate) fn result_without_error(&self, ret: Ty) -> Option<Ty> {
+        match &self.lw.program.types[ret] {
+            TyKind::Tuple(parts) => parts.first().copied(),
+            _ => None,
+        }
+    }
+
+    /// The result of a call of a function that throws; its optional error is kept for the `try`.
+    pub(crate) fn keep_error(&mut self, mut values: Vec<Value>, result: Ty) -> Vec<Value> {
+        let n = self.layout(result).leaves.len();
+        self.error = values.split_off(n.min(values.len()));
+        values
+    }
+
+    /// `let var = try call; rest`
+    pub(crate) fn try_call(&mut self, stmt: StmtId, var: DeclId, rest: &[StmtId]) {
+        let DeclKind::Var { init: Some(call), .. } = self.lw.program.ast.decls[var].kind else { return };
+        self.error.clear();
+        let values = self.expr(call);
+        let ty = self.expr_ty(call);
+        let mut error = std::mem::take(&mut self.error);
+        self.declare_var(Name::Decl(var), ty, values);
+        let Some(has) = error.pop() else { return self.list(rest) };
+        let rest = rest.to_vec();
+        self.branch(has, |body| body.leave_with(stmt, error), |body| body.list(&rest));
+    }
+
+    /// `throw e;`
+    pub(crate) fn throw(&mut self, stmt: StmtId, value: ExprId) {
+        let values = self.expr(value);
+        self.leave_with(stmt, values);
+    }
+
+    fn leave_with(&mut self, stmt: StmtId, error: Vec<Value>) {
+        let Some(thrown) = self.lw.program.tables.throws.get(&stmt).copied() else { return };
+        if let Some((level, clause)) = thrown.target {
+            let Some(label) = self.labels.get(level as usize) else { return };
+            let (flag, observers) = (label.flag, label.observers);
+            let Some(&(which, start)) = label.errors.get(clause as usize) else { return };
+            let number = self.b.u32(clause);
+            self.env[which] = Slot::Value(number);
+            if let Some(start) = start {
+                for (k, value) in error.into_iter().enumerate() {
+                    self.env[start + k] = Slot::Value(value);
+                }
+            }
+            if observers > 0 {
+                self.set_flag(flag, true);
+            }
+            return;
+        }
+        if let Some(ret) = self.ret {
+            let mut values = error;
+            values.push(self.b.bool(true));
+            let first = (ret.start + ret.len).saturating_sub(values.len());
+            for (k, value) in values.into_iter().enumerate() {
+                self.env[first + k] = Slot::Value(value);
+            }
+        }
+        if self.observe_return > 0 {
+            self.set_flag(self.returned, true);
+        }
+    }
+
+    /// `do body catch (e : E) { … }`
+    pub(crate) fn do_catch(&mut self, body: StmtId, level: u32, catches: &[(Option<DeclId>, StmtId)]) {
+        let flag = self.new_flag(false);
+        let none = self.b.u32(0);
+        let which = self.env.len();
+        self.env.push(Slot::Value(none));
+        let mut errors = Vec::new();
+        let mut types = Vec::new();
+        for &(var, _) in catches {
+            let ty = match var.and_then(|var| self.lw.program.tables.decl_types[var]) {
+                Some(ty) => Some(self.ty(ty)),
+                None => None,
+            };
+            let start = ty.map(|ty| {
+                let zeros = self.zeros(ty);
+                let start = self.env.len();
+                self.env.extend(zeros.into_iter().map(Slot::Value));
+                start
+            });
+            errors.push((which, start));
+            types.push(ty);
+        }
+        let slots = which..self.env.len();
+        self.labels.push(Label { flag, observers: 1, errors: errors.clone(), slots });
+        self.list(&[body]);
+        self.labels.pop();
+        let bit = 1u32.checked_shl(level).unwrap_or(0);
+        if self.flow(body).labels & bit == 0 {
+            return;
+        }
+        let Slot::Value(thrown) = self.env[flag] else { return };
+        let clauses: Vec<_> = catches.iter().copied().zip(types).zip(errors).collect();
+        self.branch(thrown, |body| body.handlers(&clauses), |_| {});
+    }
+
+    /// The `catch` that was noted.
+    fn handlers(&mut self, clauses: &[(((Option<DeclId>, StmtId), Option<Ty>), (usize, Option<usize>))]) {
+        let Some((((var, handler), ty), (which, start))) = clauses.last().copied() else { return };
+        let run = |body: &mut Self| {
+            if let (Some(var), Some(ty), Some(start)) = (var, ty, start) {
+                let n = body.layout(ty).leaves.len();
+                let values = (start..start + n).map(|slot| body.read_slot(slot)).collect();
+                body.declare_var(Name::Decl(var), ty, values);
+            }
+            body.list(&[handler]);
+        };
+        let others = &clauses[..clauses.len() - 1];
+        if others.is_empty() {
+            return run(self);
+        }
+        let number = self.b.u32(others.len() as u32);
+        let noted = self.read_slot(which);
+        let hit = self.b.emit(Op::Eq, &[noted, number]);
+        self.branch(hit, run, |body| body.handlers(others));
+    }
+}
