@@ -28,6 +28,9 @@ pub(crate) enum Command {
     /// Show a function after each pass of differentiation
     #[command(after_help = "Example:\n  pullback explain kernel.slang loss")]
     Explain(ExplainArgs),
+    /// Print the derivative of a function as Slang source
+    #[command(after_help = "Example:\n  pullback derive kernel.slang loss --mode bwd")]
+    Derive(DeriveArgs),
     /// Print the value and the gradient of a function at a point
     #[command(
         after_help = "Example:\n  pullback grad kernel.slang f --at x=1.5,y=[1,2,3]\n  pullback grad kernel.slang f --at x=1.5 --mode hessian --json"
@@ -210,6 +213,32 @@ pub(crate) struct ExplainArgs {
     /// The function
     #[arg(value_name = "FUNCTION")]
     pub(crate) function: String,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Derivative {
+    /// Value and tangent
+    Fwd,
+    /// Gradient
+    #[default]
+    Bwd,
+    /// Two functions: the value with what the backward pass needs, and the backward pass
+    Apply,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DeriveArgs {
+    #[command(flatten)]
+    pub(crate) source: SourceArgs,
+    /// The function
+    #[arg(value_name = "FUNCTION")]
+    pub(crate) function: String,
+    /// Which derivative
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) mode: Derivative,
+    /// Print one JSON object: the source, or diagnostics
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]

@@ -1,8 +1,8 @@
-//! `check`, `emit` and `explain`: what the compiler thinks of a program.
+//! `check`, `emit`, `explain` and `derive`: what the compiler makes of a program.
 
 use driver::{checkpoints, dump, pipeline, render};
 
-use crate::args::{CheckArgs, EmitArgs, ExplainArgs, Stage};
+use crate::args::{CheckArgs, Derivative, DeriveArgs, EmitArgs, ExplainArgs, Stage};
 use crate::report::{self, Stop};
 
 pub(crate) fn check(args: &CheckArgs) -> u8 {
@@ -46,6 +46,26 @@ pub(crate) fn explain(args: &ExplainArgs) -> u8 {
         let function = loaded.function(&args.function)?;
         let text = dump::explain(&mut loaded, function, &report::options(&args.compile))?;
         report::out(&text);
+        Ok(0)
+    })
+}
+
+pub(crate) fn derive(args: &DeriveArgs) -> u8 {
+    report::finish(&args.source, args.json, |session| {
+        let mut loaded = pipeline::load(session, &args.source.file)?;
+        loaded.errors()?;
+        let function = loaded.function(&args.function)?;
+        let mode = match args.mode {
+            Derivative::Fwd => driver::derive::Derivative::Forward,
+            Derivative::Bwd => driver::derive::Derivative::Backward,
+            Derivative::Apply => driver::derive::Derivative::Apply,
+        };
+        let text = driver::derive::source(&mut loaded, function, mode)?;
+        if args.json {
+            report::out(&(serde_json::json!({ "source": text }).to_string() + "\n"));
+        } else {
+            report::out(&text);
+        }
         Ok(0)
     })
 }

@@ -117,6 +117,8 @@ pub struct Stages {
     pub linear: Func,
     /// `(r, ȳ) ↦ x̄`.
     pub transposed: Func,
+    /// What `r` is.
+    pub residuals: Vec<Residual>,
     /// `(x, ȳ) ↦ x̄`: the signature of `call_bwd`.
     pub backward: Func,
 }

@@ -401,6 +401,7 @@ impl Engine<'_> {
             primal: unzipped.primal,
             linear: unzipped.linear,
             transposed: shown,
+            residuals: unzipped.residuals,
             backward,
         })
     }

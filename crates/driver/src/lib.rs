@@ -7,6 +7,7 @@
 pub mod bind;
 pub mod call;
 pub mod checkpoints;
+pub mod derive;
 pub mod dump;
 pub mod error;
 pub mod fit;

@@ -1,0 +1,150 @@
+//! `pullback derive`: what it writes compiles again and gives the same numbers as the derivative operators.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+/// Functions, each with a call of the derivative operators and a call of the text, which print the same.
+const PROGRAM: &str = r#"
+struct Ray : IDifferentiable { float3 origin; float3 direction; }
+
+[Differentiable] float sphere(Ray ray, float radius)
+{
+    float b = dot(ray.origin, ray.direction);
+    float h = b * b - dot(ray.origin, ray.origin) + radius * radius;
+    if (h < 0) return -1.0;
+    return -b - sqrt(h);
+}
+
+[Differentiable] float horner(float x[4], float t, no_diff int n)
+{
+    float s = 1;
+    for (int i = 0; i < 4; i++)
+    {
+        if (i == n) continue;
+        s = s * t + x[i] * sin(s);
+    }
+    return s;
+}
+
+[Differentiable] float decay(float a, float rate)
+{
+    float sum = 0.0;
+    float other = 1.0;
+    [MaxIters(64)]
+    for (float t = 0.0; t < 6.0; t += 0.5)
+    {
+        if (sum > 3.0 * a) break;
+        sum += a * exp(-rate * t) * other;
+        float swap = other * 0.9 + 0.01 * sum;
+        other = swap;
+    }
+    return sum + other;
+}
+
+[Differentiable] void both(inout float2 v, float k, out double d)
+{
+    switch ((int)(k * 2))
+    {
+    case 1: v *= k; break;
+    case 2: v = v.yx * k; break;
+    default: v += pow(k, 3.0);
+    }
+    float cells[3] = { v.x, v.y, k };
+    for (int i = 0; i < 6; i++) cells[i % 3] = cells[(i + 1) % 3] * 0.5 + cells[i % 3];
+    v.x = cells[0];
+    d = (double)cells[2] * v.y;
+}
+"#;
+
+const OPERATORS: &str = r#"
+void main()
+{
+    Ray r = { float3(0.1, 0.2, -3), float3(0, 0, 1) };
+    var p = diffPair(r);
+    var s = diffPair(1.0);
+    bwd_diff(sphere)(p, s, 2.0);
+    printf("%.9g %.9g %.9g %.9g\n", p.d.origin.x, p.d.origin.z, p.d.direction.y, s.d);
+    let f = fwd_diff(sphere)(diffPair(r, { float3(1, 0, 0), float3(0, 1, 0) }), diffPair(1.0, 0.5));
+    printf("%.9g %.9g\n", f.p, f.d);
+    DifferentialPair<float[4]> x = diffPair({ 1.0, 0.5, 0.25, -1.0 });
+    var t = diffPair(0.7);
+    bwd_diff(horner)(x, t, 2, 1.0);
+    printf("%.9g %.9g %.9g\n", x.d[0], x.d[3], t.d);
+    var a = diffPair(0.8);
+    var q = diffPair(0.3);
+    bwd_diff(decay)(a, q, 1.0);
+    printf("%.9g %.9g\n", a.d, q.d);
+    for (int i = 0; i < 3; i++)
+    {
+        var v = diffPair(float2(0.3, 0.9), float2(1, 2));
+        var k = diffPair(0.5 + 0.5 * i);
+        bwd_diff(both)(v, k, 3.0l);
+        printf("%.9g %.9g %.9g\n", v.d.x, v.d.y, k.d);
+    }
+}
+"#;
+
+const TEXT: &str = r#"
+void main()
+{
+    float3 d_o; float3 d_d; float d_r; float y; float dy;
+    sphere_bwd(float3(0.1, 0.2, -3), float3(0, 0, 1), 1.0, 2.0, d_o, d_d, d_r);
+    printf("%.9g %.9g %.9g %.9g\n", d_o.x, d_o.z, d_d.y, d_r);
+    sphere_fwd(float3(0.1, 0.2, -3), float3(0, 0, 1), 1.0, float3(1, 0, 0), float3(0, 1, 0), 0.5, y, dy);
+    printf("%.9g %.9g\n", y, dy);
+    float x[4] = { 1.0, 0.5, 0.25, -1.0 };
+    float d_x[4]; float d_t; float kept[4];
+    horner_bwd(x, 0.7, 2, 1.0, d_x, d_t);
+    printf("%.9g %.9g %.9g\n", d_x[0], d_x[3], d_t);
+    float d_a; float d_rate;
+    decay_bwd(0.8, 0.3, 1.0, d_a, d_rate);
+    printf("%.9g %.9g\n", d_a, d_rate);
+    for (int i = 0; i < 3; i++)
+    {
+        float2 d_v; float d_k;
+        both_bwd(float2(0.3, 0.9), 0.5 + 0.5 * i, float2(1, 2), 3.0l, d_v, d_k);
+        printf("%.9g %.9g %.9g\n", d_v.x, d_v.y, d_k);
+    }
+}
+"#;
+
+fn file(name: &str, text: &str) -> String {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    std::fs::write(&path, text).expect("the test folder is writable");
+    path.to_str().expect("a plain path").to_string()
+}
+
+fn pullback(args: &[&str]) -> String {
+    let out = Command::new(env!("CARGO_BIN_EXE_pullback")).args(args).output().expect("the program starts");
+    let stderr = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.success() && stderr.is_empty(), "{args:?}: {stderr}");
+    String::from_utf8(out.stdout).expect("text")
+}
+
+#[test]
+fn the_text_gives_the_same_numbers() {
+    let program = file("derive.slang", &format!("{PROGRAM}{OPERATORS}"));
+    let expected = pullback(&["run", &program]);
+    let mut text = String::new();
+    for (function, mode) in
+        [("sphere", "bwd"), ("sphere", "fwd"), ("horner", "bwd"), ("decay", "bwd"), ("both", "bwd")]
+    {
+        text += &pullback(&["derive", &program, function, "--mode", mode]);
+    }
+    let derived = file("derived.slang", &format!("{text}{TEXT}"));
+    assert_eq!(pullback(&["run", &derived]), expected, "{text}");
+}
+
+#[test]
+fn a_pullback_has_its_residuals_for_parameters() {
+    let program = file("derive-apply.slang", &format!("{PROGRAM}{OPERATORS}"));
+    let text = pullback(&["derive", &program, "horner", "--mode", "apply"]);
+    assert!(text.contains("void horner_apply(float x[4], float t, int n, out float result"), "{text}");
+    let (_, pullback_head) = text.split_once("void horner_pullback(").expect("the second function");
+    let head = pullback_head.lines().next().expect("a line");
+    assert!(head.contains("float d_result, out float d_x[4], out float d_t)"), "{head}");
+    for kept in text.split("out ").filter_map(|p| p.strip_prefix("float kept")) {
+        let name = kept.split([',', ')']).next().expect("a name");
+        assert!(head.contains(&format!("float kept{name}")), "{name}: {head}");
+    }
+}

@@ -1,0 +1,109 @@
+//! Types as Slang writes them, and how long the arrays are that stand for stacks.
+
+use ir::{Func, Scalar, Span, Type, TypeData, Types};
+use rustc_hash::FxHashMap;
+
+use crate::Unsupported;
+
+/// The bounds of a stack and of the stacks in it, outermost first.
+pub(crate) type Bounds = Vec<u32>;
+
+/// The bounds of the stacks that functions give and take, by position.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct StackBounds {
+    /// Of results, once a function has been written.
+    pub(crate) results: FxHashMap<(Func, usize), Bounds>,
+}
+
+/// The name of a scalar type.
+pub(crate) fn scalar(scalar: Scalar) -> &'static str {
+    match scalar {
+        Scalar::Bool => "bool",
+        Scalar::I8 => "int8_t",
+        Scalar::I16 => "int16_t",
+        Scalar::I32 => "int",
+        Scalar::I64 => "int64_t",
+        Scalar::U8 => "uint8_t",
+        Scalar::U16 => "uint16_t",
+        Scalar::U32 => "uint",
+        Scalar::U64 => "uint64_t",
+        Scalar::F16 => "half",
+        Scalar::F32 => "float",
+        Scalar::F64 => "double",
+    }
+}
+
+/// A type's name and what stands after the variable: `float` and `[4]`.
+pub(crate) fn declarator(
+    types: &Types,
+    ty: Type,
+    bounds: &[u32],
+    span: Span,
+) -> Result<(String, String), Unsupported> {
+    match types[ty] {
+        TypeData::Scalar(s) => Ok((scalar(s).into(), String::new())),
+        TypeData::Vector(s, n) => {
+            let short = matches!(
+                s,
+                Scalar::Bool | Scalar::I32 | Scalar::U32 | Scalar::F16 | Scalar::F32 | Scalar::F64
+            );
+            let name = if short && (2..=4).contains(&n) {
+                format!("{}{n}", scalar(s))
+            } else {
+                format!("vector<{}, {n}>", scalar(s))
+            };
+            Ok((name, String::new()))
+        }
+        TypeData::Array(element, n) => {
+            let (name, rest) = declarator(types, element, bounds, span)?;
+            Ok((name, format!("[{n}]{rest}")))
+        }
+        TypeData::Stack(element) => {
+            let Some((&n, inner)) = bounds.split_first() else {
+                let message = "a loop whose number of trips is not known: '[MaxIters(n)]' bounds it".into();
+                return Err(Unsupported { span, message });
+            };
+            let (name, rest) = declarator(types, element, inner, span)?;
+            Ok((name, format!("[{}]{rest}", n.max(1))))
+        }
+        TypeData::Cell(content) => declarator(types, content, bounds, span),
+        TypeData::Buffer(_) => Err(Unsupported { span, message: "memory of the host".into() }),
+    }
+}
+
+/// A type as an expression; for what is not an array.
+pub(crate) fn name(types: &Types, ty: Type, span: Span) -> Result<String, Unsupported> {
+    let (name, rest) = declarator(types, ty, &[], span)?;
+    Ok(name + &rest)
+}
+
+/// A number of a scalar type by its bits.
+pub(crate) fn literal(scalar: Scalar, bits: u64) -> String {
+    match scalar {
+        Scalar::Bool => if bits & 1 == 1 { "true" } else { "false" }.into(),
+        Scalar::I32 if bits as u32 == 1 << 31 => "(-2147483647 - 1)".into(),
+        Scalar::I32 => (bits as u32 as i32).to_string(),
+        Scalar::U32 => format!("{}u", bits as u32),
+        Scalar::I64 if bits == 1 << 63 => "(-9223372036854775807ll - 1ll)".into(),
+        Scalar::I64 => format!("{}ll", bits as i64),
+        Scalar::U64 => format!("{bits}ull"),
+        Scalar::I8 => format!("int8_t({})", bits as u8 as i8),
+        Scalar::I16 => format!("int16_t({})", bits as u16 as i16),
+        Scalar::U8 => format!("uint8_t({})", bits as u8),
+        Scalar::U16 => format!("uint16_t({})", bits as u16),
+        Scalar::F16 | Scalar::F32 | Scalar::F64 => {
+            let value = ir::build::float_value(scalar, bits);
+            if !value.is_finite() {
+                return match scalar {
+                    Scalar::F32 => format!("asfloat({}u)", bits as u32),
+                    _ => format!("{}(asfloat({}u))", self::scalar(scalar), (value as f32).to_bits()),
+                };
+            }
+            match scalar {
+                Scalar::F64 => format!("{value:?}l"),
+                Scalar::F16 => format!("{value:?}h"),
+                _ => format!("{:?}", value as f32),
+            }
+        }
+    }
+}

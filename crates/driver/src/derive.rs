@@ -1,0 +1,133 @@
+//! The derivative of a function as Slang source.
+
+use autodiff::Residual;
+use check::tables::FuncRef;
+use codegen_slang::Printed;
+use ir::Func;
+use syntax::Diagnostic;
+
+use crate::pipeline::{Compiled, Failure, Loaded, Options, problem, source_span};
+use crate::{Error, Request};
+
+/// What is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Derivative {
+    /// `(x, ẋ) ↦ (y, ẏ)`
+    Forward,
+    /// `(x, ȳ) ↦ x̄`
+    Backward,
+    /// `x ↦ (y, r)` and `(r, ȳ) ↦ x̄`: two functions.
+    Apply,
+}
+
+/// The text, ready to be compiled: parameters and results are the leaves of the function's own, with their names.
+pub fn source(loaded: &mut Loaded, function: FuncRef, what: Derivative) -> Result<String, Failure> {
+    let name = loaded.name(function.decl).to_string();
+    let span = loaded.program.name_span(function.decl);
+    let options = Options {
+        // Names and loops stay as they are written.
+        optimise: opt::Options { level: 1, ..opt::Options::default() },
+        no_autodiff: what == Derivative::Apply,
+        ..Options::default()
+    };
+    let request = Request { functions: vec![function], derivatives: true, ..Request::default() };
+    let Compiled { mut module, functions, .. } = loaded.compile(&request, &options)?;
+    let info = functions
+        .first()
+        .ok_or_else(|| Failure::Other(Error::Internal("the function was not lowered".into())))?;
+    let missing = |mode: &str| {
+        let message = format!("'{name}' is not {mode}-differentiable");
+        let help = "mark it '[Differentiable]', or give it the derivative that is missing";
+        Failure::Program(vec![Diagnostic::error("E41022", span, message).help(help)])
+    };
+    let returned = |module: &ir::Module, prefix: &str| -> Vec<String> {
+        let slots = &module.funcs[info.func].results;
+        let name = |(k, slot): (usize, &ir::Slot)| match slot.name.as_deref() {
+            Some(name) => format!("{prefix}{name}"),
+            None if slots.len() == 1 => format!("{prefix}result"),
+            None => format!("{prefix}result{k}"),
+        };
+        slots.iter().enumerate().map(name).collect()
+    };
+    let own_params: Vec<String> = module.funcs[info.func]
+        .params
+        .iter()
+        .enumerate()
+        .map(|(k, s)| s.name.as_deref().map_or_else(|| format!("x{k}"), str::to_string))
+        .collect();
+    let differentials = |names: &[String], slots: &[ir::Slot]| -> Vec<String> {
+        names.iter().zip(slots).filter(|(_, s)| s.diff).map(|(n, _)| n.clone()).collect()
+    };
+    let prefixed = |names: &[String]| -> Vec<String> { names.iter().map(|n| format!("d_{n}")).collect() };
+    let diff_params = differentials(&own_params, &module.funcs[info.func].params);
+    let diff_results = differentials(&returned(&module, "d_"), &module.funcs[info.func].results);
+    let (funcs, meaning): (Vec<(Func, Printed)>, &str) = match what {
+        Derivative::Forward => {
+            let func = info.jvp.ok_or_else(|| missing("forward"))?;
+            let printed = Printed {
+                name: format!("{name}_fwd"),
+                params: [own_params, prefixed(&diff_params)].concat(),
+                results: [returned(&module, ""), diff_results].concat(),
+                ..Printed::default()
+            };
+            (vec![(func, printed)], "the value and its tangent")
+        }
+        Derivative::Backward => {
+            let func = info.vjp.ok_or_else(|| missing("backward"))?;
+            let printed = Printed {
+                name: format!("{name}_bwd"),
+                params: [own_params, diff_results].concat(),
+                results: prefixed(&diff_params),
+                ..Printed::default()
+            };
+            (vec![(func, printed)], "the gradient, given that of the result")
+        }
+        Derivative::Apply => {
+            let func = info.func;
+            let stages = autodiff::stages(&mut module, func)
+                .map_err(|problems| Failure::Program(problems.into_iter().map(problem).collect()))?;
+            let roots = [stages.primal, stages.transposed];
+            for func in module.funcs.values_mut() {
+                func.values.values_mut().for_each(|v| v.linear = false);
+                func.params.iter_mut().chain(&mut func.results).for_each(|slot| slot.linear = false);
+            }
+            opt::after_ad(&mut module, &options.optimise, &roots);
+            let own_results = returned(&module, "");
+            let kept = |k: usize| format!("kept{}", k - own_results.len());
+            let residuals = stages.residuals.iter().map(|r| match *r {
+                Residual::Param(k) => own_params.get(k).cloned().unwrap_or_default(),
+                Residual::Result(k) => kept(k),
+            });
+            let sources = stages.residuals.iter().map(|r| match *r {
+                Residual::Param(_) => None,
+                Residual::Result(k) => Some((stages.primal, k)),
+            });
+            let n_results = module.funcs[stages.primal].results.len();
+            let apply = Printed {
+                name: format!("{name}_apply"),
+                params: own_params.clone(),
+                results: own_results
+                    .iter()
+                    .cloned()
+                    .chain((own_results.len()..n_results).map(kept))
+                    .collect(),
+                ..Printed::default()
+            };
+            let pullback = Printed {
+                name: format!("{name}_pullback"),
+                params: residuals.chain(diff_results).collect(),
+                results: prefixed(&diff_params),
+                sources: sources.collect(),
+            };
+            let meaning = "the value with what the backward pass needs, and the backward pass";
+            (vec![(roots[0], apply), (roots[1], pullback)], meaning)
+        }
+    };
+    let text = codegen_slang::print(&module, &funcs).map_err(|e| {
+        let place = source_span(e.span);
+        let known = loaded.program.ast.files.iter().any(|f| f.file == place.file) && e.span != ir::Span::NONE;
+        let message = format!("the derivative of '{name}' cannot be written as Slang: it has {}", e.message);
+        Failure::Program(vec![Diagnostic::error("E0920", if known { place } else { span }, message)])
+    })?;
+    Ok(format!("// The derivative of `{name}`: {meaning}. Written by `pullback derive`.\n\n{text}"))
+}
