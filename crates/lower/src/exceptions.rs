@@ -14,6 +14,19 @@ use crate::Lowerer;
 use crate::body::{Body, Name, Slot};
 use crate::exits::{Flow, Label};
 
+/// A `catch`.
+#[derive(Clone, Copy)]
+struct Clause {
+    var: Option<DeclId>,
+    handler: StmtId,
+    /// The type of the error, if it is named.
+    ty: Option<Ty>,
+    /// The slot with the number of the `catch` that was noted.
+    which: usize,
+    /// Where the error is.
+    start: Option<usize>,
+}
+
 impl Lowerer<'_> {
     /// What a function that throws returns in the IR: its result and an optional error.
     pub(crate) fn throwing_result(&mut self, callable: &Callable, ret: Ty) -> Option<Ty> {
@@ -110,10 +123,7 @@ impl Body<'_, '_, '_> {
         let mut errors = Vec::new();
         let mut types = Vec::new();
         for &(var, _) in catches {
-            let ty = match var.and_then(|var| self.lw.program.tables.decl_types[var]) {
-                Some(ty) => Some(self.ty(ty)),
-                None => None,
-            };
+            let ty = var.and_then(|var| self.lw.program.tables.decl_types[var]).map(|ty| self.ty(ty));
             let start = ty.map(|ty| {
                 let zeros = self.zeros(ty);
                 let start = self.env.len();
@@ -132,13 +142,16 @@ impl Body<'_, '_, '_> {
             return;
         }
         let Slot::Value(thrown) = self.env[flag] else { return };
-        let clauses: Vec<_> = catches.iter().copied().zip(types).zip(errors).collect();
+        let clauses = catches.iter().zip(types).zip(errors);
+        let clauses: Vec<Clause> = clauses
+            .map(|((&(var, handler), ty), (which, start))| Clause { var, handler, ty, which, start })
+            .collect();
         self.branch(thrown, |body| body.handlers(&clauses), |_| {});
     }
 
     /// The `catch` that was noted.
-    fn handlers(&mut self, clauses: &[(((Option<DeclId>, StmtId), Option<Ty>), (usize, Option<usize>))]) {
-        let Some((((var, handler), ty), (which, start))) = clauses.last().copied() else { return };
+    fn handlers(&mut self, clauses: &[Clause]) {
+        let Some(&Clause { var, handler, ty, which, start }) = clauses.last() else { return };
         let run = |body: &mut Self| {
             if let (Some(var), Some(ty), Some(start)) = (var, ty, start) {
                 let n = body.layout(ty).leaves.len();
