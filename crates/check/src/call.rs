@@ -319,7 +319,7 @@ impl Checker<'_> {
                 ty
             }
             _ => {
-                if ty != Ty::ERROR {
+                if ty != Ty::ERROR && !self.p.has_unknown_base(ty) {
                     let span = self.span(callee);
                     let message = format!("a value of type '{}' cannot be called", self.name(ty));
                     self.error("E39999", span, message);

@@ -181,6 +181,13 @@ impl Program {
         })
     }
 
+    /// Whether a function's parameters or result have types that have been reported as unknown.
+    pub(crate) fn has_unknown_types(&mut self, decl: DeclId) -> bool {
+        let signature = self.raw_signature(decl);
+        let mut types = signature.params.iter().map(|p| p.ty).chain([signature.ret]);
+        types.any(|ty| ty == Ty::ERROR || self.type_name(ty).contains("<error>"))
+    }
+
     /// The same of a function's object, parameters and result.
     pub(crate) fn has_unknown_bases(&mut self, func: &FuncRef) -> bool {
         let signature = self.func_signature(func);

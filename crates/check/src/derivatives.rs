@@ -273,7 +273,9 @@ impl Program {
             }
         }
         let span = self.span(expr);
-        if !self.diagnostics.iter().any(|d| d.primary.span == span) && !self.has_unknown_bases(func) {
+        let unknown =
+            self.has_unknown_bases(func) || candidates.iter().any(|c| self.has_unknown_types(c.decl));
+        if !self.diagnostics.iter().any(|d| d.primary.span == span) && !unknown {
             let name = last_name(&self.ast, expr).map_or("", |n| self.ast.name(n)).to_string();
             let message = format!("'{name}' does not have the parameters of a derivative of this function");
             let help = self.wanted_text(func, role);
@@ -496,7 +498,7 @@ impl Program {
                     };
                 first.get_or_insert(func);
             }
-            let quiet = fits || self.diagnostics.len() > before;
+            let quiet = fits || self.diagnostics.len() > before || self.has_unknown_types(decl);
             if let Some(func) = first.filter(|func| !quiet && !self.has_unknown_bases(func)) {
                 let name = self.ast.name(self.ast.decls[func.decl].name).to_string();
                 let message = format!("this does not have the parameters of a derivative of '{name}'");

@@ -155,12 +155,29 @@ impl Checker<'_> {
         if let Some(ty) = self.conjunction(&chain, at) {
             return self.set_value(expr, ty, Meaning::Type(ty));
         }
+        if self.lacks_angle(&chain, at) {
+            return self.set_error(expr);
+        }
         let mut ty = Ty::ERROR;
         for &node in chain.iter().rev() {
             let ExprKind::Binary(op, left, right) = self.p.ast.exprs[node].kind else { break };
             ty = self.infer_binary(node, op, left, right);
         }
         ty
+    }
+
+    /// Whether a chain starts with `f <` for a function `f`, which has been reported: generic arguments without `>`.
+    fn lacks_angle(&mut self, chain: &[ExprId], first: ExprId) -> bool {
+        let opens =
+            |&node: &ExprId| matches!(self.p.ast.exprs[node].kind, ExprKind::Binary(BinaryOp::Lt, ..));
+        let span = self.span(first);
+        if !chain.last().is_some_and(opens) || !matches!(self.p.tables.exprs[first].meaning, Meaning::Error) {
+            return false;
+        }
+        let last = self.p.diagnostics.last_mut();
+        let Some(error) = last.filter(|d| d.primary.span == span && d.code == "E30060") else { return false };
+        error.help = Some("if '<' opens generic arguments, their '>' is missing".to_string());
+        true
     }
 
     /// `A & B` of interfaces, kept as the list of them. The first operand is inferred here in any case.

@@ -201,7 +201,15 @@ impl Checker<'_> {
     /// A function's declaration in short.
     pub(crate) fn describe(&mut self, decl: DeclId) -> String {
         let signature = self.p.raw_signature(decl);
-        let params: Vec<String> = signature.params.iter().map(|p| self.name(p.ty)).collect();
+        let param = |p: &crate::ParamSig| {
+            let word = match p.dir {
+                Direction::Out => "out ",
+                Direction::InOut | Direction::Ref => "inout ",
+                Direction::In | Direction::ConstRef => "",
+            };
+            format!("{word}{}", self.name(p.ty))
+        };
+        let params: Vec<String> = signature.params.iter().map(param).collect();
         let name = match self.p.ast.decls[decl].kind {
             DeclKind::Init { .. } => "__init",
             _ => self.p.ast.name(self.p.ast.decls[decl].name),
@@ -274,6 +282,18 @@ impl Checker<'_> {
                     let message =
                         format!("'{name}' cannot be called with a pack of ({})", self.name(*subject));
                     Diagnostic::error("E38029", span, message)
+                }
+                Failure::Constraint { subject, bound } if self.name(*bound).starts_with("__") => {
+                    let takes = match self.name(*bound).as_str() {
+                        "__FloatElementwise" => "floating-point numbers, vectors and matrices",
+                        "__IntElementwise" => "integers, and vectors and matrices of them",
+                        "__NumericElementwise" => "numbers, vectors and matrices",
+                        "__BuiltinFloatingPointType" => "floating-point types",
+                        "__BuiltinIntegerType" => "integer types",
+                        _ => "numbers",
+                    };
+                    let message = format!("'{name}' cannot be called with a '{}'", self.name(*subject));
+                    Diagnostic::error("E38029", span, message).help(format!("it takes {takes}"))
                 }
                 Failure::Constraint { subject, bound } => {
                     let message =

@@ -85,8 +85,8 @@ impl Checker<'_> {
         if let Some(found) = nearest(text, names.into_iter()) {
             return Some(found);
         }
-        nearest(text, syntax::parser::WORDS.into_iter())
-            .or_else(|| nearest(text, self.p.modules[0].names.keys().map(|&s| ast.name(s))))
+        let library = self.p.modules[0].names.keys().map(|&s| ast.name(s));
+        nearest(text, library.chain(syntax::parser::WORDS))
     }
 
     /// A member that is spelt like this one.

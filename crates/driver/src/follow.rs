@@ -28,16 +28,25 @@ fn is_early(d: &Diagnostic) -> bool {
     d.code.starts_with("E00") || d.code.starts_with("E15")
 }
 
+/// Whether a diagnostic is about a type that has been reported as such.
+fn is_about_error(d: &Diagnostic) -> bool {
+    const UNKNOWN: &str = "<error>";
+    d.message.contains(UNKNOWN) || d.help.as_ref().is_some_and(|h| h.contains(UNKNOWN))
+}
+
 /// The diagnostics that do not follow from others; each place once.
 pub(crate) fn without_followers(mut diagnostics: Vec<Diagnostic>) -> Vec<Diagnostic> {
     if diagnostics.iter().any(is_unread) {
         diagnostics.retain(is_early);
     }
+    if diagnostics.iter().any(|d| d.severity == Severity::Error && !is_about_error(d)) {
+        diagnostics.retain(|d| !is_about_error(d));
+    }
     let mut kept: Vec<Diagnostic> = Vec::with_capacity(diagnostics.len());
     // Which of `kept` names an unknown name, and in how many other places it was.
     let mut unknown: rustc_hash::FxHashMap<String, (usize, usize)> = rustc_hash::FxHashMap::default();
     for d in diagnostics {
-        if d.code != "E30015" {
+        if !matches!(d.code, "E30015" | "E30027") {
             kept.push(d);
             continue;
         }

@@ -49,7 +49,7 @@ void kernel()
 ";
 
 /// What to change, into what, and the line where an error is expected.
-const CHANGES: [(&str, &str, u32); 43] = [
+const CHANGES: [(&str, &str, u32); 48] = [
     // A token that is missing.
     ("float side;", "float side", 4),
     ("return side * side * scale; }", "return side * side * scale }", 6),
@@ -98,6 +98,12 @@ const CHANGES: [(&str, &str, u32); 43] = [
     // Something that is too much.
     ("return sum;", "return sum);", 23),
     ("float radius;", "float radius;;)", 10),
+    ("shape.area(sum)", "shape.area(sum})", 20),
+    // A brace that is missing.
+    ("    return sum;\n}", "    return sum;\n", 25),
+    ("Square s = { 2.0", "Square s = 2.0", 36),
+    ("float total<T : IShape>", "float total<T : IShap>", 14),
+    ("total(s, 2)", "total<Square(s, 2)", 27),
 ];
 
 /// The line and the text of each error.

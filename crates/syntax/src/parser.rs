@@ -62,6 +62,7 @@ pub fn parse_file(
     ast.stmts.reserve(tokens.len() / 16);
     ast.decls.reserve(tokens.len() / 12);
     let mut parser = Parser::new(ast, tokens, damage, diagnostics);
+    parser.sources = Some(sources);
     let decls = parser.file();
     ast.files.push(FileAst { file, decls });
     ast.files.len() - 1
@@ -174,6 +175,8 @@ pub(crate) struct Parser<'a> {
     diagnostics: &'a mut Vec<Diagnostic>,
     /// Text with lexical errors: what the parser finds there follows from them.
     damage: Vec<Span>,
+    /// For where a line starts.
+    sources: Option<&'a Sources>,
     errors: usize,
     last_error: usize,
     stopped: bool,
@@ -215,6 +218,7 @@ impl<'a> Parser<'a> {
             angles: FxHashMap::default(),
             diagnostics,
             damage,
+            sources: None,
             errors: 0,
             last_error: usize::MAX,
             stopped: false,
@@ -301,6 +305,15 @@ impl<'a> Parser<'a> {
         self.head = self.pos;
     }
 
+    /// Whether the current token is the first of a line that is not indented, as those of a file's declarations are.
+    pub(crate) fn at_margin(&self) -> bool {
+        let span = self.span();
+        let starts = self.sources.and_then(|s| s.files.get(span.file.0 as usize)).map(|f| &f.line_starts);
+        self.current().at_line_start()
+            && matches!(self.kind(), TokenKind::Ident | TokenKind::LBracket)
+            && starts.is_some_and(|starts| starts.binary_search(&span.start).is_ok())
+    }
+
     /// The bracket that closes the one at `pos`.
     pub(crate) fn partner(&self, pos: usize) -> Option<usize> {
         self.partners.get(pos).copied().filter(|&p| p != NONE).map(|p| p as usize)
@@ -309,6 +322,20 @@ impl<'a> Parser<'a> {
     /// Whether a `{` that is not here is really missing: there is a `}` too much.
     pub(crate) fn lacks_brace(&self) -> bool {
         self.last_stray > self.pos
+    }
+
+    /// After an error in a declaration of the file: if it has ended too early, goes on after its real end, which is
+    /// where a `}` closes nothing.
+    pub(crate) fn skip_strays(&mut self) {
+        if self.lacks_brace() && !self.stopped && !self.at_margin() {
+            self.pos = self.last_stray;
+            self.bump();
+        }
+    }
+
+    /// How many errors have been reported.
+    pub(crate) fn n_errors(&self) -> usize {
+        self.errors
     }
 
     pub(crate) fn is_known_type(&self, name: Symbol) -> bool {

@@ -39,7 +39,11 @@ impl Parser<'_> {
                 continue;
             }
             let before = self.pos();
+            let errors = self.n_errors();
             self.declaration(place, list);
+            if self.parent.is_none() && self.n_errors() > errors {
+                self.skip_strays();
+            }
             if self.pos() == before {
                 self.bump();
             }

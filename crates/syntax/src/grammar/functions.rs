@@ -56,7 +56,7 @@ impl Parser<'_> {
         if !self.eat(T::Semi) {
             self.expected("`{` or `;`");
             if self.lacks_brace() {
-                return Some(self.inside(id, Self::block_rest));
+                return Some(self.inside(id, |p| p.block_rest(true)));
             }
             self.skip_statement();
         }

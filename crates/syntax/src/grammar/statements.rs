@@ -184,6 +184,12 @@ impl Parser<'_> {
     }
 
     fn expression_statement(&mut self) -> StmtKind {
+        if matches!(self.kind(), T::RParen | T::RBracket) {
+            self.follow_up("E0001", self.span(), format!("this {} closes nothing", self.found()));
+            self.bump();
+            self.eat(T::Semi);
+            return StmtKind::Error;
+        }
         let before = self.pos();
         let expr = self.comma_expr();
         if self.pos() == before {
@@ -204,14 +210,16 @@ impl Parser<'_> {
 
     /// `{ … }` at its brace
     pub(crate) fn block(&mut self) -> StmtId {
+        let closed = self.partner(self.pos()).is_some();
         self.bump();
-        self.block_rest()
+        self.block_rest(closed)
     }
 
-    /// `… }` after the brace
-    pub(crate) fn block_rest(&mut self) -> StmtId {
+    /// `… }` after the brace. A block that nothing closes ends before the next declaration of the file.
+    pub(crate) fn block_rest(&mut self, closed: bool) -> StmtId {
         let start = self.span_before();
-        let stmts = self.angled(false, |p| p.statements(|p| matches!(p.kind(), T::RBrace | T::Eof)));
+        let ends = |p: &Self| matches!(p.kind(), T::RBrace | T::Eof) || !closed && p.at_margin();
+        let stmts = self.angled(false, |p| p.statements(ends));
         self.expect_close(T::RBrace, start);
         self.stmt(start, StmtKind::Block(stmts))
     }
