@@ -180,7 +180,12 @@ mod tests {
         let bytes: Vec<u8> = [1.0f32, 2.5].iter().flat_map(|x| x.to_le_bytes()).collect();
         assert_eq!(buffer_json(&mem, float2, &bytes, None), r#"{"type":"float32","values":[1.0,2.5]}"#);
         assert_eq!(buffer_text(&mem, float2, &bytes), "1.0 2.5");
-        let s = mem.intern(MemData::Struct { name: "S".into(), fields: vec![("a".into(), float2)] });
+        let float = mem.intern(MemData::Scalar(Scalar::F32));
+        let fields = vec![("a".into(), float), ("b".into(), float)];
+        let s = mem.intern(MemData::Struct { name: "S".into(), fields });
         assert_eq!(buffer_json(&mem, s, &bytes, None), r#"{"type":null,"words":[1065353216,1075838976]}"#);
+        // A struct of one field is that field, as an atomic number is its number.
+        let one = mem.intern(MemData::Struct { name: "One".into(), fields: vec![("a".into(), float2)] });
+        assert_eq!(buffer_json(&mem, one, &bytes, None), r#"{"type":"float32","values":[1.0,2.5]}"#);
     }
 }
