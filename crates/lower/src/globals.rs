@@ -44,6 +44,12 @@ impl Lowerer<'_> {
             self.unsupported(span, "a `static` or `groupshared` variable that holds a buffer is");
             return None;
         }
+        if let TyKind::Array(element, None) = self.program.types[ty]
+            && (self.holds_buffers(element) || matches!(self.program.types[element], TyKind::Buffer(..)))
+        {
+            self.unsupported(span, "an array of resources without a length is");
+            return None;
+        }
         if let Some(bad) = self.opaque_in(ty, 0) {
             let name = self.program.type_name(bad);
             self.unsupported(span, format_args!("the type `{name}` is"));
