@@ -233,7 +233,11 @@ impl Program {
                     }
                     _ => false,
                 };
-                if missing {
+                // What is `extern` and empty is given elsewhere, with its members.
+                let is_open = matches!(&self.ast.decls[decl].kind,
+                    DeclKind::Struct { members, .. } if members.is_empty()
+                        && self.ast.decls[decl].modifiers.has(syntax::ast::Modifiers::EXTERN));
+                if missing && !is_open {
                     let what = self.ast.name(name).to_string();
                     let span = self.ast.decls[decl].name_span;
                     let wanted = self.ast.decls[member].name_span;

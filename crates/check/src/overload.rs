@@ -138,7 +138,8 @@ impl Checker<'_> {
                     && s.params.iter().zip(&first.params).all(|(a, b)| a.ty == b.ty && a.dir == b.dir)
             });
             let prototypes = winners.iter().filter(|w| !w.has_body).count();
-            if !(same && prototypes + 1 >= winners.len()) {
+            let by_handle = winners.iter().filter(|w| self.takes_handle(w.chosen.decl)).count();
+            if !(same && prototypes.max(by_handle) + 1 >= winners.len()) {
                 let name = self.p.ast.name(self.p.ast.decls[winners[0].chosen.decl].name).to_string();
                 let mut diagnostic = Diagnostic::error("E39999", span, format!("ambiguous call to '{name}'"));
                 for winner in winners.iter().take(5) {
@@ -150,6 +151,18 @@ impl Checker<'_> {
             }
         }
         Some(winners.swap_remove(0).chosen)
+    }
+
+    /// Whether a parameter is written as the handle of a resource, which is the resource itself here: then the
+    /// function is another form of the one that takes the resource.
+    fn takes_handle(&self, decl: DeclId) -> bool {
+        self.p.params_of(decl).into_iter().any(|param| {
+            let syntax::ast::DeclKind::Param { ty: Some(ty), .. } = self.p.ast.decls[param].kind else {
+                return false;
+            };
+            crate::program::last_name(&self.p.ast, ty)
+                .is_some_and(|name| matches!(self.p.ast.name(name), "Handle" | "DescriptorHandle"))
+        })
     }
 
     /// Whether the operators around a chosen function exist for it.

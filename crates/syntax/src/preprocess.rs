@@ -375,6 +375,7 @@ impl<'a> Preprocessor<'a> {
             line.push(Token { kind: TokenKind::Int, symbol, ..token });
         }
         let line = self.expand_all(&line);
+        let line = self.expanded_defined(line);
         let mut condition = Condition { tokens: &line, pos: 0, symbols: self.symbols, depth: 0 };
         let value = condition.ternary();
         let complete = condition.pos == line.len();
@@ -385,6 +386,46 @@ impl<'a> Preprocessor<'a> {
                 false
             }
         }
+    }
+}
+
+impl Preprocessor<'_> {
+    /// `defined(X)` that a macro's text brought in. Where `X` is a macro, its text stands in the parentheses now.
+    fn expanded_defined(&mut self, line: Vec<Token>) -> Vec<Token> {
+        if !line.iter().any(|t| t.kind == TokenKind::Ident && t.symbol == kw::DEFINED) {
+            return line;
+        }
+        let mut out = Vec::with_capacity(line.len());
+        let mut pos = 0;
+        while let Some(&token) = line.get(pos) {
+            pos += 1;
+            if token.kind != TokenKind::Ident || token.symbol != kw::DEFINED {
+                out.push(token);
+                continue;
+            }
+            let open = line.get(pos).is_some_and(|t| t.kind == TokenKind::LParen);
+            let mut end = pos + 1;
+            let mut depth = usize::from(open);
+            while depth > 0 && end < line.len() {
+                match line[end].kind {
+                    TokenKind::LParen => depth += 1,
+                    TokenKind::RParen => depth -= 1,
+                    _ => {}
+                }
+                end += 1;
+            }
+            let end = end.min(line.len());
+            let inside =
+                if open { &line[pos + 1..end.saturating_sub(1).max(pos + 1)] } else { &line[pos..end] };
+            let is = match inside {
+                [name] if name.kind == TokenKind::Ident => self.has_macro(name.symbol),
+                _ => true,
+            };
+            pos = end;
+            let symbol = self.symbols.intern(if is { "1" } else { "0" });
+            out.push(Token { kind: TokenKind::Int, symbol, ..token });
+        }
+        out
     }
 }
 
