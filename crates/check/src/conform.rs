@@ -368,6 +368,7 @@ impl Program {
             | TyKind::Array(..)
             | TyKind::Tuple(_)
             | TyKind::Pointer(_)
+            | TyKind::Buffer(..)
             | TyKind::Optional(_) => {
                 for facet in self.facets(ty).iter() {
                     if facet.kind == FacetKind::Interface {
@@ -588,7 +589,24 @@ impl Program {
             if args.is_empty() || unknown {
                 continue;
             }
-            for interface in self.interfaces_of(subject) {
+            let mut offered = self.interfaces_of(subject);
+            let is_offered =
+                offered.iter().any(|&i| matches!(self.types[i], TyKind::Interface(d, _) if d == decl));
+            if !is_offered && !self.conform_busy.contains(&(subject, bound)) {
+                self.conform_busy.push((subject, bound));
+                // By an extension of every type that conforms to something.
+                let blankets = self.blanket_facets(subject, |program, ext| {
+                    matches!(&program.ast.decls[ext].kind, DeclKind::Extension { bases, .. } if !bases.is_empty())
+                });
+                for facet in blankets {
+                    for &base in self.bases_of(facet.container).iter() {
+                        let base = self.substitute(base, &facet.env);
+                        self.add_interface(base, subject, &mut offered);
+                    }
+                }
+                self.conform_busy.pop();
+            }
+            for interface in offered {
                 if matches!(self.types[interface], TyKind::Interface(d, _) if d == decl) {
                     let mut trial = env.clone();
                     if self.unify(bound, interface, params, &mut trial) {
@@ -721,6 +739,11 @@ impl Program {
     pub(crate) fn facets(&mut self, ty: Ty) -> Rc<[Facet]> {
         if let Some(found) = self.facets.get(&ty) {
             return found.clone();
+        }
+        if matches!(self.types[ty], TyKind::Param(_))
+            && let Some(owner) = self.root_owner(ty)
+        {
+            self.constraints_of(owner);
         }
         if let (TyKind::Assoc(outer, _), true) = (&self.types[ty], self.has_constraints) {
             // Constraints that are resolved on the way ask for the same facets, which are not there yet.

@@ -48,6 +48,8 @@ pub(crate) struct Checker<'p> {
     pub(crate) capture: Option<Capture>,
     /// The first `return` says what the function returns.
     pub(crate) infers_result: bool,
+    /// What a lambda's body returns.
+    pub(crate) returned: Vec<ExprId>,
     /// The packs that each `expand` around names with `each`, outermost first.
     pub(crate) expanding: Vec<Vec<GenericArg>>,
     /// What stands for the arguments of a pack of none.
@@ -78,6 +80,7 @@ impl<'p> Checker<'p> {
             using: Vec::new(),
             capture: None,
             infers_result: false,
+            returned: Vec::new(),
             expanding: Vec::new(),
             placeholder: <ExprId as cranelift_entity::EntityRef>::new(0),
             outside_of: None,

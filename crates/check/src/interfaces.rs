@@ -1,6 +1,6 @@
 //! Values of interface type: which types are existential, what may be in them, and parameters of interface type.
 
-use syntax::ast::{Ast, Decl, DeclKind, ExprKind, Modifiers, StmtKind};
+use syntax::ast::{Ast, Decl, DeclKind, Expr, ExprKind, Modifiers, StmtKind};
 use syntax::{DeclId, ExprId, StmtId, Symbol};
 
 use crate::infer::Checker;
@@ -76,6 +76,9 @@ impl Program {
         };
         for param in params {
             let DeclKind::Param { ty: Some(ty), .. } = self.ast.decls[param].kind else { continue };
+            if self.length_of_argument(func, param, ty) {
+                continue;
+            }
             let mut at = ty;
             while let ExprKind::Modified(_, inner) = self.ast.exprs[at].kind {
                 at = inner;
@@ -137,6 +140,39 @@ impl Program {
             let ty = self.types.intern(TyKind::Param(type_param));
             self.tables.decl_types[param] = Some(ty);
         }
+    }
+
+    /// `int f(int a[])` is `int f<let N : int>(int a[N])`: the length is that of the argument.
+    fn length_of_argument(&mut self, func: DeclId, param: DeclId, ty: ExprId) -> bool {
+        let is_unsized = matches!(&self.ast.exprs[ty].kind, ExprKind::Index { args, .. } if args.is_empty());
+        if !is_unsized || self.container_of(func).is_some() || self.has_derivative_attribute(func) {
+            return false;
+        }
+        let (span, name_span) = (self.ast.decls[param].span, self.ast.decls[param].name_span);
+        let own = self.ast.name(self.ast.decls[param].name);
+        let text = format!("length of {own}");
+        let name = self.ast.symbols.intern(&text);
+        let int = self.ast.symbols.intern("int");
+        let int = self.ast.exprs.push(Expr { kind: ExprKind::Name(int), span });
+        let decl = Decl {
+            kind: DeclKind::ValueParam { ty: int, default: None },
+            name,
+            name_span,
+            span,
+            modifiers: Modifiers::default(),
+            attributes: Vec::new(),
+            generics: None,
+            parent: Some(func),
+        };
+        let length = self.ast.decls.push(decl);
+        self.ast.decls[func].generics.get_or_insert_with(Default::default).params.push(length);
+        self.param_owner.insert(length, func);
+        self.interface_params.insert(length);
+        let n = self.ast.exprs.push(Expr { kind: ExprKind::Name(name), span });
+        if let ExprKind::Index { args, .. } = &mut self.ast.exprs[ty].kind {
+            args.push(n);
+        }
+        true
     }
 
     /// Whether an attribute, here or elsewhere, names a derivative of a function of this name.

@@ -157,6 +157,8 @@ impl Checker<'_> {
         inner.lambda_body(body);
         let result = inner.ret.unwrap_or(Ty::VOID);
         let captured = inner.capture.take().map_or(Vec::new(), |capture| capture.fields);
+        let returned = std::mem::take(&mut inner.returned);
+        self.p.returned.insert(lambda, returned);
         // What it is.
         let differentiable = level != Level::None;
         if differentiable && self.p.level(func) == Level::None {
@@ -193,6 +195,52 @@ impl Checker<'_> {
         let ty = self.set_value(expr, own, Meaning::Aggregate(Initializer::Parts(own, parts)));
         self.p.check_flow(func);
         ty
+    }
+
+    /// A lambda for a parameter of a type of functions whose result is another: what it returns is converted.
+    pub(crate) fn fit_lambda(&mut self, ty: Ty, to: Ty) {
+        let (TyKind::Struct(lambda, _), TyKind::Interface(decl, args)) =
+            (self.p.types[ty].clone(), self.p.types[to].clone())
+        else {
+            return;
+        };
+        let Some(returned) = self.p.returned.get(&lambda).cloned() else { return };
+        let [GenericArg::Type(result), GenericArg::Type(params)] = args[..] else { return };
+        let DeclKind::Struct { members, .. } = self.p.ast.decls[lambda].kind.clone() else { return };
+        let Some(&func) = members.last() else { return };
+        let signature = (*self.p.raw_signature(func)).clone();
+        let own: Vec<Ty> = signature.params.iter().map(|p| p.ty).collect();
+        let mut open = Vec::new();
+        self.p.params_in(result, &mut open);
+        let is_function = self.p.is_function_interface(self.p.ast.decls[decl].name);
+        if !is_function || signature.ret == result || own != self.p.elements(params) || !open.is_empty() {
+            return;
+        }
+        let fits = returned.iter().all(|&e| {
+            let (from, source) = (self.ty_of(e), self.source_of(e));
+            self.p.conversion(from, result, source).is_some()
+        });
+        if !fits || result == Ty::VOID || returned.is_empty() {
+            return;
+        }
+        for e in returned {
+            self.coerce(e, result);
+        }
+        let differentiable = signature.this.as_ref().is_some_and(|t| t.differentiable);
+        let interfaces: Vec<Ty> = self.p.bases_of(lambda).iter().copied().collect();
+        let bases = interfaces.into_iter().map(|base| match self.p.types[base].clone() {
+            TyKind::Interface(decl, args) if args.len() == 2 => {
+                let args = vec![GenericArg::Type(result), args[1].clone()];
+                self.p.types.intern(TyKind::Interface(decl, args))
+            }
+            _ => base,
+        });
+        let bases: Vec<Ty> = bases.collect();
+        self.p.bases.insert(lambda, bases.into());
+        self.p.facets.remove(&ty);
+        self.p.returned.remove(&lambda);
+        let params = self.p.params_of(func);
+        self.lambda_signature(func, &params, (ty, differentiable), result);
     }
 
     fn lambda_signature(

@@ -358,7 +358,11 @@ impl Checker<'_> {
             }
             // The type's own functions come first where both fit.
             if nearer > 0 {
-                funcs[nearer..].iter_mut().for_each(|c| c.rank += 1);
+                for extra in &mut funcs[nearer..] {
+                    extra.rank += 1;
+                    // A requirement is fulfilled by the type's own function where there is one.
+                    extra.required = true;
+                }
             }
         }
         let receiver = match base {

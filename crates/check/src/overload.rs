@@ -61,6 +61,8 @@ struct Applicable {
     required: bool,
     has_body: bool,
     specificity: u32,
+    /// Generic parameters of its own.
+    n_generics: usize,
     /// How much the constraints ask for: more is more special.
     constraints: usize,
 }
@@ -105,6 +107,7 @@ impl Checker<'_> {
         args: &[Argument],
         span: Span,
     ) -> Option<Chosen> {
+        self.fit_lambdas(candidates, args);
         let mut fits: Vec<Applicable> = Vec::new();
         let mut failures: Vec<(DeclId, Failure)> = Vec::new();
         for candidate in candidates {
@@ -123,7 +126,7 @@ impl Checker<'_> {
         }
         let key = |a: &Applicable| {
             let n_written = a.chosen.signature.params.iter().filter(|p| p.dir.is_written()).count();
-            let special = (a.specificity, usize::MAX - a.constraints, n_written);
+            let special = (a.specificity, usize::MAX - a.constraints, n_written, a.n_generics);
             (a.cost, a.generic, a.required, a.rank, a.n_defaults, special, !a.has_body)
         };
         let best = fits.iter().map(key).min()?;
@@ -163,6 +166,23 @@ impl Checker<'_> {
             crate::program::last_name(&self.p.ast, ty)
                 .is_some_and(|name| matches!(self.p.ast.name(name), "Handle" | "DescriptorHandle"))
         })
+    }
+
+    /// Lambdas as arguments of the only candidate return what it wants.
+    fn fit_lambdas(&mut self, candidates: &[Candidate], args: &[Argument]) {
+        let [candidate] = candidates else { return };
+        if !args.iter().any(|a| matches!(self.p.ast.exprs[a.expr].kind, ExprKind::Lambda(_))) {
+            return;
+        }
+        let pattern = self.p.pattern_signature(candidate.decl, &candidate.ops);
+        for (arg, param) in args.iter().zip(&pattern.params) {
+            let (Some(ty), ExprKind::Lambda(_)) = (arg.ty, &self.p.ast.exprs[arg.expr].kind) else {
+                continue;
+            };
+            for bound in self.p.interfaces_of(param.ty) {
+                self.fit_lambda(ty, bound);
+            }
+        }
     }
 
     /// Whether the operators around a chosen function exist for it.
@@ -446,6 +466,7 @@ impl Checker<'_> {
             required: candidate.required,
             has_body,
             specificity,
+            n_generics: self.p.own_params(candidate.decl).len(),
             constraints,
         })
     }

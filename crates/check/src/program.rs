@@ -96,6 +96,8 @@ pub struct Program {
     pub(crate) const_busy: Vec<DeclId>,
     /// How deep constant members depend on each other.
     pub(crate) val_depth: u32,
+    /// What the bodies of lambdas return, by the lambda's struct.
+    pub(crate) returned: FxHashMap<DeclId, Vec<ExprId>>,
     /// Whether an interface says something of associated types beside their bounds.
     pub(crate) has_constraints: bool,
     /// Types whose constraints are being asked for.

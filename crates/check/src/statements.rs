@@ -403,6 +403,9 @@ impl Checker<'_> {
     }
 
     pub(crate) fn return_statement(&mut self, value: Option<ExprId>, span: syntax::Span) {
+        if self.infers_result {
+            self.returned.extend(value);
+        }
         if self.infers_result && self.ret.is_none() {
             let ty = match value {
                 Some(value) => {

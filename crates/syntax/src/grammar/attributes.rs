@@ -22,7 +22,7 @@ impl Parser<'_> {
             let double = self.is(T::LBracket).then(|| self.bump().span);
             while !matches!(self.kind(), T::RBracket | T::Eof) {
                 list.push(self.attribute());
-                if !self.eat(T::Comma) && !(self.is(T::Ident) && closed) {
+                if !(self.eat(T::Comma) || self.is(T::Ident) && closed) {
                     break;
                 }
             }

@@ -311,6 +311,8 @@ impl Parser<'_> {
         };
         match constraint {
             Constraint::Conforms(left, bases) if optional => Constraint::Optional(left, bases),
+            // Nothing is known of the type but where it has been asked.
+            Constraint::Equal(left, _) if optional => Constraint::Optional(left, Vec::new()),
             _ if optional => Constraint::Other(self.span_from(start)),
             constraint => constraint,
         }
