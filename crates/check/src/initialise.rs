@@ -450,6 +450,10 @@ impl Checker<'_> {
             return self.set_value(expr, ty, Meaning::Cast(inner));
         }
         match self.p.types[ty].clone() {
+            // `(T*)0`
+            TyKind::Pointer(_) if self.p.int_literal(inner) == Some(0) => {
+                self.set_value(expr, ty, Meaning::Aggregate(Initializer::Default(ty)))
+            }
             // `(S)0`
             TyKind::Struct(..)
             | TyKind::Array(..)

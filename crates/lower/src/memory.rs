@@ -111,6 +111,10 @@ impl Body<'_, '_, '_> {
             return;
         }
         if self.is_memory_leaf(ty) {
+            if !self.is_data(values[0]) {
+                let span = self.source_span();
+                return self.lw.unsupported(span, "to store a pointer or a buffer in memory is");
+            }
             let mut args = memory.operands();
             args.push(values[0]);
             self.b.effect(Op::BufferStore(memory.ir_path()), &args);
