@@ -204,11 +204,16 @@ impl Parser<'_> {
         self.ast.decls[id].kind = DeclKind::Property { ty, accessors };
     }
 
-    /// `{ get { … } set(v); ref; }`, or `;` for none
+    /// `{ get { … } set(v); ref; }`; `;` alone is `{ get; }`
     fn accessors(&mut self, owner: DeclId) -> Vec<DeclId> {
         let mut list = Vec::new();
         let open = self.span();
         if self.eat(T::Semi) {
+            let get = self.inside(owner, |p| p.new_decl(open));
+            self.ast.decls[get].kind =
+                DeclKind::Accessor { kind: AccessorKind::Get, param: None, body: None };
+            self.ast.decls[get].name = kw::GET;
+            list.push(get);
             return list;
         }
         if !self.expect(T::LBrace) {
