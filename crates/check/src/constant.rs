@@ -69,7 +69,7 @@ impl Program {
                     TyKind::Enum(_) => true,
                     _ => false,
                 };
-                if !is_known && !(is_int && self.is_requirement(member.decl)) {
+                if !(is_known || is_int && self.is_requirement(member.decl)) {
                     return None;
                 }
                 self.constant_member(member)

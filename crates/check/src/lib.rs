@@ -11,6 +11,7 @@ mod apply;
 mod call;
 mod conform;
 mod constant;
+mod constraints;
 mod conversion;
 mod declarations;
 mod derivatives;

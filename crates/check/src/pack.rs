@@ -218,10 +218,10 @@ impl Program {
         if ty == Ty::ERROR {
             return ty;
         }
-        if let GenericArg::Type(pack) = shape {
-            if self.each_of(*pack) == Some(ty) {
-                return *pack;
-            }
+        if let GenericArg::Type(pack) = shape
+            && self.each_of(*pack) == Some(ty)
+        {
+            return *pack;
         }
         if let Some(n) = self.shape_count(shape)
             && !self.has_each(ty)

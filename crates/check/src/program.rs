@@ -12,7 +12,8 @@ use syntax::ast::{DeclKind, ExprKind};
 use syntax::{Ast, DeclId, Diagnostic, ExprId, FileId, Span, Symbol};
 
 use crate::api::ModuleLoader;
-use crate::conform::{Constraints, ExtensionInfo, Facet};
+use crate::conform::{ExtensionInfo, Facet};
+use crate::constraints::Constraints;
 use crate::native::Magic;
 use crate::signature::{Derivatives, Signature};
 use crate::tables::{FuncRef, Tables};

@@ -14,6 +14,9 @@ use crate::body::Body;
 use crate::functions::{Declared, FlatParam};
 use crate::places::Place;
 
+/// An argument's values and their type.
+type Input = (Vec<Value>, Ty);
+
 impl Body<'_, '_, '_> {
     pub(crate) fn call_expr(
         &mut self,
@@ -143,7 +146,7 @@ impl Body<'_, '_, '_> {
         &mut self,
         exprs: &[ExprId],
         params: &mut std::slice::Iter<'_, FlatParam>,
-        (inputs, places): (&mut Vec<(Vec<Value>, Ty)>, &mut Vec<Option<Place>>),
+        (inputs, places): (&mut Vec<Input>, &mut Vec<Option<Place>>),
     ) {
         let is_output = params.as_slice().first().is_some_and(|p| p.is_output());
         if is_output && !exprs.is_empty() {
