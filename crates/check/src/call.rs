@@ -396,7 +396,7 @@ impl Checker<'_> {
                 self_ty: Some(facet.self_ty),
                 explicit: Vec::new(),
                 rank: 1,
-                required: false,
+                required: true,
                 ops: Vec::new(),
             });
         }

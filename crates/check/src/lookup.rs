@@ -356,7 +356,7 @@ impl Checker<'_> {
                     break;
                 }
             }
-            // The type's own functions come first where both fit.
+            // The type's own functions, and what its interfaces require, come first where both fit.
             if nearer > 0 {
                 for extra in &mut funcs[nearer..] {
                     extra.rank += 1;

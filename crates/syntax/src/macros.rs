@@ -149,13 +149,13 @@ impl Preprocessor<'_> {
     /// Starts the expansion of `name`; false if it is no use of the macro after all.
     fn use_macro(&mut self, reader: &mut Reader<'_>, name: Token, out: &mut Vec<Token>) -> bool {
         if name.symbol == kw::LINE {
-            let line = self.sources.line_column(name.span.file, name.span.start).0;
+            let line = self.shown_place(name.span).0;
             let symbol = self.symbols.intern(&line.to_string());
             out.push(Token { kind: TokenKind::Int, symbol, ..name });
             return true;
         }
         if name.symbol == kw::FILE {
-            let path = self.sources.files.get(name.span.file.0 as usize).map_or("", |f| f.path.as_str());
+            let path = self.shown_place(name.span).1;
             let symbol = self.symbols.intern(&format!("{path:?}"));
             out.push(Token { kind: TokenKind::String, symbol, ..name });
             return true;

@@ -79,6 +79,10 @@ pub fn parse_expression(ast: &mut Ast, text: &str, span: Span) -> Option<ExprId>
     (at_end && diagnostics.is_empty()).then_some(expr)
 }
 
+/// Macros that say which compiler and which language this is.
+const PREDEFINED: [(&str, &str); 4] =
+    [("__SLANG__", "1"), ("__SLANG_COMPILER__", "1"), ("__HLSL__", "0"), ("__HLSL_VERSION", "2018")];
+
 /// The tokens that the parser sees, without those of `Bad…` kinds; the last is the end of the file.
 fn tokens_of(
     ast: &mut Ast,
@@ -97,6 +101,11 @@ fn tokens_of(
         let mut preprocessor =
             Preprocessor::new(&mut ast.symbols, sources, &mut ast.warnings, diagnostics, loader);
         preprocessor.out.reserve(tokens.len());
+        for (name, value) in PREDEFINED {
+            if !defines.iter().any(|d| d.0 == name) {
+                preprocessor.predefine(file, name, value);
+            }
+        }
         for (name, value) in defines {
             preprocessor.predefine(file, name, value);
         }

@@ -63,9 +63,21 @@ pub(crate) struct Preprocessor<'a> {
     pub(crate) full: bool,
     /// How deep arguments are expanded inside arguments.
     pub(crate) nesting: usize,
+    /// What `#line` said, in order.
+    pub(crate) lines: Vec<LineShift>,
     once: FxHashSet<FileId>,
     depth: usize,
     reported: usize,
+}
+
+/// A `#line`: what `__LINE__` and `__FILE__` are from there on. Diagnostics go on to name places as they are.
+#[derive(Clone, Debug)]
+pub(crate) struct LineShift {
+    file: FileId,
+    from: u32,
+    /// To be added to a line's number.
+    by: i64,
+    path: Option<String>,
 }
 
 /// An open `#if`.
@@ -98,6 +110,7 @@ impl<'a> Preprocessor<'a> {
             out: Vec::new(),
             full: false,
             nesting: 0,
+            lines: Vec::new(),
             once: FxHashSet::default(),
             depth: 0,
             reported: 0,
@@ -219,8 +232,9 @@ impl<'a> Preprocessor<'a> {
                 self.report(Diagnostic::warning("E15901", span, format!("#warning: {message}")));
             }
             kw::PRAGMA => self.pragma(rest, span),
-            // `#line` would only change how places are shown; the language version changes nothing here.
-            kw::LINE_PRIMITIVE | kw::VERSION | kw::LANGUAGE | kw::LANG | kw::EXTENSION => {}
+            kw::LINE_PRIMITIVE => self.line_directive(rest, span),
+            // The language's version changes nothing here.
+            kw::VERSION | kw::LANGUAGE | kw::LANG | kw::EXTENSION => {}
             _ => {
                 let found = word.text(self.symbols).to_owned();
                 let error = Diagnostic::error("E0020", span, format!("unknown directive `#{found}`"));
@@ -230,6 +244,50 @@ impl<'a> Preprocessor<'a> {
                 });
             }
         }
+    }
+
+    /// `#line 12`, `#line 12 "file"`, `#line default`.
+    fn line_directive(&mut self, rest: &[Token], span: Span) {
+        let rest = self.expand_all(rest);
+        let here = i64::from(self.sources.line_column(span.file, span.start).0);
+        let (by, path) = match &rest[..] {
+            [word] if word.text(self.symbols) == "default" => (0, None),
+            [number, path @ ..] if number.kind == TokenKind::Int && path.len() <= 1 => {
+                let Ok(line) = number.text(self.symbols).parse::<i64>() else {
+                    return self.error("E0023", span, "`#line` takes a line's number and the name of a file");
+                };
+                let path = match path {
+                    [path] if path.kind == TokenKind::String => {
+                        Some(path.text(self.symbols).trim_matches('"').to_owned())
+                    }
+                    [] => self.shift_at(span).and_then(|s| s.path.clone()),
+                    _ => {
+                        return self.error(
+                            "E0023",
+                            span,
+                            "`#line` takes a line's number and the name of a file",
+                        );
+                    }
+                };
+                (line - here - 1, path)
+            }
+            _ => return self.error("E0023", span, "`#line` takes a line's number and the name of a file"),
+        };
+        self.lines.push(LineShift { file: span.file, from: span.start, by, path });
+    }
+
+    fn shift_at(&self, span: Span) -> Option<&LineShift> {
+        self.lines.iter().rev().find(|s| s.file == span.file && s.from <= span.start)
+    }
+
+    /// The line's number and the file's name of a place, as `#line` has it.
+    pub(crate) fn shown_place(&self, span: Span) -> (i64, String) {
+        let line = i64::from(self.sources.line_column(span.file, span.start).0);
+        let shift = self.shift_at(span);
+        let path = shift.and_then(|s| s.path.clone()).unwrap_or_else(|| {
+            self.sources.files.get(span.file.0 as usize).map_or_else(String::new, |f| f.path.clone())
+        });
+        (line + shift.map_or(0, |s| s.by), path)
     }
 
     /// `#pragma once`.

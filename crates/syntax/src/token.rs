@@ -200,7 +200,7 @@ impl Token {
 pub struct Lexed {
     /// The tokens; the last is [`TokenKind::Eof`].
     pub tokens: Vec<Token>,
-    /// The preprocessor has something to do: a `#`, `__FILE__` or `__LINE__`.
+    /// The preprocessor has something to do: a `#`, `__FILE__`, `__LINE__`, `__SLANG__` or another such name.
     pub needs_preprocessing: bool,
     /// There are tokens of `Bad…` kinds.
     pub has_bad: bool,
@@ -377,7 +377,11 @@ impl Lexer<'_> {
             return self.raw_string(start);
         }
         let symbol = self.symbols.intern(&self.text[start..self.pos]);
-        if symbol == kw::FILE || symbol == kw::LINE {
+        let predefined = matches!(
+            symbol,
+            kw::FILE | kw::LINE | kw::SLANG_MACRO | kw::SLANG_COMPILER | kw::HLSL_MACRO | kw::HLSL_VERSION
+        );
+        if predefined {
             self.out.needs_preprocessing = true;
         }
         (TokenKind::Ident, symbol)
