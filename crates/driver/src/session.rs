@@ -66,7 +66,13 @@ const ATOMICS: Part = Part {
 const BYTES: Part = Part {
     path: "core/bytes.slang",
     text: include_str!("../../../core/bytes.slang"),
-    words: &["ByteAddressBuffer", "RWByteAddressBuffer", "RasterizerOrderedByteAddressBuffer"],
+    words: &[
+        "ByteAddressBuffer",
+        "RWByteAddressBuffer",
+        "RasterizerOrderedByteAddressBuffer",
+        "AppendStructuredBuffer",
+        "ConsumeStructuredBuffer",
+    ],
 };
 
 const TEXTURES: Part = Part {
