@@ -16,6 +16,7 @@ mod conversion;
 mod declarations;
 mod derivatives;
 mod differential;
+mod doubt;
 mod exceptions;
 mod flow;
 mod infer;
