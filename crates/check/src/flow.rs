@@ -543,6 +543,18 @@ impl Flow<'_> {
                 }
                 let carries = self.expr(arg, inner);
                 carried |= carries && !param.no_diff;
+                let lost = carries && !param.no_diff && !param.differentiable;
+                if self.report && lost && needed && differentiable && self.p.is_lambda(arg) {
+                    let span = self.p.ast.exprs[arg].span;
+                    self.p.report(
+                        Diagnostic::error(
+                            "E41022",
+                            span,
+                            "the derivative by what this lambda captures is lost in this call",
+                        )
+                        .help("pass it as an argument of the lambda, or capture 'detach' of it if this is meant"),
+                    );
+                }
             }
         }
         for arg in args.iter().skip(signature.params.len()).flat_map(Arg::exprs) {

@@ -33,6 +33,14 @@ pub(crate) struct Capture {
 }
 
 impl Program {
+    /// Whether an expression is of a lambda's type.
+    pub(crate) fn is_lambda(&self, expr: ExprId) -> bool {
+        match self.types[self.tables.exprs[expr].ty] {
+            TyKind::Struct(decl, _) => self.ast.name(self.ast.decls[decl].name) == "$lambda",
+            _ => false,
+        }
+    }
+
     /// An interface of the library by its name.
     fn library_interface(&self, name: &str) -> Option<DeclId> {
         let name = self.ast.symbols.find(name)?;

@@ -553,6 +553,9 @@ impl Checker<'_> {
                     None
                 }
             }
+            Some(Meaning::This | Meaning::Field { base: None, .. }) if self.capture.is_some() => {
+                Some("a lambda has a copy of what is around it, which cannot be changed".to_string())
+            }
             Some(Meaning::This | Meaning::Field { base: None, .. }) => {
                 Some("mark the method '[mutating]' to change its object".to_string())
             }
