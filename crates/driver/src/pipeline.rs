@@ -405,7 +405,7 @@ pub fn check(session: &mut Session, path: &Path) -> Result<Vec<Diagnostic>, Erro
     Ok(check_and_report(session, path, false)?.0)
 }
 
-/// [`check`], with what reverse mode keeps of each differentiable function if that is asked for.
+/// [`check()`], with what reverse mode keeps of each differentiable function if that is asked for.
 pub fn check_and_report(
     session: &mut Session,
     path: &Path,
