@@ -1,7 +1,9 @@
 //! What is wrong with the open documents, for all files at once.
 
 use std::path::Path;
+use std::sync::mpsc::channel;
 
+use ide::Checked;
 use lsp_server::Notification;
 use lsp_types::notification::{Notification as _, PublishDiagnostics};
 use lsp_types::{
@@ -10,22 +12,53 @@ use lsp_types::{
 };
 use syntax::{Severity, Sources, Span};
 
-use crate::Server;
+use crate::{Server, guarded};
 
 impl Server {
-    /// Checks every open document. Files that have nothing to be said of any more get an empty list.
-    pub(crate) fn publish(&mut self) -> Vec<Notification> {
+    /// Sends what the checker says if there are errors, and checks derivatives in another thread if there are none:
+    /// they can take seconds in a large file, and questions are to be answered meanwhile.
+    pub(crate) fn check(&mut self) -> Vec<Notification> {
         let options = self.documents.options();
+        let paths = self.documents.paths();
+        let quick: Vec<Checked> = paths
+            .iter()
+            .filter_map(|path| guarded(|| ide::quick_diagnostics(&options, path).ok())?)
+            .collect();
+        if quick.iter().any(|(_, list)| driver::pipeline::has_errors(list)) {
+            return self.publish(&quick);
+        }
+        let (sender, receiver) = channel();
+        let work = move || {
+            // What cannot be read, or makes the compiler fail, has no diagnostics.
+            let found: Vec<Checked> = paths
+                .iter()
+                .filter_map(|path| {
+                    guarded(|| driver::on_large_stack(|| ide::diagnostics(&options, path).ok()))?
+                })
+                .collect();
+            // Nobody waits if the server has ended.
+            let _ = sender.send(found);
+        };
+        // Without a thread there is what has been found so far.
+        match std::thread::Builder::new().name("check".into()).spawn(work) {
+            Ok(_) => {
+                self.checking = Some(receiver);
+                Vec::new()
+            }
+            Err(_) => self.publish(&quick),
+        }
+    }
+
+    /// The lists of all open documents. Files that have nothing to be said of any more get an empty list.
+    pub(crate) fn publish(&mut self, checked: &[Checked]) -> Vec<Notification> {
         let mut found: Vec<(Uri, Vec<Diagnostic>)> = Vec::new();
         let paths = self.documents.paths();
         for uri in paths.iter().filter_map(|path| self.documents.uri(path)) {
             found.push((uri, Vec::new()));
         }
-        for path in &paths {
-            // What cannot be read has no diagnostics.
-            let Ok((sources, diagnostics)) = ide::diagnostics(&options, path) else { continue };
-            for diagnostic in &diagnostics {
-                let Some((uri, shown)) = self.shown(&sources, diagnostic) else { continue };
+        for (sources, diagnostics) in checked {
+            for diagnostic in diagnostics {
+                let Some((uri, shown)) = self.shown(sources, diagnostic) else { continue };
                 match found.iter_mut().find(|f| f.0 == uri) {
                     Some((_, list)) if list.contains(&shown) => {}
                     Some((_, list)) => list.push(shown),

@@ -1,8 +1,8 @@
 //! The language server: the protocol, and nothing else. What is answered is found out by `ide`.
 //!
-//! One thread, one message after the other; `lsp-server` reads and writes on others. Questions come before
-//! diagnostics: a changed document is only checked as a whole when no message has come for a moment. A panic ends the
-//! question that caused it, not the server.
+//! One message after the other; `lsp-server` reads and writes on threads of its own, and derivatives are checked on
+//! another. Questions come before diagnostics: a changed document is only checked as a whole when no message has come for
+//! a moment. A panic ends the question that caused it, not the server.
 #![forbid(unsafe_code)]
 
 mod answer;
@@ -11,6 +11,7 @@ mod document;
 mod position;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::Duration;
 
 use lsp_server::{Connection, ErrorCode, Message, Notification, Request, Response};
@@ -29,6 +30,8 @@ use position::Encoding;
 
 /// How long nothing may have come before documents are checked as a whole.
 const QUIET: Duration = Duration::from_millis(120);
+/// How often the thread that checks is asked whether it is done.
+const POLL: Duration = Duration::from_millis(20);
 
 /// Why a server ends other than by `exit`.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
@@ -57,6 +60,7 @@ pub fn serve(connection: Connection) -> Result<(), Failure> {
         documents: Documents::new(document::options(params.initialization_options.as_ref())),
         published: Vec::new(),
         unchecked: false,
+        checking: None,
     };
     server.run()
 }
@@ -87,18 +91,27 @@ pub(crate) struct Server {
     pub(crate) published: Vec<lsp_types::Uri>,
     /// Something has changed since documents were checked.
     unchecked: bool,
+    /// What a thread that checks documents will send.
+    pub(crate) checking: Option<Receiver<Vec<ide::Checked>>>,
 }
 
 impl Server {
     fn run(&mut self) -> Result<(), Failure> {
         loop {
-            let message = if self.unchecked {
-                match self.connection.receiver.recv_timeout(QUIET) {
+            self.take_checked()?;
+            let wait = match (&self.checking, self.unchecked) {
+                (Some(_), _) => Some(POLL),
+                (None, true) => Some(QUIET),
+                (None, false) => None,
+            };
+            let message = if let Some(wait) = wait {
+                match self.connection.receiver.recv_timeout(wait) {
                     Ok(message) => message,
                     Err(error) if error.is_timeout() => {
-                        self.unchecked = false;
-                        for sent in guarded(|| self.publish()).unwrap_or_default() {
-                            self.connection.sender.send(Message::Notification(sent))?;
+                        if self.unchecked && self.checking.is_none() {
+                            self.unchecked = false;
+                            let sent = guarded(|| self.check()).unwrap_or_default();
+                            self.send(sent)?;
                         }
                         continue;
                     }
@@ -122,6 +135,30 @@ impl Server {
                 Message::Response(_) => {}
             }
         }
+    }
+
+    /// Publishes what the thread has found, unless something has changed since.
+    fn take_checked(&mut self) -> Result<(), Failure> {
+        let Some(receiver) = &self.checking else { return Ok(()) };
+        match receiver.try_recv() {
+            Err(TryRecvError::Empty) => return Ok(()),
+            Err(TryRecvError::Disconnected) => self.checking = None,
+            Ok(found) => {
+                self.checking = None;
+                if !self.unchecked {
+                    let sent = self.publish(&found);
+                    self.send(sent)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn send(&self, notifications: Vec<Notification>) -> Result<(), Failure> {
+        for sent in notifications {
+            self.connection.sender.send(Message::Notification(sent))?;
+        }
+        Ok(())
     }
 
     fn request(&mut self, request: Request) -> Response {
@@ -185,6 +222,6 @@ impl Server {
 }
 
 /// The result, unless it panics.
-fn guarded<T>(work: impl FnOnce() -> T) -> Option<T> {
+pub(crate) fn guarded<T>(work: impl FnOnce() -> T) -> Option<T> {
     catch_unwind(AssertUnwindSafe(work)).ok()
 }

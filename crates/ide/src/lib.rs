@@ -50,8 +50,20 @@ impl Analysis {
     }
 }
 
-/// All diagnostics of a file, those of its derivatives too, with the sources that they point into.
-pub fn diagnostics(options: &FileOptions, path: &Path) -> Result<(Sources, Vec<Diagnostic>), Error> {
+/// Diagnostics, and the sources that they point into.
+pub type Checked = (Sources, Vec<Diagnostic>);
+
+/// What the checker says of a file, without looking at derivatives: what an editor can wait for.
+pub fn quick_diagnostics(options: &FileOptions, path: &Path) -> Result<Checked, Error> {
+    let mut analysis = Analysis::new(options, path)?;
+    analysis.program.check_file(analysis.index);
+    let mut diagnostics = driver::pipeline::in_order(std::mem::take(&mut analysis.program.diagnostics));
+    diagnostics.retain(|d| analysis.session.is_shown(d));
+    Ok((analysis.session.sources, diagnostics))
+}
+
+/// All diagnostics of a file, those of its derivatives too.
+pub fn diagnostics(options: &FileOptions, path: &Path) -> Result<Checked, Error> {
     let mut session = Session::new(options.clone());
     let diagnostics = driver::pipeline::check(&mut session, path)?;
     Ok((session.sources, diagnostics))
