@@ -16,19 +16,23 @@ impl Program {
     /// How a variable of this type starts if it has no initialiser: the type's `__init()`, its fields' initialisers,
     /// else [`Initializer::Default`] (zeros).
     pub fn default_of(&mut self, ty: Ty) -> Initializer {
-        self.default_within(ty, 0)
+        self.default_within(ty, &mut Vec::new())
     }
 
     /// As [`Program::default_of`], without the type's own `__init()`: how `this` starts in a constructor.
     pub fn fields_default_of(&mut self, ty: Ty) -> Initializer {
-        self.default_parts(ty, 0)
+        self.default_parts(ty, &mut Vec::new())
     }
 
-    fn default_within(&mut self, ty: Ty, depth: u32) -> Initializer {
-        if depth > 50 {
+    /// `inside` are the structs around the place; one that contains itself is reported elsewhere.
+    fn default_within(&mut self, ty: Ty, inside: &mut Vec<DeclId>) -> Initializer {
+        if inside.len() > 50 {
             return Initializer::Default(ty);
         }
         if let TyKind::Struct(decl, args) = self.types[ty].clone() {
+            if inside.contains(&decl) {
+                return Initializer::Default(ty);
+            }
             let name = self.words.init;
             let inits = self.names_in(decl).and_then(|n| n.get(&name)).cloned().unwrap_or_default();
             for init in inits {
@@ -38,31 +42,33 @@ impl Program {
                 }
             }
         }
-        self.default_parts(ty, depth)
+        self.default_parts(ty, inside)
     }
 
-    fn default_parts(&mut self, ty: Ty, depth: u32) -> Initializer {
+    fn default_parts(&mut self, ty: Ty, inside: &mut Vec<DeclId>) -> Initializer {
         match self.types[ty].clone() {
             // its base's `__init()` has to run: the lowering of a default does that
             TyKind::Struct(decl, _) if self.has_base_struct(decl) => Initializer::Default(ty),
-            TyKind::Struct(..) => {
+            TyKind::Struct(decl, _) => {
                 let mut parts = Vec::new();
                 let mut plain = true;
+                inside.push(decl);
                 for (field, field_ty, _) in self.fields(ty) {
                     let part = match self.ast.decls[field].kind {
                         DeclKind::Var { init: Some(init), .. } => {
                             self.body(field);
                             Initializer::Expr(init)
                         }
-                        _ => self.default_within(field_ty, depth + 1),
+                        _ => self.default_within(field_ty, inside),
                     };
                     plain &= matches!(part, Initializer::Default(_));
                     parts.push(part);
                 }
+                inside.pop();
                 if plain { Initializer::Default(ty) } else { Initializer::Parts(ty, parts) }
             }
             TyKind::Array(element, Some(Val::Int(n))) if n <= 4096 => {
-                match self.default_within(element, depth + 1) {
+                match self.default_within(element, inside) {
                     Initializer::Default(_) => Initializer::Default(ty),
                     part => Initializer::Parts(ty, vec![part; n.max(0) as usize]),
                 }
