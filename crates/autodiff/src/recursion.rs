@@ -57,6 +57,11 @@ impl Engine<'_> {
         let mut effect: Option<(&str, Span)> = None;
         for &at in reached.iter().filter(|&&f| self.module.funcs[f].has_body()) {
             let src = &self.module.funcs[at];
+            let witness = self.module.witness(at);
+            if witness.apply.is_some() || witness.substitute.is_some() {
+                let what = "calls a function that has another value in derivatives";
+                return Some((src.span, what.to_string()));
+            }
             let defs = defs(src);
             src.walk(src.body(), &mut |inst| {
                 let data = &src.insts[inst];
@@ -93,7 +98,7 @@ impl Engine<'_> {
         let mut at = handle;
         while let Some(inst) = defs[at].expand() {
             match src.insts[inst].op {
-                Op::BufferOffset => at = src.insts[inst].args[0],
+                Op::BufferOffset | Op::BufferCast => at = src.insts[inst].args[0],
                 Op::GlobalRef(global) => {
                     let read_only =
                         matches!(self.module.globals[global].space, Space::ReadOnly | Space::Uniform);
@@ -120,8 +125,17 @@ impl Engine<'_> {
         written
     }
 
+    fn has_casts(&self) -> bool {
+        let is_cast = |data: &ir::InstData| matches!(data.op, Op::BufferCast);
+        self.module.funcs.values().any(|f| f.insts.values().any(is_cast))
+    }
+
     fn may_be_same(&self, a: Place, b: Place) -> bool {
         let element = |global: ir::Global| self.module.globals[global].ty;
+        // A cast makes any memory look like any other.
+        if self.has_casts() && !matches!((a, b), (Place::Global(_), Place::Global(_))) {
+            return true;
+        }
         let holds = |ty: Type, global: ir::Global| match self.module.types[ty] {
             TypeData::Buffer(of) => of == element(global),
             _ => true,
