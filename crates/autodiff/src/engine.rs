@@ -53,6 +53,8 @@ pub(crate) struct Engine<'m> {
     pub(crate) affine_known: FxHashSet<Func>,
     /// What is kept, if that is asked for.
     pub(crate) kept_values: Option<Vec<KeptValue>>,
+    /// The users' functions that are called in loops.
+    pub(crate) called_in_loops: Option<EntitySet<Func>>,
     /// The user's function that a made one came from.
     pub(crate) origins: FxHashMap<Func, Func>,
     names: FxHashSet<String>,
@@ -76,6 +78,7 @@ impl<'m> Engine<'m> {
             cycles: Cycles::default(),
             segments: EntitySet::new(),
             kept_values: None,
+            called_in_loops: None,
             linearized: FxHashMap::default(),
             shapes: FxHashMap::default(),
             derivative_calls: FxHashSet::default(),

@@ -70,6 +70,6 @@ fn reason(maker: Option<&Op>, outside: bool) -> &'static str {
         Some(Op::Call(_) | Op::CallTransposeOf(_)) => "a call makes it",
         Some(Op::Load | Op::BufferLoad(_) | Op::Atomic(..)) => "it is read from memory that may change",
         Some(Op::Math(_) | Op::Div) => "computing it again takes longer than keeping it",
-        Some(_) => "what it is computed from would take as many bytes",
+        Some(_) => "computing it again, with what that needs, costs more",
     }
 }

@@ -16,7 +16,7 @@ use ir::{
 };
 use smallvec::SmallVec;
 
-use crate::checkpoint::{Kept, Sides, plan};
+use crate::checkpoint::{Kept, Policy, Sides, inductions, plan};
 use crate::clean::clean;
 use crate::copy::{Renaming, copy_inst, like, region_param_like};
 use crate::engine::{Engine, plain_slot};
@@ -73,9 +73,11 @@ impl Engine<'_> {
         count_trips(&mut src, &linear_calls);
         clean(&mut src);
         let sides = Sides::new(&src, &linear_calls);
-        let mut kept = plan(self.module, &src, &sides);
+        let inductions = inductions(&self.module.types, &mut src, &sides);
+        let policy = Policy { in_loop: self.is_called_in_loop(func), inductions: &inductions, thrift: 1 };
+        let mut kept = plan(self.module, &src, &sides, &policy);
         if snapshot(&self.module.types, &mut src, &kept.stored) {
-            kept = plan(self.module, &src, &sides);
+            kept = plan(self.module, &src, &sides, &policy);
         }
         if let Some(list) = &mut self.kept_values {
             let name = self.origins.get(&func).copied().unwrap_or(func);
@@ -459,9 +461,9 @@ impl Linear<'_> {
         args.extend(self.linear(&data.args));
         let region = self.b.open();
         let trip = self.b.region_param(self.b.func.ty(count), false);
-        if matches!(data.op, Op::For(_)) {
-            self.map.set(src.regions[body].params[0], trip);
-        }
+        let params = &src.regions[body].params;
+        let counter = if matches!(data.op, Op::For(_)) { params.first() } else { params.last() };
+        self.map.set(*counter.expect("a loop counts its trips"), trip);
         for &param in src.regions[body].params.iter().filter(|v| src.is_linear(**v)) {
             let copy = region_param_like(&mut self.b, src, param, true);
             self.map.set(param, copy);

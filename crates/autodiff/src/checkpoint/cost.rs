@@ -1,0 +1,107 @@
+//! What it costs to keep a value, and to compute it again.
+//!
+//! Both are in quarters of the time of a scalar addition, so that they can be weighed against each other. A value that
+//! is kept is written to a stack and read from it: some bookkeeping, and traffic that grows with its bytes. The figures
+//! are of one machine and need not be exact: every choice gives the same derivative.
+
+use cranelift_entity::SecondaryMap;
+use cranelift_entity::packed_option::PackedOption;
+use ir::{Function, Inst, Math, Module, Op, Space, Type, TypeData, Types, Value};
+
+/// Of an operation on one scalar.
+const OP: u64 = 4;
+/// Of a value on a stack, apart from its bytes.
+const KEEP: u64 = 16;
+/// Of each of its bytes.
+const KEEP_BYTE: u64 = 6;
+
+/// Of a sum and a product.
+pub(crate) const INDUCTION: u64 = 2 * OP;
+
+/// To keep a value for each of the trips of a loop.
+pub(crate) fn keep(types: &Types, ty: Type) -> u64 {
+    let stacks = if types.has_stack(ty) { 1 << 12 } else { 0 };
+    KEEP + types.bytes(ty).saturating_mul(KEEP_BYTE).saturating_add(stacks)
+}
+
+/// To do an instruction again; `None` if that may give another value, or nobody would want it.
+pub(crate) fn again(
+    module: &Module,
+    src: &Function,
+    defs: &SecondaryMap<Value, PackedOption<Inst>>,
+    inst: Inst,
+) -> Option<u64> {
+    let data = &src.insts[inst];
+    let types = &module.types;
+    let &[result] = data.results.as_slice() else { return None };
+    let ty = src.ty(result);
+    let lanes = lanes(types, ty);
+    let float = types.is_differentiable(ty);
+    let per_lane = |cost: u64| lanes.map(|n| n * cost * OP);
+    match &data.op {
+        Op::Const(_) | Op::GlobalRef(_) | Op::Zero => Some(0),
+        Op::Add
+        | Op::Sub
+        | Op::Mul
+        | Op::Neg
+        | Op::And
+        | Op::Or
+        | Op::Xor
+        | Op::Not
+        | Op::Shl
+        | Op::Shr
+        | Op::Eq
+        | Op::Ne
+        | Op::Lt
+        | Op::Le
+        | Op::Gt
+        | Op::Ge
+        | Op::Convert
+        | Op::Bitcast
+        | Op::Select
+        | Op::Construct
+        | Op::Insert(_)
+        | Op::Splat => per_lane(1),
+        Op::Detach => lanes.map(|_| 0),
+        Op::Extract(_) | Op::Index | Op::Builtin(_) if lanes.is_some() => Some(OP),
+        Op::Sum => lanes.and_then(|_| self::lanes(types, src.ty(data.args[0]))).map(|n| n * OP),
+        // A short row of an array of arrays.
+        Op::Index if types.bytes(ty) <= 128 && !types.has_stack(src.ty(data.args[0])) => Some(2 * OP),
+        Op::Div | Op::Rem if !float => per_lane(6),
+        Op::Div => per_lane(5),
+        Op::Rem => per_lane(20),
+        Op::Math(
+            Math::Floor
+            | Math::Ceil
+            | Math::Round
+            | Math::Trunc
+            | Math::Min
+            | Math::Max
+            | Math::Abs
+            | Math::Fma
+            | Math::IsNan
+            | Math::IsInf,
+        ) => per_lane(2),
+        Op::Math(Math::Sqrt) => per_lane(6),
+        Op::Math(_) => per_lane(30),
+        Op::BufferOffset | Op::BufferCast | Op::BufferLen | Op::BufferAddress => Some(OP),
+        Op::BufferLoad(_) => {
+            let handle = defs[data.args[0]].expand()?;
+            let Op::GlobalRef(global) = src.insts[handle].op else { return None };
+            match module.globals[global].space {
+                Space::ReadOnly | Space::Uniform => per_lane(2),
+                Space::ReadWrite | Space::GroupShared | Space::Private => None,
+            }
+        }
+        _ => None,
+    }
+}
+
+/// The scalars of a scalar or vector; `None` of all else.
+fn lanes(types: &Types, ty: Type) -> Option<u64> {
+    match types[ty] {
+        TypeData::Scalar(_) => Some(1),
+        TypeData::Vector(_, n) => Some(n as u64),
+        _ => None,
+    }
+}

@@ -1,0 +1,54 @@
+//! Which functions are called in loops: what they return is kept for each trip.
+
+use cranelift_entity::EntitySet;
+use ir::{Func, Function, Op, Region};
+use rustc_hash::FxHashMap;
+
+use crate::engine::Engine;
+
+impl Engine<'_> {
+    /// Whether a function, or the user's function that it was made from, is called in a loop somewhere.
+    pub(crate) fn is_called_in_loop(&mut self, func: Func) -> bool {
+        let origin = self.origins.get(&func).copied().unwrap_or(func);
+        if self.called_in_loops.is_none() {
+            self.called_in_loops = Some(self.find_called_in_loops());
+        }
+        self.called_in_loops.as_ref().is_some_and(|set| set.contains(origin))
+    }
+
+    fn find_called_in_loops(&self) -> EntitySet<Func> {
+        let mut work = Vec::new();
+        let mut callees: FxHashMap<Func, Vec<Func>> = FxHashMap::default();
+        for (caller, src) in self.module.funcs.iter().filter(|(_, f)| f.has_body()) {
+            let caller = self.origins.get(&caller).copied().unwrap_or(caller);
+            let mut found = Vec::new();
+            calls(src, src.body(), false, &mut found);
+            for (callee, in_loop) in found {
+                let callee = self.origins.get(&callee).copied().unwrap_or(callee);
+                if in_loop {
+                    work.push(callee);
+                } else {
+                    callees.entry(caller).or_default().push(callee);
+                }
+            }
+        }
+        let mut set = EntitySet::new();
+        while let Some(func) = work.pop() {
+            if set.insert(func) {
+                work.extend(callees.get(&func).into_iter().flatten());
+            }
+        }
+        set
+    }
+}
+
+fn calls(src: &Function, region: Region, in_loop: bool, found: &mut Vec<(Func, bool)>) {
+    for &inst in &src.regions[region].insts {
+        let data = &src.insts[inst];
+        if let Op::Call(f) | Op::CallFwd(f) | Op::CallBwd(f) | Op::CallTransposeOf(f) = data.op {
+            found.push((f, in_loop));
+        }
+        let is_loop = matches!(data.op, Op::For(_) | Op::Loop(_));
+        data.regions.iter().for_each(|&r| calls(src, r, in_loop || is_loop, found));
+    }
+}
