@@ -5,8 +5,15 @@
 //! the trips of one segment again before it goes back through them. So at any time there are the states at the starts
 //! of all segments and the residuals of one; the primal runs once more, not more often.
 //!
-//! With `n` given, segments have `n` trips. Without it the `k`th has `k`: after `m` segments there have been about
-//! `m²/2` trips, so both numbers are about the square root of the trips, however many there will be.
+//! With `n` given, segments have `n` trips. Without it their lengths make both numbers about the square root of the trips:
+//!
+//! - If the number `N` of trips is known when the loop starts, the first segment has `m` trips, the next `m - 1` and so
+//!   on, with `m(m+1)/2 ≥ N`. While the `k`th segment is reversed there are `k` states and its own `m - k + 1`
+//!   residuals, so at any time about `m ≈ √(2N)` in all. That is the binomial schedule for two forward runs of each
+//!   trip: no other keeps less (A. Griewank, "Achieving logarithmic growth of temporal and spatial complexity in
+//!   reverse automatic differentiation", 1992).
+//! - Otherwise the `k`th segment has `k` trips: after `m` of them there have been about `m²/2`, however many there will
+//!   be.
 //!
 //! Cells of the function that the loop uses are part of the state: their contents go into the segment and come back.
 
@@ -234,6 +241,23 @@ fn build(types: &mut Types, src: &Function, inst: Inst, segment: &Segment) -> Fu
     b.finish(out, slots)
 }
 
+/// The least `m` with `m(m+1)/2 ≥ n`, or one off it; at least 1.
+fn longest(b: &mut Builder, n: Value) -> Value {
+    let trip = b.func.ty(n);
+    let float = |b: &mut Builder, x: f32| b.emit_typed(Op::Const(u64::from(x.to_bits())), &[], Type::F32);
+    let (eight, one, half) = (float(b, 8.0), float(b, 1.0), float(b, 0.5));
+    let n = b.emit_typed(Op::Convert, &[n], Type::F32);
+    let n = b.emit(Op::Mul, &[n, eight]);
+    let n = b.emit(Op::Add, &[n, one]);
+    let root = b.emit(Op::Math(Math::Sqrt), &[n]);
+    let root = b.emit(Op::Sub, &[root, one]);
+    let root = b.emit(Op::Mul, &[root, half]);
+    let m = b.emit(Op::Math(Math::Ceil), &[root]);
+    let m = b.emit_typed(Op::Convert, &[m], trip);
+    let least = number(b, trip, 1);
+    b.emit(Op::Math(Math::Max), &[m, least])
+}
+
 /// A copy of the function with calls of segments.
 struct Rebuild<'a> {
     src: &'a Function,
@@ -310,7 +334,11 @@ impl Rebuild<'_> {
         if counted {
             init.push(number(b, trip, 0));
         }
-        init.push(if length == 0 { one } else { number(b, trip, u64::from(length)) });
+        init.push(match (length, count) {
+            (0, Some(count)) => longest(b, count),
+            (0, None) => one,
+            _ => number(b, trip, u64::from(length)),
+        });
         init.extend(carried);
 
         let region = b.open();
@@ -344,7 +372,14 @@ impl Rebuild<'_> {
         for (&cell, &content) in cells.iter().zip(&contents) {
             b.effect(Op::Store, &[cell, content]);
         }
-        let next_step = if length == 0 { b.emit(Op::Add, &[step, one]) } else { step };
+        let next_step = match (length, counted) {
+            (0, true) => {
+                let less = b.emit(Op::Sub, &[step, one]);
+                b.emit(Op::Math(Math::Max), &[less, one])
+            }
+            (0, false) => b.emit(Op::Add, &[step, one]),
+            _ => step,
+        };
         let mut results = Vec::new();
         if let (Some(start), Some(count)) = (start, count) {
             let next = b.emit(Op::Add, &[start, made]);
