@@ -253,7 +253,7 @@ fn print(text: &str, backend: Backend) -> Result<Vec<f64>, String> {
         let request = Request { entries: vec![entry], ..Request::default() };
         let compiled = loaded.compile(&request, &Options::default())?;
         let mut runner = Runner::new(compiled.module, backend, false)?;
-        Ok(runner.dispatch_at("main", [1, 1, 1], 1)?.stdout)
+        Ok(runner.dispatch("main", [1, 1, 1], 1)?.stdout)
     })();
     let printed = outcome.map_err(|failure| match failure {
         Failure::Program(diagnostics) => render::all_to_text(&session.sources, &diagnostics, false),

@@ -115,7 +115,7 @@ fn print(text: &str, backend: Backend, level: u8) -> Result<String, String> {
         let compiled = loaded.compile(&request, &options)?;
         let mut runner = Runner::new(compiled.module, backend, false)?;
         bind(&mut runner);
-        Ok(runner.dispatch_at("main", [1, 1, 1], 1)?.stdout)
+        Ok(runner.dispatch("main", [1, 1, 1], 1)?.stdout)
     })();
     outcome.map_err(|failure| explain(&session, failure))
 }

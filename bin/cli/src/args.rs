@@ -111,6 +111,9 @@ pub(crate) struct CompileArgs {
     /// Say what reverse mode keeps of each function, and why
     #[arg(long)]
     pub(crate) report_checkpoints: bool,
+    /// Stop where a derivative first makes an infinity or NaN, and say of what
+    #[arg(long)]
+    pub(crate) check_nan: bool,
 }
 
 #[derive(Debug, Args)]
@@ -291,6 +294,9 @@ pub(crate) struct GradcheckArgs {
     /// Start of the random numbers
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
+    /// Stop where a derivative first makes an infinity or NaN, and say of what
+    #[arg(long)]
+    pub(crate) check_nan: bool,
     /// Largest relative error that is accepted
     #[arg(long, value_name = "X", default_value_t = 1e-5)]
     pub(crate) tolerance: f64,

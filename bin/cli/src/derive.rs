@@ -91,7 +91,7 @@ pub(crate) fn gradcheck(args: &GradcheckArgs) -> u8 {
     report::finish(&args.source, args.json, |session| {
         let named = parse_arguments(&args.at).map_err(|e| Stop::Usage(e.to_string()))?;
         let (low, high) = range(&args.range)?;
-        let options = Options { widen: true, ..Options::default() };
+        let options = Options { widen: true, check_nan: args.check_nan, ..Options::default() };
         let compiled = compile(session, &args.source, &args.function, &options)?;
         let info = compiled.functions.first().ok_or_else(|| Error::Internal("no function".into()))?;
         let callee = Callee::new(&compiled.module, info);

@@ -25,7 +25,7 @@ impl From<Failure> for Stop {
 
 impl From<Error> for Stop {
     fn from(error: Error) -> Stop {
-        Stop::Failure(Failure::Other(error))
+        Stop::Failure(error.into())
     }
 }
 
@@ -71,7 +71,7 @@ fn tell(session: &Session, source: &SourceArgs, json: bool, stop: Stop) -> u8 {
             let code = match &error {
                 Error::Read { .. } | Error::Write { .. } => "E0802",
                 Error::Input(_) => "E0800",
-                Error::Stopped(_) => "E0801",
+                Error::Stopped(_) | Error::StoppedAt { .. } => "E0801",
                 Error::Internal(_) => "E0999",
             };
             if json {
@@ -136,6 +136,7 @@ pub(crate) fn options(compile: &CompileArgs) -> driver::pipeline::Options {
     driver::pipeline::Options {
         optimise: opt::Options { fast_math: compile.fast_math, level: compile.level },
         report_checkpoints: compile.report_checkpoints,
+        check_nan: compile.check_nan,
         ..Default::default()
     }
 }

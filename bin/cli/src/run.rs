@@ -60,7 +60,7 @@ pub(crate) fn run(args: &RunArgs) -> u8 {
         let mut stdout = String::new();
         let mut seconds = Vec::new();
         for _ in 0..args.repeat.unwrap_or(1) {
-            let done = runner.dispatch_at(&entry_name, groups, args.threads.unwrap_or(0))?;
+            let done = runner.dispatch(&entry_name, groups, args.threads.unwrap_or(0))?;
             stdout += &done.stdout;
             seconds.push(done.seconds);
         }

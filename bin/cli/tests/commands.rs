@@ -164,6 +164,28 @@ fn gradients_at_a_point() {
 }
 
 #[test]
+fn derivatives_that_are_not_finite_are_found() {
+    let text = "[Differentiable]\nfloat f(float x)\n{\n    return log(x * 2);\n}\n\
+                [Differentiable]\nfloat loss(float a, no_diff int index) { return f(a * index); }\n";
+    let path = file("check-nan.slang", text);
+    let commands: [&[&str]; 5] = [
+        &["grad", &path, "f", "--at", "x=0"],
+        &["grad", &path, "f", "--at", "x=0", "--mode", "forward", "-O", "0"],
+        &["grad", &path, "f", "--at", "x=0", "--mode", "hessian"],
+        &["gradcheck", &path, "f", "--at", "x=0"],
+        &["fit", &path, "--items", "3", "--param", "a=1", "--steps", "2", "--quiet"],
+    ];
+    for args in commands {
+        let out = pullback(&[args, &["--check-nan"]].concat());
+        assert_eq!(out.status, Some(1), "{args:?}: {}{}", out.stdout, out.stderr);
+        assert!(out.stderr.contains("check-nan.slang:4:12"), "{args:?}: {}", out.stderr);
+        assert!(out.stderr.contains("/ 0.0 = inf"), "{args:?}: {}", out.stderr);
+    }
+    let out = pullback(&["grad", &path, "f", "--at", "x=0.5", "--check-nan"]);
+    assert_eq!(out.status, Some(0), "{}", out.stderr);
+}
+
+#[test]
 fn gradcheck_tells_right_from_wrong() {
     let path = file("gradcheck.slang", FUNCTIONS);
     let right = pullback(&["gradcheck", &path, "f"]);

@@ -241,7 +241,8 @@ impl Flow<'_> {
             | Op::WaveGather
             | Op::Builtin(_)
             | Op::Printf(_)
-            | Op::Assert(_) => (),
+            | Op::Assert(_)
+            | Op::CheckFinite(_) => (),
             // Resolved before anything that contains them is differentiated.
             Op::CallFwd(_) | Op::CallBwd(_) | Op::CallTransposeOf(_) => (),
         }

@@ -40,7 +40,8 @@ pub(crate) fn fresh(b: &mut Builder, types: impl IntoIterator<Item = Type>, line
 /// A value of the type and name of a source value, with a mark.
 pub(crate) fn like(b: &mut Builder, src: &Function, v: Value, linear: bool) -> Value {
     let data = &src.values[v];
-    b.func.values.push(ir::ValueData { ty: data.ty, linear, name: data.name.clone() })
+    let differential = data.differential || linear;
+    b.func.values.push(ir::ValueData { ty: data.ty, linear, differential, name: data.name.clone() })
 }
 
 /// A parameter of the open region, like a source value.

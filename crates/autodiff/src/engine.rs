@@ -57,6 +57,8 @@ pub(crate) struct Engine<'m> {
     pub(crate) called_in_loops: Option<EntitySet<Func>>,
     /// The user's function that a made one came from.
     pub(crate) origins: FxHashMap<Func, Func>,
+    /// Whether users' derivatives get marks of differentials.
+    pub(crate) check_finite: bool,
     names: FxHashSet<String>,
 }
 
@@ -79,6 +81,7 @@ impl<'m> Engine<'m> {
             segments: EntitySet::new(),
             kept_values: None,
             called_in_loops: None,
+            check_finite: false,
             linearized: FxHashMap::default(),
             shapes: FxHashMap::default(),
             derivative_calls: FxHashSet::default(),

@@ -21,6 +21,7 @@ mod checkpoint;
 mod clean;
 mod copy;
 mod engine;
+mod finite;
 mod linearize;
 mod propagate;
 mod recursion;
@@ -46,12 +47,20 @@ pub use unzip::{Residual, Unzipped};
 pub struct Options {
     /// Say what reverse mode keeps.
     pub report_kept: bool,
+    /// Stop the program where a differential becomes infinite or NaN: [`ir::Op::CheckFinite`].
+    pub check_finite: bool,
 }
 
 impl Options {
     /// The options with a report of what is kept.
     pub fn with_report(mut self) -> Options {
         self.report_kept = true;
+        self
+    }
+
+    /// The options with checks of differentials.
+    pub fn with_checks(mut self) -> Options {
+        self.check_finite = true;
         self
     }
 }
@@ -77,8 +86,13 @@ pub fn differentiate(module: &mut Module, options: &Options) -> Vec<Problem> {
 pub fn differentiate_with_report(module: &mut Module, options: &Options) -> (Vec<Problem>, Vec<KeptValue>) {
     let mut engine = Engine::new(module);
     engine.kept_values = options.report_kept.then(Vec::new);
+    engine.check_finite = options.check_finite;
     engine.resolve_module();
-    (engine.problems, engine.kept_values.unwrap_or_default())
+    let found = (std::mem::take(&mut engine.problems), engine.kept_values.take().unwrap_or_default());
+    if options.check_finite {
+        finite::check(module);
+    }
+    found
 }
 
 /// `f ↦ f'` with a tangent for each parameter that `mask` names (all of `f`'s parameters are listed;

@@ -177,7 +177,9 @@ impl Linearize<'_> {
         }
     }
 
+    /// Says that a value is the tangent of another.
     pub(crate) fn name_tangent(&mut self, of: Value, tangent: Value) {
+        self.b.func.values[tangent].differential = true;
         if let Some(name) = &self.src.values[of].name
             && self.b.func.values[tangent].name.is_none()
         {
@@ -203,7 +205,9 @@ impl Linearize<'_> {
             Op::Call(_) => self.call(inst),
             _ => {
                 copy_inst(&mut self.b, src, inst, &mut self.primal);
+                let first = self.b.func.values.len();
                 rules::tangent(self, data);
+                self.b.func.values.values_mut().skip(first).for_each(|v| v.differential = true);
             }
         }
     }

@@ -76,6 +76,7 @@ impl Engine<'_> {
         }
         for v in linear.iter() {
             dst.values[v].linear = true;
+            dst.values[v].differential = true;
         }
         for (slot, &linear) in dst.params.iter_mut().zip(tangents) {
             slot.linear = linear;
@@ -96,6 +97,14 @@ impl Engine<'_> {
         self.inherit_origin(made, func);
         Some(made)
     }
+}
+
+/// The values of a function that depend linearly on these parameters, whether or not all of it is linear in them.
+pub(crate) fn linear_values(engine: &Engine, func: Func, tangents: &[bool]) -> EntitySet<Value> {
+    let ctx =
+        Context { module: engine.module, shapes: &engine.shapes, derivative_calls: &engine.derivative_calls };
+    // What is known of calls now may change: nothing is remembered.
+    Marks::default().values(&ctx, func, tangents)
 }
 
 /// Which instruction defines a value.
@@ -386,7 +395,7 @@ impl Check<'_, '_> {
             return v;
         }
         let ty = self.dst.ty(v);
-        let zero = self.dst.values.push(ValueData { ty, linear: true, name: None });
+        let zero = self.dst.values.push(ValueData::new(ty, true));
         let results = [zero].into_iter().collect();
         let inst = self.dst.insts.push(InstData {
             op: Op::Zero,

@@ -116,6 +116,9 @@ impl Engine<'_> {
         for custom in [witness.jvp, witness.vjp, witness.apply, witness.substitute].into_iter().flatten() {
             self.resolve(custom);
         }
+        if self.check_finite {
+            self.mark_custom(func);
+        }
         if let Some(jvp) = witness.jvp {
             let src = &self.module.funcs[func];
             let shape = Shape { params: src.params.len(), results: src.results.len() };

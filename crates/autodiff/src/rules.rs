@@ -139,7 +139,8 @@ pub(crate) fn tangent(pass: &mut Linearize, data: &ir::InstData) {
         | Op::WaveGather
         | Op::Builtin(_)
         | Op::Printf(_)
-        | Op::Assert(_) => None,
+        | Op::Assert(_)
+        | Op::CheckFinite(_) => None,
         // Handled by `linearize`.
         Op::Call(_) | Op::CallFwd(_) | Op::CallBwd(_) | Op::CallTransposeOf(_) => None,
         Op::If | Op::Switch(_) | Op::For(_) | Op::Loop(_) => None,

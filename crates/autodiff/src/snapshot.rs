@@ -95,7 +95,7 @@ pub(crate) fn snapshot(types: &Types, src: &mut Function, stored: &EntitySet<Val
 }
 
 fn make(src: &mut Function, op: Op, args: &[Value], ty: Type, span: ir::Span) -> (Inst, Value) {
-    let v = src.values.push(ValueData { ty, linear: false, name: None });
+    let v = src.values.push(ValueData::new(ty, false));
     let inst = src.insts.push(InstData {
         op,
         args: args.into(),

@@ -514,7 +514,8 @@ impl Transpose<'_> {
             | Op::WaveGather
             | Op::Builtin(_)
             | Op::Printf(_)
-            | Op::Assert(_) => {
+            | Op::Assert(_)
+            | Op::CheckFinite(_) => {
                 unreachable!("{:?} is not linear", data.op)
             }
         }

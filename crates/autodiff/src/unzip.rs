@@ -179,7 +179,7 @@ impl Engine<'_> {
             let mut results: SmallVec<[Value; 2]> =
                 data.results.iter().copied().filter(|&v| !src.is_linear(v)).collect();
             for slot in &self.module.funcs[halves.primal].results[results.len()..] {
-                results.push(src.values.push(ValueData { ty: slot.ty, linear: false, name: None }));
+                results.push(src.values.push(ValueData::new(slot.ty, false)));
             }
             let mut operands: SmallVec<[Value; 4]> =
                 halves.residuals.iter().map(|r| r.of(&args, &results)).collect();
@@ -226,7 +226,7 @@ fn count_trips(src: &mut Function, linear_calls: &EntitySet<Inst>) {
         for inst in insts {
             if matches!(src.insts[inst].op, Op::Loop(_)) && sides.mixed.contains(inst) {
                 let span = src.insts[inst].span;
-                let mut number = || src.values.push(ValueData { ty: Type::U32, linear: false, name: None });
+                let mut number = || src.values.push(ValueData::new(Type::U32, false));
                 let (zero, one, param, next, count) = (number(), number(), number(), number(), number());
                 let make = |op: Op, args: &[Value], result: Value| InstData {
                     op,

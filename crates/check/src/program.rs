@@ -450,6 +450,15 @@ impl Program {
         self.module_of_file.get(&self.ast.decls[decl].span.file).copied().unwrap_or(0)
     }
 
+    /// The files of the library, ascending.
+    pub fn library_files(&self) -> Vec<u32> {
+        let is_core = |f: &FileId| self.module_of_file.get(f) == Some(&0);
+        let mut files: Vec<u32> =
+            self.ast.files.iter().map(|f| f.file).filter(is_core).map(|f| f.0).collect();
+        files.sort_unstable();
+        files
+    }
+
     /// Whether a declaration is the library's.
     pub fn is_core(&self, decl: DeclId) -> bool {
         self.module_of(decl) == 0

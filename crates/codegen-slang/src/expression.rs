@@ -111,6 +111,7 @@ impl Writer<'_> {
                 Ok(Text { text, level: TERNARY, size })
             }
             Op::Detach => call("detach"),
+            Op::CheckFinite(_) => Ok(args[0].clone()),
             Op::Construct | Op::Splat if types.lanes(ty).is_some() => call(&name(types, ty, data.span)?),
             Op::Extract(k) => Ok(match types.lanes(self.src.ty(data.args[0])) {
                 Some(n) if n <= 4 => {

@@ -12,6 +12,7 @@ use serde_json::Value as Json;
 use crate::bind;
 use crate::error::Error;
 use crate::output::{number_json, number_text};
+use crate::pipeline::source_span;
 
 /// One number of a leaf.
 #[derive(Clone, Debug, PartialEq)]
@@ -221,8 +222,12 @@ impl<'m> Callee<'m> {
 
     fn call(&self, func: Func, args: Vec<Value>) -> Result<Vec<Value>, Error> {
         let mut memory = Memory::new(self.module, |_| 0);
-        ir::interp::call(self.module, func, &args, &mut memory)
-            .map_err(|RunError { message, .. }| Error::Stopped(message))
+        ir::interp::call(self.module, func, &args, &mut memory).map_err(
+            |RunError { message, span, .. }| match span {
+                ir::Span::NONE => Error::Stopped(message),
+                span => Error::StoppedAt { message, span: source_span(span) },
+            },
+        )
     }
 }
 

@@ -30,6 +30,14 @@ pub enum Error {
     /// The program stopped while it ran.
     #[error("{0}")]
     Stopped(String),
+    /// The program stopped while it ran, at a place in a file.
+    #[error("{message}")]
+    StoppedAt {
+        /// Why, and in which thread.
+        message: String,
+        /// Where.
+        span: syntax::Span,
+    },
     /// A stage broke its promise.
     #[error("internal compiler error: {0}")]
     Internal(String),

@@ -164,17 +164,6 @@ impl Runner {
 
     /// Runs thread groups of an entry point. `threads` 0: all cores.
     pub fn dispatch(&mut self, entry: &str, groups: [u32; 3], threads: usize) -> Result<Output, Error> {
-        match self.dispatch_at(entry, groups, threads) {
-            Ok(output) => Ok(output),
-            Err(Failure::Other(error)) => Err(error),
-            Err(Failure::Program(diagnostics)) => {
-                Err(Error::Stopped(diagnostics.first().map_or(String::new(), |d| d.message.clone())))
-            }
-        }
-    }
-
-    /// The same; a program that stops says where.
-    pub fn dispatch_at(&mut self, entry: &str, groups: [u32; 3], threads: usize) -> Result<Output, Failure> {
         let number = self.module.entries.iter().position(|e| e.name == entry);
         let number = number.ok_or_else(|| Error::input(format!("there is no entry point `{entry}`")))?;
         let backend = match &self.code {
@@ -188,10 +177,9 @@ impl Runner {
                 let [x, y, z] = error.thread;
                 let message = format!("{} (thread {x}, {y}, {z})", error.message);
                 if error.span == ir::Span::NONE {
-                    return Err(Error::Stopped(message).into());
+                    return Err(Error::Stopped(message));
                 }
-                let diagnostic = Diagnostic::error("E0801", source_span(error.span), message);
-                Err(Failure::Program(vec![diagnostic.label("the program stopped here")]))
+                Err(Error::StoppedAt { message, span: source_span(error.span) })
             }
         }
     }

@@ -29,7 +29,13 @@ pub enum Failure {
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Failure {
-        Failure::Other(error)
+        match error {
+            Error::StoppedAt { message, span } => {
+                let diagnostic = Diagnostic::error("E0801", span, message);
+                Failure::Program(vec![diagnostic.label("the program stopped here")])
+            }
+            error => Failure::Other(error),
+        }
     }
 }
 
@@ -46,6 +52,8 @@ pub struct Options {
     pub hessian: bool,
     /// Say what reverse mode keeps: [`Compiled::kept`].
     pub report_checkpoints: bool,
+    /// Stop where a differential becomes infinite or NaN.
+    pub check_nan: bool,
 }
 
 /// A program with one file of the user's at its root.
@@ -338,6 +346,11 @@ impl Loaded {
     /// Lowers what is asked for, optimises it and replaces derivative operators.
     pub fn compile(&mut self, request: &Request, options: &Options) -> Result<Compiled, Failure> {
         self.errors()?;
+        let mut optimise = options.optimise;
+        if options.check_nan {
+            // The user's line of what the library does is known where it is inlined.
+            optimise.level = optimise.level.max(1);
+        }
         let Lowered { mut module, diagnostics, mut functions } = lower::lower(&mut self.program, request);
         self.program.diagnostics.extend(diagnostics);
         self.errors()?;
@@ -350,12 +363,13 @@ impl Loaded {
             .iter()
             .map(|f| f.vjp.filter(|_| options.hessian).map(|vjp| crate::call::hessian(&mut module, vjp)))
             .collect();
-        opt::before_ad(&mut module, &options.optimise);
+        opt::before_ad(&mut module, &optimise);
         verify(&module, "opt::before_ad")?;
         let mut kept = Vec::new();
         if !options.no_autodiff {
             let mut asked = autodiff::Options::default();
             asked.report_kept = options.report_checkpoints;
+            asked.check_finite = options.check_nan;
             let (problems, found) = autodiff::differentiate_with_report(&mut module, &asked);
             kept = found;
             self.program.diagnostics.extend(problems.into_iter().map(problem));
@@ -369,7 +383,7 @@ impl Loaded {
                 .flatten()
                 .collect();
             opt::prune(&mut module, &roots);
-            opt::after_ad(&mut module, &options.optimise, &roots);
+            opt::after_ad(&mut module, &optimise, &roots);
             opt::prune(&mut module, &roots);
             verify(&module, "opt::after_ad")?;
         }

@@ -99,7 +99,7 @@ fn is_changed(types: &Types, ty: Type) -> bool {
 }
 
 fn new_value(function: &mut Function, ty: Type) -> Value {
-    function.values.push(ir::ValueData { ty, linear: false, name: None })
+    function.values.push(ir::ValueData::new(ty, false))
 }
 
 fn push(

@@ -63,7 +63,7 @@ impl<'a> Builder<'a> {
 
     /// A value that nothing defines yet.
     pub fn value(&mut self, ty: Type, linear: bool) -> Value {
-        self.func.values.push(ValueData { ty, linear, name: None })
+        self.func.values.push(ValueData::new(ty, linear))
     }
 
     /// A further parameter of the innermost open region (not of the function: [`Self::param`]).
@@ -76,8 +76,8 @@ impl<'a> Builder<'a> {
 
     /// A further parameter of the function.
     pub fn param(&mut self, slot: Slot) -> Value {
-        let v =
-            self.func.values.push(ValueData { ty: slot.ty, linear: slot.linear, name: slot.name.clone() });
+        let data = ValueData { name: slot.name.clone(), ..ValueData::new(slot.ty, slot.linear) };
+        let v = self.func.values.push(data);
         let body = self.func.body();
         self.func.regions[body].params.push(v);
         self.func.params.push(slot);
@@ -240,6 +240,7 @@ pub fn infer(types: &mut Types, op: &Op, args: &[Type]) -> Option<Type> {
         | Op::Shl
         | Op::Shr
         | Op::Detach
+        | Op::CheckFinite(_)
         | Op::Insert(_)
         | Op::BufferOffset => *args.first()?,
         Op::Math(Math::IsNan | Math::IsInf) | Op::Eq | Op::Ne | Op::Lt | Op::Le | Op::Gt | Op::Ge => {

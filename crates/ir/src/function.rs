@@ -61,8 +61,18 @@ pub struct ValueData {
     pub ty: Type,
     /// True for a tangent or cotangent: used by linear operations only.
     pub linear: bool,
+    /// Whether differentiation made it as a tangent or cotangent. Stays when `linear` is dropped; means nothing but
+    /// to those who look for the first differential that is not finite.
+    pub differential: bool,
     /// The source's name, for printing (`ray.origin`).
     pub name: Option<Arc<str>>,
+}
+
+impl ValueData {
+    /// A value without a name.
+    pub fn new(ty: Type, linear: bool) -> ValueData {
+        ValueData { ty, linear, differential: linear, name: None }
+    }
 }
 
 /// An instruction.

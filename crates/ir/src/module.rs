@@ -89,9 +89,16 @@ pub struct Module {
     pub witnesses: IndexMap<Func, Witness, FxBuildHasher>,
     /// Entry points.
     pub entries: Vec<Entry>,
+    /// The files of the library, ascending: what happens in them happens, to the user, at the line of the call.
+    pub library_files: Vec<u32>,
 }
 
 impl Module {
+    /// Whether a place is in the library.
+    pub fn is_library(&self, span: Span) -> bool {
+        self.library_files.binary_search(&span.file).is_ok()
+    }
+
     /// The witness of `func`, if it has one.
     pub fn witness(&self, func: Func) -> Witness {
         self.witnesses.get(&func).copied().unwrap_or_default()

@@ -140,6 +140,10 @@ pub enum Op {
     Printf(Box<str>),
     /// Stops the program with a message at the user's line if `a` is false. No result.
     Assert(Box<str>),
+    /// `check_finite "what", x, operands…`: `x`, which `what` made of the operands; a NaN or an infinity in it is a
+    /// reported error. All operands are numbers or vectors. Only looks for differentials that are not finite, so it
+    /// may be removed with its result, but never runs early.
+    CheckFinite(Box<str>),
 
     // ---- calls
     /// `f(a…)`; results are those of `f`.
@@ -443,7 +447,8 @@ impl Op {
             | Op::WaveGather
             | Op::Builtin(_)
             | Op::Printf(_)
-            | Op::Assert(_) => Linearity::Never,
+            | Op::Assert(_)
+            | Op::CheckFinite(_) => Linearity::Never,
         }
     }
 
@@ -463,6 +468,7 @@ impl Op {
                 | Op::WaveGather
                 | Op::Printf(_)
                 | Op::Assert(_)
+                | Op::CheckFinite(_)
                 | Op::Call(_)
                 | Op::CallFwd(_)
                 | Op::CallBwd(_)

@@ -356,7 +356,7 @@ impl<'m> Printer<'m> {
                     _ => format!("const {bits:#x}"),
                 }
             }
-            Op::Printf(text) | Op::Assert(text) => {
+            Op::Printf(text) | Op::Assert(text) | Op::CheckFinite(text) => {
                 let comma = if data.args.is_empty() { "" } else { ", " };
                 format!("{} {}{comma}{args}", op_name(&data.op), quote(text))
             }
@@ -531,6 +531,7 @@ pub fn op_name(op: &Op) -> String {
         Op::Builtin(builtin) => builtin_name(*builtin),
         Op::Printf(_) => "printf",
         Op::Assert(_) => "assert",
+        Op::CheckFinite(_) => "check_finite",
         Op::Call(_) => "call",
         Op::CallFwd(_) => "call_fwd",
         Op::CallBwd(_) => "call_bwd",

@@ -154,7 +154,7 @@ fn lower_round(
     request: &Request,
     conformances: Conformances,
 ) -> (Lowered, Conformances) {
-    let mut module = Module::default();
+    let mut module = Module { library_files: program.library_files(), ..Module::default() };
     let mut types = std::mem::take(&mut module.types);
     let mut lowerer = Lowerer {
         program,

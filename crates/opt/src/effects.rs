@@ -155,6 +155,7 @@ impl Facts {
                 Effects { reads: true, writes: true, hangs: false }
             }
             Op::Printf(_) | Op::Assert(_) => Effects { writes: true, ..Effects::NONE },
+            Op::CheckFinite(_) => Effects { hangs: true, ..Effects::NONE },
             Op::Loop(_) => Effects { hangs: true, ..Effects::NONE },
             Op::For(info) => Effects { hangs: info.max_iters.is_some(), ..Effects::NONE },
             _ => Effects::NONE,

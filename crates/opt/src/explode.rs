@@ -181,8 +181,8 @@ impl Explode<'_> {
 
     /// An element's value, marked as the array is.
     fn fresh(&mut self, element: Type, like: Value) -> Value {
-        let ValueData { linear, name, .. } = self.func.values[like].clone();
-        self.func.values.push(ValueData { ty: element, linear, name })
+        let like = self.func.values[like].clone();
+        self.func.values.push(ValueData { ty: element, ..like })
     }
 
     fn parts(&mut self, v: Value, element: Type, n: u32, out: &mut Vec<Inst>) -> SmallVec<[Value; 16]> {

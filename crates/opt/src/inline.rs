@@ -217,14 +217,21 @@ impl Inliner<'_> {
             let arg = cut(&self.module.types, &mut self.func, data.args[n], callee.params[n].diff, out);
             map.insert(p, arg);
         }
+        let first_copy = self.func.insts.len();
+        let mut copied = Vec::new();
+        copy_insts(&mut self.func, Some(callee), body, &mut map, &mut copied);
+        for at in first_copy..self.func.insts.len() {
+            let copy = &mut self.func.insts[Inst::new(at)];
+            if self.module.is_library(copy.span) {
+                copy.span = data.span;
+            }
+        }
         if self.plan.is_deferred(g) {
-            let mut copied = Vec::new();
-            copy_insts(&mut self.func, Some(callee), body, &mut map, &mut copied);
             self.depth += 1;
             self.list(copied, out);
             self.depth -= 1;
         } else {
-            copy_insts(&mut self.func, Some(callee), body, &mut map, out);
+            out.append(&mut copied);
         }
         let callee = &self.module.funcs[g];
         for (n, &r) in callee.regions[body].results.iter().enumerate() {

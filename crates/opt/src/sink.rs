@@ -182,7 +182,7 @@ impl Sink<'_> {
         match data.op {
             Op::Mul => z(0) || z(1),
             Op::Add | Op::Sub => zero(0) && zero(1) && (z(0) || z(1)),
-            Op::Div | Op::Neg | Op::Splat | Op::Sum | Op::Extract(_) | Op::Index => z(0),
+            Op::Div | Op::Neg | Op::Splat | Op::Sum | Op::Extract(_) | Op::Index | Op::CheckFinite(_) => z(0),
             Op::Convert => z(0) && self.types.is_differentiable(self.func.ty(data.results[0])),
             Op::Insert(_) => zero(0) && zero(1) && (z(0) || z(1)),
             Op::Select => zero(1) && zero(2) && (z(1) || z(2)),
@@ -219,7 +219,7 @@ impl Sink<'_> {
                 }
                 // `v` becomes a result of the `if`; the arm computes a value of its own.
                 let ValueData { ty, linear, .. } = self.func.values[v];
-                let own = self.func.values.push(ValueData { ty, linear, name: None });
+                let own = self.func.values.push(ValueData::new(ty, linear));
                 self.func.insts[m].results[n] = own;
                 self.uses[own] = inside[v] + 1;
                 map.insert(v, own);

@@ -190,7 +190,7 @@ pub(crate) fn make(
     linear: bool,
     span: Span,
 ) -> (Inst, Value) {
-    let v = func.values.push(ir::ValueData { ty, linear, name: None });
+    let v = func.values.push(ir::ValueData::new(ty, linear));
     let inst = func.insts.push(InstData {
         op,
         args: args.into(),

@@ -3,7 +3,7 @@
 //! `test run`: runs the entry point (`main`, or the only kernel) on the interpreter and on the JIT.
 //! `// bind: NAME=VALUE`, `// conform: TYPE:INTERFACE=ID`, `// entry: NAME`, `// groups: X,Y,Z` and
 //! `// block: X,Y,Z` are as on the command line; `// stdout: TEXT` lines
-//! are all that is printed; `// buffer: NAME = VALUES` is a buffer afterwards;
+//! are all that is printed; `test run check-nan` stops where a differential is not finite; `// buffer: NAME = VALUES` is a buffer afterwards;
 //! `// error: LINE:COLUMN: TEXT` is where and why it stops, in the compiler or on the way.
 //!
 //! `test check`: `//^ error` or `//^ error: TEXT` stands below each line that must have an error, and
@@ -73,7 +73,8 @@ fn dispatch(
     let conformances = loaded.conformances(session, &conformances?)?;
     let group_size = file.all("block").next().map(triple).transpose()?;
     let request = Request { entries: vec![entry], conformances, group_size, ..Request::default() };
-    let compiled = loaded.compile(&request, &Options::default())?;
+    let check_nan = file.command.iter().any(|word| word == "check-nan");
+    let compiled = loaded.compile(&request, &Options { check_nan, ..Options::default() })?;
     let mut runner = Runner::new(compiled.module, backend, false)?;
     for text in file.all("bind") {
         let bound = bind::parse_bind(text)?;
@@ -92,7 +93,7 @@ fn dispatch(
     }
     runner.bind_gradients();
     let groups = file.all("groups").next().map_or(Ok([1; 3]), triple)?;
-    *printed = runner.dispatch_at(&name, groups, 1)?.stdout;
+    *printed = runner.dispatch(&name, groups, 1)?.stdout;
     Ok(runner)
 }
 

@@ -96,7 +96,7 @@ fn build(
     let span = src.insts[around].span;
     let mut insts = Vec::new();
     let mut emit = |src: &mut Function, op: Op, args: &[Value], result: Option<Value>| {
-        let v = result.unwrap_or_else(|| src.values.push(ValueData { ty, linear: false, name: None }));
+        let v = result.unwrap_or_else(|| src.values.push(ValueData::new(ty, false)));
         insts.push(src.insts.push(InstData {
             op,
             args: args.into(),

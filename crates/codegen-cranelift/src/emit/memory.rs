@@ -1,6 +1,6 @@
 //! Memory that the host sees, and the other effects: `printf`, `assert`, barriers.
 
-use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::{AtomicRmwOp, InstBuilder, Value, types::*};
 use ir::{AtomicOp, Builtin, Global, InstData, MemData, MemType, Op, Path, Scalar, Step, TypeData};
 
@@ -75,9 +75,46 @@ impl Emitter<'_, '_> {
                 let bad = self.b.ins().icmp(IntCC::Equal, c, zero);
                 self.fail_if(bad, Site::Assert(message.clone(), data.span));
             }
+            Op::CheckFinite(what) => self.check_finite(data, what),
             _ => return self.unsupported(&data.op, "unknown", data.span),
         }
         Ok(())
+    }
+
+    /// Stops at a lane that is not finite, with all operands for the message.
+    fn check_finite(&mut self, data: &InstData, what: &str) {
+        let lanes = self.get(data.args[0]);
+        let s = self.scalar_of(data.args[0]);
+        let mut bad = None;
+        for &lane in &lanes {
+            // x - x is NaN for an infinity and for NaN, and 0 for all others.
+            let x = if s == Scalar::F16 { self.widen(lane) } else { lane };
+            let rest = self.b.ins().fsub(x, x);
+            let is_bad = self.b.ins().fcmp(FloatCC::Unordered, rest, rest);
+            bad = Some(match bad {
+                Some(bad) => self.b.ins().bor(bad, is_bad),
+                None => is_bad,
+            });
+        }
+        if let Some(bad) = bad {
+            let (stop, go_on) = (self.b.create_block(), self.b.create_block());
+            self.b.set_cold_block(stop);
+            self.branch(bad, (stop, &[]), (go_on, &[]));
+            self.enter(stop);
+            let all: Vec<Vals> = data.args.iter().map(|&arg| self.get(arg)).collect();
+            let kinds = data.args.iter().zip(&all).map(|(&arg, lanes)| (self.scalar_of(arg), lanes.len()));
+            let kinds: Box<[(Scalar, usize)]> = kinds.collect();
+            let words = self.memory(8 * all.iter().map(|lanes| lanes.len() as u64).sum::<u64>());
+            for (k, &x) in all.iter().flatten().enumerate() {
+                self.b.ins().store(plain(), x, words, 8 * k as i32);
+            }
+            let site = self.cx.site(Site::NotFinite(what.into(), kinds, data.span));
+            let site = self.b.ins().iconst(I32, site);
+            self.helper(Helper::NotFinite, &[self.ctx, site, words]);
+            self.jump(go_on, &[]);
+            self.enter(go_on);
+        }
+        self.set(data.results[0], &lanes);
     }
 
     /// The same memory in elements of another type: what is less than an element moves the address.

@@ -488,7 +488,8 @@ impl<'a, 'm> Emitter<'a, 'm> {
             | Op::WaveGather
             | Op::Builtin(_)
             | Op::Printf(_)
-            | Op::Assert(_) => self.world(data),
+            | Op::Assert(_)
+            | Op::CheckFinite(_) => self.world(data),
             Op::Call(_)
             | Op::CallFwd(_)
             | Op::CallBwd(_)

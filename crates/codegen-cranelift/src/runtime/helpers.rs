@@ -56,6 +56,7 @@ helpers! {
     StackAdd = stack_add(I64, I64, I64, I64, I64);
     Fail = fail(I64, I32);
     Printf = printf(I64, I32, I64);
+    NotFinite = not_finite(I64, I32, I64);
     Barrier = barrier(I64);
     Wave = wave(I64, I64, I64, I64) -> I32;
     PathLen = path_len(I64) -> I64;
@@ -229,9 +230,30 @@ unsafe extern "C" fn fail(ctx: *mut Context, site: u32) {
             Site::MaxIters(n, span) => (interp::max_iters_message(*n), *span),
             Site::OutOfRange(span) => ("the index is out of the buffer's range".to_string(), *span),
             Site::TooDeep(span) => ("calls are nested too deep".to_string(), *span),
-            Site::Printf(..) => (String::new(), ir::Span::NONE),
+            Site::Printf(..) | Site::NotFinite(..) => (String::new(), ir::Span::NONE),
         };
         (*ctx).record(message, span);
+        (*ctx).stop();
+    }
+}
+
+unsafe extern "C" fn not_finite(ctx: *mut Context, site: u32, lanes: *const u64) {
+    // SAFETY: see the head of this file; there are as many words as the site has lanes. The message is moved into the
+    // context before the stop, and nothing else is held.
+    unsafe {
+        if let Site::NotFinite(what, kinds, span) =
+            &(&*std::sync::Arc::as_ptr(&(*ctx).tables)).sites[site as usize]
+        {
+            let (mut at, mut values) = (0, Vec::new());
+            for &(s, n) in kinds {
+                let lane = |k: usize| scalar::canonical(s, lanes.add(at + k).read());
+                values.push((s, (0..n).map(lane).collect()));
+                at += n;
+            }
+            let message = interp::not_finite_message(what, &values).unwrap_or_default();
+            (*ctx).record(message, *span);
+            drop(values);
+        }
         (*ctx).stop();
     }
 }

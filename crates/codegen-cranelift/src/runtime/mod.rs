@@ -66,6 +66,8 @@ pub(crate) enum Site {
     TooDeep(Span),
     /// `Printf` and the kinds of its operands.
     Printf(Box<str>, Box<[Scalar]>),
+    /// `CheckFinite`, and the kinds and numbers of lanes of its operands.
+    NotFinite(Box<str>, Box<[(Scalar, usize)]>, Span),
 }
 
 /// The tables that compiled code refers to by number or address.

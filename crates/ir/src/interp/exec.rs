@@ -186,6 +186,18 @@ impl<L: Lane> Machine<'_, L> {
                 };
             }
 
+            Op::CheckFinite(what) => {
+                let mut values = Vec::with_capacity(data.args.len());
+                for &arg in &data.args {
+                    let s = self.module.types.scalar_of(f.ty(arg)).ok_or("a check of no numbers")?;
+                    values.push((s, self.value(arg)?.lanes().iter().map(|lane| lane.bits()).collect()));
+                }
+                if let Some(message) = super::not_finite_message(what, &values) {
+                    return Err(message);
+                }
+                self.value(data.args[0])?.clone()
+            }
+
             Op::Call(callee) => {
                 let mut args = Vec::with_capacity(data.args.len());
                 for (&arg, slot) in data.args.iter().zip(&self.module.funcs[*callee].params) {

@@ -11,6 +11,7 @@
 //! [`dual`] runs the same machine on (value, tangent) pairs: derivatives by a third way, for tests.
 
 mod exec;
+mod finite;
 mod memory;
 mod printf;
 mod value;
@@ -23,6 +24,7 @@ use crate::function::{Func, Function, Inst, Region, Span, Value as Name};
 use crate::module::Module;
 use crate::ops::{Builtin, Op, WAVE_LANES};
 
+pub use finite::{Shown, not_finite_message};
 pub use memory::{Host, Memory, Place, element_bytes, leaf_bytes, read_leaf, resolve};
 pub use printf::format_printf;
 pub use value::{Handle, Lane, Value};

@@ -112,7 +112,7 @@ impl Parser<'_> {
             let ty = ty
                 .or(inferred.get(idx).copied().flatten())
                 .ok_or_else(|| format!("the type of {v} does not follow: write it"))?;
-            define(f, v, ValueData { ty, linear, name: None })?;
+            define(f, v, ValueData::new(ty, linear))?;
         }
         let inst = f.insts.push(InstData {
             op,
@@ -137,7 +137,7 @@ impl Parser<'_> {
                 };
                 return Ok((Op::Const(self.constant(s)?), SmallVec::new(), none()));
             }
-            "printf" | "assert" => {
+            "printf" | "assert" | "check_finite" => {
                 let text = self.string()?.into_boxed_str();
                 self.skip(false);
                 let args = if self.rest().starts_with(',') {
@@ -146,7 +146,11 @@ impl Parser<'_> {
                 } else {
                     SmallVec::new()
                 };
-                let op = if word == "printf" { Op::Printf(text) } else { Op::Assert(text) };
+                let op = match word {
+                    "printf" => Op::Printf(text),
+                    "assert" => Op::Assert(text),
+                    _ => Op::CheckFinite(text),
+                };
                 return Ok((op, args, none()));
             }
             "call" | "call_fwd" | "call_bwd" | "call_transpose_of" => {
@@ -254,7 +258,7 @@ impl Parser<'_> {
             let linear = self.eat("~");
             let v = self.value_number()?;
             let ty = args.get(params.len()).map(|&arg| f.ty(arg)).ok_or("more parameters than operands")?;
-            define(f, v, ValueData { ty, linear, name: None })?;
+            define(f, v, ValueData::new(ty, linear))?;
             params.push(v);
             if !self.eat(",") {
                 self.expect(")")?;

@@ -61,6 +61,7 @@ impl Verifier<'_> {
             Op::WaveGather => (Some(1), 2, 0),
             Op::Printf(_) => (None, 0, 0),
             Op::Assert(_) => (Some(1), 0, 0),
+            Op::CheckFinite(_) => (None, 1, 0),
             Op::Call(_) | Op::CallFwd(_) | Op::CallBwd(_) | Op::CallTransposeOf(_) => {
                 return check(data.regions.is_empty(), || "a call holds no region".to_string());
             }
@@ -336,6 +337,14 @@ impl Verifier<'_> {
                 _ => Err(format!("{arg} is not a scalar")),
             }),
             Op::Assert(_) => self.same(args[0], Type::BOOL, "the condition"),
+            Op::CheckFinite(_) => {
+                let first = *args.first().ok_or("nothing to check")?;
+                self.same(first, self.ty(data.results[0]), "what is checked")?;
+                args.iter().try_for_each(|&arg| match self.types[self.ty(arg)] {
+                    TypeData::Scalar(_) | TypeData::Vector(..) => Ok(()),
+                    _ => Err(format!("{arg} is neither a number nor a vector")),
+                })
+            }
 
             Op::Call(callee) => {
                 let callee = self.callee(*callee)?;

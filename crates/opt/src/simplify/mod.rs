@@ -177,6 +177,12 @@ impl Simplify<'_> {
                 Some(true) => Step::Gone,
                 _ => Step::Keep,
             },
+            // A zero is finite; as an operand that is only shown it stays what it is.
+            Op::CheckFinite(_) if matches!(self.op(self.func.insts[inst].args[0]), Some(Op::Zero)) => {
+                let zero = self.func.insts[inst].args[0];
+                self.replace(inst, zero)
+            }
+            Op::CheckFinite(_) => Step::Keep,
             Op::BufferOffset => {
                 let args = &self.func.insts[inst].args;
                 let (base, by) = (args[0], args[1]);
