@@ -9,6 +9,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::Problem;
 use crate::activity::Activity;
+use crate::checkpoint::measure::Footprint;
 use crate::propagate::Marks;
 use crate::report::KeptValue;
 use crate::unzip::Unzipped;
@@ -41,6 +42,8 @@ pub(crate) struct Engine<'m> {
     pub(crate) derivative_calls: FxHashSet<(Func, Inst)>,
     pub(crate) propagated: FxHashMap<(Func, Mask), Option<Func>>,
     pub(crate) unzipped: FxHashMap<Func, Option<Unzipped>>,
+    /// What [`Engine::unzip`] made to be transposed.
+    pub(crate) linear_halves: EntitySet<Func>,
     pub(crate) transposed: FxHashMap<Func, Func>,
     pub(crate) forwards: FxHashMap<Func, Option<Func>>,
     pub(crate) backwards: FxHashMap<Func, Option<Func>>,
@@ -53,6 +56,16 @@ pub(crate) struct Engine<'m> {
     pub(crate) affine_known: FxHashSet<Func>,
     /// What is kept, if that is asked for.
     pub(crate) kept_values: Option<Vec<KeptValue>>,
+    /// How much more than usual memory counts, in users' functions with a budget.
+    pub(crate) thrift: FxHashMap<Func, u64>,
+    /// What it costs to call a function again, where that does no harm.
+    pub(crate) call_costs: FxHashMap<Func, Option<u64>>,
+    /// Of a loop in segments: how many segments and how many trips in one, at most.
+    pub(crate) segment_bounds: FxHashMap<Span, (Option<u64>, Option<u64>)>,
+    /// Whether to find out how much is kept.
+    pub(crate) measuring: bool,
+    /// What is kept by each primal half, and for which function of the user's.
+    pub(crate) footprints: FxHashMap<Func, (Func, Footprint)>,
     /// The users' functions that are called in loops.
     pub(crate) called_in_loops: Option<EntitySet<Func>>,
     /// The user's function that a made one came from.
@@ -80,6 +93,11 @@ impl<'m> Engine<'m> {
             cycles: Cycles::default(),
             segments: EntitySet::new(),
             kept_values: None,
+            thrift: FxHashMap::default(),
+            call_costs: FxHashMap::default(),
+            segment_bounds: FxHashMap::default(),
+            measuring: false,
+            footprints: FxHashMap::default(),
             called_in_loops: None,
             check_finite: false,
             linearized: FxHashMap::default(),
@@ -89,6 +107,7 @@ impl<'m> Engine<'m> {
             affine_known: FxHashSet::default(),
             propagated: FxHashMap::default(),
             unzipped: FxHashMap::default(),
+            linear_halves: EntitySet::new(),
             transposed: FxHashMap::default(),
             forwards: FxHashMap::default(),
             backwards: FxHashMap::default(),
@@ -137,9 +156,8 @@ impl<'m> Engine<'m> {
         let name = self.unique(name);
         let origin = self.origins.get(&like).copied().unwrap_or(like);
         let like = &self.module.funcs[like];
-        let (inline, prefer_recompute, span) = (like.inline, like.prefer_recompute, like.span);
-        let declared =
-            Function { name, params, results, inline, prefer_recompute, span, ..Function::default() };
+        let (inline, checkpoint, span) = (like.inline, like.checkpoint, like.span);
+        let declared = Function { name, params, results, inline, checkpoint, span, ..Function::default() };
         let made = self.module.funcs.push(declared);
         self.origins.insert(made, origin);
         made

@@ -107,8 +107,11 @@ pub(crate) fn linear_values(engine: &Engine, func: Func, tangents: &[bool]) -> E
     Marks::default().values(&ctx, func, tangents)
 }
 
+/// What makes each value; nothing for parameters.
+pub(crate) type Defs = SecondaryMap<Value, PackedOption<Inst>>;
+
 /// Which instruction defines a value.
-pub(crate) fn defs(func: &Function) -> SecondaryMap<Value, PackedOption<Inst>> {
+pub(crate) fn defs(func: &Function) -> Defs {
     let mut defs = SecondaryMap::new();
     defs.resize(func.values.len());
     func.walk(func.body(), &mut |inst| {

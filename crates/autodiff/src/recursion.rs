@@ -15,7 +15,7 @@
 
 use cranelift_entity::SecondaryMap;
 use cranelift_entity::packed_option::PackedOption;
-use ir::{Func, Function, Inst, Op, Space, Span, Type, TypeData, Value};
+use ir::{Func, Function, Inst, Op, Prefer, Space, Span, Type, TypeData, Value};
 
 use crate::engine::Engine;
 use crate::propagate::defs;
@@ -34,7 +34,9 @@ impl Engine<'_> {
         if self.cycles.closes(self.module, caller, callee) {
             return true;
         }
-        if !self.module.funcs[callee].prefer_recompute || self.cycles.is_recursive(self.module, callee) {
+        if self.module.funcs[callee].checkpoint.prefer != Prefer::Recompute
+            || self.cycles.is_recursive(self.module, callee)
+        {
             return false;
         }
         match self.runs_once(callee) {

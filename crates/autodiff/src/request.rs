@@ -26,6 +26,7 @@ struct Linearized {
 impl Engine<'_> {
     /// Resolves every function of the module, then empties what no function of it needs any more.
     pub(crate) fn resolve_module(&mut self) {
+        self.keep_budgets();
         let before = self.module.funcs.len();
         let all: Vec<Func> = self.module.funcs.keys().collect();
         for &func in &all {
@@ -40,6 +41,7 @@ impl Engine<'_> {
         func: Func,
         make: impl FnOnce(&mut Self) -> Option<Func>,
     ) -> Option<Func> {
+        self.keep_budgets();
         let before = self.module.funcs.len();
         let all: Vec<Func> = self.module.funcs.keys().collect();
         self.resolve(func);

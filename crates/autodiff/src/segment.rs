@@ -18,11 +18,13 @@
 //! Cells of the function that the loop uses are part of the state: their contents go into the segment and come back.
 
 use ir::walk::{ValueMap, copy_insts, free_values};
-use ir::{Builder, Func, Function, Inst, LoopInfo, Math, Op, Region, Slot, Type, TypeData, Types, Value};
+use ir::{
+    Builder, Func, Function, Inst, LoopInfo, Math, Op, Prefer, Region, Slot, Type, TypeData, Types, Value,
+};
 use rustc_hash::FxHashMap;
 
 use crate::engine::{Engine, plain_slot};
-use crate::propagate::defs;
+use crate::propagate::{Defs, defs};
 
 /// A segment, and what of the function around the loop it takes.
 struct Segment {
@@ -83,12 +85,13 @@ impl Engine<'_> {
                 segment.read.push(v);
             }
         }
+        self.segment_bounds.insert(src.insts[inst].span, bounds(src, &defs, inst));
         let types = &mut self.module.types;
         let name = format!("{}_segment", src.name);
         let made = build(types, src, inst, &segment);
         let declared = self.declare(name, func, made.params.clone(), made.results.clone());
         self.module.funcs[declared].span = src.insts[inst].span;
-        self.module.funcs[declared].prefer_recompute = true;
+        self.module.funcs[declared].checkpoint.prefer = Prefer::Recompute;
         self.define(declared, made);
         self.segments.insert(declared);
         segment.func = declared;
@@ -100,6 +103,28 @@ fn checkpoint(op: &Op) -> Option<u32> {
     match op {
         Op::For(info) | Op::Loop(info) => info.checkpoint,
         _ => None,
+    }
+}
+
+/// How many segments a loop has and how many trips a segment, at most.
+fn bounds(src: &Function, defs: &Defs, inst: Inst) -> (Option<u64>, Option<u64>) {
+    let data = &src.insts[inst];
+    let count = match data.op {
+        Op::For(_) => defs[data.args[0]].expand().map(|d| &src.insts[d].op),
+        _ => None,
+    };
+    let trips = match (count, &data.op) {
+        (Some(&Op::Const(n)), _) => Some(n),
+        (_, Op::For(info)) => info.max_iters.map(u64::from),
+        (_, Op::Loop(info)) => info.max_iters.map(|n| u64::from(n) + 1),
+        _ => None,
+    };
+    match checkpoint(&data.op) {
+        Some(n) if n > 0 => (trips.map(|t| t.div_ceil(u64::from(n))), Some(u64::from(n))),
+        _ => {
+            let root = trips.map(|t| (2.0 * t as f64).sqrt().ceil() as u64 + 1);
+            (root, root)
+        }
     }
 }
 
@@ -241,17 +266,13 @@ fn build(types: &mut Types, src: &Function, inst: Inst, segment: &Segment) -> Fu
     b.finish(out, slots)
 }
 
-/// The least `m` with `m(m+1)/2 ≥ n`, or one off it; at least 1.
+/// `⌈√(2n)⌉`, at least 1. It is enough, with something to spare for rounding: `m(m+1)/2 ≥ n + m/2`.
 fn longest(b: &mut Builder, n: Value) -> Value {
     let trip = b.func.ty(n);
-    let float = |b: &mut Builder, x: f32| b.emit_typed(Op::Const(u64::from(x.to_bits())), &[], Type::F32);
-    let (eight, one, half) = (float(b, 8.0), float(b, 1.0), float(b, 0.5));
+    let two = b.emit_typed(Op::Const(u64::from(2f32.to_bits())), &[], Type::F32);
     let n = b.emit_typed(Op::Convert, &[n], Type::F32);
-    let n = b.emit(Op::Mul, &[n, eight]);
-    let n = b.emit(Op::Add, &[n, one]);
+    let n = b.emit(Op::Mul, &[n, two]);
     let root = b.emit(Op::Math(Math::Sqrt), &[n]);
-    let root = b.emit(Op::Sub, &[root, one]);
-    let root = b.emit(Op::Mul, &[root, half]);
     let m = b.emit(Op::Math(Math::Ceil), &[root]);
     let m = b.emit_typed(Op::Convert, &[m], trip);
     let least = number(b, trip, 1);

@@ -34,7 +34,9 @@ impl Engine<'_> {
         let src = &self.module.funcs[linear];
         let mut callees = Vec::new();
         src.walk(src.body(), &mut |inst| {
-            if let Op::Call(callee) = src.insts[inst].op {
+            if let Op::Call(callee) = src.insts[inst].op
+                && is_linear_call(src, &self.linear_halves, inst)
+            {
                 callees.push(callee);
             }
         });
@@ -58,6 +60,7 @@ impl Engine<'_> {
             src,
             funcs,
             transposed: &self.transposed,
+            linear_halves: &self.linear_halves,
             uses,
             b: Builder::new(types, String::new()),
             map: Renaming::default(),
@@ -151,6 +154,14 @@ impl Survey<'_> {
     }
 }
 
+/// Calls in a linear half are of other linear halves, which may have effects without any tangent, or compute again what
+/// was not kept.
+fn is_linear_call(src: &Function, linear_halves: &EntitySet<Func>, inst: Inst) -> bool {
+    let data = &src.insts[inst];
+    let linear = data.args.iter().chain(&data.results).any(|&v| src.is_linear(v));
+    linear || data.op.callee().is_some_and(|callee| linear_halves.contains(callee))
+}
+
 /// A cell, or a part of one.
 #[derive(Clone)]
 struct Shadow {
@@ -164,6 +175,7 @@ struct Transpose<'a> {
     src: &'a Function,
     funcs: &'a cranelift_entity::PrimaryMap<Func, Function>,
     transposed: &'a FxHashMap<Func, Func>,
+    linear_halves: &'a EntitySet<Func>,
     uses: Uses,
     b: Builder<'a>,
     map: Renaming,
@@ -182,7 +194,8 @@ impl Transpose<'_> {
         match data.op {
             Op::Store | Op::AddTo => self.src.is_linear(data.args[0]),
             Op::CallTransposeOf(_) => true,
-            Op::If | Op::Switch(_) | Op::For(_) | Op::Loop(_) | Op::Call(_) => true,
+            Op::If | Op::Switch(_) | Op::For(_) | Op::Loop(_) => true,
+            Op::Call(_) => is_linear_call(self.src, self.linear_halves, inst),
             _ => data.results.iter().any(|&v| self.src.is_linear(v)),
         }
     }

@@ -12,8 +12,10 @@
 
 use cranelift_entity::{EntitySet, SecondaryMap};
 use ir::{
-    Builder, Func, Function, Inst, InstData, LoopInfo, Op, Region, Slot, Type, Types, Value, ValueData,
+    Builder, Func, Function, Inst, InstData, LoopInfo, Op, Prefer, Region, Slot, Type, Types, Value,
+    ValueData,
 };
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use crate::checkpoint::{Kept, Policy, Sides, inductions, plan};
@@ -74,14 +76,22 @@ impl Engine<'_> {
         clean(&mut src);
         let sides = Sides::new(&src, &linear_calls);
         let inductions = inductions(&self.module.types, &mut src, &sides);
-        let policy = Policy { in_loop: self.is_called_in_loop(func), inductions: &inductions, thrift: 1 };
+        let in_loop = self.is_called_in_loop(func);
+        let origin = self.origins.get(&func).copied().unwrap_or(func);
+        self.price_calls(&src);
+        let policy = Policy {
+            calls: &self.call_costs,
+            in_loop,
+            inductions: &inductions,
+            prefer_kept: self.module.funcs[origin].checkpoint.prefer == Prefer::Checkpoint,
+            thrift: self.thrift.get(&origin).copied().unwrap_or(1),
+        };
         let mut kept = plan(self.module, &src, &sides, &policy);
         if snapshot(&self.module.types, &mut src, &kept.stored) {
             kept = plan(self.module, &src, &sides, &policy);
         }
         if let Some(list) = &mut self.kept_values {
-            let name = self.origins.get(&func).copied().unwrap_or(func);
-            let name = &self.module.funcs[name].name;
+            let name = &self.module.funcs[origin].name;
             list.extend(report(self.module, &src, name, &kept));
         }
 
@@ -109,14 +119,26 @@ impl Engine<'_> {
         let inner = primal.insts(body);
         let mut results = primal.nonlinear(&src.regions[body].results);
         let mut result_slots: Vec<Slot> = src.results.iter().filter(|s| !s.linear).cloned().collect();
+        let mut given: FxHashMap<Value, usize> = results
+            .iter()
+            .zip(&result_slots)
+            .enumerate()
+            // A result without a tangent would hide that of the residual from the next derivative.
+            .filter(|(_, (_, slot))| slot.diff || !primal.b.types.is_differentiable(slot.ty))
+            .map(|(n, (&v, _))| (v, n))
+            .collect();
         for (v, out) in inner {
-            residuals.push(Residual::Result(results.len()));
             let ty = primal.b.func.ty(out);
-            residual_values.push(v);
-            results.push(out);
             let slot = plain_slot(primal.b.types, ty, false);
+            residual_values.push(v);
             residual_slots.push(slot.clone());
-            result_slots.push(slot);
+            // What the function gives back anyway is not given twice.
+            let idx = *given.entry(out).or_insert(results.len());
+            residuals.push(Residual::Result(idx));
+            if idx == results.len() {
+                results.push(out);
+                result_slots.push(slot);
+            }
         }
         let primal = primal.b.finish(results, result_slots.clone());
 
@@ -149,6 +171,10 @@ impl Engine<'_> {
         self.define(primal_func, primal);
         let linear_func = self.declare(format!("{base}_linear"), func, linear_slots, linear_results);
         self.define(linear_func, linear);
+        self.linear_halves.insert(linear_func);
+        if self.measuring {
+            self.measure(func, &src, &sides, &kept, primal_func);
+        }
         Some(Unzipped { primal: primal_func, linear: linear_func, residuals })
     }
 

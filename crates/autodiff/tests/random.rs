@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use generate::{Rng, program};
 use ir::interp::{Limits, Memory, Value, call_limited, dual};
-use ir::{Func, Module, Slot, Type, TypeData, Types};
+use ir::{Func, Module, Prefer, Slot, Type, TypeData, Types};
 use pullback_autodiff::{self as autodiff, Mode, backward, forward, stages};
 
 fn setting(name: &str, default: u64) -> u64 {
@@ -175,6 +175,27 @@ fn check(seed: u64, size: usize) -> bool {
     let (left, right) = (dot(&ybar, tangents), dot(&xbar, &v));
     if !close(left, right) {
         case.fail(&format!("<ȳ, Jẋ> = {left}, <Jᵀȳ, ẋ> = {right}"));
+    }
+
+    // ---- what is kept changes nothing
+    for budget in [None, Some(rng.below(300) as u64)] {
+        let mut other = Case { module: original.clone(), seed, size };
+        let prefer = if rng.chance(50) { Prefer::Recompute } else { Prefer::Checkpoint };
+        for func in other.module.funcs.values_mut() {
+            func.checkpoint.prefer = if rng.chance(50) { prefer } else { Prefer::Neither };
+        }
+        other.module.funcs[f].checkpoint.budget = budget;
+        match backward(&mut other.module, f) {
+            Ok(bwd) => {
+                other.verify("backward with another policy");
+                let Some(found) = other.run(bwd, &concat(&[&x, &ybar])) else { return false };
+                if !all_close(&found, &xbar) {
+                    other.fail(&format!("with budget {budget:?}: {found:?} and not {xbar:?}"));
+                }
+            }
+            Err(problems) if problems.iter().all(|p| budget.is_some() && p.code == "E0921") => (),
+            Err(problems) => other.fail(&format!("{problems:?}")),
+        }
     }
 
     // ---- second derivatives, four ways and by dual numbers

@@ -9,7 +9,7 @@ use crate::program::Program;
 use crate::types::Ty;
 
 /// Attributes that mean something here, and that users may misspell.
-const ATTRIBUTES: [&str; 34] = [
+const ATTRIBUTES: [&str; 36] = [
     "Differentiable",
     "ForwardDifferentiable",
     "BackwardDifferentiable",
@@ -25,6 +25,8 @@ const ATTRIBUTES: [&str; 34] = [
     "NoDiffThis",
     "PreferRecompute",
     "PreferCheckpoint",
+    "Checkpoint",
+    "CheckpointBudget",
     "MaxIters",
     "ForceUnroll",
     "ForceInline",

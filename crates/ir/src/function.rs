@@ -143,10 +143,31 @@ pub struct Function {
     pub regions: PrimaryMap<Region, RegionData>,
     /// Inlining.
     pub inline: Inline,
-    /// `[PreferRecompute]`: its residuals are recomputed rather than kept.
-    pub prefer_recompute: bool,
+    /// What reverse mode is to keep.
+    pub checkpoint: CheckpointPolicy,
     /// Where it is declared.
     pub span: Span,
+}
+
+/// What the user said of what reverse mode keeps. It changes memory and time, never results.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CheckpointPolicy {
+    /// `[PreferRecompute]` or `[PreferCheckpoint]`.
+    pub prefer: Prefer,
+    /// `[CheckpointBudget(n)]`: so many bytes at most for one call.
+    pub budget: Option<u64>,
+}
+
+/// Whether a function is run again or its residuals are kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Prefer {
+    /// What costs less, value by value.
+    #[default]
+    Neither,
+    /// `[PreferRecompute]`: nothing but the operands of a call is kept.
+    Recompute,
+    /// `[PreferCheckpoint]`: nothing is computed again but constants and the state of counted loops.
+    Checkpoint,
 }
 
 impl Function {

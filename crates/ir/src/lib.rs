@@ -27,7 +27,8 @@ pub mod walk;
 pub use build::Builder;
 pub use cycles::Cycles;
 pub use function::{
-    Func, Function, Inline, Inst, InstData, Region, RegionData, Slot, Span, Value, ValueData,
+    CheckpointPolicy, Func, Function, Inline, Inst, InstData, Prefer, Region, RegionData, Slot, Span, Value,
+    ValueData,
 };
 pub use memory::{MemData, MemType, MemTypes};
 pub use module::{Entry, Global, GlobalData, Module, Space, Witness};

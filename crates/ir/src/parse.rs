@@ -11,7 +11,7 @@ mod cursor;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use crate::function::{Func, Function, Inline, Region, RegionData, Slot, Span, Value, ValueData};
+use crate::function::{Func, Function, Inline, Prefer, Region, RegionData, Slot, Span, Value, ValueData};
 use crate::memory::{MemData, MemType};
 use crate::module::{Entry, Global, GlobalData, Module, Space, Witness};
 use crate::ops::Op;
@@ -306,7 +306,16 @@ impl Parser<'_> {
         } else if self.eat_word("never_inline") {
             f.inline = Inline::Never;
         }
-        f.prefer_recompute = self.eat_word("prefer_recompute");
+        if self.eat_word("prefer_recompute") {
+            f.checkpoint.prefer = Prefer::Recompute;
+        } else if self.eat_word("prefer_checkpoint") {
+            f.checkpoint.prefer = Prefer::Checkpoint;
+        }
+        if self.eat_word("budget") {
+            self.expect("(")?;
+            f.checkpoint.budget = Some(self.number()?);
+            self.expect(")")?;
+        }
         let id = self.module.funcs.push(f);
         match self.funcs.insert(key, id) {
             Some(_) => Err("a second function of that name".to_string()),

@@ -10,7 +10,7 @@ use cranelift_entity::PrimaryMap;
 use rustc_hash::FxHashMap;
 
 use crate::build::infer;
-use crate::function::{Func, Function, Inline, Inst, InstData, Region, Slot, Value};
+use crate::function::{Func, Function, Inline, Inst, InstData, Prefer, Region, Slot, Value};
 use crate::memory::{MemData, MemType};
 use crate::module::{Global, GlobalData, Module, Space};
 use crate::ops::{AtomicOp, Builtin, LoopInfo, Op, Path, Step, WAVE_LANES};
@@ -239,8 +239,13 @@ impl<'m> Printer<'m> {
             Inline::Always => " always_inline",
             Inline::Never => " never_inline",
         };
-        if f.prefer_recompute {
-            head += " prefer_recompute";
+        head += match f.checkpoint.prefer {
+            Prefer::Neither => "",
+            Prefer::Recompute => " prefer_recompute",
+            Prefer::Checkpoint => " prefer_checkpoint",
+        };
+        if let Some(bytes) = f.checkpoint.budget {
+            let _ = write!(head, " budget({bytes})");
         }
         self.out += &head;
         if f.has_body() {

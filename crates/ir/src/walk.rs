@@ -213,7 +213,7 @@ pub fn compact(types: &mut Types, f: &Function) -> Function {
     let results = copy_insts(f, f.body(), &mut b, &mut map);
     let mut copy = b.finish(results, f.results.clone());
     copy.inline = f.inline;
-    copy.prefer_recompute = f.prefer_recompute;
+    copy.checkpoint = f.checkpoint;
     copy.span = f.span;
     copy
 }

@@ -9,7 +9,7 @@ use check::signature::Signature;
 use check::tables::{Callable, FuncRef};
 use check::types::{Ty, TyKind};
 use check::{Direction, Resolved};
-use ir::{Func, Function, Inline, Slot, Types};
+use ir::{Func, Function, Inline, Prefer, Slot, Types};
 use syntax::ast::DeclKind;
 use syntax::{DeclId, Span};
 
@@ -442,7 +442,15 @@ impl Lowerer<'_> {
         } else if has("noinline") {
             function.inline = Inline::Never;
         }
-        function.prefer_recompute = has("PreferRecompute");
+        if has("PreferRecompute") {
+            function.checkpoint.prefer = Prefer::Recompute;
+        } else if has("PreferCheckpoint") {
+            function.checkpoint.prefer = Prefer::Checkpoint;
+        }
+        if let Some(attribute) = self.program.attribute(decl, "CheckpointBudget") {
+            let bytes = attribute.args.first().copied().and_then(|n| self.program.const_int_at(decl, n));
+            function.checkpoint.budget = bytes.and_then(|n| u64::try_from(n).ok());
+        }
     }
 
     /// Whether a type is a pair of a primal and a differential.

@@ -19,7 +19,7 @@ use cranelift_entity::EntityRef;
 use smallvec::SmallVec;
 
 use ir::build::{put_back, take};
-use ir::{Cycles, Func, Function, Inline, Inst, Module, Op, Region, Types, Value};
+use ir::{CheckpointPolicy, Cycles, Func, Function, Inline, Inst, Module, Op, Region, Types, Value};
 
 use crate::Options;
 use crate::effects::{Stage, post_order};
@@ -75,7 +75,7 @@ impl Plan {
                 func.has_body()
                     && func.inline != Inline::Never
                     && !cycles.is_recursive(module, f)
-                    && !(stage == Stage::BeforeAd && func.prefer_recompute)
+                    && !(stage == Stage::BeforeAd && func.checkpoint != CheckpointPolicy::default())
                     && !keep(f)
             })
             .collect();

@@ -4,9 +4,10 @@
 //! is kept is written to a stack and read from it: some bookkeeping, and traffic that grows with its bytes. The figures
 //! are of one machine and need not be exact: every choice gives the same derivative.
 
-use cranelift_entity::SecondaryMap;
-use cranelift_entity::packed_option::PackedOption;
-use ir::{Function, Inst, Math, Module, Op, Space, Type, TypeData, Types, Value};
+use ir::{Func, Function, Inst, Math, Module, Op, Space, Type, TypeData, Types};
+
+use crate::engine::Engine;
+use crate::propagate::{Defs, defs};
 
 /// Of an operation on one scalar.
 const OP: u64 = 4;
@@ -15,6 +16,10 @@ const KEEP: u64 = 16;
 /// Of each of its bytes.
 const KEEP_BYTE: u64 = 6;
 
+/// Of a call and its return.
+const CALL: u64 = 5 * OP;
+/// Nobody wants to do a function of more instructions again.
+const LARGEST: usize = 1000;
 /// Of a sum and a product.
 pub(crate) const INDUCTION: u64 = 2 * OP;
 
@@ -25,12 +30,7 @@ pub(crate) fn keep(types: &Types, ty: Type) -> u64 {
 }
 
 /// To do an instruction again; `None` if that may give another value, or nobody would want it.
-pub(crate) fn again(
-    module: &Module,
-    src: &Function,
-    defs: &SecondaryMap<Value, PackedOption<Inst>>,
-    inst: Inst,
-) -> Option<u64> {
+pub(crate) fn again(module: &Module, src: &Function, defs: &Defs, inst: Inst) -> Option<u64> {
     let data = &src.insts[inst];
     let types = &module.types;
     let &[result] = data.results.as_slice() else { return None };
@@ -94,6 +94,62 @@ pub(crate) fn again(
             }
         }
         _ => None,
+    }
+}
+
+impl Engine<'_> {
+    /// Finds out what it costs to call again what `src` calls.
+    pub(crate) fn price_calls(&mut self, src: &Function) {
+        let mut work = Vec::new();
+        src.walk(src.body(), &mut |inst| {
+            if let Op::Call(callee) = src.insts[inst].op {
+                work.push(callee);
+            }
+        });
+        // Callees first; whoever is met again before that calls itself.
+        while let Some(&func) = work.last() {
+            if self.call_costs.contains_key(&func) {
+                work.pop();
+                continue;
+            }
+            let body = &self.module.funcs[func];
+            let mut missing = Vec::new();
+            if body.has_body() {
+                body.walk(body.body(), &mut |inst| {
+                    if let Op::Call(callee) = body.insts[inst].op
+                        && !self.call_costs.contains_key(&callee)
+                    {
+                        missing.push(callee);
+                    }
+                });
+            }
+            if missing.is_empty() || missing.iter().any(|callee| work.contains(callee)) {
+                let cost = self.price(func);
+                self.call_costs.insert(func, cost);
+            } else {
+                work.extend(missing);
+            }
+        }
+    }
+
+    /// The sum over the instructions, if all of them can be done again.
+    fn price(&self, func: Func) -> Option<u64> {
+        let src = &self.module.funcs[func];
+        let linear = src.params.iter().chain(&src.results).any(|s| s.linear);
+        if !src.has_body() || linear || src.insts.len() > LARGEST {
+            return None;
+        }
+        let defs = defs(src);
+        let mut sum = Some(CALL);
+        src.walk(src.body(), &mut |inst| {
+            let cost = match src.insts[inst].op {
+                Op::Call(callee) => self.call_costs.get(&callee).copied().flatten(),
+                Op::If | Op::Switch(_) => Some(OP),
+                _ => again(self.module, src, &defs, inst),
+            };
+            sum = sum.zip(cost).map(|(a, b)| a + b);
+        });
+        sum
     }
 }
 

@@ -1,7 +1,7 @@
 //! The minimum cut between what is kept and what is computed again.
 
 use cranelift_entity::EntitySet;
-use ir::{Op, Value};
+use ir::{Inst, Op, Value};
 use petgraph::Direction;
 use petgraph::algo::dinics;
 use petgraph::graph::{Graph, NodeIndex};
@@ -26,7 +26,7 @@ const MOST: u64 = 1 << 36;
 #[derive(Clone, Copy)]
 struct Nodes {
     there: NodeIndex,
-    /// Where it can be computed again.
+    /// Where it can be computed again; all results of a call share it.
     again: Option<NodeIndex>,
 }
 
@@ -35,6 +35,8 @@ struct Network {
     source: NodeIndex,
     sink: NodeIndex,
     nodes: FxHashMap<Value, Nodes>,
+    /// Of the instructions that can be done again.
+    insts: FxHashMap<Inst, NodeIndex>,
     /// In the order in which they were met.
     values: Vec<Value>,
 }
@@ -44,7 +46,14 @@ impl Plan<'_> {
     pub(super) fn cut(&self) -> Decision {
         let mut graph = Graph::new();
         let (source, sink) = (graph.add_node(()), graph.add_node(()));
-        let mut network = Network { graph, source, sink, nodes: FxHashMap::default(), values: Vec::new() };
+        let mut network = Network {
+            graph,
+            source,
+            sink,
+            nodes: FxHashMap::default(),
+            insts: FxHashMap::default(),
+            values: Vec::new(),
+        };
         let mut work = Vec::new();
         for &v in &self.needed {
             if let Some(nodes) = self.meet(&mut network, v, &mut work) {
@@ -85,16 +94,25 @@ impl Plan<'_> {
         let graph = &mut network.graph;
         let trips = self.place(v).trips;
         let there = graph.add_node(());
-        let again = self.again(v).map(|cost| {
-            let again = graph.add_node(());
-            graph.add_edge(network.source, again, cost.saturating_mul(trips).min(MOST));
-            again
-        });
+        let inst = self.defs[v].expand().and_then(|inst| network.insts.get(&inst));
+        let mut is_new = false;
+        let again = match inst {
+            Some(&again) => Some(again),
+            None => self.again(v).map(|cost| {
+                let again = graph.add_node(());
+                graph.add_edge(network.source, again, cost.saturating_mul(trips).min(MOST));
+                network.insts.extend(self.defs[v].expand().map(|inst| (inst, again)));
+                is_new = true;
+                again
+            }),
+        };
         graph.add_edge(again.unwrap_or(network.source), there, self.keep(v).saturating_mul(trips).min(MOST));
         let nodes = Nodes { there, again };
         network.nodes.insert(v, nodes);
         network.values.push(v);
-        work.push(v);
+        if is_new {
+            work.push(v);
+        }
         Some(nodes)
     }
 
@@ -116,10 +134,14 @@ impl Plan<'_> {
         }
         let inst = self.defs[v].expand()?;
         let always = matches!(self.src.insts[inst].op, Op::Const(_) | Op::Zero | Op::GlobalRef(_));
-        if !always && self.place(v).depth == 0 && !self.policy.in_loop {
+        let outside = self.place(v).depth == 0 && !self.policy.in_loop;
+        if !always && (outside || self.policy.prefer_kept) {
             return None;
         }
-        cost::again(self.module, self.src, &self.defs, inst)
+        match self.src.insts[inst].op {
+            Op::Call(callee) => self.policy.calls.get(&callee).copied().flatten(),
+            _ => cost::again(self.module, self.src, &self.defs, inst),
+        }
     }
 
     fn operands(&self, v: Value) -> SmallVec<[Value; 4]> {

@@ -7,16 +7,13 @@
 //! Loops that may be left early add under a condition. After a trip that is not the last one, the loop's `again` was
 //! true, and from this follows which arm of an `if` was taken wherever the other arm gives a constant false.
 
-use cranelift_entity::packed_option::PackedOption;
-use cranelift_entity::{EntitySet, SecondaryMap};
+use cranelift_entity::EntitySet;
 use ir::{Function, Inst, InstData, Op, Scalar, Type, TypeData, Types, Value, ValueData};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use super::sides::Sides;
-use crate::propagate::defs;
-
-type Defs = SecondaryMap<Value, PackedOption<Inst>>;
+use crate::propagate::{Defs, defs};
 
 /// How to compute an induction variable at the start of a trip.
 #[derive(Clone, Debug)]

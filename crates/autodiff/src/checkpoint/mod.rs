@@ -14,15 +14,17 @@
 //!
 //! Any choice is right as long as each recomputed op is a function of values that are there.
 
+mod budget;
 mod cost;
 mod cut;
 mod frequent;
 mod induction;
+pub(crate) mod measure;
 pub(crate) mod sides;
 
 use cranelift_entity::packed_option::PackedOption;
 use cranelift_entity::{EntitySet, SecondaryMap};
-use ir::{Function, Inst, Module, Op, Region, Value};
+use ir::{Func, Function, Inst, Module, Op, Region, Value};
 use rustc_hash::FxHashMap;
 
 pub(crate) use self::induction::{Induction, inductions};
@@ -50,6 +52,10 @@ pub(crate) struct Policy<'a> {
     pub(crate) in_loop: bool,
     /// How to compute induction variables.
     pub(crate) inductions: &'a FxHashMap<Value, Induction>,
+    /// What it costs to call a function again, where that does no harm.
+    pub(crate) calls: &'a FxHashMap<Func, Option<u64>>,
+    /// `[PreferCheckpoint]`.
+    pub(crate) prefer_kept: bool,
     /// How much more than usual memory counts.
     pub(crate) thrift: u64,
 }
@@ -88,27 +94,32 @@ const MAX_TRIPS: u64 = 1 << 20;
 
 /// Decides for all values that the linear side of `src` reads.
 pub(crate) fn plan(module: &Module, src: &Function, sides: &Sides, policy: &Policy) -> Kept {
-    let mut plan = Plan {
-        module,
-        src,
-        sides,
-        policy,
-        defs: defs(src),
-        region_of: SecondaryMap::new(),
-        position: SecondaryMap::new(),
-        places: SecondaryMap::new(),
-        counters: EntitySet::new(),
-        needed: Vec::new(),
-        readers: FxHashMap::default(),
-        next_position: 0,
-    };
-    plan.places[src.body()].trips = 1;
-    plan.survey(src.body());
+    let plan = Plan::new(module, src, sides, policy);
     let decision = plan.cut();
     plan.kept(decision)
 }
 
-impl Plan<'_> {
+impl<'a> Plan<'a> {
+    fn new(module: &'a Module, src: &'a Function, sides: &'a Sides, policy: &'a Policy<'a>) -> Plan<'a> {
+        let mut plan = Plan {
+            module,
+            src,
+            sides,
+            policy,
+            defs: defs(src),
+            region_of: SecondaryMap::new(),
+            position: SecondaryMap::new(),
+            places: SecondaryMap::new(),
+            counters: EntitySet::new(),
+            needed: Vec::new(),
+            readers: FxHashMap::default(),
+            next_position: 0,
+        };
+        plan.places[src.body()].trips = 1;
+        plan.survey(src.body());
+        plan
+    }
+
     fn define(&mut self, v: Value, region: Region) {
         self.region_of[v] = Some(region).into();
         self.position[v] = self.next_position;
@@ -138,7 +149,7 @@ impl Plan<'_> {
             } else if mixed && !is_loop {
                 self.read(data.args[0], inst);
             }
-            let trips = if is_loop { self.trips(inst) } else { 1 };
+            let trips = if is_loop { self.known_trips(inst).unwrap_or(TRIPS).clamp(1, MAX_TRIPS) } else { 1 };
             for &nested in &data.regions {
                 let outer = self.places[region];
                 self.places[nested] = Place {
@@ -169,16 +180,17 @@ impl Plan<'_> {
         self.places[region]
     }
 
-    /// The trips of a loop, as far as one can tell.
-    fn trips(&self, inst: Inst) -> u64 {
+    /// The trips of a loop at most, if there is a bound.
+    fn known_trips(&self, inst: Inst) -> Option<u64> {
         let data = &self.src.insts[inst];
-        let count = match data.op {
-            Op::For(_) => self.defs[data.args[0]].expand().map(|d| &self.src.insts[d].op),
+        match data.op {
+            Op::For(info) => match self.src.insts[self.defs[data.args[0]].expand()?].op {
+                Op::Const(n) => Some(n),
+                _ => info.max_iters.map(u64::from),
+            },
+            // The last one finds out that it is the last.
+            Op::Loop(info) => info.max_iters.map(|n| u64::from(n) + 1),
             _ => None,
-        };
-        match count {
-            Some(&Op::Const(n)) => n.max(1),
-            _ => TRIPS,
         }
     }
 
@@ -203,13 +215,20 @@ impl Plan<'_> {
             }
         }
         let mut recomputed = decision.recomputed;
+        let mut done = EntitySet::new();
         recomputed.sort_by_key(|&v| self.position[v]);
         for v in recomputed {
             let region = self.region_of[v].expand().expect("a value is defined somewhere");
             let insts = &mut kept.recomputed_in[region];
             match self.policy.inductions.get(&v) {
                 Some(induction) => insts.extend(&induction.insts),
-                None => insts.push(self.defs[v].expand().expect("an op computes it")),
+                None => {
+                    let inst = self.defs[v].expand().expect("an op computes it");
+                    // A call gives several values.
+                    if done.insert(inst) {
+                        insts.push(inst);
+                    }
+                }
             }
         }
         kept

@@ -1,0 +1,102 @@
+//! `[CheckpointBudget(n)]`: reverse mode of a function keeps at most `n` bytes for one call, or says why not.
+//!
+//! What is kept is known only when a function has been split, so the ways to keep less are tried on a copy of the
+//! module, cheapest first: to let memory count for more in the minimum cut, then to reverse loops by segments
+//! ([`crate::segment`]), first those that keep most. The first that fits is taken.
+
+use ir::{Func, Op, Span};
+
+use super::measure::Total;
+use crate::engine::Engine;
+
+/// How much more than usual memory counts, in turn.
+const THRIFT: [u64; 3] = [1, 8, 1 << 16];
+
+/// A way to differentiate a function.
+#[derive(Clone, Debug, Default)]
+struct Way {
+    thrift: u64,
+    /// The loops to be reversed by segments.
+    segmented: Vec<Span>,
+}
+
+impl Engine<'_> {
+    /// Sees to all budgets, before anything is differentiated.
+    pub(crate) fn keep_budgets(&mut self) {
+        let all: Vec<(Func, u64)> =
+            self.module.funcs.iter().filter_map(|(f, data)| Some((f, data.checkpoint.budget?))).collect();
+        for (func, budget) in all {
+            if self.module.funcs[func].has_body() {
+                self.keep_budget(func, budget);
+            }
+        }
+    }
+
+    fn keep_budget(&mut self, func: Func, budget: u64) {
+        let mut way = Way::default();
+        let mut least: Option<Total> = None;
+        let fits = |total: &Total| total.unknown.is_none() && total.bytes <= budget;
+        for thrift in THRIFT {
+            way.thrift = thrift;
+            // Whatever goes wrong does so again when the module is differentiated, and is reported then.
+            let Some(total) = self.attempt(func, &way) else { return };
+            if fits(&total) {
+                return self.choose(func, &way);
+            }
+            least = Some(total);
+        }
+        let mut least = least.unwrap_or_default();
+        let mut refused: Vec<Span> = Vec::new();
+        loop {
+            let left = least.loops.iter().filter(|(s, _)| !way.segmented.contains(s) && !refused.contains(s));
+            let Some(&(span, _)) = left.max_by_key(|(_, bytes)| *bytes) else { break };
+            way.segmented.push(span);
+            match self.attempt(func, &way) {
+                Some(total) if fits(&total) => return self.choose(func, &way),
+                Some(total) if total.unknown.is_some() || total.bytes < least.bytes => least = total,
+                _ => {
+                    way.segmented.pop();
+                    refused.push(span);
+                }
+            }
+        }
+        let name = &self.module.funcs[func].name;
+        match least.unknown {
+            Some(span) => {
+                let message = format!(
+                    "`{name}` may keep {budget} bytes for reverse mode, but nothing bounds the trips of this loop: \
+                     `[MaxIters(n)]` says how many there are at most"
+                );
+                self.problem(span, "E0921", message);
+            }
+            None => {
+                let span = self.module.funcs[func].span;
+                let message = format!(
+                    "`{name}` may keep {budget} bytes for reverse mode, but needs {} for one call",
+                    least.bytes
+                );
+                self.problem(span, "E0921", message);
+            }
+        }
+    }
+
+    /// What is kept that way; `None` if there is no derivative.
+    fn attempt(&self, func: Func, way: &Way) -> Option<Total> {
+        let mut module = self.module.clone();
+        let mut engine = Engine::new(&mut module);
+        engine.measuring = true;
+        engine.choose(func, way);
+        engine.resolve(func);
+        engine.backward(func, Span::NONE);
+        engine.problems.is_empty().then(|| engine.total(func))
+    }
+
+    fn choose(&mut self, func: Func, way: &Way) {
+        self.thrift.insert(func, way.thrift);
+        for data in self.module.funcs[func].insts.values_mut().filter(|d| way.segmented.contains(&d.span)) {
+            if let Op::For(info) | Op::Loop(info) = &mut data.op {
+                info.checkpoint.get_or_insert(0);
+            }
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! How many bytes reverse mode keeps for one call of a function.
+
+use ir::{Func, Function, Inst, Op, Span};
+
+use super::{Kept, Plan, Policy, Sides};
+use crate::engine::Engine;
+
+/// What a function keeps, part by part.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Footprint {
+    parts: Vec<Part>,
+    /// Segments of loops, one of which is reversed at a time.
+    segments: Vec<Func>,
+}
+
+#[derive(Clone, Debug)]
+struct Part {
+    what: What,
+    /// How often, if that is known.
+    trips: Option<u64>,
+    /// The innermost loop whose number of trips is not known.
+    unknown: Option<Span>,
+    /// The outermost loop around it.
+    around: Option<Span>,
+}
+
+#[derive(Clone, Debug)]
+enum What {
+    /// The value itself.
+    Bytes(u64),
+    /// The stacks that the primal half of a function fills.
+    Stacks(Func),
+}
+
+/// What there is to say of a function's memory.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Total {
+    /// For one call; what is in loops without known bounds counts once.
+    pub(crate) bytes: u64,
+    /// A loop without known bound.
+    pub(crate) unknown: Option<Span>,
+    /// What each outermost loop keeps.
+    pub(crate) loops: Vec<(Span, u64)>,
+}
+
+impl Engine<'_> {
+    /// Notes what `func`, whose user's function is its origin, keeps by its primal half.
+    pub(crate) fn measure(&mut self, func: Func, src: &Function, sides: &Sides, kept: &Kept, primal: Func) {
+        let policy = Policy {
+            in_loop: false,
+            prefer_kept: false,
+            inductions: &Default::default(),
+            calls: &Default::default(),
+            thrift: 1,
+        };
+        let plan = Plan::new(self.module, src, sides, &policy);
+        let mut footprint = Footprint::default();
+        let mut around: Vec<(Inst, Option<u64>)> = Vec::new();
+        let origin = self.origins.get(&func).copied().unwrap_or(func);
+        let inner = self.segments.contains(origin);
+        let bound = |inst: Inst| {
+            let data = &src.insts[inst];
+            match self.segment_bounds.get(&data.span) {
+                Some(&(segments, trips)) if matches!(data.op, Op::For(_) | Op::Loop(_)) => {
+                    if inner {
+                        trips
+                    } else {
+                        segments
+                    }
+                }
+                _ => plan.known_trips(inst),
+            }
+        };
+        let part = |what: What, around: &[(Inst, Option<u64>)]| Part {
+            what,
+            trips: around.iter().try_fold(1u64, |n, &(_, trips)| Some(n.saturating_mul(trips?))),
+            unknown: around.iter().rev().find(|(_, n)| n.is_none()).map(|&(inst, _)| src.insts[inst].span),
+            around: around.first().map(|&(inst, _)| src.insts[inst].span),
+        };
+        for v in kept.stored.iter() {
+            around.clear();
+            let mut place = plan.place(v);
+            while let (Some(holder), Some(outer)) = (place.holder.expand(), place.outer.expand()) {
+                if matches!(src.insts[holder].op, Op::For(_) | Op::Loop(_)) {
+                    around.push((holder, bound(holder)));
+                }
+                place = plan.places[outer];
+            }
+            around.reverse();
+            footprint.parts.push(part(What::Bytes(self.module.types.bytes(src.ty(v))), &around));
+        }
+        let mut work = vec![(src.body(), Vec::new())];
+        while let Some((region, around)) = work.pop() {
+            for &inst in &src.regions[region].insts {
+                let data = &src.insts[inst];
+                match data.op {
+                    Op::Call(callee) => {
+                        let origin = self.origins.get(&callee).copied().unwrap_or(callee);
+                        if self.segments.contains(origin) {
+                            footprint.segments.push(origin);
+                        } else if !sides.linear.contains(inst) {
+                            footprint.parts.push(part(What::Stacks(callee), &around));
+                        }
+                    }
+                    Op::For(_) | Op::Loop(_) => {
+                        let mut inside = around.clone();
+                        inside.push((inst, bound(inst)));
+                        work.push((data.regions[0], inside));
+                    }
+                    _ => work.extend(data.regions.iter().map(|&r| (r, around.clone()))),
+                }
+            }
+        }
+        self.footprints.insert(primal, (origin, footprint));
+    }
+
+    /// What one call of a user's function keeps, at most over the ways in which it is differentiated.
+    pub(crate) fn total(&self, func: Func) -> Total {
+        let mut most = Total::default();
+        for (_, footprint) in self.footprints.values().filter(|(origin, _)| *origin == func) {
+            let mut total = Total::default();
+            self.add(footprint, true, 1, &mut total);
+            // One segment is reversed after the other.
+            total.bytes += footprint.segments.iter().map(|&s| self.total(s).bytes).max().unwrap_or(0);
+            if total.bytes >= most.bytes {
+                most = total;
+            }
+        }
+        most
+    }
+
+    fn add(&self, footprint: &Footprint, whole: bool, times: u64, total: &mut Total) {
+        for part in footprint
+            .parts
+            .iter()
+            .filter(|p| whole || p.around.is_some() || matches!(p.what, What::Stacks(_)))
+        {
+            let times = times.saturating_mul(part.trips.unwrap_or(1));
+            let before = total.bytes;
+            match part.what {
+                What::Bytes(bytes) => {
+                    total.unknown = total.unknown.or(part.unknown);
+                    total.bytes = total.bytes.saturating_add(times.saturating_mul(bytes));
+                }
+                What::Stacks(callee) => {
+                    let Some((_, inner)) = self.footprints.get(&callee) else { continue };
+                    self.add(inner, false, times, total);
+                    if total.bytes > before {
+                        total.unknown = total.unknown.or(part.unknown);
+                    }
+                }
+            }
+            if let (true, Some(span)) = (whole, part.around) {
+                let more = total.bytes - before;
+                match total.loops.iter_mut().find(|(s, _)| *s == span) {
+                    Some((_, bytes)) => *bytes += more,
+                    None => total.loops.push((span, more)),
+                }
+            }
+        }
+    }
+}
