@@ -182,6 +182,10 @@ fn hundred_parameters() -> String {
 
 /// From text to machine code; of one entry point, or of all.
 fn compile(text: String, entry: Option<&str>) -> Runner {
+    compile_for(Backend::Cranelift, text, entry)
+}
+
+fn compile_for(backend: Backend, text: String, entry: Option<&str>) -> Runner {
     on_large_stack(|| {
         let mut session = Session::new(FileOptions::default());
         let mut program = session.program();
@@ -193,18 +197,43 @@ fn compile(text: String, entry: Option<&str>) -> Runner {
         };
         let request = Request { entries, ..Request::default() };
         let compiled = loaded.compile(&request, &Options::default()).expect("compiles");
-        Runner::new(compiled.module, Backend::Cranelift, false).expect("has code")
+        Runner::new(compiled.module, backend, false).expect("has code")
     })
 }
 
-/// What each of these gradients costs beside the primal.
-fn price(name: &str, text: String, gradients: &[&str]) {
-    let mut runner = compile(text, None);
+fn bind(runner: &mut Runner) {
     let weights: Vec<u8> =
         (0..1633).flat_map(|k| (((k * 37 % 101) as f32 - 50.0) / 200.0).to_le_bytes()).collect();
     for (buffer, bytes) in [("weights", weights), ("gradients", vec![0; 4 * 1633]), ("results", vec![0; 4])] {
         runner.bind(buffer, bytes).expect("binds");
     }
+}
+
+/// A program of kernels with two of the repetitions `uint k` each.
+fn few_repetitions(text: &str) -> String {
+    let mut parts = text.split("(uint k = 0; k < ");
+    let mut few = parts.next().unwrap_or_default().to_string();
+    for part in parts {
+        few += "(uint k = 0; k < 2";
+        few += part.trim_start_matches(|c: char| c.is_ascii_digit());
+    }
+    few
+}
+
+/// The instructions of the IR that an entry point executes.
+fn steps(text: &str, entry: &str) -> u64 {
+    let mut runner = compile_for(Backend::Interp, text.to_string(), Some(entry));
+    bind(&mut runner);
+    runner.dispatch(entry, [1, 1, 1], 1).expect("runs").cost.steps
+}
+
+/// What each of these gradients costs beside the primal: time on Cranelift, and instructions executed. The
+/// kernels repeat their work some thousand times, which the interpreter does not.
+fn price(name: &str, text: String, gradients: &[&str]) {
+    let mut runner = compile(text.clone(), None);
+    bind(&mut runner);
+    let few = few_repetitions(&text);
+    let primal_steps = steps(&few, "primal");
     let mut dispatch = |entry: &str| {
         times(20, || {
             runner.dispatch(entry, [1, 1, 1], 1).expect("runs");
@@ -215,12 +244,25 @@ fn price(name: &str, text: String, gradients: &[&str]) {
         let gradient = dispatch(entry);
         let (median, best) = (gradient.0 / primal.0, gradient.1 / primal.1);
         report(&format!(
-            "{:48} {:10.2} ms, primal {:.2} ms: {median:.2} times (best by best {best:.2})",
+            "{:48} {:10.2} ms, primal {:.2} ms: {median:.2} times (best by best {best:.2}); instructions {:.2} times",
             format!("{name}: {entry}"),
             gradient.0,
-            primal.0
+            primal.0,
+            steps(&few, entry) as f64 / primal_steps as f64,
         ));
     }
+}
+
+/// What the gradient of a recurrence of a million steps holds in memory.
+fn memory(checkpoint: &str) {
+    let text = bench_text("recurrence.slang")
+        .replace("    for (int k = 0; k < 1000;", &format!("    {checkpoint} for (int k = 0; k < 1000000;"))
+        .replace("k < 10000;", "k < 1;");
+    let mut runner = compile(text, Some("gradient"));
+    bind(&mut runner);
+    let output = runner.dispatch("gradient", [1, 1, 1], 1).expect("runs");
+    let name = format!("recurrence of a million steps {checkpoint}");
+    report(&format!("{name:48} {:10.1} KiB kept", output.cost.arena_bytes as f64 / 1024.0));
 }
 
 fn main() {
@@ -258,6 +300,9 @@ fn main() {
     price("pendulum, 100 steps", bench_text("ode.slang"), &["gradient"]);
     price("recurrence of 1,000 steps", bench_text("recurrence.slang"), &["gradient"]);
     price("the same, [Checkpoint]", bench_text("recurrence-checkpoint.slang"), &["gradient"]);
+    for checkpoint in ["", "[Checkpoint]", "[Checkpoint(1000)]"] {
+        memory(checkpoint);
+    }
     price("ray and sphere, shaded", bench_text("sphere.slang"), &["gradient"]);
     price("100 parameters", hundred_parameters(), &["gradientAll", "gradientOne"]);
 }

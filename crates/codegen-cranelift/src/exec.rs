@@ -89,6 +89,11 @@ impl<'c> Worker<'c> {
         Worker { compiled, threads: Vec::new(), globals, shared, stdout: String::new() }
     }
 
+    /// The memory that its threads hold for stacks and large arrays.
+    pub fn arena_bytes(&self) -> u64 {
+        self.threads.iter().flatten().map(|thread| thread.ctx.arena.held() as u64).sum()
+    }
+
     /// What `printf` wrote since the last call.
     pub fn take_stdout(&mut self) -> String {
         std::mem::take(&mut self.stdout)

@@ -35,6 +35,8 @@ pub struct Output {
     pub stdout: String,
     /// Seconds of the dispatch alone.
     pub seconds: f64,
+    /// What else the dispatch took.
+    pub cost: run::Cost,
 }
 
 impl Runner {
@@ -172,7 +174,7 @@ impl Runner {
         };
         let options = run::Options { threads };
         match run::dispatch(backend, &self.module, number, groups, &mut self.buffers, options) {
-            Ok(output) => Ok(Output { stdout: output.stdout, seconds: output.seconds }),
+            Ok(output) => Ok(Output { stdout: output.stdout, seconds: output.seconds, cost: output.cost }),
             Err(error) => {
                 let [x, y, z] = error.thread;
                 let message = format!("{} (thread {x}, {y}, {z})", error.message);

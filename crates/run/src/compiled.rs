@@ -6,13 +6,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use codegen_cranelift::{Compiled, Desc, Worker};
 use ir::interp::RunError;
 
-use crate::{Buffers, group_at, phases};
+use crate::{Buffers, Cost, group_at, phases};
 
 /// What a worker has done, by the first group it concerns.
 #[derive(Default)]
 struct Done {
     printed: Vec<(u64, String)>,
     failed: Option<(u64, RunError)>,
+    arena_bytes: u64,
 }
 
 pub(crate) fn dispatch(
@@ -21,7 +22,7 @@ pub(crate) fn dispatch(
     groups: [u32; 3],
     buffers: &mut Buffers,
     threads: usize,
-) -> Result<String, RunError> {
+) -> Result<(String, Cost), RunError> {
     let descs = buffers.descs();
     let n: u64 = groups.iter().map(|&n| n as u64).product();
     let threads = (threads as u64).min(n).max(1);
@@ -46,12 +47,12 @@ pub(crate) fn dispatch(
             });
         }
     }
-    let Done { mut printed, failed } = done.into_inner().unwrap_or_else(|e| e.into_inner());
+    let Done { mut printed, failed, arena_bytes } = done.into_inner().unwrap_or_else(|e| e.into_inner());
     if let Some((_, error)) = failed {
         return Err(error);
     }
     printed.sort_by_key(|p| p.0);
-    Ok(printed.into_iter().map(|p| p.1).collect())
+    Ok((printed.into_iter().map(|p| p.1).collect(), Cost { arena_bytes, ..Cost::default() }))
 }
 
 #[expect(clippy::too_many_arguments, reason = "what the workers share")]
@@ -92,5 +93,6 @@ fn work(
             }
         }
     }
+    done.lock().ok()?.arena_bytes += worker.arena_bytes();
     Some(())
 }

@@ -6,7 +6,7 @@ use ir::interp::{self, Host, Limits, Machine, RunError, Step};
 use ir::{Builtin, Func, Global, Module, Space};
 
 use crate::buffers::Buffers;
-use crate::{group_at, phases};
+use crate::{Cost, group_at, phases};
 
 /// What one thread sees.
 struct Thread<'a> {
@@ -106,17 +106,19 @@ pub(crate) fn dispatch(
     entry: usize,
     groups: [u32; 3],
     buffers: &mut Buffers,
-) -> Result<String, RunError> {
+) -> Result<(String, Cost), RunError> {
     let entry = &module.entries[entry];
     let n: u64 = groups.iter().map(|&n| n as u64).product();
     let mut printed = [String::new(), String::new()];
+    let mut cost = Cost::default();
     for (range, stdout) in phases(n, waits(module, entry.func)).into_iter().zip(&mut printed) {
         for k in range {
-            run_group(module, entry.func, entry.group_size, group_at(groups, k), buffers, stdout)?;
+            cost.steps +=
+                run_group(module, entry.func, entry.group_size, group_at(groups, k), buffers, stdout)?;
         }
     }
     let [later, first] = printed;
-    Ok(first + &later)
+    Ok((first + &later, cost))
 }
 
 /// Whether a barrier is reached from a function.
@@ -138,6 +140,7 @@ fn waits(module: &Module, func: Func) -> bool {
     found
 }
 
+/// Runs one group; says how many steps it took.
 fn run_group(
     module: &Module,
     func: Func,
@@ -145,7 +148,7 @@ fn run_group(
     group: [u32; 3],
     buffers: &mut Buffers,
     stdout: &mut String,
-) -> Result<(), RunError> {
+) -> Result<u64, RunError> {
     let zeroed = |space: Space| -> Vec<Vec<u8>> {
         let bytes = |g: &ir::GlobalData| if g.space == space { module.mem.size(g.ty) } else { 0 };
         module.globals.values().map(|g| vec![0; bytes(g) as usize]).collect()
@@ -202,7 +205,7 @@ fn run_group(
     for t in &threads {
         stdout.push_str(&t.printed);
     }
-    result
+    result.map(|()| threads.iter().map(|t| t.machine.steps()).sum())
 }
 
 /// Lets the lanes of a wave that wait together at the first place exchange their values; false if there are none.

@@ -47,6 +47,18 @@ pub struct Output {
     pub stdout: String,
     /// The time it took.
     pub seconds: f64,
+    /// What else it took.
+    pub cost: Cost,
+}
+
+/// What a dispatch took besides time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cost {
+    /// Instructions of the IR that were executed, the ends of regions among them. Only the interpreter counts.
+    pub steps: u64,
+    /// Bytes allocated for what reverse mode keeps and for large arrays, in chunks of 64 KiB and more, over all
+    /// workers. Only compiled code counts.
+    pub arena_bytes: u64,
 }
 
 /// Runs `groups` thread groups of the module's entry point number `entry`.
@@ -59,7 +71,7 @@ pub fn dispatch(
     options: Options,
 ) -> Result<Output, RunError> {
     let start = Instant::now();
-    let stdout = match backend {
+    let (stdout, cost) = match backend {
         Backend::Interp => interpreted::dispatch(module, entry, groups, buffers)?,
         Backend::Cranelift(code) => {
             let threads = match options.threads {
@@ -69,7 +81,7 @@ pub fn dispatch(
             compiled::dispatch(code, entry, groups, buffers, threads)?
         }
     };
-    Ok(Output { stdout, seconds: start.elapsed().as_secs_f64() })
+    Ok(Output { stdout, seconds: start.elapsed().as_secs_f64(), cost })
 }
 
 /// The ranges of groups to run one after the other, given whether threads wait for each other.

@@ -53,6 +53,11 @@ impl Arena {
         self.enter(0);
     }
 
+    /// The bytes of all chunks.
+    pub(crate) fn held(&self) -> usize {
+        self.chunks.iter().map(|c| c.capacity() * 16).sum()
+    }
+
     fn next_chunk(&mut self, bytes: usize) -> Option<()> {
         let next = self.current + 1;
         let fits = self.chunks.get(next).is_some_and(|c| c.capacity() * 16 >= bytes);
@@ -60,8 +65,7 @@ impl Arena {
             // Chunks past the current one hold nothing: a mark always lies in an earlier one.
             self.chunks.truncate(next);
             let size = bytes.max(FIRST << next.min(14));
-            let held: usize = self.chunks.iter().map(|c| c.capacity() * 16).sum();
-            if size > LIMIT - held.min(LIMIT) {
+            if size > LIMIT - self.held().min(LIMIT) {
                 return None;
             }
             let mut chunk = Vec::new();

@@ -239,6 +239,11 @@ impl<'m, L: Lane> Machine<'m, L> {
         Ok(machine)
     }
 
+    /// Instructions executed and regions left so far.
+    pub fn steps(&self) -> u64 {
+        self.steps
+    }
+
     /// Runs to the next barrier or the end.
     pub fn resume(&mut self, host: &mut dyn Host) -> Result<Step<L>, RunError> {
         self.run(host).map_err(|message| RunError {
