@@ -122,7 +122,7 @@ pub(crate) struct RunArgs {
     pub(crate) source: SourceArgs,
     #[command(flatten)]
     pub(crate) compile: CompileArgs,
-    /// The entry point [default: the only one, else computeMain]
+    /// The entry point [default: a `main` that is no kernel if nothing is bound, else the only one, else computeMain]
     #[arg(long, value_name = "NAME")]
     pub(crate) entry: Option<String>,
     /// Thread groups to dispatch

@@ -43,7 +43,12 @@ pub(crate) fn run(args: &RunArgs) -> u8 {
 
         let mut loaded = pipeline::load(session, &args.source.file)?;
         loaded.errors()?;
-        let entry = loaded.entry_or_derivative(session, args.entry.as_deref())?;
+        // Without memory a kernel has nothing to work on, and a `main` beside it needs none.
+        let main = if args.entry.is_none() && binds.is_empty() { loaded.host_main() } else { None };
+        let entry = match main {
+            Some(main) => main,
+            None => loaded.entry_or_derivative(session, args.entry.as_deref())?,
+        };
         let entry_name = loaded.name(entry).to_string();
         let conformances = loaded.conformances(session, &conformances)?;
         let group_size = args.block.as_deref().map(|b| triple("--block", b)).transpose()?;

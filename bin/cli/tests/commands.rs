@@ -54,6 +54,17 @@ void computeMain(uint3 tid : SV_DispatchThreadID)
 ";
 
 #[test]
+fn run_takes_a_plain_main_where_nothing_is_bound() {
+    let text = format!("{SCALE}\nvoid main() {{ printf(\"plain\\n\"); }}\n");
+    let path = file("plain-main.slang", &text);
+    assert_eq!(pullback(&["run", &path]).stdout, "plain\n");
+    let bind =
+        ["--bind", "items=[]", "--bind", "result=zeros:1", "--bind", "count=[0]", "--bind", "offset=1"];
+    let out = pullback(&[&["run", &path, "--out", "count"], &bind[..]].concat());
+    assert_eq!(out.stdout, "count: 1\n", "{}", out.stderr);
+}
+
+#[test]
 fn run_binds_and_prints() {
     let path = file("scale.slang", SCALE);
     let args = [

@@ -137,6 +137,14 @@ impl Loaded {
         }
     }
 
+    /// A function `main` without parameters that is no kernel: a program by itself beside the file's kernels.
+    pub fn host_main(&mut self) -> Option<DeclId> {
+        let entries = self.program.entry_points(self.file);
+        let found = *self.program.find_function(self.file, "main").first()?;
+        let sig = self.program.func_signature(&FuncRef { decl: found, args: Vec::new(), self_ty: None });
+        (sig.params.is_empty() && !entries.contains(&found)).then_some(found)
+    }
+
     /// As [`Self::entry`]; `fwd_diff(f)` and `bwd_diff(f)` are kernels that call the derivative of a kernel whose
     /// parameters have no derivatives themselves (tensors carry theirs).
     pub fn entry_or_derivative(
