@@ -10,6 +10,7 @@ use crate::signature::{Level, Resolved};
 use crate::sigs::DiffOp;
 use crate::tables::FuncRef;
 use crate::types::{GenericArg, Ty, TyKind};
+use crate::views::View;
 
 impl Program {
     /// Checks everything that a file declares (for `pullback check`).
@@ -156,7 +157,7 @@ impl Program {
         let args = self.identity_args(decl);
         let self_ty = self.container_of(decl).map(|c| self.self_type(c));
         let func = FuncRef { decl, args, self_ty };
-        self.derivatives_of(&func);
+        self.derivatives_of(&func, View::of(self.asking(decl)));
     }
 
     /// Where a declaration names one of its bases.
@@ -269,9 +270,10 @@ impl Program {
         if found.decl == member || !has_tangents {
             return;
         }
-        let mode = if !self.has_derivative(&found, DiffOp::Fwd) {
+        let view = View::of(self.asking(found.decl));
+        let mode = if !self.has_derivative(&found, DiffOp::Fwd, view) {
             "forward"
-        } else if level == Level::Backward && !self.has_derivative(&found, DiffOp::Bwd) {
+        } else if level == Level::Backward && !self.has_derivative(&found, DiffOp::Bwd, view) {
             "backward"
         } else {
             return;

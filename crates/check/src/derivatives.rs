@@ -1,143 +1,266 @@
 //! Where a function's derivatives come from: attributes on it, and `…Of` attributes on other functions.
 //!
-//! A derivative function fits if its parameters are those that the operator would give, after its own generic
-//! arguments are inferred from them. So one search serves overloads, generics and members alike.
+//! All derivatives that the program declares for a function are found once ([`Entry`]); which of them counts depends
+//! on who asks (see [`crate::views`]). What fits is decided in [`crate::fit`].
 
 use std::rc::Rc;
 
 use syntax::ast::{AccessorKind, DeclKind, ExprKind};
-use syntax::{DeclId, ExprId};
+use syntax::{DeclId, Diagnostic, Span, Symbol};
 
 use crate::infer::Checker;
 use crate::lookup::Ref;
-use crate::program::{Program, last_name};
-use crate::signature::{Derivatives, Direction, Level, Signature, Subst};
+use crate::program::Program;
+use crate::signature::{Applied, Derivatives, Level, Role};
 use crate::sigs::DiffOp;
 use crate::tables::FuncRef;
-use crate::types::Ty;
+use crate::views::{Place, Rank, View};
 
-/// What an attribute's function is to its target.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Role {
-    Forward,
-    Backward,
-    Substitute,
+/// A derivative that somebody declares for a function.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    found: Found,
+    place: Place,
+    /// Where it says whose it is.
+    span: Span,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Found {
+    Func(Role, FuncRef),
+    Apply(Applied),
+}
+
+impl Entry {
+    fn role(&self) -> Role {
+        match self.found {
+            Found::Func(role, _) => role,
+            Found::Apply(_) => Role::Apply,
+        }
+    }
 }
 
 impl Program {
-    /// Where a function's derivatives come from: attributes on it and `…Of` attributes elsewhere.
-    pub fn derivatives_of(&mut self, func: &FuncRef) -> Derivatives {
-        if let Some(found) = self.derivatives.get(func) {
+    /// Where a function's derivatives come from, for the module that asks: see [`crate::views`].
+    pub fn derivatives_of(&mut self, func: &FuncRef, view: View) -> Derivatives {
+        let view = self.seen_by(func.decl, view);
+        let key = (func.clone(), view);
+        if let Some(found) = self.derivatives.get(&key) {
             return (**found).clone();
         }
         if !self.derivatives_busy.insert(func.clone()) {
             return Derivatives::default();
         }
+        let entries = self.entries(func);
         let mut out = Derivatives::default();
-        for decl in self.redeclarations(func.decl) {
-            let level = self.level(decl);
-            out.level = out.level.max(level);
+        let redeclared = self.redeclarations(func.decl);
+        for &decl in &redeclared {
+            out.level = out.level.max(self.level(decl));
             out.treat_as_differentiable |= self.attribute(decl, "TreatAsDifferentiable").is_some();
+        }
+        let home = self.home(&redeclared);
+        let mut ranks = [None; 4];
+        let roles = [Role::Forward, Role::Backward, Role::Substitute, Role::Apply];
+        for (role, rank) in roles.into_iter().zip(&mut ranks) {
+            let Some((best, near)) = self.nearest(func, &entries, role, home, view, &mut out) else {
+                continue;
+            };
+            *rank = Some(near);
+            let span = Some(entries[best].span);
+            match entries[best].found.clone() {
+                Found::Func(Role::Forward, f) => (out.fwd, out.spans.fwd) = (Some(f), span),
+                Found::Func(Role::Backward, f) => (out.bwd, out.spans.bwd) = (Some(f), span),
+                Found::Func(_, f) => (out.substitute, out.spans.substitute) = (Some(f), span),
+                Found::Apply(applied) => (out.apply, out.spans.apply) = (Some(applied), span),
+            }
+        }
+        // What is nearer stands for what the function has elsewhere.
+        let nearer = |a: Option<Rank>, b: Option<Rank>| a.is_some() && b.is_some() && a < b;
+        let [fwd, bwd, substitute, apply] = ranks;
+        if nearer(substitute, fwd) {
+            out.fwd = None;
+        }
+        if nearer(substitute, bwd) || nearer(apply, bwd) {
+            out.bwd = None;
+        }
+        if nearer(substitute, apply) || nearer(bwd, apply) {
+            out.apply = None;
+        }
+        self.derivatives_busy.remove(func);
+        self.derivatives.insert(key, Rc::new(out.clone()));
+        out
+    }
+
+    /// The module that declares a function: that of its body, if prototypes are elsewhere.
+    fn home(&self, redeclared: &[DeclId]) -> usize {
+        let body = redeclared.iter().copied().find(|&d| self.body_of(d).is_some());
+        self.module_of(body.unwrap_or(redeclared[0]))
+    }
+
+    fn body_of(&self, decl: DeclId) -> Option<syntax::StmtId> {
+        match self.ast.decls[decl].kind {
+            DeclKind::Func { body, .. } | DeclKind::Init { body, .. } | DeclKind::Accessor { body, .. } => {
+                body
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether another module than its own declares derivatives of functions of this name, or prototypes of it.
+    pub(crate) fn is_retroactive(&mut self, decl: DeclId) -> bool {
+        if let Some(&known) = self.retroactive.get(&decl) {
+            return known;
+        }
+        let home = self.module_of(decl);
+        let name = self.registered_name(decl);
+        let registered = self.derivative_of.get(&name).is_some_and(|registered| {
+            registered.iter().any(|&(d, _)| ![0, home].contains(&self.module_of(d)))
+        });
+        let found = registered || self.redeclarations(decl).iter().any(|&d| self.module_of(d) != home);
+        self.retroactive.insert(decl, found);
+        found
+    }
+
+    /// The name by which `…Of` attributes find a function. An accessor is named by its kind: `S::__subscript::get`.
+    fn registered_name(&mut self, decl: DeclId) -> Symbol {
+        match self.ast.decls[decl].kind {
+            DeclKind::Accessor { kind: AccessorKind::Get, .. } => self.ast.symbols.intern("get"),
+            DeclKind::Accessor { kind: AccessorKind::Set, .. } => self.ast.symbols.intern("set"),
+            DeclKind::Accessor { kind: AccessorKind::Ref, .. } => self.ast.symbols.intern("ref"),
+            _ => self.ast.decls[decl].name,
+        }
+    }
+
+    /// All derivatives that the program declares for a function: by attributes on it, and by `…Of` attributes.
+    fn entries(&mut self, func: &FuncRef) -> Rc<[Entry]> {
+        if let Some(known) = self.witnesses.get(func) {
+            return known.clone();
+        }
+        let mut entries = Vec::new();
+        for decl in self.redeclarations(func.decl) {
             for (word, role) in [
                 ("ForwardDerivative", Role::Forward),
                 ("BackwardDerivative", Role::Backward),
                 ("PrimalSubstitute", Role::Substitute),
             ] {
                 let Some(&arg) = self.attribute(decl, word).and_then(|a| a.args.first()) else { continue };
-                let slot = match role {
-                    Role::Forward => &mut out.fwd,
-                    Role::Backward => &mut out.bwd,
-                    Role::Substitute => &mut out.substitute,
-                };
-                if slot.is_none() {
-                    let found = self.named_derivative(func, decl, arg, role);
-                    match role {
-                        Role::Forward => out.fwd = found,
-                        Role::Backward => out.bwd = found,
-                        Role::Substitute => out.substitute = found,
-                    }
+                if let Some(found) = self.named_derivative(func, decl, arg, role) {
+                    let place = Place { module: self.module_of(decl), decl: found.decl };
+                    entries.push(Entry { found: Found::Func(role, found), place, span: self.span(arg) });
                 }
             }
         }
-        // An accessor is named by its kind: `S::__subscript::get`.
-        let name = match self.ast.decls[func.decl].kind {
-            DeclKind::Accessor { kind: AccessorKind::Get, .. } => self.ast.symbols.intern("get"),
-            DeclKind::Accessor { kind: AccessorKind::Set, .. } => self.ast.symbols.intern("set"),
-            DeclKind::Accessor { kind: AccessorKind::Ref, .. } => self.ast.symbols.intern("ref"),
-            _ => self.ast.decls[func.decl].name,
-        };
-        let registered = self.derivative_of.get(&name).cloned().unwrap_or_default();
-        let mut fits: Vec<(Role, FuncRef, ExprId)> = Vec::new();
-        for (derivative, idx) in registered {
+        let name = self.registered_name(func.decl);
+        for (derivative, idx) in self.derivative_of.get(&name).cloned().unwrap_or_default() {
             let attribute = self.ast.decls[derivative].attributes[idx].clone();
-            if attribute.name == self.words.apply_of {
-                if let (None, Some(&target)) = (&out.apply, attribute.args.first()) {
-                    out.apply = self.fit_apply(func, derivative, target);
-                }
-                continue;
-            }
-            let role = if attribute.name == self.words.forward_derivative_of {
-                Role::Forward
-            } else if attribute.name == self.words.backward_derivative_of {
-                Role::Backward
-            } else {
-                Role::Substitute
-            };
-            let taken = match role {
-                Role::Forward => out.fwd.is_some(),
-                Role::Backward => out.bwd.is_some(),
-                Role::Substitute => out.substitute.is_some(),
-            };
             let Some(&target) = attribute.args.first() else { continue };
-            if taken || derivative == func.decl || !self.targets(derivative, target, func, role) {
-                continue;
-            }
-            if let Some(found) = self.fit_derivative(func, derivative, None, &[], role) {
-                fits.push((role, found, target));
+            let found = if attribute.name == self.words.apply_of {
+                self.fit_apply(func, derivative, target).map(Found::Apply)
+            } else {
+                let role = if attribute.name == self.words.forward_derivative_of {
+                    Role::Forward
+                } else if attribute.name == self.words.backward_derivative_of {
+                    Role::Backward
+                } else {
+                    Role::Substitute
+                };
+                if derivative == func.decl || !self.targets(derivative, target, func, role) {
+                    continue;
+                }
+                self.fit_derivative(func, derivative, None, &[], role).map(|f| Found::Func(role, f))
+            };
+            if let Some(found) = found {
+                let place = Place { module: self.module_of(derivative), decl: derivative };
+                entries.push(Entry { found, place, span: self.span(target) });
             }
         }
-        out.fwd = out.fwd.or_else(|| self.best_fit(func, &fits, Role::Forward));
-        out.bwd = out.bwd.or_else(|| self.best_fit(func, &fits, Role::Backward));
-        out.substitute = out.substitute.or_else(|| self.best_fit(func, &fits, Role::Substitute));
-        self.derivatives_busy.remove(func);
-        self.derivatives.insert(func.clone(), Rc::new(out.clone()));
-        out
+        let entries: Rc<[Entry]> = entries.into();
+        self.witnesses.insert(func.clone(), entries.clone());
+        entries
     }
 
-    /// The one of several `…Of` derivatives that counts: the program's before the library's, one for these
-    /// arguments before one for all. If two are left, that is reported.
-    fn best_fit(&mut self, func: &FuncRef, fits: &[(Role, FuncRef, ExprId)], role: Role) -> Option<FuncRef> {
-        let mut best: Option<&(Role, FuncRef, ExprId)> = None;
-        let mut second: Option<&(Role, FuncRef, ExprId)> = None;
-        let key = |program: &Program, f: &FuncRef| {
-            (program.is_core(f.decl), !program.own_params(f.decl).is_empty())
-        };
-        for fit in fits.iter().filter(|f| f.0 == role) {
-            match best {
-                Some(other) if key(self, &other.1) < key(self, &fit.1) => {}
-                Some(other) if key(self, &other.1) == key(self, &fit.1) => {
-                    if !self.redeclarations(other.1.decl).contains(&fit.1.decl) {
-                        second = Some(fit);
-                    }
+    /// The one of several derivatives that counts: the nearest, and of those one for these arguments before one for
+    /// all. If two are left, that is an error: here if one module declares both, else where the derivative is asked
+    /// for.
+    fn nearest(
+        &mut self,
+        func: &FuncRef,
+        entries: &[Entry],
+        role: Role,
+        home: usize,
+        view: View,
+        out: &mut Derivatives,
+    ) -> Option<(usize, Rank)> {
+        let mut best: Vec<usize> = Vec::new();
+        let mut least = None;
+        for (k, entry) in entries.iter().enumerate() {
+            if entry.role() != role {
+                continue;
+            }
+            let Some(rank) = self.rank(entry.place, home, view) else { continue };
+            let is_general = match &entry.found {
+                Found::Func(_, f) => !self.own_params(f.decl).is_empty(),
+                Found::Apply(applied) => !self.own_params(applied.apply.decl).is_empty(),
+            };
+            let key = (rank, is_general);
+            if least.is_none_or(|least| key < least) {
+                least = Some(key);
+                best.clear();
+            }
+            if least == Some(key) {
+                best.push(k);
+            }
+        }
+        let (rank, _) = least?;
+        // A module that imports another has overridden what that declares.
+        let modules: Vec<usize> = best.iter().map(|&k| entries[k].place.module).collect();
+        best.retain(|&k| {
+            let module = entries[k].place.module;
+            !modules.iter().any(|&other| other != module && self.imports(other, module))
+        });
+        let &first = best.first()?;
+        for &second in &best[1..] {
+            let (a, b) = (&entries[first], &entries[second]);
+            let same = match (&a.found, &b.found) {
+                (Found::Func(_, f), Found::Func(_, g)) => {
+                    f.decl == g.decl || self.redeclarations(f.decl).contains(&g.decl)
                 }
-                _ => (best, second) = (Some(fit), None),
+                (a, b) => a == b,
+            };
+            if same {
+                continue;
             }
-        }
-        if let (Some(first), Some(second)) = (best, second) {
-            let (span, before) = (self.span(second.2), self.span(first.2));
-            if !self.diagnostics.iter().any(|d| d.primary.span == span) {
+            if a.place.module != b.place.module {
+                out.ambiguous.push((role, a.span, b.span));
+            } else if !self.diagnostics.iter().any(|d| d.primary.span == b.span) {
                 let name = self.ast.name(self.ast.decls[func.decl].name).to_string();
-                self.report(
-                    syntax::Diagnostic::error(
-                        "E31149",
-                        span,
-                        format!("'{name}' has this derivative already"),
-                    )
-                    .note(before, "here, and neither is nearer"),
-                );
+                let message = format!("'{name}' has this derivative already");
+                let diagnostic = Diagnostic::error("E31149", b.span, message);
+                self.report(diagnostic.note(a.span, "here, and neither is nearer"));
             }
+            break;
         }
-        best.map(|f| f.1.clone())
+        Some((first, rank))
+    }
+
+    /// Reports that two modules' derivatives of a function are equally near, where one is asked for.
+    pub fn report_ambiguity(
+        &mut self,
+        func: &FuncRef,
+        derivatives: &Derivatives,
+        backward: bool,
+        span: Span,
+    ) {
+        let Some((first, second)) = derivatives.ambiguity(backward) else { return };
+        let name = self.ast.name(self.ast.decls[func.decl].name).to_string();
+        let message = format!("two modules have a derivative of '{name}', and neither is nearer");
+        let diagnostic = Diagnostic::error("E31149", span, message)
+            .note(first, "one is here")
+            .note(second, "and one is here")
+            .help("declare the one that is meant in this module, or import only one of the two");
+        if !self.diagnostics.iter().any(|d| d.code == "E31149" && d.primary.span == span) {
+            self.report(diagnostic);
+        }
     }
 
     /// How far a declaration is marked differentiable.
@@ -158,7 +281,7 @@ impl Program {
     }
 
     /// The declaration and others of the same name and parameters beside it (prototypes).
-    fn redeclarations(&mut self, decl: DeclId) -> Vec<DeclId> {
+    pub(crate) fn redeclarations(&mut self, decl: DeclId) -> Vec<DeclId> {
         let mut out = vec![decl];
         if self.container_of(decl).is_some() || !matches!(self.ast.decls[decl].kind, DeclKind::Func { .. }) {
             return out;
@@ -198,208 +321,9 @@ impl Program {
         out
     }
 
-    /// Whether the target that a `…Of` attribute names may be this function.
-    fn targets(&mut self, derivative: DeclId, target: ExprId, func: &FuncRef, role: Role) -> bool {
-        let before = self.diagnostics.len();
-        let mut checker = Checker::new(self, derivative);
-        let found = checker.resolve(target);
-        self.diagnostics.truncate(before);
-        let Ref::Funcs(candidates, _) = found else { return false };
-        let is_method = !self.is_static(derivative);
-        for candidate in &candidates {
-            if candidate.decl != func.decl {
-                continue;
-            }
-            // A method that uses `this` is the derivative of a method.
-            if is_method && candidate.self_ty.is_none() {
-                return false;
-            }
-            // What is further in and fits as well is meant.
-            for nearer in candidates.iter().filter(|c| c.rank < candidate.rank) {
-                let args = self.identity_args(nearer.decl);
-                let other = FuncRef { decl: nearer.decl, args, self_ty: nearer.self_ty };
-                if self.fit_derivative(&other, derivative, None, &[], role).is_some() {
-                    return false;
-                }
-            }
-            if candidate.explicit.is_empty() {
-                return true;
-            }
-            // `f<float>`: of these arguments only; arguments that are the derivative's own parameters fit anything.
-            let own = self.own_params(derivative);
-            let n = self.own_params(func.decl).len().min(candidate.explicit.len());
-            let given = &func.args[func.args.len() - n.min(func.args.len())..];
-            let mut env = Subst::default();
-            return candidate.explicit.iter().zip(given).all(|(a, b)| match (a, b) {
-                (crate::types::GenericArg::Type(a), crate::types::GenericArg::Type(b)) => {
-                    self.unify(*a, *b, &own, &mut env)
-                }
-                (crate::types::GenericArg::Val(a), crate::types::GenericArg::Val(b)) => {
-                    self.unify_val(a, b, &own, &mut env)
-                }
-                _ => false,
-            });
-        }
-        false
-    }
-
-    /// The function that an attribute of `decl` names.
-    fn named_derivative(
-        &mut self,
-        func: &FuncRef,
-        decl: DeclId,
-        expr: ExprId,
-        role: Role,
-    ) -> Option<FuncRef> {
-        let before = self.diagnostics.len();
-        let mut checker = Checker::new(self, decl);
-        let found = checker.resolve(expr);
-        let Ref::Funcs(candidates, _) = found else {
-            self.diagnostics.truncate(before);
-            let span = self.span(expr);
-            let name = last_name(&self.ast, expr).map_or("", |n| self.ast.name(n)).to_string();
-            let missing = !self.diagnostics.iter().any(|d| d.primary.span == span);
-            if missing {
-                self.error("E31148", span, format!("'{name}' is not a function that is known here"));
-            }
-            return None;
-        };
-        let env = self.subst_of(func);
-        for candidate in &candidates {
-            let explicit: Vec<_> = candidate.explicit.iter().map(|a| self.substitute_arg(a, &env)).collect();
-            let self_ty = candidate.self_ty.map(|ty| self.substitute(ty, &env));
-            if let Some(found) = self.fit_derivative(func, candidate.decl, self_ty, &explicit, role) {
-                return Some(found);
-            }
-        }
-        let span = self.span(expr);
-        let unknown =
-            self.has_unknown_bases(func) || candidates.iter().any(|c| self.has_unknown_types(c.decl));
-        if !self.diagnostics.iter().any(|d| d.primary.span == span) && !unknown {
-            let name = last_name(&self.ast, expr).map_or("", |n| self.ast.name(n)).to_string();
-            let message = format!("'{name}' does not have the parameters of a derivative of this function");
-            let help = self.wanted_text(func, role);
-            self.report(syntax::Diagnostic::error("E31147", span, message).help(help));
-        }
-        None
-    }
-
-    fn wanted_signature(&mut self, func: &FuncRef, role: Role) -> Signature {
-        let base = self.func_signature(func);
-        // Rule A.11: which parameters become pairs is read off the declaration.
-        let callable = crate::tables::Callable::Func(func.clone());
-        match role {
-            Role::Forward => self.callable_signature(&crate::tables::Callable::Fwd(Box::new(callable))),
-            Role::Backward => self.callable_signature(&crate::tables::Callable::Bwd(Box::new(callable))),
-            Role::Substitute => base,
-        }
-    }
-
-    /// What a derivative of a function has to look like.
-    fn wanted_text(&mut self, func: &FuncRef, role: Role) -> String {
-        let wanted = self.wanted_signature(func, role);
-        let param = |p: &crate::ParamSig| {
-            let word = match p.dir {
-                Direction::Out => "out ",
-                Direction::InOut | Direction::Ref => "inout ",
-                Direction::In | Direction::ConstRef => "",
-            };
-            format!("{word}{}", self.type_name(p.ty))
-        };
-        let params: Vec<String> = wanted.params.iter().map(param).collect();
-        format!("its signature has to be '({}) -> {}'", params.join(", "), self.type_name(wanted.ret))
-    }
-
-    /// A derivative function with its generic arguments, if its parameters are the right ones.
-    fn fit_derivative(
-        &mut self,
-        func: &FuncRef,
-        decl: DeclId,
-        self_ty: Option<Ty>,
-        explicit: &[crate::types::GenericArg],
-        role: Role,
-    ) -> Option<FuncRef> {
-        let derivative = self.raw_signature(decl);
-        let container = self.container_of(decl);
-        let is_static = self.is_static(decl);
-        // With the receiver as explicit first parameter, then as a member that uses `this` without tangent.
-        let mut shapes = Vec::new();
-        if is_static {
-            shapes.push(self.wanted_signature(func, role));
-        } else {
-            let mut member = self.func_signature(func);
-            if let Some(this) = &mut member.this {
-                this.differentiable = false;
-            }
-            member.this = None;
-            shapes.push(match role {
-                Role::Forward => self.apply_op(DiffOp::Fwd, &member),
-                Role::Backward => self.apply_op(DiffOp::Bwd, &member),
-                Role::Substitute => member,
-            });
-        }
-        let params = self.all_generic_params(decl);
-        for wanted in shapes {
-            if wanted.params.len() != derivative.params.len() {
-                continue;
-            }
-            let mut env = Subst::default();
-            let own = self.own_params(decl);
-            env.map.extend(own.iter().copied().zip(explicit.iter().cloned()));
-            // What is around it: the arguments of the type that it is a member of.
-            let owner = self_ty.or(if is_static { None } else { func.self_ty });
-            if let Some(container) = container {
-                let generic = self.self_type(container);
-                if let Some(ty) = owner.or(func.self_ty) {
-                    self.unify(generic, ty, &params, &mut env);
-                }
-            }
-            let mut fits = true;
-            for (have, want) in derivative.params.iter().zip(&wanted.params) {
-                let known = self.substitute(have.ty, &env);
-                if known != want.ty && !self.unify(have.ty, want.ty, &params, &mut env) {
-                    fits = false;
-                    break;
-                }
-            }
-            // A function without parameters: generic arguments by position.
-            if fits && params.iter().any(|&p| env.get(p).is_none()) && params.len() == func.args.len() {
-                for (&param, arg) in params.iter().zip(&func.args) {
-                    if env.get(param).is_none() {
-                        env.map.push((param, arg.clone()));
-                    }
-                }
-            }
-            if !fits || params.iter().any(|&p| env.get(p).is_none()) {
-                continue;
-            }
-            let same = derivative.params.iter().zip(&wanted.params).all(|(have, want)| {
-                let ty = self.substitute(have.ty, &env);
-                let dir = have.dir == want.dir || !have.dir.is_written() && !want.dir.is_written();
-                dir && (ty == want.ty || ty == Ty::ERROR || want.ty == Ty::ERROR)
-            });
-            let ret = self.substitute(derivative.ret, &env);
-            let same = same && (ret == wanted.ret || ret == Ty::ERROR || wanted.ret == Ty::ERROR);
-            if !same || !self.satisfies(decl, &env) {
-                continue;
-            }
-            let args = params.iter().filter_map(|&p| env.get(p).cloned()).collect();
-            let self_ty = match container {
-                Some(_) if !is_static => func.self_ty,
-                Some(container) => {
-                    let generic = self.self_type(container);
-                    Some(self.substitute(generic, &env))
-                }
-                None => None,
-            };
-            return Some(FuncRef { decl, args, self_ty });
-        }
-        None
-    }
-
     /// Whether a call of a function inside of a differentiable one carries derivatives, and how far.
-    pub(crate) fn differentiable_level(&mut self, func: &FuncRef) -> Level {
-        let derivatives = self.derivatives_of(func);
+    pub(crate) fn differentiable_level(&mut self, func: &FuncRef, view: View) -> Level {
+        let derivatives = self.derivatives_of(func, view);
         if derivatives.treat_as_differentiable {
             return Level::Backward;
         }
@@ -409,18 +333,14 @@ impl Program {
             return Level::Backward;
         }
         let mut level = derivatives.level;
-        if derivatives.bwd.is_some() || derivatives.apply.is_some() {
+        // A rule for the forward mode alone is transposed.
+        if derivatives.fwd.is_some() || derivatives.bwd.is_some() || derivatives.apply.is_some() {
             level = Level::Backward;
-        }
-        if derivatives.fwd.is_some() {
-            // A library rule for the forward mode is transposed.
-            let to = if self.is_core(func.decl) { Level::Backward } else { Level::Forward };
-            level = level.max(to);
         }
         if let Some(substitute) = derivatives.substitute
             && substitute != *func
         {
-            level = level.max(self.differentiable_level(&substitute));
+            level = level.max(self.differentiable_level(&substitute, view));
         }
         if let Some(name) = self.intrinsic(func.decl)
             && matches!(name.as_str(), "detach" | "same" | "select" | "sum" | "create_dynamic_object")
@@ -431,8 +351,8 @@ impl Program {
     }
 
     /// Whether an operator exists for a function.
-    pub(crate) fn has_derivative(&mut self, func: &FuncRef, op: DiffOp) -> bool {
-        let derivatives = self.derivatives_of(func);
+    pub(crate) fn has_derivative(&mut self, func: &FuncRef, op: DiffOp, view: View) -> bool {
+        let derivatives = self.derivatives_of(func, view);
         if let DeclKind::Accessor { kind: AccessorKind::Ref, .. } = self.ast.decls[func.decl].kind {
             return match op {
                 DiffOp::Fwd => derivatives.fwd.is_some(),
@@ -440,7 +360,7 @@ impl Program {
                 DiffOp::Apply => false,
             };
         }
-        let level = self.differentiable_level(func);
+        let level = self.differentiable_level(func, view);
         match op {
             DiffOp::Fwd => {
                 derivatives.level >= Level::Forward

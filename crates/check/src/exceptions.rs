@@ -10,6 +10,7 @@ use crate::infer::Checker;
 use crate::program::Program;
 use crate::tables::{Callable, FuncRef, Meaning, Thrown};
 use crate::types::Ty;
+use crate::views::View;
 
 impl Program {
     /// The type of the errors that a function throws.
@@ -34,7 +35,7 @@ impl Checker<'_> {
         }
         let span = self.p.ast.decls[decl].name_span;
         let func = FuncRef { decl, args: self.p.identity_args(decl), self_ty: None };
-        if self.p.derivatives_of(&func).level != crate::Level::None {
+        if self.p.derivatives_of(&func, View::default()).level != crate::Level::None {
             self.unsupported(span, "a differentiable function that throws is");
         }
         let is_operator = self.p.ast.name(self.p.ast.decls[decl].name).starts_with("operator");
@@ -47,7 +48,7 @@ impl Checker<'_> {
     pub(crate) fn check_tried(&mut self, expr: ExprId, callable: &Callable) {
         let (decl, plain) = match callable {
             Callable::Func(f) => (f.decl, true),
-            Callable::Fwd(inner) | Callable::Bwd(inner) | Callable::Apply(inner) => match &**inner {
+            Callable::Fwd(inner, _) | Callable::Bwd(inner, _) | Callable::Apply(inner, _) => match &**inner {
                 Callable::Func(f) => (f.decl, false),
                 _ => return,
             },

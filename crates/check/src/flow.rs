@@ -16,6 +16,7 @@ use crate::program::Program;
 use crate::signature::Level;
 use crate::tables::{Arg, Callable, FuncRef, Initializer, Meaning};
 use crate::types::Ty;
+use crate::views::View;
 
 /// What is known of the variables of one function.
 struct Flow<'p> {
@@ -27,6 +28,8 @@ struct Flow<'p> {
     /// The result is differentiable.
     returns: bool,
     level: Level,
+    /// The module that the function is in.
+    view: View,
     report: bool,
     changed: bool,
     depth: u32,
@@ -49,8 +52,10 @@ impl Program {
             return;
         }
         let signature = self.raw_signature(decl);
+        let view = View::of(self.asking(decl));
         let mut flow = Flow {
             p: self,
+            view,
             carries: FxHashSet::default(),
             needed: FxHashSet::default(),
             this: signature
@@ -258,7 +263,7 @@ impl Flow<'_> {
                 let carried = base.is_some_and(|b| self.expr(b, needed)) || base.is_none() && self.this.0;
                 let getter = self.p.accessors(&property).get;
                 let differentiable = match getter {
-                    Some(getter) => self.p.differentiable_level(&getter) >= Level::Forward,
+                    Some(getter) => self.p.differentiable_level(&getter, self.view) >= Level::Forward,
                     None => false,
                 };
                 carried && differentiable && !self.p.is_no_diff(property.decl)
@@ -515,9 +520,9 @@ impl Flow<'_> {
     ) -> bool {
         let signature = self.p.callable_signature(func);
         let level = match func {
-            Callable::Func(func) => self.p.differentiable_level(func),
+            Callable::Func(func) => self.p.differentiable_level(func, self.view),
             // Derivatives of derivatives.
-            Callable::Fwd(_) | Callable::Bwd(_) | Callable::Apply(_) | Callable::Synthesized(..) => {
+            Callable::Fwd(..) | Callable::Bwd(..) | Callable::Apply(..) | Callable::Synthesized(..) => {
                 Level::Backward
             }
         };
@@ -586,6 +591,11 @@ impl Flow<'_> {
         let result_differentiable = signature.ret != Ty::VOID && self.p.differential(signature.ret).is_some();
         if self.report && carried && !differentiable && needed && result_differentiable {
             self.lost_in_call(expr, func);
+        }
+        if let (Callable::Func(f), true) = (func, self.report && carried && differentiable) {
+            let span = self.p.ast.exprs[expr].span;
+            let derivatives = self.p.derivatives_of(f, self.view);
+            self.p.report_ambiguity(f, &derivatives, self.level == Level::Backward, span);
         }
         let no_diff_result = match func {
             Callable::Func(f) => self.p.is_no_diff(f.decl),

@@ -561,7 +561,7 @@ impl<'p> Checker<'p> {
             .map(|p| candidate.env.get(p).cloned().unwrap_or_else(|| self.p.param_arg(p)))
             .collect();
         let func = crate::tables::FuncRef { decl: candidate.decl, args, self_ty: candidate.self_ty };
-        crate::overload::wrap(func, &candidate.ops)
+        crate::overload::wrap(func, &candidate.ops, self.p.asking_module(self.module))
     }
 
     /// The type of a variable without one, by its initial value.

@@ -18,6 +18,7 @@ mod derivatives;
 mod differential;
 mod doubt;
 mod exceptions;
+mod fit;
 mod flow;
 mod infer;
 mod initialise;
@@ -44,11 +45,13 @@ mod target;
 mod tests;
 mod type_expr;
 pub mod types;
+mod views;
 mod visible;
 
 pub use api::{ModuleLoader, NoModules};
 pub use program::Program;
 pub use signature::{
-    Accessors, Applied, Derivatives, DiffFieldTarget, Direction, Level, ParamSig, Resolved, Signature, Subst,
-    ThisSig,
+    Accessors, Applied, Derivatives, DiffFieldTarget, Direction, Level, ParamSig, Resolved, Role, Signature,
+    Subst, ThisSig,
 };
+pub use views::{ModuleId, View};

@@ -12,10 +12,11 @@ use crate::infer::Checker;
 use crate::lookup::Candidate;
 use crate::native::FLOATS;
 use crate::pack::Groups;
-use crate::signature::{Direction, Signature, Subst};
+use crate::signature::{Direction, Role, Signature, Subst};
 use crate::sigs::DiffOp;
 use crate::tables::{Callable, FuncRef};
 use crate::types::{GenericArg, Scalar, Ty, TyKind, Val};
+use crate::views::{ModuleId, View};
 
 /// What is known of an argument before its parameter is.
 #[derive(Clone, Copy, Debug)]
@@ -68,13 +69,13 @@ struct Applicable {
 }
 
 /// A function within operators, outermost first.
-pub(crate) fn wrap(func: FuncRef, ops: &[DiffOp]) -> Callable {
+pub(crate) fn wrap(func: FuncRef, ops: &[DiffOp], asks: ModuleId) -> Callable {
     let mut callable = Callable::Func(func);
     for op in ops.iter().rev() {
         callable = match op {
-            DiffOp::Fwd => Callable::Fwd(Box::new(callable)),
-            DiffOp::Bwd => Callable::Bwd(Box::new(callable)),
-            DiffOp::Apply => Callable::Apply(Box::new(callable)),
+            DiffOp::Fwd => Callable::Fwd(Box::new(callable), asks),
+            DiffOp::Bwd => Callable::Bwd(Box::new(callable), asks),
+            DiffOp::Apply => Callable::Apply(Box::new(callable), asks),
         };
     }
     callable
@@ -191,15 +192,15 @@ impl Checker<'_> {
         let mut at = &chosen.callable;
         let func = loop {
             match at {
-                Callable::Fwd(inner) => {
+                Callable::Fwd(inner, _) => {
                     ops.push(DiffOp::Fwd);
                     at = inner;
                 }
-                Callable::Bwd(inner) => {
+                Callable::Bwd(inner, _) => {
                     ops.push(DiffOp::Bwd);
                     at = inner;
                 }
-                Callable::Apply(inner) => {
+                Callable::Apply(inner, _) => {
                     ops.push(DiffOp::Apply);
                     at = inner;
                 }
@@ -212,7 +213,27 @@ impl Checker<'_> {
             self.unsupported(span, "'__apply' of a derivative, or of what an interface requires, is");
             return false;
         }
-        let exists = self.p.has_derivative(&func, innermost);
+        let view = View::of(self.p.asking_module(self.module));
+        let exists = self.p.has_derivative(&func, innermost, view);
+        let derivatives = self.p.derivatives_of(&func, view);
+        let backward = innermost != DiffOp::Fwd;
+        self.p.report_ambiguity(&func, &derivatives, backward, span);
+        // The author of a function may keep its derivative to his module.
+        let (user, place) = match derivatives.role(backward) {
+            Some(Role::Forward) => (derivatives.fwd, derivatives.spans.fwd),
+            Some(Role::Backward) => (derivatives.bwd, derivatives.spans.bwd),
+            Some(Role::Apply) => (derivatives.apply.map(|a| a.apply), derivatives.spans.apply),
+            Some(Role::Substitute) | None => (None, None),
+        };
+        let hidden = user
+            .is_some_and(|f| self.p.module_of(f.decl) != self.module && !self.p.is_visible_outside(f.decl));
+        if let Some(place) = place.filter(|_| hidden) {
+            let name = self.p.ast.name(self.p.ast.decls[func.decl].name).to_string();
+            let message = format!("'{}' of '{name}' is not accessible here", innermost.word());
+            let diagnostic = Diagnostic::error("E30600", span, message);
+            self.p.report(diagnostic.note(place, "its derivative is not visible outside of this module"));
+            return false;
+        }
         if !exists {
             let word = innermost.word();
             let name = self.p.ast.name(self.p.ast.decls[func.decl].name).to_string();
@@ -417,7 +438,7 @@ impl Checker<'_> {
                 .collect(),
             self_ty: candidate.self_ty,
         };
-        let callable = wrap(func, &candidate.ops);
+        let callable = wrap(func, &candidate.ops, self.p.asking_module(self.module));
         let signature = self.p.callable_signature(&callable);
         let mut cost = 0;
         match &groups {

@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
-use syntax::ast::{DeclKind, ExprKind};
+use syntax::ast::{DeclKind, ExprKind, Modifiers};
 use syntax::{Ast, DeclId, Diagnostic, ExprId, FileId, Span, Symbol};
 
 use crate::api::ModuleLoader;
@@ -18,6 +18,7 @@ use crate::native::Magic;
 use crate::signature::{Derivatives, Signature};
 use crate::tables::{FuncRef, Tables};
 use crate::types::{Ty, TyInterner};
+use crate::views::{ModuleId, View};
 
 /// Names of a scope; several for overloads.
 pub(crate) type Names = FxHashMap<Symbol, SmallVec<[DeclId; 2]>>;
@@ -33,6 +34,8 @@ pub(crate) struct Module {
     pub(crate) exported: Vec<usize>,
     /// Namespaces that `using` opens for the whole module, as written.
     pub(crate) using: Vec<DeclId>,
+    /// It says what others may name; else they may name all.
+    pub(crate) has_visibility: bool,
 }
 
 /// A program that is being checked. Owns everything; there is no global state.
@@ -74,10 +77,18 @@ pub struct Program {
     pub(crate) derivative_of: FxHashMap<Symbol, Vec<(DeclId, usize)>>,
     /// The program's own among them, in order, until their targets have been looked at.
     pub(crate) unchecked_targets: Vec<DeclId>,
-    pub(crate) derivatives: FxHashMap<FuncRef, Rc<Derivatives>>,
+    /// Whether the program declares derivatives that may be those of another module's functions.
+    pub(crate) registers: bool,
+    /// That, and several modules can ask for them.
+    pub(crate) has_retroactive: bool,
+    /// Whether a function has derivatives in other modules than its own.
+    pub(crate) retroactive: FxHashMap<DeclId, bool>,
+    pub(crate) witnesses: FxHashMap<FuncRef, Rc<[crate::derivatives::Entry]>>,
+    pub(crate) derivatives: FxHashMap<(FuncRef, View), Rc<Derivatives>>,
     pub(crate) derivatives_busy: FxHashSet<FuncRef>,
-    /// Structs made for `__apply`, by the function and by the call operator.
-    pub(crate) pullbacks: FxHashMap<DeclId, crate::pullback::Pullback>,
+    /// Structs made for `__apply`, by the function and who asks, and by the call operator.
+    pub(crate) pullbacks: FxHashMap<(DeclId, ModuleId), crate::pullback::Pullback>,
+    pub(crate) pullback_operators: FxHashMap<DeclId, crate::pullback::Pullback>,
     /// How deep types are nested, of those that were asked for.
     pub(crate) nestings: FxHashMap<Ty, u32>,
     pub(crate) facets: FxHashMap<Ty, Rc<[Facet]>>,
@@ -236,6 +247,8 @@ impl Program {
             }
         }
         self.open_modules.pop();
+        // The library, and two of the program's.
+        self.has_retroactive = self.registers && self.modules.len() > 2;
         self.clear_caches();
         for func in std::mem::take(&mut self.entered_functions) {
             self.make_generic(func);
@@ -248,6 +261,8 @@ impl Program {
         self.facets.clear();
         self.differentials.clear();
         self.derivatives.clear();
+        self.witnesses.clear();
+        self.retroactive.clear();
     }
 
     fn enter_file(&mut self, index: usize, module: usize, imports: &mut Vec<DeclId>) {
@@ -262,6 +277,8 @@ impl Program {
             if let DeclKind::Import { .. } | DeclKind::Include { .. } = self.ast.decls[decl].kind {
                 imports.push(decl);
             }
+            let says = matches!(self.ast.decls[decl].kind, DeclKind::Include { .. } | DeclKind::Module(_));
+            self.modules[module].has_visibility |= says;
             self.enter(decl, module, &mut names);
         }
         self.modules[module].names = names;
@@ -310,6 +327,10 @@ impl Program {
         self.spell_attributes(id);
         let decl = &self.ast.decls[id];
         let name = decl.name;
+        let any = Modifiers(Modifiers::PUBLIC.0 | Modifiers::INTERNAL.0 | Modifiers::PRIVATE.0);
+        if decl.modifiers.has(any) && !self.ast.name(name).starts_with('$') {
+            self.modules[module].has_visibility = true;
+        }
         // What is `#include`d is of the module that includes it.
         self.module_of_file.entry(decl.span.file).or_insert(module);
         if let Some(generics) = &decl.generics {
@@ -330,9 +351,12 @@ impl Program {
                 self.derivative_of.entry(target).or_default().push((id, idx));
                 if module != 0 {
                     self.unchecked_targets.push(id);
+                    self.registers = true;
                 }
             }
         }
+        let is_prototype = matches!(decl.kind, DeclKind::Func { body: None, .. });
+        self.registers |= is_prototype && module != 0 && !decl.attributes.is_empty();
         match &decl.kind {
             DeclKind::Namespace { members } => {
                 let members = members.clone();

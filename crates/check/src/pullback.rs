@@ -16,38 +16,45 @@ use crate::program::{Names, Program};
 use crate::signature::{Direction, Signature};
 use crate::tables::FuncRef;
 use crate::types::{Ty, TyKind};
+use crate::views::{ModuleId, View};
 
 /// The struct that is made for a function.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pullback {
     pub(crate) of: DeclId,
+    pub(crate) asks: ModuleId,
     pub(crate) context: DeclId,
 }
 
 impl Program {
     /// What `__apply(f)` returns: the result and the pullback, or the pullback alone.
-    pub(crate) fn apply_result(&mut self, func: &FuncRef) -> Ty {
-        if let Some(applied) = self.derivatives_of(func).apply {
+    pub(crate) fn apply_result(&mut self, func: &FuncRef, asks: ModuleId) -> Ty {
+        if let Some(applied) = self.derivatives_of(func, View::of(asks)).apply {
             return self.func_signature(&applied.apply).ret;
         }
-        let context = self.pullback_struct(func.decl);
+        let context = self.pullback_struct(func.decl, asks);
         let context = self.types.intern(TyKind::Struct(context, func.args.clone()));
         let ret = self.func_signature(func).ret;
         if ret == Ty::VOID { context } else { self.types.intern(TyKind::Tuple(vec![ret, context])) }
     }
 
-    /// The function whose derivative a pullback's call operator runs.
-    pub fn pullback_of(&mut self, operator: &FuncRef) -> Option<FuncRef> {
-        let of = self.pullbacks.get(&operator.decl).map(|p| p.of).filter(|&of| of != operator.decl)?;
+    /// The function whose derivative a pullback's call operator runs, and who asked for it.
+    pub fn pullback_of(&mut self, operator: &FuncRef) -> Option<(FuncRef, ModuleId)> {
+        let Pullback { of, asks, .. } = *self.pullback_operators.get(&operator.decl)?;
         let self_ty = self.container_of(of).map(|c| self.self_type(c));
         let func = FuncRef { decl: of, args: operator.args.clone(), self_ty: None };
         let env = self.subst_of(&func);
         let self_ty = self_ty.map(|ty| self.substitute(ty, &env));
-        Some(FuncRef { self_ty, ..func })
+        Some((FuncRef { self_ty, ..func }, asks))
     }
 
-    fn pullback_struct(&mut self, of: DeclId) -> DeclId {
-        if let Some(known) = self.pullbacks.get(&of) {
+    /// The module that asks for the derivative which a pullback's call operator runs.
+    pub fn asked_by(&self, operator: &FuncRef) -> Option<ModuleId> {
+        self.pullback_operators.get(&operator.decl).map(|p| p.asks)
+    }
+
+    fn pullback_struct(&mut self, of: DeclId, asks: ModuleId) -> DeclId {
+        if let Some(known) = self.pullbacks.get(&(of, asks)) {
             return known.context;
         }
         let signature = self.raw_signature(of);
@@ -95,9 +102,9 @@ impl Program {
         self.members.insert(context, Rc::new(names));
         let bases: Vec<Ty> = self.magic_type(Magic::Differentiable).into_iter().collect();
         self.bases.insert(context, bases.into());
-        let pullback = Pullback { of, context };
-        self.pullbacks.insert(of, pullback);
-        self.pullbacks.insert(operator, pullback);
+        let pullback = Pullback { of, asks, context };
+        self.pullbacks.insert((of, asks), pullback);
+        self.pullback_operators.insert(operator, pullback);
         context
     }
 

@@ -3,7 +3,7 @@
 //! Differentiability is read off the *declaration*, before generic arguments are put in: `T` without an
 //! `IDifferentiable` constraint stays plain even when `T` is `float` at the call.
 
-use syntax::{DeclId, ExprId};
+use syntax::{DeclId, ExprId, Span};
 
 use crate::tables::{Arg, FuncRef, SynthesizedMember};
 use crate::types::{GenericArg, Ty};
@@ -137,10 +137,57 @@ pub struct Derivatives {
     pub treat_as_differentiable: bool,
     /// By its attributes.
     pub level: Level,
+    /// Where each of them says whose it is.
+    pub spans: DerivativeSpans,
+    /// Where two modules have one, and neither is nearer.
+    pub ambiguous: Vec<(Role, Span, Span)>,
+}
+
+/// What a derivative function is to its target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// It gives the tangents.
+    Forward,
+    /// It gives the cotangents.
+    Backward,
+    /// It stands in the function's place.
+    Substitute,
+    /// It gives the value and a context for the backward derivative.
+    Apply,
+}
+
+impl Derivatives {
+    /// Which of them a mode uses; `None` if it has the derivative of the body.
+    pub fn role(&self, backward: bool) -> Option<Role> {
+        let by_body = self.level == Level::Backward;
+        match () {
+            () if backward && self.bwd.is_some() => Some(Role::Backward),
+            () if backward && self.apply.is_some() => Some(Role::Apply),
+            () if self.fwd.is_some() && !(backward && by_body) => Some(Role::Forward),
+            () if self.substitute.is_some() => Some(Role::Substitute),
+            () => None,
+        }
+    }
+
+    /// The two derivatives of which neither is nearer, in a mode.
+    pub fn ambiguity(&self, backward: bool) -> Option<(Span, Span)> {
+        let role = self.role(backward)?;
+        self.ambiguous.iter().find(|a| a.0 == role).map(|a| (a.1, a.2))
+    }
+}
+
+/// Where [`Derivatives`] say whose they are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "as the fields of `Derivatives`")]
+pub struct DerivativeSpans {
+    pub fwd: Option<Span>,
+    pub bwd: Option<Span>,
+    pub apply: Option<Span>,
+    pub substitute: Option<Span>,
 }
 
 /// An `__apply` extension: `(params) -> (result, context)`, and the call operator of the context.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Applied {
     /// The extension; its receiver is that of the function.
     pub apply: FuncRef,

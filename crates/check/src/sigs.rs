@@ -15,6 +15,7 @@ use crate::program::Program;
 use crate::signature::{Accessors, Direction, ParamSig, Signature, Subst, ThisSig};
 use crate::tables::{Callable, FuncRef, SynthesizedMember};
 use crate::types::{Ty, TyKind};
+use crate::views::ModuleId;
 
 /// A derivative operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -276,19 +277,21 @@ impl Program {
     /// The signature through `fwd_diff` and `bwd_diff`. Under these operators a receiver is the first parameter.
     pub fn callable_signature(&mut self, callable: &Callable) -> Signature {
         let mut ops = Vec::new();
+        let mut asks = ModuleId(0);
         let mut at = callable;
         loop {
             match at {
-                Callable::Func(func) => return self.derived_signature(func, &ops),
-                Callable::Fwd(inner) => {
+                Callable::Func(func) => return self.derived_signature(func, &ops, asks),
+                Callable::Fwd(inner, _) => {
                     ops.push(DiffOp::Fwd);
                     at = inner;
                 }
-                Callable::Bwd(inner) => {
+                Callable::Bwd(inner, _) => {
                     ops.push(DiffOp::Bwd);
                     at = inner;
                 }
-                Callable::Apply(inner) => {
+                Callable::Apply(inner, module) => {
+                    asks = *module;
                     ops.push(DiffOp::Apply);
                     at = inner;
                 }
@@ -323,13 +326,13 @@ impl Program {
     }
 
     /// `ops` is outermost first.
-    fn derived_signature(&mut self, func: &FuncRef, ops: &[DiffOp]) -> Signature {
+    fn derived_signature(&mut self, func: &FuncRef, ops: &[DiffOp], asks: ModuleId) -> Signature {
         if ops.is_empty() {
             return self.func_signature(func);
         }
         if ops == [DiffOp::Apply] {
             let signature = self.func_signature(func);
-            let ret = self.apply_result(func);
+            let ret = self.apply_result(func, asks);
             let ret_differentiable = self.differential(ret).is_some();
             return Signature { ret, ret_differentiable, ..self.apply_op(DiffOp::Apply, &signature) };
         }

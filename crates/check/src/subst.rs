@@ -175,9 +175,15 @@ impl Program {
     pub fn substitute_callable(&mut self, callable: &Callable, env: &Subst) -> Callable {
         match callable {
             Callable::Func(func) => Callable::Func(self.substitute_func(func, env)),
-            Callable::Fwd(inner) => Callable::Fwd(Box::new(self.substitute_callable(inner, env))),
-            Callable::Bwd(inner) => Callable::Bwd(Box::new(self.substitute_callable(inner, env))),
-            Callable::Apply(inner) => Callable::Apply(Box::new(self.substitute_callable(inner, env))),
+            Callable::Fwd(inner, asks) => {
+                Callable::Fwd(Box::new(self.substitute_callable(inner, env)), *asks)
+            }
+            Callable::Bwd(inner, asks) => {
+                Callable::Bwd(Box::new(self.substitute_callable(inner, env)), *asks)
+            }
+            Callable::Apply(inner, asks) => {
+                Callable::Apply(Box::new(self.substitute_callable(inner, env)), *asks)
+            }
             Callable::Synthesized(member, ty) => Callable::Synthesized(*member, self.substitute(*ty, env)),
         }
     }

@@ -11,6 +11,7 @@ use syntax::ast::{BinaryOp, SizeOfKind, UnaryOp};
 use syntax::{DeclId, ExprId, StmtId};
 
 use crate::types::{Args, GenericArg, Ty, Val};
+use crate::views::ModuleId;
 
 /// The side tables.
 #[derive(Clone, Debug, Default)]
@@ -68,12 +69,12 @@ pub struct FuncRef {
 pub enum Callable {
     /// A function.
     Func(FuncRef),
-    /// `fwd_diff(f)`
-    Fwd(Box<Callable>),
-    /// `bwd_diff(f)`
-    Bwd(Box<Callable>),
-    /// `__apply(f)`
-    Apply(Box<Callable>),
+    /// `fwd_diff(f)`, and the module that asks for it.
+    Fwd(Box<Callable>, ModuleId),
+    /// `bwd_diff(f)`, and the module that asks for it.
+    Bwd(Box<Callable>, ModuleId),
+    /// `__apply(f)`, and the module that asks for it.
+    Apply(Box<Callable>, ModuleId),
     /// A requirement of `IDifferentiable` that is synthesised for the type.
     Synthesized(SynthesizedMember, Ty),
 }

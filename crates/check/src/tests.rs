@@ -4,7 +4,7 @@ use syntax::{Ast, DeclId, NoIncludes, Sources, parse_file};
 
 use crate::tables::{Callable, FuncRef, Meaning};
 use crate::types::Ty;
-use crate::{Direction, NoModules, Program, Resolved};
+use crate::{Direction, ModuleId, NoModules, Program, Resolved, View};
 
 const CORE: [&str; 5] = [
     include_str!("../../../core/prelude.slang"),
@@ -185,7 +185,7 @@ fn pairs_and_derivative_operators_have_types() {
         signature.params.iter().map(|p| format!("{:?} {}", p.dir, program.type_name(p.ty))).collect()
     };
     assert_eq!(
-        names(&checked, &Callable::Fwd(Box::new(f.clone()))),
+        names(&checked, &Callable::Fwd(Box::new(f.clone()), ModuleId(0))),
         [
             "In DifferentialPair<float>",
             "In DifferentialPair<S>",
@@ -196,7 +196,7 @@ fn pairs_and_derivative_operators_have_types() {
         ]
     );
     assert_eq!(
-        names(&checked, &Callable::Bwd(Box::new(f))),
+        names(&checked, &Callable::Bwd(Box::new(f), ModuleId(0))),
         [
             "InOut DifferentialPair<float>",
             "InOut DifferentialPair<S>",
@@ -274,13 +274,13 @@ fn derivatives_are_found() {
          float3 user(float3 x) { return sin(x) + g(x); }",
     );
     let f = checked.func("f");
-    let found = checked.program.derivatives_of(&f);
+    let found = checked.program.derivatives_of(&f, View::default());
     assert_eq!(found.fwd.map(|f| f.decl), Some(checked.func("f_fwd").decl));
     let m = checked.func("S.m");
     let container = checked.program.container_of(m.decl).unwrap();
     let self_ty = checked.program.self_type(container);
     let m = FuncRef { self_ty: Some(self_ty), ..m };
-    let found = checked.program.derivatives_of(&m);
+    let found = checked.program.derivatives_of(&m, View::default());
     assert_eq!(found.bwd.map(|f| f.decl), Some(checked.func("S.m_bwd").decl));
     // Calls within `user`: `sin<float3>` and `g<float3>`.
     let calls: Vec<FuncRef> = checked
@@ -299,7 +299,7 @@ fn derivatives_are_found() {
         .collect();
     let mut with = 0;
     for call in calls {
-        let found = checked.program.derivatives_of(&call);
+        let found = checked.program.derivatives_of(&call, View::default());
         for derivative in found.fwd.iter().chain(&found.bwd) {
             assert_eq!(derivative.args, call.args);
             with += 1;

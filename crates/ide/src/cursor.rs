@@ -164,7 +164,7 @@ impl Analysis {
 pub(crate) fn function_of(callable: &Callable) -> Option<DeclId> {
     match callable {
         Callable::Func(func) => Some(func.decl),
-        Callable::Fwd(inner) | Callable::Bwd(inner) | Callable::Apply(inner) => function_of(inner),
+        Callable::Fwd(inner, _) | Callable::Bwd(inner, _) | Callable::Apply(inner, _) => function_of(inner),
         Callable::Synthesized(..) => None,
     }
 }

@@ -1,9 +1,9 @@
 //! Declarations and signatures as a reader would write them, and the comment before a declaration.
 
-use check::Direction;
 use check::signature::{Level, Signature};
 use check::tables::{Callable, FuncRef};
 use check::types::{GenericArg, Ty, TyKind, Val};
+use check::{Direction, ModuleId, View};
 use syntax::DeclId;
 use syntax::ast::{DeclKind, Modifiers};
 
@@ -53,9 +53,9 @@ impl Analysis {
                     None => name.to_string(),
                 }
             }
-            Callable::Fwd(inner) => format!("fwd_diff({})", self.callable_name(inner)),
-            Callable::Bwd(inner) => format!("bwd_diff({})", self.callable_name(inner)),
-            Callable::Apply(inner) => format!("__apply({})", self.callable_name(inner)),
+            Callable::Fwd(inner, _) => format!("fwd_diff({})", self.callable_name(inner)),
+            Callable::Bwd(inner, _) => format!("bwd_diff({})", self.callable_name(inner)),
+            Callable::Apply(inner, _) => format!("__apply({})", self.callable_name(inner)),
             Callable::Synthesized(member, ty) => {
                 let name = match member {
                     check::tables::SynthesizedMember::DZero => "dzero",
@@ -90,13 +90,13 @@ impl Analysis {
         let mut lines = vec![self.callable_text(callable)];
         if let Callable::Func(func) = callable {
             let func = func.clone();
-            let derivatives = self.program.derivatives_of(&func);
+            let derivatives = self.program.derivatives_of(&func, View::default());
             let plain = || Box::new(Callable::Func(func.clone()));
             if derivatives.level >= Level::Forward || derivatives.fwd.is_some() {
-                lines.push(self.callable_text(&Callable::Fwd(plain())));
+                lines.push(self.callable_text(&Callable::Fwd(plain(), ModuleId(0))));
             }
             if derivatives.level >= Level::Backward || derivatives.bwd.is_some() {
-                lines.push(self.callable_text(&Callable::Bwd(plain())));
+                lines.push(self.callable_text(&Callable::Bwd(plain(), ModuleId(0))));
             }
         } else if let Some(decl) = function_of(callable) {
             let original = self.as_callable(decl);

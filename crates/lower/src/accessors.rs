@@ -112,7 +112,7 @@ impl Body<'_, '_, '_> {
             Resolved::Func(func) => func,
             Resolved::Synthesized(..) | Resolved::Builtin(_) | Resolved::Unresolved => by_ref.clone(),
         };
-        let custom = self.lw.program.derivatives_of(&func);
+        let custom = self.lw.program.derivatives_of(&func, check::View::default());
         if self.differentiable && (custom.fwd.is_some() || custom.bwd.is_some()) {
             let what = "a `ref` accessor with a derivative of its own, in a differentiable function, is";
             let values = self.unsupported(span, what, ty);

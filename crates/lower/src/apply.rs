@@ -9,7 +9,7 @@
 use check::signature::Subst;
 use check::tables::{Callable, FuncRef};
 use check::types::{Ty, TyKind};
-use check::{Applied, Direction};
+use check::{Applied, Direction, ModuleId, View};
 use ir::{Func, Function, Op, Slot, Types, Value};
 
 use crate::Lowerer;
@@ -32,12 +32,12 @@ impl Lowerer<'_> {
         let context: Vec<Slot> = self.slots(types, "context", context, None);
         let mut results = declared.results.clone();
         results.extend(context.iter().cloned());
-        let key = Key::WitnessApply(f.clone());
-        let apply = self.declare_flat(key, declared.sig.clone(), declared.params.clone(), results).func;
+        let key = Key::WitnessApply(f.clone(), applied.clone());
+        let apply = self.flat_once(key, declared, declared.params.clone(), results);
         let (all, cotangents) = vjp_slots(declared);
         let params = context.into_iter().chain(all[declared.params.len()..].iter().cloned()).collect();
-        let key = Key::WitnessPropagate(f.clone());
-        let propagate = self.declare_flat(key, declared.sig.clone(), params, cotangents).func;
+        let key = Key::WitnessPropagate(f.clone(), applied.clone());
+        let propagate = self.flat_once(key, declared, params, cotangents);
         (Some(apply), Some(propagate))
     }
 
@@ -54,11 +54,10 @@ impl Lowerer<'_> {
 pub(crate) fn build_apply(
     lw: &mut Lowerer<'_>,
     types: &mut Types,
-    f: &FuncRef,
+    applied: &Applied,
     declared: &Declared,
 ) -> Option<Function> {
-    let applied = lw.program.derivatives_of(f).apply?;
-    let callable = lw.canonical(Callable::Func(applied.apply)).ok()?;
+    let callable = lw.canonical(Callable::Func(applied.apply.clone())).ok()?;
     let user = lw.function(types, &callable);
     let mut body = Body::new(lw, types, Subst::default(), Ty::VOID);
     body.b.span = crate::ir_span(user.span);
@@ -78,10 +77,10 @@ pub(crate) fn build_propagate(
     lw: &mut Lowerer<'_>,
     types: &mut Types,
     f: &FuncRef,
+    applied: &Applied,
     declared: &Declared,
 ) -> Option<Function> {
-    let applied = lw.program.derivatives_of(f).apply?;
-    let callable = lw.canonical(Callable::Func(applied.propagate)).ok()?;
+    let callable = lw.canonical(Callable::Func(applied.propagate.clone())).ok()?;
     let user = lw.function(types, &callable);
     let own = lw.function(types, &Callable::Func(f.clone()));
     let mut body = Body::new(lw, types, Subst::default(), Ty::VOID);
@@ -151,13 +150,14 @@ pub(crate) fn build_value_and_pullback(
     lw: &mut Lowerer<'_>,
     types: &mut Types,
     inner: &Callable,
+    asks: ModuleId,
     declared: &Declared,
 ) -> Option<Function> {
     let Callable::Func(f) = inner else {
         lw.unsupported(declared.span, "`__apply` of a derivative is");
         return None;
     };
-    let custom = lw.program.derivatives_of(f).apply;
+    let custom = lw.program.derivatives_of(f, View::of(asks)).apply;
     let callable = match &custom {
         Some(applied) => lw.canonical(Callable::Func(applied.apply.clone())).ok()?,
         None => inner.clone(),

@@ -153,7 +153,8 @@ impl<'l, 'p, 't> Body<'l, 'p, 't> {
         {
             body.ret_ty = result;
         }
-        body.differentiable = body.lw.program.derivatives_of(f).level != check::Level::None;
+        body.differentiable =
+            body.lw.program.derivatives_of(f, check::View::default()).level != check::Level::None;
         // parameters
         let mut packs: Vec<(DeclId, Vec<Ty>, Vec<Value>)> = Vec::new();
         for decl in body.lw.program.params_of(f.decl) {

@@ -52,7 +52,7 @@ impl Body<'_, '_, '_> {
                     return values;
                 }
             }
-            Callable::Func(_) | Callable::Fwd(_) | Callable::Bwd(_) | Callable::Apply(_) => {}
+            Callable::Func(_) | Callable::Fwd(..) | Callable::Bwd(..) | Callable::Apply(..) => {}
         }
         let declared = self.lw.function(self.b.types, &callable);
         let mut inputs = Vec::new();

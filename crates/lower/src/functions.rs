@@ -8,7 +8,7 @@ use std::rc::Rc;
 use check::signature::Signature;
 use check::tables::{Callable, FuncRef};
 use check::types::{Ty, TyKind};
-use check::{Direction, Resolved};
+use check::{Applied, Direction, Resolved, View};
 use ir::{Func, Function, Inline, Prefer, Slot, Types};
 use syntax::ast::DeclKind;
 use syntax::{DeclId, Span};
@@ -22,14 +22,16 @@ use crate::leaves::DiffMap;
 pub(crate) enum Key {
     /// A function of the source, or a derivative operator as a function with the operator's signature.
     Callable(Callable),
-    /// `(params…, tangents…) -> (results…, tangents…)` over the user's forward derivative.
-    WitnessJvp(FuncRef),
-    /// `(params…, cotangents…) -> (cotangents…)` over the user's backward derivative.
-    WitnessVjp(FuncRef),
+    /// `(params…, tangents…) -> (results…, tangents…)` over the user's forward derivative of the
+    /// first; zeros if there is none.
+    WitnessJvp(FuncRef, Option<FuncRef>),
+    /// `(params…, cotangents…) -> (cotangents…)` over the user's backward derivative of the first; zeros if
+    /// there is none.
+    WitnessVjp(FuncRef, Option<FuncRef>),
     /// `(params…) -> (results…, context…)` over the user's `__apply`.
-    WitnessApply(FuncRef),
+    WitnessApply(FuncRef, Applied),
     /// `(context…, cotangents…) -> (cotangents…)` over the call operator of the context.
-    WitnessPropagate(FuncRef),
+    WitnessPropagate(FuncRef, Applied),
     /// The flat forward derivative, for the host.
     FlatJvp(Callable),
     /// The flat backward derivative, for the host.
@@ -118,25 +120,25 @@ impl Lowerer<'_> {
                     return Err(name);
                 }
             },
-            Callable::Fwd(inner) => {
+            Callable::Fwd(inner, asks) => {
                 let inner = self.canonical(*inner)?;
                 if let Callable::Func(f) = &inner
-                    && let Some(user) = self.program.derivatives_of(f).fwd
+                    && let Some(user) = self.program.derivatives_of(f, View::of(asks)).fwd
                 {
                     return self.canonical(Callable::Func(user));
                 }
-                Callable::Fwd(Box::new(inner))
+                Callable::Fwd(Box::new(inner), asks)
             }
-            Callable::Bwd(inner) => {
+            Callable::Bwd(inner, asks) => {
                 let inner = self.canonical(*inner)?;
                 if let Callable::Func(f) = &inner
-                    && let Some(user) = self.program.derivatives_of(f).bwd
+                    && let Some(user) = self.program.derivatives_of(f, View::of(asks)).bwd
                 {
                     return self.canonical(Callable::Func(user));
                 }
-                Callable::Bwd(Box::new(inner))
+                Callable::Bwd(Box::new(inner), asks)
             }
-            Callable::Apply(inner) => Callable::Apply(Box::new(self.canonical(*inner)?)),
+            Callable::Apply(inner, asks) => Callable::Apply(Box::new(self.canonical(*inner)?), asks),
             Callable::Synthesized(member, ty) => Callable::Synthesized(member, ty),
         })
     }
@@ -258,8 +260,6 @@ impl Lowerer<'_> {
             ..Function::default()
         };
         let func = self.module.funcs.push(function);
-        self.levels.push(0);
-        self.witnessed.push(0);
         let declared = Rc::new(Declared { func, sig, params, results, span });
         self.declared.insert(key, declared.clone());
         declared
@@ -269,7 +269,7 @@ impl Lowerer<'_> {
     pub(crate) fn origin(callable: &Callable) -> Option<&FuncRef> {
         match callable {
             Callable::Func(f) => Some(f),
-            Callable::Fwd(c) | Callable::Bwd(c) | Callable::Apply(c) => Self::origin(c),
+            Callable::Fwd(c, _) | Callable::Bwd(c, _) | Callable::Apply(c, _) => Self::origin(c),
             Callable::Synthesized(..) => None,
         }
     }
@@ -277,9 +277,8 @@ impl Lowerer<'_> {
     fn key_span(&self, key: &Key) -> Span {
         let decl = match key {
             Key::Callable(c) | Key::FlatJvp(c) | Key::FlatVjp(c) => Self::origin(c).map(|f| f.decl),
-            Key::WitnessJvp(f) | Key::WitnessVjp(f) | Key::WitnessApply(f) | Key::WitnessPropagate(f) => {
-                Some(f.decl)
-            }
+            Key::WitnessJvp(f, _) | Key::WitnessVjp(f, _) => Some(f.decl),
+            Key::WitnessApply(f, _) | Key::WitnessPropagate(f, _) => Some(f.decl),
             Key::GlobalInit(f) => Some(f.decl),
             Key::Entry(d) => Some(*d),
         };
@@ -332,9 +331,9 @@ impl Lowerer<'_> {
     fn callable_name(&mut self, callable: &Callable) -> String {
         match callable {
             Callable::Func(f) => self.func_name(f),
-            Callable::Fwd(c) => format!("fwd_diff({})", self.callable_name(c)),
-            Callable::Bwd(c) => format!("bwd_diff({})", self.callable_name(c)),
-            Callable::Apply(c) => format!("__apply({})", self.callable_name(c)),
+            Callable::Fwd(c, _) => format!("fwd_diff({})", self.callable_name(c)),
+            Callable::Bwd(c, _) => format!("bwd_diff({})", self.callable_name(c)),
+            Callable::Apply(c, _) => format!("__apply({})", self.callable_name(c)),
             Callable::Synthesized(member, ty) => {
                 let member = match member {
                     check::tables::SynthesizedMember::DZero => "dzero",
@@ -348,10 +347,10 @@ impl Lowerer<'_> {
     fn key_name(&mut self, key: &Key) -> String {
         match key {
             Key::Callable(c) => self.callable_name(c),
-            Key::WitnessJvp(f) => format!("{}:jvp", self.func_name(f)),
-            Key::WitnessVjp(f) => format!("{}:vjp", self.func_name(f)),
-            Key::WitnessApply(f) => format!("{}:apply", self.func_name(f)),
-            Key::WitnessPropagate(f) => format!("{}:propagate", self.func_name(f)),
+            Key::WitnessJvp(f, _) => format!("{}:jvp", self.func_name(f)),
+            Key::WitnessVjp(f, _) => format!("{}:vjp", self.func_name(f)),
+            Key::WitnessApply(f, _) => format!("{}:apply", self.func_name(f)),
+            Key::WitnessPropagate(f, _) => format!("{}:propagate", self.func_name(f)),
             Key::FlatJvp(c) => format!("{}:fwd", self.callable_name(c)),
             Key::FlatVjp(c) => format!("{}:bwd", self.callable_name(c)),
             Key::GlobalInit(f) => {
@@ -369,7 +368,7 @@ impl Lowerer<'_> {
         let mut function = match &key {
             Key::Callable(Callable::Func(f)) => {
                 self.program.body(f.decl);
-                if let Some(of) = self.program.pullback_of(f) {
+                if let Some((of, _)) = self.program.pullback_of(f) {
                     crate::apply::build_pullback(self, types, &of, &declared)
                 } else if let Some(opening) = self.opening(f) {
                     crate::dispatch::build(self, types, f, opening, &declared)
@@ -379,23 +378,25 @@ impl Lowerer<'_> {
                     Body::build_source(self, types, f, &declared)
                 }
             }
-            Key::Callable(Callable::Fwd(inner)) => {
+            Key::Callable(Callable::Fwd(inner, _)) => {
                 crate::derivatives::build_fwd(self, types, inner, &declared)
             }
-            Key::Callable(Callable::Bwd(inner)) => {
+            Key::Callable(Callable::Bwd(inner, _)) => {
                 crate::derivatives::build_bwd(self, types, inner, &declared)
             }
-            Key::Callable(Callable::Apply(inner)) => {
-                crate::apply::build_value_and_pullback(self, types, inner, &declared)
+            Key::Callable(Callable::Apply(inner, asks)) => {
+                crate::apply::build_value_and_pullback(self, types, inner, *asks, &declared)
             }
             Key::Callable(Callable::Synthesized(..)) => {
                 self.unsupported(declared.span, "a derivative of `dzero` or `dadd` is");
                 None
             }
-            Key::WitnessJvp(f) => crate::witness::build_jvp(self, types, f, &declared),
-            Key::WitnessVjp(f) => crate::witness::build_vjp(self, types, f, &declared),
-            Key::WitnessApply(f) => crate::apply::build_apply(self, types, f, &declared),
-            Key::WitnessPropagate(f) => crate::apply::build_propagate(self, types, f, &declared),
+            Key::WitnessJvp(f, user) => crate::witness::build_jvp(self, types, f, user.as_ref(), &declared),
+            Key::WitnessVjp(f, user) => crate::witness::build_vjp(self, types, f, user.as_ref(), &declared),
+            Key::WitnessApply(_, applied) => crate::apply::build_apply(self, types, applied, &declared),
+            Key::WitnessPropagate(f, applied) => {
+                crate::apply::build_propagate(self, types, f, applied, &declared)
+            }
             Key::FlatJvp(c) => crate::derivatives::build_flat(self, types, c, &declared, true),
             Key::FlatVjp(c) => crate::derivatives::build_flat(self, types, c, &declared, false),
             Key::GlobalInit(f) => Body::build_global_init(self, types, f, &declared),
@@ -409,10 +410,10 @@ impl Lowerer<'_> {
             match &key {
                 Key::Callable(Callable::Func(f)) => self.set_attributes(f.decl, function),
                 Key::Callable(_)
-                | Key::WitnessJvp(_)
-                | Key::WitnessVjp(_)
-                | Key::WitnessApply(_)
-                | Key::WitnessPropagate(_)
+                | Key::WitnessJvp(..)
+                | Key::WitnessVjp(..)
+                | Key::WitnessApply(..)
+                | Key::WitnessPropagate(..)
                 | Key::Entry(_) => {
                     function.inline = Inline::Always;
                 }

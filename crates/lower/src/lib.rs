@@ -34,6 +34,7 @@ mod places;
 mod pointers;
 mod statements;
 mod uniforms;
+mod views;
 mod witness;
 mod zero;
 
@@ -176,9 +177,8 @@ fn lower_round(
         names: FxHashMap::default(),
         diagnostics: Vec::new(),
         addressing: Vec::new(),
-        levels: Vec::new(),
         too_large: false,
-        witnessed: Vec::new(),
+        wanted: FxIndexMap::default(),
     };
     for &entry in &request.entries {
         lowerer.entry(&mut types, entry);
@@ -188,6 +188,7 @@ fn lower_round(
         functions.extend(lowerer.host_function(&mut types, func, request.derivatives));
     }
     lowerer.run(&mut types);
+    lowerer.separate_views();
     lowerer.check_addresses();
     let Lowerer { mut module, mem, diagnostics, conformances, .. } = lowerer;
     module.types = types;
@@ -228,10 +229,8 @@ pub(crate) struct Lowerer<'p> {
     pub(crate) addressing: Vec<(Func, Span)>,
     /// A type has too many leaves to be taken apart.
     pub(crate) too_large: bool,
-    /// How many derivatives of a function are wanted, by number of the function.
-    pub(crate) levels: Vec<u8>,
-    /// For which level the witness of a function has been asked for.
-    pub(crate) witnessed: Vec<u8>,
+    /// What is differentiated.
+    pub(crate) wanted: FxIndexMap<crate::views::Node, crate::views::Wanted>,
 }
 
 impl Lowerer<'_> {

@@ -1,15 +1,10 @@
-//! Custom derivatives: which are needed, and the flat functions over what the user wrote.
-//!
-//! A function's custom derivatives are lowered only if it is differentiated. How often it is (its
-//! *level*) follows from the calls: the operand of a derivative operator is one level above the
-//! function that applies it, a callee is on its caller's, and a custom derivative, having done one
-//! differentiation, is one below the function that it belongs to.
+//! Custom derivatives: the flat functions over what the user wrote. Which are needed is found in [`crate::views`].
 
 use check::signature::Subst;
 use check::tables::{Callable, FuncRef};
 use check::types::Ty;
-use check::{Direction, Level};
-use ir::{Func, Function, Op, Types, Value, Witness};
+use check::{Direction, Level, View};
+use ir::{Func, Function, Slot, Types, Value, Witness};
 use syntax::Span;
 
 use crate::Lowerer;
@@ -17,71 +12,16 @@ use crate::body::Body;
 use crate::derivatives::{jvp_slots, n_tangents, vjp_slots};
 use crate::functions::{Declared, Key};
 
-/// No program needs derivatives of a higher order than this by custom derivatives.
-const MAX_LEVEL: u8 = 5;
-
 impl Lowerer<'_> {
-    /// Declares the witnesses that are missing; whether there were any.
-    pub(crate) fn request_witnesses(&mut self, types: &mut Types) -> bool {
-        let edges = self.edges();
-        if edges.iter().flatten().all(|e| e.1 <= 0) && self.levels.iter().all(|&l| l == 0) {
-            return false;
-        }
-        loop {
-            let mut changed = false;
-            for (caller, edges) in edges.iter().enumerate() {
-                for &(callee, change) in edges {
-                    let level = self.levels[caller].saturating_add_signed(change).min(MAX_LEVEL);
-                    let slot = &mut self.levels[callee.as_u32() as usize];
-                    if level > *slot {
-                        *slot = level;
-                        changed = true;
-                    }
-                }
-            }
-            if !changed {
-                break;
-            }
-        }
-        let before = self.declared.len();
-        for k in 0..before {
-            let (key, declared) = self.declared.get_index(k).expect("k is in range");
-            let Key::Callable(Callable::Func(f)) = key.clone() else { continue };
-            let declared = declared.clone();
-            let at = declared.func.as_u32() as usize;
-            if self.levels[at] > 0 && self.witnessed[at] == 0 {
-                self.witnessed[at] = 1;
-                self.request_witness(types, &f, &declared);
-            }
-        }
-        self.declared.len() > before || self.next < self.declared.len()
-    }
-
-    /// For each function: what it calls and by how much that is on another level.
-    fn edges(&self) -> Vec<Vec<(Func, i8)>> {
-        let mut edges: Vec<Vec<(Func, i8)>> = vec![Vec::new(); self.module.funcs.len()];
-        for (id, function) in self.module.funcs.iter() {
-            let own = &mut edges[id.as_u32() as usize];
-            for inst in function.insts.values() {
-                match inst.op {
-                    Op::Call(f) | Op::CallTransposeOf(f) => own.push((f, 0)),
-                    Op::CallFwd(f) | Op::CallBwd(f) => own.push((f, 1)),
-                    _ => {}
-                }
-            }
-            own.sort_unstable();
-            own.dedup();
-        }
-        for (&id, witness) in &self.module.witnesses {
-            let own = &mut edges[id.as_u32() as usize];
-            own.extend([witness.jvp, witness.vjp, witness.apply].into_iter().flatten().map(|f| (f, -1)));
-            own.extend(witness.substitute.map(|f| (f, 0)));
-        }
-        edges
-    }
-
-    fn request_witness(&mut self, types: &mut Types, f: &FuncRef, declared: &Declared) {
-        let derivatives = self.program.derivatives_of(f);
+    /// Declares the custom derivatives of a function for one view.
+    pub(crate) fn request_witness(
+        &mut self,
+        types: &mut Types,
+        f: &FuncRef,
+        declared: &Declared,
+        view: View,
+    ) -> Witness {
+        let derivatives = self.program.derivatives_of(f, view);
         let mut witness =
             Witness { treat_as_differentiable: derivatives.treat_as_differentiable, ..Witness::default() };
         // a derivative that is zero by the user's own notion of zero
@@ -97,13 +37,13 @@ impl Lowerer<'_> {
                 && self.has_user_zero(declared.sig.ret);
         if derivatives.fwd.is_some() || own_zero {
             let (params, results) = jvp_slots(declared);
-            let key = Key::WitnessJvp(f.clone());
-            witness.jvp = Some(self.declare_flat(key, declared.sig.clone(), params, results).func);
+            let key = Key::WitnessJvp(f.clone(), derivatives.fwd.clone());
+            witness.jvp = Some(self.flat_once(key, declared, params, results));
         }
         if derivatives.bwd.is_some() || own_zero {
             let (params, results) = vjp_slots(declared);
-            let key = Key::WitnessVjp(f.clone());
-            witness.vjp = Some(self.declare_flat(key, declared.sig.clone(), params, results).func);
+            let key = Key::WitnessVjp(f.clone(), derivatives.bwd.clone());
+            witness.vjp = Some(self.flat_once(key, declared, params, results));
         }
         if let (None, Some(applied)) = (witness.vjp, &derivatives.apply) {
             (witness.apply, witness.vjp) = self.request_apply(types, f, applied, declared);
@@ -124,21 +64,26 @@ impl Lowerer<'_> {
         let custom = witness.jvp.is_some() || witness.vjp.is_some();
         let level = if witness.jvp.is_some() { Level::Backward } else { Level::Forward };
         witness.differentiable = custom && derivatives.level >= level;
-        if witness != Witness::default() {
-            self.module.witnesses.insert(declared.func, witness);
+        witness
+    }
+
+    /// A flat function, declared if it is new.
+    pub(crate) fn flat_once(
+        &mut self,
+        key: Key,
+        of: &Declared,
+        params: Vec<Slot>,
+        results: Vec<Slot>,
+    ) -> Func {
+        match self.declared.get(&key) {
+            Some(declared) => declared.func,
+            None => self.declare_flat(key, of.sig.clone(), params, results).func,
         }
     }
 
     /// The user's derivative of a function.
-    fn user_derivative(
-        &mut self,
-        types: &mut Types,
-        f: &FuncRef,
-        forward: bool,
-    ) -> Option<std::rc::Rc<Declared>> {
-        let derivatives = self.program.derivatives_of(f);
-        let user = if forward { derivatives.fwd } else { derivatives.bwd }?;
-        let callable = self.canonical(Callable::Func(user)).ok()?;
+    fn user_derivative(&mut self, types: &mut Types, user: &FuncRef) -> Option<std::rc::Rc<Declared>> {
+        let callable = self.canonical(Callable::Func(user.clone())).ok()?;
         Some(self.function(types, &callable))
     }
 }
@@ -204,12 +149,11 @@ pub(crate) fn build_jvp(
     lw: &mut Lowerer<'_>,
     types: &mut Types,
     f: &FuncRef,
+    user: Option<&FuncRef>,
     declared: &Declared,
 ) -> Option<Function> {
-    if lw.program.derivatives_of(f).fwd.is_none() {
-        return build_zero_jvp(lw, types, f, declared);
-    }
-    let user = lw.user_derivative(types, f, true)?;
+    let Some(user) = user else { return build_zero_jvp(lw, types, f, declared) };
+    let user = lw.user_derivative(types, user)?;
     let own = lw.function(types, &Callable::Func(f.clone()));
     let mut body = Body::new(lw, types, Subst::default(), Ty::VOID);
     body.b.span = crate::ir_span(user.span);
@@ -258,12 +202,11 @@ pub(crate) fn build_vjp(
     lw: &mut Lowerer<'_>,
     types: &mut Types,
     f: &FuncRef,
+    user: Option<&FuncRef>,
     declared: &Declared,
 ) -> Option<Function> {
-    if lw.program.derivatives_of(f).bwd.is_none() {
-        return build_zero_vjp(lw, types, f, declared);
-    }
-    let user = lw.user_derivative(types, f, false)?;
+    let Some(user) = user else { return build_zero_vjp(lw, types, f, declared) };
+    let user = lw.user_derivative(types, user)?;
     let own = lw.function(types, &Callable::Func(f.clone()));
     let mut body = Body::new(lw, types, Subst::default(), Ty::VOID);
     body.b.span = crate::ir_span(user.span);

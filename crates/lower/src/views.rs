@@ -1,0 +1,316 @@
+//! Which functions are differentiated, how often, and on whose behalf.
+//!
+//! A function's custom derivatives are lowered only if it is differentiated. How often it is (its *level*) follows
+//! from the calls: the operand of a derivative operator is one level above the function that applies it, a callee is
+//! on its caller's, and a custom derivative, having done one differentiation, is one below the function that it
+//! belongs to.
+//!
+//! Which derivative a function has depends on the module that asks ([`check::View`]), and so does the derivative of
+//! all that calls it. So what is differentiated is a pair of a function and a view (a [`Node`]). Nodes of one function
+//! that differ, in their own derivative or in that of something they reach, become functions of their own: the
+//! identity of a function in the IR has the derivative that it gets, and no later pass knows of modules.
+
+use check::tables::Callable;
+use check::{ModuleId, View};
+use ir::{Func, Op, Span, Types, Witness};
+use rustc_hash::FxHashMap;
+
+use crate::functions::Key;
+use crate::{FxIndexMap, Lowerer};
+
+/// No program needs derivatives of a higher order than this by custom derivatives.
+const MAX_LEVEL: u8 = 5;
+
+/// A function that is differentiated, and on whose behalf.
+pub(crate) type Node = (Func, View);
+
+/// What is known of a [`Node`].
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Wanted {
+    /// How often it is differentiated.
+    level: u8,
+    /// In forward mode, in reverse mode.
+    modes: [bool; 2],
+    /// Its witness has been asked for.
+    known: bool,
+    pub(crate) witness: Witness,
+    /// A call of it that needs its derivative.
+    pub(crate) call: Option<(Func, Span)>,
+}
+
+/// What tells nodes apart: the function, its derivatives, what it was told apart by before, and the same of what it
+/// reaches.
+type Class = (Func, [Option<Func>; 4], u32, Vec<u32>);
+
+/// What an instruction wants of another function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Edge {
+    Call,
+    Forward,
+    Backward,
+}
+
+impl Lowerer<'_> {
+    /// Declares the witnesses that are missing; whether there were any.
+    pub(crate) fn request_witnesses(&mut self, types: &mut Types) -> bool {
+        let edges = self.edges();
+        self.want(&edges);
+        let before = self.declared.len();
+        for k in 0..self.wanted.len() {
+            let (&(func, view), wanted) = self.wanted.get_index(k).expect("k is in range");
+            let (modes, call) = (wanted.modes, wanted.call);
+            let (key, declared) = self.declared.get_index(func.as_u32() as usize).expect("declared in order");
+            let Key::Callable(Callable::Func(f)) = key.clone() else { continue };
+            let declared = declared.clone();
+            if std::mem::replace(&mut self.wanted[k].known, true) {
+                continue;
+            }
+            self.wanted[k].witness = self.request_witness(types, &f, &declared, view);
+            if let Some((_, span)) = call {
+                let derivatives = self.program.derivatives_of(&f, view);
+                let span = syntax::Span { file: syntax::FileId(span.file), start: span.start, end: span.end };
+                for (backward, _) in [false, true].into_iter().zip(modes).filter(|m| m.1) {
+                    self.program.report_ambiguity(&f, &derivatives, backward, span);
+                }
+            }
+        }
+        self.declared.len() > before || self.next < self.declared.len()
+    }
+
+    /// Finds what is differentiated: the least set that holds the operands of derivative operators, and what the
+    /// differentiation of its members differentiates.
+    fn want(&mut self, edges: &[Vec<(Func, Edge, Span)>]) {
+        let mut work: Vec<Node> = Vec::new();
+        for (caller, edges) in edges.iter().enumerate() {
+            let asks = self.asks(Func::from_u32(caller as u32));
+            for &(callee, edge, _) in edges.iter().filter(|e| e.1 != Edge::Call) {
+                let view = self.view_of(callee, View::of(asks));
+                let modes = [edge == Edge::Forward, edge == Edge::Backward];
+                self.raise((callee, view), 1, modes, None, &mut work);
+            }
+        }
+        work.extend(self.wanted.keys().copied());
+        while let Some(node) = work.pop() {
+            let wanted = self.wanted[&node];
+            let (func, view) = node;
+            for &(callee, edge, span) in &edges[func.as_u32() as usize] {
+                if edge == Edge::Call {
+                    let view = self.view_in(callee, func, view);
+                    let call = Some((func, span));
+                    self.raise((callee, view), wanted.level, wanted.modes, call, &mut work);
+                } else {
+                    let view = self.view_of(callee, View::of(self.asks(func)));
+                    self.raise((callee, view), wanted.level + 1, wanted.modes, None, &mut work);
+                }
+            }
+            let Witness { jvp, vjp, apply, substitute, .. } = wanted.witness;
+            for custom in [jvp, vjp, apply].into_iter().flatten() {
+                let view = self.view_in(custom, func, view);
+                self.raise((custom, view), wanted.level - 1, [true; 2], None, &mut work);
+            }
+            if let Some(substitute) = substitute {
+                let view = self.view_in(substitute, func, view);
+                self.raise((substitute, view), wanted.level, wanted.modes, None, &mut work);
+            }
+        }
+    }
+
+    fn raise(
+        &mut self,
+        node: Node,
+        level: u8,
+        modes: [bool; 2],
+        call: Option<(Func, Span)>,
+        work: &mut Vec<Node>,
+    ) {
+        let level = level.min(MAX_LEVEL);
+        if level == 0 {
+            return;
+        }
+        let wanted = self.wanted.entry(node).or_default();
+        let modes = [wanted.modes[0] || modes[0], wanted.modes[1] || modes[1]];
+        if wanted.level < level || wanted.modes != modes {
+            wanted.level = wanted.level.max(level);
+            wanted.modes = modes;
+            wanted.call = wanted.call.or(call);
+            work.push(node);
+        }
+    }
+
+    /// The module that a function's derivative operators ask for.
+    fn asks(&self, func: Func) -> ModuleId {
+        match self.declared.get_index(func.as_u32() as usize).map(|d| d.0) {
+            Some(Key::Callable(Callable::Fwd(_, m) | Callable::Bwd(_, m) | Callable::Apply(_, m))) => *m,
+            Some(Key::Callable(Callable::Func(f))) => {
+                self.program.asked_by(f).unwrap_or_else(|| self.program.asking(f.decl))
+            }
+            Some(Key::FlatJvp(callable) | Key::FlatVjp(callable)) => {
+                Self::origin(callable).map_or(ModuleId(0), |f| self.program.asking(f.decl))
+            }
+            _ => ModuleId(0),
+        }
+    }
+
+    /// The module whose source holds a function's calls.
+    fn home(&self, func: Func) -> ModuleId {
+        match self.declared.get_index(func.as_u32() as usize).map(|d| d.0) {
+            Some(Key::Callable(Callable::Func(f))) => self.program.asking(f.decl),
+            _ => self.asks(func),
+        }
+    }
+
+    /// The view of what a function calls.
+    fn view_in(&mut self, callee: Func, caller: Func, view: View) -> View {
+        let calls = self.home(caller);
+        self.view_of(callee, View { calls, ..view })
+    }
+
+    /// A view without what makes no difference for this function.
+    fn view_of(&mut self, callee: Func, view: View) -> View {
+        let key = self.declared.get_index(callee.as_u32() as usize).map(|d| d.0);
+        let calls = match key {
+            Some(Key::Callable(Callable::Func(f))) => {
+                let decl = f.decl;
+                self.program.seen_by(decl, view).calls
+            }
+            _ => ModuleId(0),
+        };
+        View { calls, ..view }
+    }
+
+    /// For each function: what it calls and differentiates.
+    fn edges(&self) -> Vec<Vec<(Func, Edge, Span)>> {
+        let mut edges = Vec::with_capacity(self.module.funcs.len());
+        for function in self.module.funcs.values() {
+            let mut own: Vec<(Func, Edge, Span)> = Vec::new();
+            for inst in function.insts.values() {
+                match inst.op {
+                    Op::Call(f) | Op::CallTransposeOf(f) => own.push((f, Edge::Call, inst.span)),
+                    Op::CallFwd(f) => own.push((f, Edge::Forward, inst.span)),
+                    Op::CallBwd(f) => own.push((f, Edge::Backward, inst.span)),
+                    _ => {}
+                }
+            }
+            own.sort_by_key(|e| (e.0, e.1));
+            own.dedup_by_key(|e| (e.0, e.1));
+            edges.push(own);
+        }
+        edges
+    }
+
+    /// Gives each function its witness; nodes that differ become functions of their own.
+    pub(crate) fn separate_views(&mut self) {
+        let edges = self.edges();
+        let classes = self.classes(&edges);
+        // the function of each node, by its class
+        let mut made: FxHashMap<u32, Func> = FxHashMap::default();
+        let mut taken: FxHashMap<Func, u32> = FxHashMap::default();
+        let mut targets: FxHashMap<Node, Func> = FxHashMap::default();
+        let mut instances: Vec<(Func, Option<Node>)> = Vec::new();
+        let nodes: Vec<Node> = self.wanted.keys().copied().collect();
+        for (&node, &class) in nodes.iter().zip(&classes) {
+            let func = node.0;
+            let target = match made.get(&class) {
+                Some(&target) => target,
+                None if !taken.contains_key(&func) => func,
+                None => {
+                    let mut copy = self.module.funcs[func].clone();
+                    copy.name = self.unique_name(copy.name.clone());
+                    self.module.funcs.push(copy)
+                }
+            };
+            if made.insert(class, target).is_none() {
+                taken.insert(func, class);
+                instances.push((target, Some(node)));
+            }
+            targets.insert(node, target);
+        }
+        // functions that are not differentiated may ask for derivatives
+        for k in 0..edges.len() {
+            let func = Func::from_u32(k as u32);
+            if !taken.contains_key(&func) {
+                instances.push((func, None));
+            }
+        }
+        for (target, node) in instances {
+            let source = node.map_or(target, |n| n.0);
+            let find = |lw: &mut Self, callee: Func, edge: Edge| {
+                let view = match (edge, node) {
+                    (Edge::Call, Some((_, view))) => lw.view_in(callee, source, view),
+                    (Edge::Call, None) => return callee,
+                    (Edge::Forward | Edge::Backward, _) => {
+                        let asks = lw.asks(source);
+                        lw.view_of(callee, View::of(asks))
+                    }
+                };
+                targets.get(&(callee, view)).copied().unwrap_or(callee)
+            };
+            let insts: Vec<ir::Inst> = self.module.funcs[target].insts.keys().collect();
+            for inst in insts {
+                let op = match self.module.funcs[target].insts[inst].op {
+                    Op::Call(f) => Op::Call(find(self, f, Edge::Call)),
+                    Op::CallTransposeOf(f) => Op::CallTransposeOf(find(self, f, Edge::Call)),
+                    Op::CallFwd(f) => Op::CallFwd(find(self, f, Edge::Forward)),
+                    Op::CallBwd(f) => Op::CallBwd(find(self, f, Edge::Backward)),
+                    _ => continue,
+                };
+                self.module.funcs[target].insts[inst].op = op;
+            }
+            let Some(node) = node else { continue };
+            let mut witness = self.wanted[&node].witness;
+            let Witness { jvp, vjp, apply, substitute, .. } = &mut witness;
+            for custom in [jvp, vjp, apply, substitute].into_iter().flatten() {
+                *custom = find(self, *custom, Edge::Call);
+            }
+            if witness != Witness::default() {
+                self.module.witnesses.insert(target, witness);
+            }
+        }
+    }
+
+    /// Numbers for nodes: equal if they are of one function, have one witness, and reach equal ones. Found by
+    /// refinement: nodes are told apart until nothing tells more apart.
+    fn classes(&mut self, edges: &[Vec<(Func, Edge, Span)>]) -> Vec<u32> {
+        let nodes: Vec<Node> = self.wanted.keys().copied().collect();
+        let mut funcs: Vec<Func> = nodes.iter().map(|n| n.0).collect();
+        funcs.sort_unstable();
+        if funcs.windows(2).all(|w| w[0] != w[1]) {
+            return (0..nodes.len() as u32).collect();
+        }
+        let mut reached: Vec<Vec<usize>> = Vec::with_capacity(nodes.len());
+        for &(func, view) in &nodes {
+            let mut own = Vec::new();
+            for &(callee, edge, _) in &edges[func.as_u32() as usize] {
+                if edge == Edge::Call {
+                    let view = self.view_in(callee, func, view);
+                    own.extend(self.wanted.get_index_of(&(callee, view)));
+                }
+            }
+            let Witness { jvp, vjp, apply, substitute, .. } = self.wanted[&(func, view)].witness;
+            for custom in [jvp, vjp, apply, substitute].into_iter().flatten() {
+                let view = self.view_in(custom, func, view);
+                own.extend(self.wanted.get_index_of(&(custom, view)));
+            }
+            reached.push(own);
+        }
+        let mut classes: Vec<u32> = vec![0; nodes.len()];
+        let mut n_classes = 0;
+        loop {
+            let mut numbers: FxIndexMap<Class, u32> = FxIndexMap::default();
+            let mut next = Vec::with_capacity(nodes.len());
+            for (k, node) in nodes.iter().enumerate() {
+                let Witness { jvp, vjp, apply, substitute, .. } = self.wanted[k].witness;
+                let below = reached[k].iter().map(|&r| classes[r]).collect();
+                let key = (node.0, [jvp, vjp, apply, substitute], classes[k], below);
+                let n = numbers.len() as u32;
+                next.push(*numbers.entry(key).or_insert(n));
+            }
+            let n = numbers.len();
+            classes = next;
+            if n == n_classes {
+                return classes;
+            }
+            n_classes = n;
+        }
+    }
+}
