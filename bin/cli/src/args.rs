@@ -214,8 +214,11 @@ pub(crate) struct ExplainArgs {
     #[command(flatten)]
     pub(crate) compile: CompileArgs,
     /// The function
-    #[arg(value_name = "FUNCTION")]
-    pub(crate) function: String,
+    #[arg(value_name = "FUNCTION", required_unless_present = "witnesses")]
+    pub(crate) function: Option<String>,
+    /// Say which derivative each call gets, and from where
+    #[arg(long)]
+    pub(crate) witnesses: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]

@@ -43,7 +43,13 @@ pub(crate) fn explain(args: &ExplainArgs) -> u8 {
     report::finish(&args.source, false, |session| {
         let mut loaded = pipeline::load(session, &args.source.file)?;
         loaded.errors()?;
-        let function = loaded.function(&args.function)?;
+        if args.witnesses {
+            let listed = loaded.program.witness_listing(loaded.file);
+            loaded.errors()?;
+            report::out(&driver::witnesses::text(&session.sources, &listed, args.function.as_deref()));
+            return Ok(0);
+        }
+        let function = loaded.function(args.function.as_deref().unwrap_or_default())?;
         let text = dump::explain(&mut loaded, function, &report::options(&args.compile))?;
         report::out(&text);
         Ok(0)

@@ -223,6 +223,55 @@ fn explain_shows_every_pass() {
 }
 
 #[test]
+fn explain_names_the_derivative_of_each_call() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/run/modules/retro");
+    let shown = |args: &[&str]| {
+        let out = pullback(&[&["explain", "--witnesses"], args].concat());
+        assert_eq!(out.status, Some(0), "{}", out.stderr);
+        out.stdout.replace(&format!("{folder}/"), "")
+    };
+    let asks_first = format!("{folder}/asks-first.slang");
+    assert_eq!(
+        shown(&[&asks_first, "calls"]),
+        "asks-first.slang:23:5: bwd_diff(calls): backward, for module asks-first: derived from its body, base.slang:14
+  base.slang:14:55: own: written backward 'left_own', left.slang:7 (module left)
+  base.slang:14:64: derived: written backward 'mine', asks-first.slang:11 (module asks-first)\n"
+    );
+    let all = shown(&[&format!("{folder}/kinds.slang")]);
+    for line in [
+        "bwd_diff(Ray.scaled): backward, for module kinds: written backward 'Ray.b_scaled', kinds.slang:19",
+        "fwd_diff(constant<float>): forward, for module kinds: written forward '__func_extension', kinds.slang:37",
+        "bwd_diff(substituted): backward, for module kinds: substitute 'stands', kinds.slang:39",
+        "__apply(applied): backward, for module kinds: written as '__apply' '__func_extension', kinds.slang:41",
+        "bwd_diff(forwarded): backward, for module kinds: written forward, transposed 'd_forwarded'",
+    ] {
+        assert!(all.contains(line), "{line}\nin\n{all}");
+    }
+    let path = file(
+        "witnesses.slang",
+        "[TreatAsDifferentiable] float treated(float x) { return x; }
+         float plain(float x) { return x; }
+         [BackwardDerivative(b)] float back(float x) { return x; }
+         void b(inout DifferentialPair<float> x, float d) {}
+         interface I : IDifferentiable { [Differentiable] float get(float x); }
+         [Differentiable] float f<T : I>(T t, float x) { return t.get(x); }
+         [Differentiable] float g(I i, float x) { return treated(x) + no_diff plain(x) + sin(x) + back(x) + i.get(x); }",
+    );
+    let all = shown(&[&path]);
+    for line in [
+        "g: forward, for module witnesses: derived from its body",
+        "treated: treat-as: zero",
+        "plain: none ('no_diff')",
+        "sin<float>: built-in rule",
+        "back: none (zero: it has a backward derivative only)",
+        "back: written backward 'b'",
+        "I.get: by the type in the value",
+    ] {
+        assert!(all.contains(line), "{line}\nin\n{all}");
+    }
+}
+
+#[test]
 fn fit_finds_a_line_and_resumes() {
     let path = file(
         "line.slang",

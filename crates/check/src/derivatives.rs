@@ -122,7 +122,7 @@ impl Program {
     }
 
     /// The name by which `…Of` attributes find a function. An accessor is named by its kind: `S::__subscript::get`.
-    fn registered_name(&mut self, decl: DeclId) -> Symbol {
+    pub(crate) fn registered_name(&mut self, decl: DeclId) -> Symbol {
         match self.ast.decls[decl].kind {
             DeclKind::Accessor { kind: AccessorKind::Get, .. } => self.ast.symbols.intern("get"),
             DeclKind::Accessor { kind: AccessorKind::Set, .. } => self.ast.symbols.intern("set"),

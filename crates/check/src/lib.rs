@@ -24,6 +24,7 @@ mod infer;
 mod initialise;
 mod interfaces;
 mod lambda;
+mod listing;
 mod lookup;
 mod native;
 mod operators;
@@ -49,6 +50,7 @@ mod views;
 mod visible;
 
 pub use api::{ModuleLoader, NoModules};
+pub use listing::{How, Witnessed};
 pub use program::Program;
 pub use signature::{
     Accessors, Applied, Derivatives, DiffFieldTarget, Direction, Level, ParamSig, Resolved, Role, Signature,

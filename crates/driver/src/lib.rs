@@ -22,6 +22,7 @@ pub mod session;
 pub mod tensor;
 pub mod texture;
 pub mod widen;
+pub mod witnesses;
 
 pub use error::Error;
 pub use lower::Request;
