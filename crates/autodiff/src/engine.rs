@@ -30,6 +30,13 @@ pub(crate) type Mask = Box<[bool]>;
 pub(crate) struct Engine<'m> {
     pub(crate) module: &'m mut Module,
     pub(crate) problems: Vec<Problem>,
+    pub(crate) warnings: Vec<Problem>,
+    /// Calls in forward mode of functions with a backward derivative alone: in which function that was made.
+    pub(crate) lost: Vec<(Func, Span, Func)>,
+    /// See [`crate::Options::unasked`].
+    pub(crate) unasked: Vec<Func>,
+    /// Whether a number that is added to a differential is let pass.
+    pub(crate) numbers_may_be_added: bool,
     pub(crate) activity: Activity,
     pub(crate) marks: Marks,
     pub(crate) cycles: Cycles,
@@ -88,6 +95,10 @@ impl<'m> Engine<'m> {
         Engine {
             module,
             problems: Vec::new(),
+            warnings: Vec::new(),
+            lost: Vec::new(),
+            unasked: Vec::new(),
+            numbers_may_be_added: false,
             activity: Activity::default(),
             marks: Marks::default(),
             cycles: Cycles::default(),

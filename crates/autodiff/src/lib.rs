@@ -22,6 +22,7 @@ mod clean;
 mod copy;
 mod engine;
 mod finite;
+mod linearity;
 mod linearize;
 mod propagate;
 mod recursion;
@@ -49,6 +50,9 @@ pub struct Options {
     pub report_kept: bool,
     /// Stop the program where a differential becomes infinite or NaN: [`ir::Op::CheckFinite`].
     pub check_finite: bool,
+    /// Functions whose derivatives are made to see whether they can be made, and not to be run: that a call in them
+    /// has no tangent is no loss.
+    pub unasked: Vec<Func>,
 }
 
 impl Options {
@@ -76,19 +80,35 @@ pub struct Problem {
     pub message: String,
 }
 
+/// What [`differentiate_with_report`] has to say.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// What could not be differentiated.
+    pub problems: Vec<Problem>,
+    /// What was, but should not be relied on.
+    pub warnings: Vec<Problem>,
+    /// What reverse mode keeps, if that was asked for.
+    pub kept: Vec<KeptValue>,
+}
+
 /// Replaces every `call_fwd` and `call_bwd` in the module by a call of a function that this makes.
 /// Where that is impossible, the results are zero and a [`Problem`] says why.
 pub fn differentiate(module: &mut Module, options: &Options) -> Vec<Problem> {
-    differentiate_with_report(module, options).0
+    differentiate_with_report(module, options).problems
 }
 
-/// [`differentiate`], with all that reverse mode keeps, if the options ask for it.
-pub fn differentiate_with_report(module: &mut Module, options: &Options) -> (Vec<Problem>, Vec<KeptValue>) {
+/// [`differentiate`], with warnings, and with all that reverse mode keeps if the options ask for it.
+pub fn differentiate_with_report(module: &mut Module, options: &Options) -> Report {
     let mut engine = Engine::new(module);
     engine.kept_values = options.report_kept.then(Vec::new);
     engine.check_finite = options.check_finite;
+    engine.unasked.clone_from(&options.unasked);
     engine.resolve_module();
-    let found = (std::mem::take(&mut engine.problems), engine.kept_values.take().unwrap_or_default());
+    let found = Report {
+        problems: std::mem::take(&mut engine.problems),
+        warnings: std::mem::take(&mut engine.warnings),
+        kept: engine.kept_values.take().unwrap_or_default(),
+    };
     if options.check_finite {
         finite::check(module);
     }

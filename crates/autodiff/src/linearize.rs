@@ -63,7 +63,7 @@ impl Engine<'_> {
         self.shapes.insert(made, shape);
 
         let active = self.activity.values(self.module, func, &mask, mode);
-        let plans = self.plan_calls(func, &active, mode);
+        let plans = self.plan_calls(func, made, &active, mode);
         let module = &mut *self.module;
         let src = &module.funcs[func];
         let mut pass = Linearize {
@@ -87,7 +87,13 @@ impl Engine<'_> {
         made
     }
 
-    fn plan_calls(&mut self, func: Func, active: &EntitySet<Value>, mode: Mode) -> SecondaryMap<Inst, Plan> {
+    fn plan_calls(
+        &mut self,
+        func: Func,
+        made: Func,
+        active: &EntitySet<Value>,
+        mode: Mode,
+    ) -> SecondaryMap<Inst, Plan> {
         let src = &self.module.funcs[func];
         let mut calls = Vec::new();
         src.walk(src.body(), &mut |inst| {
@@ -125,7 +131,15 @@ impl Engine<'_> {
                 {
                     Plan::Forward { func: self.linearize(f, &mask, mode), mask, active }
                 }
-                Source::Body(_) | Source::Jvp(_) | Source::Zero => Plan::Primal,
+                Source::Zero => {
+                    let results = &self.module.funcs[callee].results;
+                    let is_lost = mask.contains(&true) && results.iter().any(|s| s.diff);
+                    if is_lost && self.module.witness(callee).vjp.is_some() {
+                        self.lost.push((made, self.module.funcs[func].insts[inst].span, callee));
+                    }
+                    Plan::Primal
+                }
+                Source::Body(_) | Source::Jvp(_) => Plan::Primal,
             };
         }
         plans

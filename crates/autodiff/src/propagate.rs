@@ -33,7 +33,7 @@ struct Context<'a> {
     derivative_calls: &'a FxHashSet<(Func, Inst)>,
 }
 
-const NONLINEAR: &str = "E0910";
+pub(crate) const NONLINEAR: &str = "E0910";
 
 impl Engine<'_> {
     /// See the head of this file. Memoised; `None` if a problem was found (and reported).
@@ -41,8 +41,9 @@ impl Engine<'_> {
         let key = (func, Mask::from(tangents));
         if let Some(&known) = self.propagated.get(&key) {
             if self.running.contains(&func) {
+                let name = self.origin_name(func);
                 let message =
-                    format!("'{}' is recursive, which reverse mode does not support", self.origin_name(func));
+                    format!("the forward derivative '{name}' calls itself, so it cannot be transposed");
                 self.problem(self.module.funcs[func].span, "E0912", message);
             }
             return known;
@@ -64,14 +65,17 @@ impl Engine<'_> {
         let shape = self.shapes.get(&func).copied();
         let is_whole = shape.is_some_and(|s| tangents.iter().enumerate().all(|(k, &t)| t == (k >= s.params)));
         if let Some(shape) = shape.filter(|_| is_whole) {
-            if results[..shape.results].iter().any(|&linear| linear) {
+            // In what was made, it is a user's derivative that is called: the check finds it.
+            let is_written = !self.origins.contains_key(&func);
+            if is_written && results[..shape.results].iter().any(|&linear| linear) {
+                let name = dst.name.trim_end_matches(":jvp");
                 let message = format!(
-                    "the value that '{}' returns depends on a differential, not on its primal alone",
-                    dst.name
+                    "the value in the forward derivative of '{name}' depends on a differential, not on primals alone"
                 );
                 self.problem(dst.span, NONLINEAR, message);
                 return None;
             }
+            results[..shape.results].fill(false);
             results[shape.results..].fill(true);
         }
         for v in linear.iter() {
@@ -87,9 +91,9 @@ impl Engine<'_> {
         dst.name = self.unique(format!("{}_marked", dst.name));
         let defs = defs(&dst);
         let body = dst.body();
-        let mut check = Check { engine: self, src: func, dst, defs, failed: false };
+        let mut check = Check { engine: self, src: func, dst, defs, failed: None, is_below: false };
         check.region(body, &results);
-        if check.failed {
+        if check.failed.is_some() {
             return None;
         }
         let dst = check.dst;
@@ -365,7 +369,10 @@ struct Check<'a, 'm> {
     src: Func,
     dst: Function,
     defs: SecondaryMap<Value, PackedOption<Inst>>,
-    failed: bool,
+    /// Where it is not linear, last.
+    failed: Option<Span>,
+    /// A callee is not.
+    is_below: bool,
 }
 
 impl Check<'_, '_> {
@@ -380,7 +387,11 @@ impl Check<'_, '_> {
         let mut results = std::mem::take(&mut self.dst.regions[region].results);
         let span = checked.last().map_or(self.dst.span, |&inst| self.dst.insts[inst].span);
         for (v, &due) in results.iter_mut().zip(due) {
-            *v = if due { self.linear(*v, span, &mut checked) } else { self.number(*v, span) };
+            if due {
+                *v = self.linear(*v, span, &mut checked);
+            } else if self.failed.is_none() {
+                *v = self.number(*v, span, None);
+            }
         }
         self.dst.regions[region].insts = checked;
         self.dst.regions[region].results = results;
@@ -392,10 +403,12 @@ impl Check<'_, '_> {
             return v;
         }
         if !is_zero(&self.dst, &self.defs, &self.engine.shapes, v) {
-            let message = "a derivative adds a number to a differential, so it is not linear in it";
-            self.failed = true;
-            self.engine.problem(span, NONLINEAR, message);
-            return v;
+            // Where that is no error the rest is looked at as if the number were zero.
+            if !self.engine.numbers_may_be_added {
+                let message = "a derivative adds a number to a differential, so it is not linear in it";
+                self.report(span, message.to_owned());
+                return v;
+            }
         }
         let ty = self.dst.ty(v);
         let zero = self.dst.values.push(ValueData::new(ty, true));
@@ -413,13 +426,22 @@ impl Check<'_, '_> {
     }
 
     /// `v`, which must not be linear.
-    fn number(&mut self, v: Value, span: Span) -> Value {
+    fn number(&mut self, v: Value, span: Span, op: Option<&Op>) -> Value {
         if self.dst.is_linear(v) {
-            let message = "a differential is used as a number here, so the derivative is not linear in it";
-            self.failed = true;
-            self.engine.problem(span, NONLINEAR, message);
+            let by = op.map_or(String::new(), |op| format!(" by '{}'", word(op)));
+            let message =
+                format!("a differential is used as a number{by}, so the derivative is not linear in it");
+            self.report(span, message);
         }
         v
+    }
+
+    /// Of one place, the first thing that is wrong.
+    fn report(&mut self, span: Span, message: String) {
+        if self.failed != Some(span) && !self.is_below {
+            self.failed = Some(span);
+            self.engine.problem(span, NONLINEAR, message);
+        }
     }
 
     fn inst(&mut self, inst: Inst, before: &mut Vec<Inst>) {
@@ -458,8 +480,16 @@ impl Check<'_, '_> {
             }
             Linearity::Structure => self.structure(inst, &op, &args, &mut due),
         }
+        // What is only printed or written to memory makes no result depend on it.
+        let is_shown = self.engine.numbers_may_be_added
+            && self.dst.insts[inst].results.is_empty()
+            && op.linearity() == Linearity::Never;
         for (v, &due) in args.iter_mut().zip(&due) {
-            *v = if due { self.linear(*v, span, before) } else { self.number(*v, span) };
+            if due {
+                *v = self.linear(*v, span, before);
+            } else if !is_shown {
+                *v = self.number(*v, span, Some(&op));
+            }
         }
         self.dst.insts[inst].args = args;
     }
@@ -490,11 +520,21 @@ impl Check<'_, '_> {
                 let (mask, needed) = self.engine.marks.call(&ctx, self.src, inst, &data, &linear, &zero);
                 if needed {
                     due.copy_from_slice(&mask);
-                    if let Some(variant) = self.engine.propagate(*callee, &mask) {
+                    let before = self.engine.problems.len();
+                    let variant = self.engine.propagate(*callee, &mask);
+                    let span = self.dst.insts[inst].span;
+                    // What is wrong inside of a library function is wrong with its call.
+                    for problem in &mut self.engine.problems[before..] {
+                        if self.engine.module.is_library(problem.span) {
+                            problem.span = span;
+                        }
+                    }
+                    if let Some(variant) = variant {
                         self.dst.insts[inst].op = Op::Call(variant);
                     } else {
-                        // Reported there.
-                        self.failed = true;
+                        // Reported there; what follows from it is not.
+                        self.failed = Some(span);
+                        self.is_below = true;
                     }
                 }
             }
@@ -527,6 +567,26 @@ impl Engine<'_> {
             self.activity.affine.insert(jvp);
         }
     }
+}
+
+/// An operation as the language writes it, where it has a sign for it.
+fn word(op: &Op) -> String {
+    let name = ir::print::op_name(op);
+    let sign = match name.split(' ').next().unwrap_or_default() {
+        "mul" => "*",
+        "div" => "/",
+        "rem" => "%",
+        "eq" => "==",
+        "ne" => "!=",
+        "lt" => "<",
+        "le" => "<=",
+        "gt" => ">",
+        "ge" => ">=",
+        "select" => "?:",
+        "convert" => "a cast",
+        first => first,
+    };
+    sign.to_owned()
 }
 
 /// Drops all marks of a function.

@@ -32,6 +32,8 @@ impl Engine<'_> {
         for &func in &all {
             self.resolve(func);
         }
+        self.check_rules();
+        self.check_lost(&all);
         self.sweep(&all, before);
     }
 

@@ -345,6 +345,7 @@ impl Loaded {
             entries: self.program.entry_points(self.file),
             functions: self.differentiable_functions(),
             derivatives: true,
+            as_marked: true,
             ..Request::default()
         };
         let optimise = opt::Options { level: 1, ..opt::Options::default() };
@@ -378,9 +379,16 @@ impl Loaded {
             let mut asked = autodiff::Options::default();
             asked.report_kept = options.report_checkpoints;
             asked.check_finite = options.check_nan;
-            let (problems, found) = autodiff::differentiate_with_report(&mut module, &asked);
-            kept = found;
-            self.program.diagnostics.extend(problems.into_iter().map(problem));
+            if request.as_marked {
+                asked.unasked = functions.iter().filter_map(|f| f.jvp).collect();
+            }
+            let found = autodiff::differentiate_with_report(&mut module, &asked);
+            kept = found.kept;
+            self.program.diagnostics.extend(found.problems.into_iter().map(problem));
+            let warnings = found.warnings.into_iter().map(problem);
+            self.program
+                .diagnostics
+                .extend(warnings.map(|d| Diagnostic { severity: Severity::Warning, ..d }));
             self.errors()?;
             verify(&module, "autodiff")?;
             // Functions that were only a step on the way to a derivative are not worth optimising.
@@ -476,7 +484,13 @@ pub(crate) fn verify(module: &Module, stage: &str) -> Result<(), Failure> {
 
 /// A problem of differentiation as a diagnostic.
 pub(crate) fn problem(problem: autodiff::Problem) -> Diagnostic {
-    Diagnostic::error(problem.code, source_span(problem.span), problem.message)
+    let diagnostic = Diagnostic::error(problem.code, source_span(problem.span), problem.message);
+    match problem.code {
+        "E0910" => diagnostic.help("for fixed primals a derivative is a linear map of its differentials"),
+        "E0915" => diagnostic.help("write a forward derivative beside it"),
+        "E0912" => diagnostic.help("write a backward derivative beside it, or use a loop"),
+        _ => diagnostic,
+    }
 }
 
 /// The source's span of an IR span.

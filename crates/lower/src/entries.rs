@@ -9,7 +9,7 @@ use syntax::{DeclId, Span, Symbol};
 
 use crate::body::Body;
 use crate::functions::{Declared, FlatSig, Key};
-use crate::{FunctionInfo, Lowerer, ParamInfo};
+use crate::{FunctionInfo, Lowerer, ParamInfo, Request};
 
 impl Lowerer<'_> {
     /// Declares an entry point.
@@ -67,16 +67,14 @@ impl Lowerer<'_> {
         &mut self,
         types: &mut Types,
         f: &FuncRef,
-        derivatives: bool,
+        request: &Request,
     ) -> Option<FunctionInfo> {
         let callable = self.canonical(Callable::Func(f.clone())).ok()?;
         let declared = self.function(types, &callable);
-        let (jvp, vjp) = if derivatives {
-            let jvp = self.flat_derivative(types, &callable, true);
-            (Some(jvp), Some(self.flat_derivative(types, &callable, false)))
-        } else {
-            (None, None)
-        };
+        let level = self.program.derivatives_of(f, check::View::default()).level;
+        let backward = request.derivatives && !(request.as_marked && level == check::Level::Forward);
+        let jvp = request.derivatives.then(|| self.flat_derivative(types, &callable, true));
+        let vjp = backward.then(|| self.flat_derivative(types, &callable, false));
         let mut params = Vec::new();
         for p in &declared.sig.params {
             let diff = p.diff.clone();

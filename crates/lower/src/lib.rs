@@ -68,6 +68,8 @@ pub struct Request {
     pub conformances: Vec<(Ty, Ty, Option<u32>)>,
     /// Whether the flat derivatives of `functions` are wanted: [`FunctionInfo::jvp`] and `vjp`.
     pub derivatives: bool,
+    /// Whether only those derivatives are wanted that the functions are marked for.
+    pub as_marked: bool,
 }
 
 /// A parameter or result of a function that the host calls.
@@ -185,7 +187,7 @@ fn lower_round(
     }
     let mut functions = Vec::new();
     for func in &request.functions {
-        functions.extend(lowerer.host_function(&mut types, func, request.derivatives));
+        functions.extend(lowerer.host_function(&mut types, func, request));
     }
     lowerer.run(&mut types);
     lowerer.separate_views();

@@ -1,0 +1,68 @@
+//! What forward mode computes and should not be relied on: warnings.
+//!
+//! Reverse mode transposes a rule and refuses one that is not linear in its differentials. Forward mode runs it as it
+//! is; but no function has such a derivative. The check is that of [`crate::propagate`]. A rule that adds a number to a
+//! differential is let pass: it stands for parameters that its function does not show.
+//!
+//! A function that is known by its backward derivative alone has zero tangents.
+
+use ir::Func;
+
+use crate::Problem;
+use crate::engine::{Engine, Mask};
+use crate::propagate::NONLINEAR;
+
+impl Engine<'_> {
+    /// Warns of the rules that are in use and have not been transposed.
+    pub(crate) fn check_rules(&mut self) {
+        let mut rules: Vec<Func> = self.module.witnesses.values().filter_map(|w| w.jvp).collect();
+        rules.sort_unstable();
+        rules.dedup();
+        for rule in rules {
+            let Some(&shape) = self.shapes.get(&rule).filter(|_| self.is_written_by_user(rule)) else {
+                continue;
+            };
+            let n = self.module.funcs[rule].params.len();
+            let tangents: Mask = (0..n).map(|k| k >= shape.params).collect();
+            if self.propagated.contains_key(&(rule, tangents.clone())) {
+                continue;
+            }
+            let before = self.problems.len();
+            self.numbers_may_be_added = true;
+            self.propagate(rule, &tangents);
+            self.numbers_may_be_added = false;
+            let found = self.problems.split_off(before);
+            self.warnings.extend(found.into_iter().filter(|p| p.code == NONLINEAR));
+        }
+    }
+
+    /// Warns of calls whose tangents are zero because only a backward derivative is known. `all`: the functions that
+    /// were there before.
+    pub(crate) fn check_lost(&mut self, all: &[Func]) {
+        if self.lost.is_empty() {
+            return;
+        }
+        let roots: Vec<Func> = all.iter().copied().filter(|f| !self.unasked.contains(f)).collect();
+        let reached = self.reachable(&roots);
+        for (made, span, callee) in std::mem::take(&mut self.lost) {
+            if reached.contains(made) {
+                let name = self.origin_name(callee);
+                let message =
+                    format!("the tangent is lost in this call: '{name}' has a backward derivative only");
+                let warning = Problem { span, code: "E0915", message };
+                if !self.warnings.contains(&warning) {
+                    self.warnings.push(warning);
+                }
+            }
+        }
+    }
+
+    fn is_written_by_user(&self, func: Func) -> bool {
+        let src = &self.module.funcs[func];
+        let mut found = false;
+        if src.has_body() {
+            src.walk(src.body(), &mut |inst| found |= !self.module.is_library(src.insts[inst].span));
+        }
+        found
+    }
+}
