@@ -95,6 +95,11 @@ impl Checker<'_> {
                 self.set_error(expr)
             }
             Ref::Generic(decl, outer) => self.construct_generic(expr, decl, &outer, args),
+            // `pair.p()` and `pair.d()` are the halves too.
+            Ref::Value(info) if args.is_empty() && matches!(info.meaning, Meaning::PairField { .. }) => {
+                let ty = self.set(callee, info);
+                self.set_value(expr, ty, Meaning::Same(callee))
+            }
             Ref::Value(info) => {
                 let ty = self.set(callee, info);
                 self.call_value(expr, callee, ty, args)
@@ -113,6 +118,13 @@ impl Checker<'_> {
                     "diffPair" => self.diff_pair(expr, args, expected),
                     "makeTuple" => self.make_tuple(expr, args),
                     _ => {
+                        if args.is_empty()
+                            && let Some(base) = self.used_value(callee)
+                        {
+                            let ty = self.ty_of(base);
+                            self.set_value(callee, ty, Meaning::Same(base));
+                            return self.set_value(expr, ty, Meaning::Same(base));
+                        }
                         self.not_found(callee);
                         self.set_error(callee);
                         self.skip_args(args);
@@ -168,7 +180,9 @@ impl Checker<'_> {
         }
         let is_static = self.p.is_static(chosen.decl);
         let plain = matches!(chosen.callable, Callable::Func(_));
-        if plain && !is_static {
+        if plain && self.p.is_deriv_method(chosen.decl) {
+            self.refuse_deriv_method(chosen.decl, callee_span);
+        } else if plain && !is_static {
             self.check_this(&chosen, base, callee);
         }
         let args = self.fit_arguments(&chosen, &arguments);
@@ -239,6 +253,9 @@ impl Checker<'_> {
                     );
                     if !bare {
                         self.error("E30100", span, "this method needs an object: it is not static");
+                    } else if self.this_is_pair() {
+                        let name = self.p.ast.name(self.p.ast.decls[chosen.decl].name).to_string();
+                        self.half_is_missing(&name, span);
                     } else if mutating && !lvalue {
                         self.error(
                             "E30050",

@@ -158,10 +158,11 @@ impl Program {
         let self_ty = self.container_of(decl).map(|c| self.self_type(c));
         let func = FuncRef { decl, args, self_ty };
         self.derivatives_of(&func, View::of(self.asking(decl)));
+        self.check_deriv_method(decl);
     }
 
     /// Where a declaration names one of its bases.
-    fn base_span(&self, decl: DeclId, base: Ty) -> syntax::Span {
+    pub(crate) fn base_span(&self, decl: DeclId, base: Ty) -> syntax::Span {
         let bases = match &self.ast.decls[decl].kind {
             DeclKind::Struct { bases, .. } | DeclKind::Extension { bases, .. } => bases.as_slice(),
             _ => &[],
@@ -210,6 +211,10 @@ impl Program {
             let magic = self.magic.get(&idecl).copied();
             if magic == Some(Magic::Differentiable) {
                 self.check_differential(decl, ty);
+                continue;
+            }
+            if magic == Some(Magic::DifferentiablePtr) {
+                self.check_pointer_type(decl, ty, interface);
                 continue;
             }
             if magic.is_some() {

@@ -132,12 +132,13 @@ impl Program {
         explicit: &[GenericArg],
         role: Role,
     ) -> Option<FuncRef> {
-        let derivative = self.raw_signature(decl);
+        let derivative = self.with_pair_receiver(decl);
         let container = self.container_of(decl);
+        let has_pair = self.is_deriv_method(decl);
         let is_static = self.is_static(decl);
         // With the receiver as explicit first parameter, then as a member that uses `this` without tangent.
         let mut shapes = Vec::new();
-        if is_static {
+        if is_static || has_pair {
             shapes.push(self.wanted_signature(func, role));
         } else {
             let mut member = self.func_signature(func);

@@ -406,6 +406,14 @@ impl<'p> Checker<'p> {
         } else if implicit && !matches!(self.p.ast.exprs[expr].kind, ExprKind::Name(_)) {
             let span = self.span(expr);
             self.error("E30100", span, "this field is not static: it needs a value of its type");
+        } else if self.this_is_pair()
+            && let (
+                Meaning::Field { base: None, .. } | Meaning::Property { base: None, .. },
+                ExprKind::Name(name),
+            ) = (&info.meaning, &self.p.ast.exprs[expr].kind)
+        {
+            let (name, span) = (self.p.ast.name(*name).to_string(), self.span(expr));
+            self.half_is_missing(&name, span);
         }
     }
 

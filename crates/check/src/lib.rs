@@ -14,6 +14,7 @@ mod constant;
 mod constraints;
 mod conversion;
 mod declarations;
+mod deriv_methods;
 mod derivatives;
 mod differential;
 mod doubt;

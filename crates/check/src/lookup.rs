@@ -513,7 +513,8 @@ impl Checker<'_> {
                 "p" | "v" => return value(primal, Meaning::PairField { base, primal: true }, false),
                 "d" => {
                     let differential = self.p.differential(primal).unwrap_or(primal);
-                    return value(differential, Meaning::PairField { base, primal: false }, false);
+                    let place = self.is_written_pair(base);
+                    return value(differential, Meaning::PairField { base, primal: false }, place);
                 }
                 _ => {}
             },

@@ -210,11 +210,14 @@ impl Program {
             .iter()
             .any(|&d| self.attribute(d, "NoDiffThis").is_some() || self.attribute(d, "noDiffThis").is_some());
         let (differentiable, pointer_like) = self.differentiability(ty, no_diff);
+        if differentiable && self.is_deriv_method(decl) {
+            return Some(self.pair_receiver(ty, mutating, pointer_like));
+        }
         Some(ThisSig { ty, mutating, differentiable, pointer_like })
     }
 
     /// Whether a place of this type has a tangent, and whether that is a pointer's.
-    fn differentiability(&mut self, ty: Ty, no_diff: bool) -> (bool, bool) {
+    pub(crate) fn differentiability(&mut self, ty: Ty, no_diff: bool) -> (bool, bool) {
         if no_diff || ty == Ty::ERROR {
             return (false, false);
         }
@@ -382,7 +385,7 @@ impl Program {
         }
     }
 
-    fn pair_of(&mut self, ty: Ty, pointer_like: bool) -> Ty {
+    pub(crate) fn pair_of(&mut self, ty: Ty, pointer_like: bool) -> Ty {
         if self.is_pack(ty) {
             // A pack of pairs.
             if let TyKind::Pack(parts) = self.types[ty].clone() {

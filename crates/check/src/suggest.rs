@@ -9,7 +9,7 @@ use crate::program::Program;
 use crate::types::Ty;
 
 /// Attributes that mean something here, and that users may misspell.
-const ATTRIBUTES: [&str; 36] = [
+const ATTRIBUTES: [&str; 37] = [
     "Differentiable",
     "ForwardDifferentiable",
     "BackwardDifferentiable",
@@ -23,6 +23,7 @@ const ATTRIBUTES: [&str; 36] = [
     "PrimalSubstituteOf",
     "DerivativeMember",
     "NoDiffThis",
+    "deriv_method",
     "PreferRecompute",
     "PreferCheckpoint",
     "Checkpoint",

@@ -56,19 +56,6 @@ impl Body<'_, '_, '_> {
         tangents
     }
 
-    /// A pointer-like value whose shadow is the differential it is paired with.
-    pub(crate) fn with_shadow(&mut self, ty: Ty, primal: &[Value], differential: &[Value]) -> Vec<Value> {
-        let mut values = primal.to_vec();
-        if let Some(shadow) = self.lw.shadow_of(self.b.types, ty)
-            && shadow.len() <= differential.len()
-            && shadow.end <= values.len()
-        {
-            let n = shadow.len();
-            values[shadow].copy_from_slice(&differential[..n]);
-        }
-        values
-    }
-
     /// The differential's half of a pair of pointer-like values (after `n` leaves of the primal), from the shadow.
     pub(crate) fn shadow_as_differential(&mut self, pair: Ty, shadow: &[Value], n: usize) -> Vec<Value> {
         let layout = self.layout(pair);
@@ -163,9 +150,10 @@ fn pack_outputs(
             }
         }
         at_tangent += n_tangents;
-        let shadow = body.lw.shadow_of(body.b.types, output.ty);
-        if let (Some(shadow), true) = (shadow, body.lw.pair_of(pair.ty).is_some()) {
-            let d = body.shadow_as_differential(pair.ty, &primal[shadow], n);
+        if body.lw.pair_of(pair.ty).is_some()
+            && let Some(shadow) = body.shadow_values(output.ty, primal)
+        {
+            let d = body.shadow_as_differential(pair.ty, &shadow, n);
             packed.extend(d);
         }
     }

@@ -407,7 +407,12 @@ impl Body<'_, '_, '_> {
             if self.is_init {
                 // a constructor's result is the new object
                 let var = self.vars[&Name::This];
-                let kind = PlaceKind::Slots { start: var.start, len: var.len, indices: Vec::new() };
+                let kind = PlaceKind::Slots {
+                    start: var.start,
+                    len: var.len,
+                    indices: Vec::new(),
+                    stale: Vec::new(),
+                };
                 self.write(&Place { ty: var.ty, kind }, values);
             } else if let Some(ret) = self.ret {
                 for (k, value) in values.into_iter().take(ret.len).enumerate() {

@@ -28,6 +28,8 @@ pub(crate) enum Key {
     /// `(params…, cotangents…) -> (cotangents…)` over the user's backward derivative of the first; zeros if
     /// there is none.
     WitnessVjp(FuncRef, Option<FuncRef>),
+    /// `(params…, tangents…) -> (results…)` of a function of pointers (see [`crate::twins`]).
+    Twin(FuncRef),
     /// `(params…) -> (results…, context…)` over the user's `__apply`.
     WitnessApply(FuncRef, Applied),
     /// `(context…, cotangents…) -> (cotangents…)` over the call operator of the context.
@@ -238,7 +240,13 @@ impl Lowerer<'_> {
             let name = output.param.map_or("", |k| sig.params[k].name.as_str());
             results.extend(self.slots(types, name, output.ty, output.diff.as_deref()));
         }
-        self.declare_flat(key, sig, params, results)
+        let takes = sig.params.iter().any(|p| p.is_input() && self.is_pointer_like(types, p.ty));
+        let gives = sig.outputs().iter().any(|o| self.is_pointer_like(types, o.ty));
+        let declared = self.declare_flat(key, sig, params, results);
+        if gives && !takes {
+            self.pointer_makers.insert(declared.func);
+        }
+        declared
     }
 
     /// Declares a function whose slots are given.
@@ -278,7 +286,7 @@ impl Lowerer<'_> {
         let decl = match key {
             Key::Callable(c) | Key::FlatJvp(c) | Key::FlatVjp(c) => Self::origin(c).map(|f| f.decl),
             Key::WitnessJvp(f, _) | Key::WitnessVjp(f, _) => Some(f.decl),
-            Key::WitnessApply(f, _) | Key::WitnessPropagate(f, _) => Some(f.decl),
+            Key::WitnessApply(f, _) | Key::WitnessPropagate(f, _) | Key::Twin(f) => Some(f.decl),
             Key::GlobalInit(f) => Some(f.decl),
             Key::Entry(d) => Some(*d),
         };
@@ -351,6 +359,7 @@ impl Lowerer<'_> {
             Key::WitnessVjp(f, _) => format!("{}:vjp", self.func_name(f)),
             Key::WitnessApply(f, _) => format!("{}:apply", self.func_name(f)),
             Key::WitnessPropagate(f, _) => format!("{}:propagate", self.func_name(f)),
+            Key::Twin(f) => format!("{}:pair", self.func_name(f)),
             Key::FlatJvp(c) => format!("{}:fwd", self.callable_name(c)),
             Key::FlatVjp(c) => format!("{}:bwd", self.callable_name(c)),
             Key::GlobalInit(f) => {
@@ -394,6 +403,7 @@ impl Lowerer<'_> {
             Key::WitnessJvp(f, user) => crate::witness::build_jvp(self, types, f, user.as_ref(), &declared),
             Key::WitnessVjp(f, user) => crate::witness::build_vjp(self, types, f, user.as_ref(), &declared),
             Key::WitnessApply(_, applied) => crate::apply::build_apply(self, types, applied, &declared),
+            Key::Twin(f) => crate::twins::build_twin(self, types, f, &declared),
             Key::WitnessPropagate(f, applied) => {
                 crate::apply::build_propagate(self, types, f, applied, &declared)
             }
@@ -414,6 +424,7 @@ impl Lowerer<'_> {
                 | Key::WitnessVjp(..)
                 | Key::WitnessApply(..)
                 | Key::WitnessPropagate(..)
+                | Key::Twin(_)
                 | Key::Entry(_) => {
                     function.inline = Inline::Always;
                 }

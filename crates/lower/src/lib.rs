@@ -33,6 +33,7 @@ mod packs;
 mod places;
 mod pointers;
 mod statements;
+mod twins;
 mod uniforms;
 mod views;
 mod witness;
@@ -44,8 +45,8 @@ use check::Program;
 use check::tables::FuncRef;
 use check::types::Ty;
 use indexmap::IndexMap;
-use ir::{Func, Global, MemTypes, Module, Types};
-use rustc_hash::{FxBuildHasher, FxHashMap};
+use ir::{Func, Global, MemTypes, Module, Types, Value};
+use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 use syntax::{DeclId, Diagnostic, ExprId, Span};
 
 use crate::existential::{Conformances, Existential};
@@ -181,6 +182,8 @@ fn lower_round(
         addressing: Vec::new(),
         too_large: false,
         wanted: FxIndexMap::default(),
+        bare_pointers: FxHashMap::default(),
+        pointer_makers: FxHashSet::default(),
     };
     for &entry in &request.entries {
         lowerer.entry(&mut types, entry);
@@ -233,6 +236,10 @@ pub(crate) struct Lowerer<'p> {
     pub(crate) too_large: bool,
     /// What is differentiated.
     pub(crate) wanted: FxIndexMap<crate::views::Node, crate::views::Wanted>,
+    /// The shadows of pointer-like values that functions make of parts: their first leaves.
+    pub(crate) bare_pointers: FxHashMap<Func, Vec<Value>>,
+    /// Functions that give pointer-like values and take none.
+    pub(crate) pointer_makers: FxHashSet<Func>,
 }
 
 impl Lowerer<'_> {

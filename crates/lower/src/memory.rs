@@ -144,7 +144,14 @@ impl Body<'_, '_, '_> {
     /// The shadow of a pointer-like value outside of derivatives.
     pub(crate) fn shadow_zeros(&mut self, layout: &Layout, part: &Part) -> Vec<Value> {
         let leaves = &layout.leaves[part.offset..part.offset + part.len];
-        leaves.iter().map(|leaf| self.b.zero(leaf.ty, false)).collect()
+        let zeros: Vec<Value> = leaves.iter().map(|leaf| self.b.zero(leaf.ty, false)).collect();
+        // what consists of pointers has the differentials of those
+        let of_pointers = (layout.parts.iter().filter(|p| !p.is_shadow))
+            .all(|p| self.lw.is_pointer_like(self.b.types, p.ty));
+        if let (Some(func), Some(&first), false) = (self.func, zeros.first(), of_pointers) {
+            self.lw.note_bare_pointer(func, first);
+        }
+        zeros
     }
 
     /// A loop over `0..n`.

@@ -12,6 +12,7 @@ use syntax::ExprId;
 
 use crate::accessors::Accessor;
 use crate::body::{Body, Name, Slot};
+use crate::twins::Stale;
 
 /// A place and its type.
 #[derive(Clone, Debug)]
@@ -22,8 +23,8 @@ pub(crate) struct Place {
 
 #[derive(Clone, Debug)]
 pub(crate) enum PlaceKind {
-    /// Leaves of a local, each indexed by all indices.
-    Slots { start: usize, len: usize, indices: Vec<Value> },
+    /// Leaves of a local, each indexed by all indices. `stale` are those that nothing is known of once this is written.
+    Slots { start: usize, len: usize, indices: Vec<Value>, stale: Vec<Stale> },
     /// A part of an element of memory.
     Memory(Memory),
     /// Not a place of its own: writes are lost.
@@ -186,8 +187,8 @@ impl Body<'_, '_, '_> {
                 let is_prefix = base.leaves.len() <= whole.leaves.len()
                     && base.leaves.iter().zip(&whole.leaves).all(|(a, b)| a.ty == b.ty);
                 if let (true, PlaceKind::Slots { start, indices, .. }) = (is_prefix, &place.kind) {
-                    let kind =
-                        PlaceKind::Slots { start: *start, len: base.leaves.len(), indices: indices.clone() };
+                    let (len, indices) = (base.leaves.len(), indices.clone());
+                    let kind = PlaceKind::Slots { start: *start, len, indices, stale: Vec::new() };
                     return Place { ty: seen, kind };
                 }
             }
@@ -206,7 +207,12 @@ impl Body<'_, '_, '_> {
         match self.vars.get(&Name::This).copied() {
             Some(var) => Place {
                 ty: var.ty,
-                kind: PlaceKind::Slots { start: var.start, len: var.len, indices: Vec::new() },
+                kind: PlaceKind::Slots {
+                    start: var.start,
+                    len: var.len,
+                    indices: Vec::new(),
+                    stale: Vec::new(),
+                },
             },
             None => {
                 let ty = self.raw_ty(e);
@@ -224,7 +230,12 @@ impl Body<'_, '_, '_> {
         match self.vars.get(&Name::Decl(decl)).copied() {
             Some(var) => Place {
                 ty: var.ty,
-                kind: PlaceKind::Slots { start: var.start, len: var.len, indices: Vec::new() },
+                kind: PlaceKind::Slots {
+                    start: var.start,
+                    len: var.len,
+                    indices: Vec::new(),
+                    stale: Vec::new(),
+                },
             },
             None => self.global_place(e, decl, ty),
         }
@@ -278,22 +289,23 @@ impl Body<'_, '_, '_> {
                 let values = self.read_part(&values, &part, ty);
                 Place::value(ty, values)
             }
-            PlaceKind::Slots { start, len, mut indices } => match part {
+            PlaceKind::Slots { start, len, mut indices, mut stale } => match part {
                 Proj::Field { offset, len, .. } => {
-                    Place { ty, kind: PlaceKind::Slots { start: start + offset, len, indices } }
+                    stale.extend(self.stale_shadow(base.ty, ty, start, indices.len()));
+                    Place { ty, kind: PlaceKind::Slots { start: start + offset, len, indices, stale } }
                 }
                 Proj::Element(index) => {
                     indices.push(index);
-                    Place { ty, kind: PlaceKind::Slots { start, len, indices } }
+                    Place { ty, kind: PlaceKind::Slots { start, len, indices, stale } }
                 }
                 Proj::Lane(index) | Proj::Row(index)
                     if len == 1 && matches!(self.env[start], Slot::Cell(_)) =>
                 {
                     indices.push(index);
-                    Place { ty, kind: PlaceKind::Slots { start, len, indices } }
+                    Place { ty, kind: PlaceKind::Slots { start, len, indices, stale } }
                 }
                 part => {
-                    let kind = PlaceKind::Slots { start, len, indices };
+                    let kind = PlaceKind::Slots { start, len, indices, stale };
                     let base = Box::new(Place { ty: base.ty, kind });
                     Place { ty, kind: PlaceKind::Part { base, part } }
                 }
@@ -360,7 +372,7 @@ impl Body<'_, '_, '_> {
 
     pub(crate) fn read(&mut self, place: &Place) -> Vec<Value> {
         match &place.kind {
-            PlaceKind::Slots { start, len, indices } => {
+            PlaceKind::Slots { start, len, indices, .. } => {
                 (*start..start + len).map(|slot| self.read_indexed(slot, indices)).collect()
             }
             PlaceKind::Memory(memory) => self.read_memory(memory, place.ty),
@@ -376,10 +388,11 @@ impl Body<'_, '_, '_> {
 
     pub(crate) fn write(&mut self, place: &Place, values: Vec<Value>) {
         match &place.kind {
-            PlaceKind::Slots { start, len, indices } => {
+            PlaceKind::Slots { start, len, indices, stale } => {
                 for (slot, value) in (*start..start + len).zip(values) {
                     self.write_indexed(slot, indices, value);
                 }
+                self.forget(indices, stale);
             }
             PlaceKind::Memory(memory) => self.write_memory(memory, place.ty, &values),
             PlaceKind::Value(_) => {}
@@ -393,7 +406,7 @@ impl Body<'_, '_, '_> {
         }
     }
 
-    fn read_indexed(&mut self, slot: usize, indices: &[Value]) -> Value {
+    pub(crate) fn read_indexed(&mut self, slot: usize, indices: &[Value]) -> Value {
         match self.env[slot] {
             Slot::Cell(cell) => {
                 let args: SmallVec<[Value; 4]> =
@@ -404,7 +417,7 @@ impl Body<'_, '_, '_> {
         }
     }
 
-    fn write_indexed(&mut self, slot: usize, indices: &[Value], new: Value) {
+    pub(crate) fn write_indexed(&mut self, slot: usize, indices: &[Value], new: Value) {
         match self.env[slot] {
             Slot::Cell(cell) => {
                 let mut args: SmallVec<[Value; 4]> =

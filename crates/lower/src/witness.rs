@@ -64,6 +64,9 @@ impl Lowerer<'_> {
         let custom = witness.jvp.is_some() || witness.vjp.is_some();
         let level = if witness.jvp.is_some() { Level::Backward } else { Level::Forward };
         witness.differentiable = custom && derivatives.level >= level;
+        if witness == Witness::default() {
+            witness.jvp = self.request_twin(types, f, declared);
+        }
         witness
     }
 
@@ -124,11 +127,9 @@ fn user_input(
     }
     let layout = body.layout(user);
     let mut values = primal.to_vec();
-    if let Some(shadow) = body.lw.shadow_of(body.b.types, own)
-        && shadow.end <= values.len()
-    {
+    if let Some(shadow) = body.shadow_values(own, primal) {
         let n = values.len();
-        let d = body.shadow_as_differential(user, &primal[shadow], n);
+        let d = body.shadow_as_differential(user, &shadow, n);
         values.extend(d);
         return values;
     }

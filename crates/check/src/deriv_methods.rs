@@ -1,0 +1,167 @@
+//! `[deriv_method]`: a derivative of a method that is written as a method, whose `this` is the pair.
+//!
+//! `this.p` is the object and `this.d` its differential (for a pointer, what gradients go through). From outside it is
+//! the same function as a static one with the pair as its first parameter, so everything that is true of derivatives is
+//! true of it. It belongs to the method that names it and cannot be called by itself.
+
+use std::rc::Rc;
+
+use syntax::ast::ExprKind;
+use syntax::{DeclId, Diagnostic, ExprId, Span};
+
+use crate::infer::Checker;
+use crate::native::Magic;
+use crate::program::Program;
+use crate::signature::{Direction, ParamSig, Signature, Subst, ThisSig};
+use crate::tables::{FuncRef, Meaning};
+use crate::types::{Ty, TyKind};
+
+impl Program {
+    /// Whether `this` is a pair in a method.
+    pub fn is_deriv_method(&self, decl: DeclId) -> bool {
+        self.attribute(decl, "deriv_method").is_some() && !self.is_static(decl)
+    }
+
+    /// The receiver of a `[deriv_method]` of a type.
+    pub(crate) fn pair_receiver(&mut self, ty: Ty, mutating: bool, pointer_like: bool) -> ThisSig {
+        let pair = self.pair_of(ty, pointer_like);
+        let (differentiable, pointer_like) = self.differentiability(pair, false);
+        ThisSig { ty: pair, mutating, differentiable, pointer_like }
+    }
+
+    /// A function's signature as that of a derivative: the pair that is `this` is the first parameter.
+    pub(crate) fn with_pair_receiver(&mut self, decl: DeclId) -> Rc<Signature> {
+        let raw = self.raw_signature(decl);
+        let Some(this) = raw.this.as_ref().filter(|_| self.is_deriv_method(decl)) else { return raw };
+        let dir = if this.mutating { Direction::InOut } else { Direction::In };
+        let receiver = ParamSig {
+            decl: None,
+            ty: this.ty,
+            dir,
+            no_diff: false,
+            differentiable: this.differentiable,
+            pointer_like: this.pointer_like,
+        };
+        let params = std::iter::once(receiver).chain(raw.params.iter().cloned()).collect();
+        Rc::new(Signature { params, this: None, ..(*raw).clone() })
+    }
+
+    /// The function of the differentials of the pointers that a function takes: itself, or for other generic arguments.
+    /// None if there is no such function: then its author has to say what its derivative is.
+    pub fn at_differential(&mut self, func: &FuncRef) -> Option<FuncRef> {
+        let own = self.func_signature(func);
+        let raw = self.raw_signature(func.decl);
+        let params = self.all_generic_params(func.decl);
+        let mut env = Subst::default();
+        let mut same = true;
+        let mut self_ty = func.self_ty;
+        if let (Some(this), Some(pattern)) = (&own.this, &raw.this)
+            && let Some(differential) = self.pointer_differential(this.ty)
+        {
+            same &= differential == this.ty;
+            self_ty = Some(differential);
+            if !self.unify(pattern.ty, differential, &params, &mut env) {
+                return None;
+            }
+        }
+        for (have, pattern) in own.params.iter().zip(&raw.params) {
+            let Some(differential) = self.pointer_differential(have.ty) else { continue };
+            same &= differential == have.ty;
+            if !self.unify(pattern.ty, differential, &params, &mut env) {
+                return None;
+            }
+        }
+        if same {
+            return Some(func.clone());
+        }
+        // what the pointers do not say is as it was
+        for (&param, arg) in params.iter().zip(&func.args) {
+            if env.get(param).is_none() {
+                env.map.push((param, arg.clone()));
+            }
+        }
+        let args: Vec<_> = params.iter().filter_map(|&p| env.get(p).cloned()).collect();
+        let found = FuncRef { decl: func.decl, args, self_ty };
+        let theirs = self.func_signature(&found);
+        let fits = own.params.iter().zip(&theirs.params).all(|(a, b)| {
+            let wanted = self.pointer_differential(a.ty).unwrap_or(a.ty);
+            b.ty == wanted
+        });
+        let ret = self.pointer_differential(own.ret).unwrap_or(own.ret);
+        (fits && ret == theirs.ret && self.satisfies(func.decl, &env)).then_some(found)
+    }
+
+    /// A type is a value or a pointer under differentiation, not both; the differential of a pointer is a pointer.
+    pub(crate) fn check_pointer_type(&mut self, decl: DeclId, ty: Ty, interface: Ty) {
+        let span = self.base_span(decl, interface);
+        let name = self.type_name(ty);
+        if self.declares(ty, Magic::Differentiable) {
+            let message = format!("'{name}' cannot be both 'IDifferentiable' and 'IDifferentiablePtrType'");
+            let help = "the differential of a value is a result, that of a pointer is given: keep the one that is meant";
+            self.report(Diagnostic::error("E38111", span, message).help(help));
+        }
+        let Some(differential) = self.pointer_differential(ty) else { return };
+        if differential != Ty::ERROR && self.pointer_differential(differential).is_none() {
+            let named = self.type_name(differential);
+            let message = format!("the differential '{named}' does not conform to 'IDifferentiablePtrType'");
+            self.error("E38029", span, message);
+        }
+    }
+
+    /// A `[deriv_method]` is a method of a type that has a differential.
+    pub(crate) fn check_deriv_method(&mut self, decl: DeclId) {
+        let Some(attribute) = self.attribute(decl, "deriv_method") else { return };
+        let span = attribute.span;
+        let is_pair = self
+            .raw_signature(decl)
+            .this
+            .as_ref()
+            .is_some_and(|t| matches!(self.types[t.ty], TyKind::DiffPair(_) | TyKind::DiffPtrPair(_)));
+        if !is_pair && !self.has_unknown_types(decl) {
+            let message =
+                "'[deriv_method]' is for methods that are not static, of types that have a differential";
+            let help = "the type has to conform to 'IDifferentiable' or 'IDifferentiablePtrType'";
+            self.report(Diagnostic::error("E31150", span, message).help(help));
+        }
+    }
+}
+
+impl Checker<'_> {
+    /// Whether `this` is the pair of a `[deriv_method]`.
+    pub(crate) fn this_is_pair(&self) -> bool {
+        self.this.is_some_and(|t| matches!(self.p.types[t.0], TyKind::DiffPair(_) | TyKind::DiffPtrPair(_)))
+            && self.p.is_deriv_method(self.scope)
+    }
+
+    /// The value in `x.use()` where the type of `x` says nothing of it: then it is the value itself.
+    pub(crate) fn used_value(&mut self, callee: ExprId) -> Option<ExprId> {
+        let ExprKind::Member { base, name, .. } = self.p.ast.exprs[callee].kind else { return None };
+        let info = &self.p.tables.exprs[base];
+        if self.p.ast.name(name) != "use" || matches!(info.meaning, Meaning::Type(_) | Meaning::Error) {
+            return None;
+        }
+        let ty = info.ty;
+        self.p.differential(ty).map(|_| base)
+    }
+
+    /// Whether an expression is the pair that a `[deriv_method]` changes: its halves are places.
+    pub(crate) fn is_written_pair(&self, expr: ExprId) -> bool {
+        let info = &self.p.tables.exprs[expr];
+        info.lvalue && matches!(info.meaning, Meaning::This) && self.this_is_pair()
+    }
+
+    /// A member that is named by itself is a member of neither half of the pair.
+    pub(crate) fn half_is_missing(&mut self, name: &str, span: Span) {
+        let message = format!("'this' is a pair here: '{name}' is a member of both halves");
+        let help = format!("write 'this.p.{name}' or 'this.d.{name}'");
+        self.p.report(Diagnostic::error("E31151", span, message).help(help));
+    }
+
+    /// A `[deriv_method]` is called by derivative operators only.
+    pub(crate) fn refuse_deriv_method(&mut self, decl: DeclId, span: Span) {
+        let name = self.p.ast.name(self.p.ast.decls[decl].name).to_string();
+        let message = format!("'{name}' is a '[deriv_method]': it is no method that can be called");
+        let help = "call 'fwd_diff' or 'bwd_diff' of the method that it belongs to";
+        self.p.report(Diagnostic::error("E31150", span, message).help(help));
+    }
+}
