@@ -258,7 +258,8 @@ impl Program {
         signature.ret_differentiable = has_tangent && !pointer_like;
         signature.ret_pointer_like = pointer_like;
         if let Some(this) = &mut signature.this {
-            this.differentiable = self.differential(this.ty).is_some();
+            let (has_tangent, pointer_like) = self.differentiability(this.ty, false);
+            this.differentiable = has_tangent && (!pointer_like || this.pointer_like);
         }
     }
 

@@ -29,7 +29,7 @@ struct Part {
     words: &'static [&'static str],
 }
 
-const PARTS: [Part; 8] = [COOP_VEC, BYTES, TEXTURES, WAVES, BITS, ATOMICS, TENSORS, CUDA];
+const PARTS: [Part; 9] = [COOP_VEC, BYTES, TEXTURES, WAVES, BITS, ATOMICS, TENSORS, POINTERS, CUDA];
 
 const COOP_VEC: Part = Part {
     path: "core/coopvec.slang",
@@ -110,6 +110,21 @@ const TENSORS: Part = Part {
         "cudaThreadIdx",
         "cudaBlockIdx",
         "cudaBlockDim",
+    ],
+};
+
+const POINTERS: Part = Part {
+    path: "core/pointers.slang",
+    text: include_str!("../../../core/pointers.slang"),
+    words: &[
+        "DiffPtr",
+        "DiffTexture2D",
+        "HashGridPtr",
+        "IGradientElement",
+        "IGradientSum",
+        "AtomicSum",
+        "PlainSum",
+        "GroupSum",
     ],
 };
 
