@@ -65,7 +65,11 @@ pub(crate) fn run(args: &RunArgs) -> u8 {
         let mut stdout = String::new();
         let mut seconds = Vec::new();
         for _ in 0..args.repeat.unwrap_or(1) {
-            let done = runner.dispatch(&entry_name, groups, args.threads.unwrap_or(0))?;
+            let done = runner.dispatch(&entry_name, groups, args.threads.unwrap_or(0));
+            if done.is_err() && !args.json {
+                report::out(&(stdout.clone() + runner.printed()));
+            }
+            let done = done?;
             stdout += &done.stdout;
             seconds.push(done.seconds);
         }

@@ -67,8 +67,6 @@ pub(crate) struct Engine<'m> {
     pub(crate) thrift: FxHashMap<Func, u64>,
     /// What it costs to call a function again, where that does no harm.
     pub(crate) call_costs: FxHashMap<Func, Option<u64>>,
-    /// Of a loop in segments: how many segments and how many trips in one, at most.
-    pub(crate) segment_bounds: FxHashMap<Span, (Option<u64>, Option<u64>)>,
     /// Whether to find out how much is kept.
     pub(crate) measuring: bool,
     /// What is kept by each primal half, and for which function of the user's.
@@ -106,7 +104,6 @@ impl<'m> Engine<'m> {
             kept_values: None,
             thrift: FxHashMap::default(),
             call_costs: FxHashMap::default(),
-            segment_bounds: FxHashMap::default(),
             measuring: false,
             footprints: FxHashMap::default(),
             called_in_loops: None,

@@ -29,8 +29,14 @@ use crate::propagate::{Defs, defs};
 /// A segment, and what of the function around the loop it takes.
 struct Segment {
     func: Func,
+    /// How many segments there are at most.
+    bound: Option<u32>,
+    /// Trips of one at most.
+    trips: Option<u32>,
     /// Plain values.
     values: Vec<Value>,
+    /// Constants, which it makes itself.
+    constants: Vec<Inst>,
     /// Cells that the loop only reads.
     read: Vec<Value>,
     /// Cells that it writes.
@@ -73,9 +79,23 @@ impl Engine<'_> {
     fn outline(&mut self, func: Func, src: &Function, inst: Inst) -> Option<Segment> {
         let defs = defs(src);
         let body = src.insts[inst].regions[0];
-        let mut segment = Segment { func, values: Vec::new(), read: Vec::new(), written: Vec::new() };
+        let (bound, trips) = bounds(src, &defs, inst);
+        let mut segment = Segment {
+            func,
+            bound,
+            trips,
+            values: Vec::new(),
+            constants: Vec::new(),
+            read: Vec::new(),
+            written: Vec::new(),
+        };
         for v in free_values(src, body) {
-            if !matches!(self.module.types[src.ty(v)], TypeData::Cell(_)) {
+            let maker = defs[v].expand();
+            if let Some(made) = maker
+                && matches!(src.insts[made].op, Op::Const(_) | Op::Zero | Op::GlobalRef(_))
+            {
+                segment.constants.push(made);
+            } else if !matches!(self.module.types[src.ty(v)], TypeData::Cell(_)) {
                 segment.values.push(v);
             } else if defs[v].expand().is_some_and(|d| matches!(src.insts[d].op, Op::SubCell)) {
                 return None;
@@ -85,7 +105,6 @@ impl Engine<'_> {
                 segment.read.push(v);
             }
         }
-        self.segment_bounds.insert(src.insts[inst].span, bounds(src, &defs, inst));
         let types = &mut self.module.types;
         let name = format!("{}_segment", src.name);
         let made = build(types, src, inst, &segment);
@@ -107,7 +126,7 @@ fn checkpoint(op: &Op) -> Option<u32> {
 }
 
 /// How many segments a loop has and how many trips a segment, at most.
-fn bounds(src: &Function, defs: &Defs, inst: Inst) -> (Option<u64>, Option<u64>) {
+fn bounds(src: &Function, defs: &Defs, inst: Inst) -> (Option<u32>, Option<u32>) {
     let data = &src.insts[inst];
     let count = match data.op {
         Op::For(_) => defs[data.args[0]].expand().map(|d| &src.insts[d].op),
@@ -120,9 +139,12 @@ fn bounds(src: &Function, defs: &Defs, inst: Inst) -> (Option<u64>, Option<u64>)
         _ => None,
     };
     match checkpoint(&data.op) {
-        Some(n) if n > 0 => (trips.map(|t| t.div_ceil(u64::from(n))), Some(u64::from(n))),
+        Some(n) if n > 0 => {
+            let bound = trips.and_then(|t| u32::try_from(t.div_ceil(u64::from(n))).ok());
+            (bound, Some(n))
+        }
         _ => {
-            let root = trips.map(|t| (2.0 * t as f64).sqrt().ceil() as u64 + 1);
+            let root = trips.map(|t| (2.0 * t as f64).sqrt().ceil() as u32 + 1);
             (root, root)
         }
     }
@@ -207,8 +229,11 @@ fn build(types: &mut Types, src: &Function, inst: Inst, segment: &Segment) -> Fu
         let local = b.emit(Op::Local, &[content]);
         map.insert(cell, local);
     }
+    for &inst in &segment.constants {
+        ir::walk::copy_inst(src, inst, &mut b, &mut map);
+    }
     let info = match data.op {
-        Op::For(info) | Op::Loop(info) => LoopInfo { max_iters: None, checkpoint: None, ..info },
+        Op::For(info) | Op::Loop(info) => LoopInfo { max_iters: segment.trips, checkpoint: None, ..info },
         _ => LoopInfo::default(),
     };
     let mut args = Vec::new();
@@ -264,6 +289,14 @@ fn build(types: &mut Types, src: &Function, inst: Inst, segment: &Segment) -> Fu
         })
         .collect();
     b.finish(out, slots)
+}
+
+/// Stops the program if `n` is more than `[MaxIters]` says.
+fn promise(b: &mut Builder, n: Value, most: u32) {
+    let ty = b.func.ty(n);
+    let bound = number(b, ty, u64::from(most));
+    let fits = b.emit(Op::Le, &[n, bound]);
+    b.effect(Op::Assert(ir::interp::max_iters_message(most).into()), &[fits]);
 }
 
 /// `⌈√(2n)⌉`, at least 1. It is enough, with something to spare for rounding: `m(m+1)/2 ≥ n + m/2`.
@@ -342,6 +375,14 @@ impl Rebuild<'_> {
         let b = &mut self.b;
         b.span = data.span;
         let count = count.first().map(|&n| convert(b, n, trip));
+        // What the user promised is looked at before a segment: the bounds of segments and of their number follow.
+        let most = match data.op {
+            Op::For(info) | Op::Loop(info) => info.max_iters,
+            _ => None,
+        };
+        if let (Some(most), Some(count)) = (most, count) {
+            promise(b, count, most);
+        }
         let fixed: Vec<Value> = segment
             .read
             .iter()
@@ -362,8 +403,12 @@ impl Rebuild<'_> {
         });
         init.extend(carried);
 
+        let total = most.filter(|_| !counted);
+        if total.is_some() {
+            init.insert(0, number(b, trip, 0));
+        }
         let region = b.open();
-        let start = counted.then(|| b.region_param(trip, false));
+        let start = (counted || total.is_some()).then(|| b.region_param(trip, false));
         let step = b.region_param(trip, false);
         let state: Vec<Value> = carried
             .iter()
@@ -378,6 +423,9 @@ impl Rebuild<'_> {
             let left = b.emit(Op::Sub, &[count, start]);
             made = b.emit(Op::Math(Math::Min), &[step, left]);
             operands.push(start);
+        }
+        if let (Some(most), Some(start)) = (total, start) {
+            promise(b, start, most);
         }
         operands.push(made);
         operands.extend(state);
@@ -407,11 +455,13 @@ impl Rebuild<'_> {
             results.extend([b.emit(Op::Lt, &[next, count]), next]);
         } else {
             results.push(out.remove(0));
+            results.extend(start.map(|start| b.emit(Op::Add, &[start, made])));
         }
         results.push(next_step);
         results.extend(out);
         b.close(results);
-        let out = b.nest(Op::Loop(LoopInfo::default()), &init, &[region]);
+        let info = LoopInfo { max_iters: segment.bound, ..LoopInfo::default() };
+        let out = b.nest(Op::Loop(info), &init, &[region]);
         let skip = init.len() - carried.len();
         for (&v, &copy) in data.results.iter().zip(&out[skip..]) {
             b.func.values[copy].name = src.values[v].name.clone();

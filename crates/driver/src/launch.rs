@@ -26,6 +26,7 @@ pub struct Runner {
     buffers: run::Buffers,
     bound: Vec<bool>,
     pub(crate) tensors: Vec<Tensor>,
+    printed: String,
 }
 
 /// What a dispatch says.
@@ -58,12 +59,17 @@ impl Runner {
         let buffers = run::Buffers::new(&module);
         let bound = vec![false; module.globals.len()];
         let tensors = tensor::tensors(&module);
-        Ok(Runner { module, code, buffers, bound, tensors })
+        Ok(Runner { module, code, buffers, bound, tensors, printed: String::new() })
     }
 
     /// The module.
     pub fn module(&self) -> &Module {
         &self.module
+    }
+
+    /// What the last dispatch that was stopped had printed.
+    pub fn printed(&self) -> &str {
+        &self.printed
     }
 
     /// Its memory types.
@@ -175,7 +181,8 @@ impl Runner {
         let options = run::Options { threads };
         match run::dispatch(backend, &self.module, number, groups, &mut self.buffers, options) {
             Ok(output) => Ok(Output { stdout: output.stdout, seconds: output.seconds, cost: output.cost }),
-            Err(error) => {
+            Err(run::Stopped { error, stdout }) => {
+                self.printed = stdout;
                 let [x, y, z] = error.thread;
                 let message = format!("{} (thread {x}, {y}, {z})", error.message);
                 if error.span == ir::Span::NONE {

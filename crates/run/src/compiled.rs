@@ -22,7 +22,8 @@ pub(crate) fn dispatch(
     groups: [u32; 3],
     buffers: &mut Buffers,
     threads: usize,
-) -> Result<(String, Cost), RunError> {
+    stdout: &mut String,
+) -> Result<Cost, RunError> {
     let descs = buffers.descs();
     let n: u64 = groups.iter().map(|&n| n as u64).product();
     let threads = (threads as u64).min(n).max(1);
@@ -48,11 +49,12 @@ pub(crate) fn dispatch(
         }
     }
     let Done { mut printed, failed, arena_bytes } = done.into_inner().unwrap_or_else(|e| e.into_inner());
-    if let Some((_, error)) = failed {
-        return Err(error);
-    }
     printed.sort_by_key(|p| p.0);
-    Ok((printed.into_iter().map(|p| p.1).collect(), Cost { arena_bytes, ..Cost::default() }))
+    stdout.extend(printed.into_iter().map(|p| p.1));
+    match failed {
+        Some((_, error)) => Err(error),
+        None => Ok(Cost { arena_bytes, ..Cost::default() }),
+    }
 }
 
 #[expect(clippy::too_many_arguments, reason = "what the workers share")]

@@ -106,19 +106,27 @@ pub(crate) fn dispatch(
     entry: usize,
     groups: [u32; 3],
     buffers: &mut Buffers,
-) -> Result<(String, Cost), RunError> {
+    stdout: &mut String,
+) -> Result<Cost, RunError> {
     let entry = &module.entries[entry];
     let n: u64 = groups.iter().map(|&n| n as u64).product();
     let mut printed = [String::new(), String::new()];
     let mut cost = Cost::default();
-    for (range, stdout) in phases(n, waits(module, entry.func)).into_iter().zip(&mut printed) {
+    let mut result = Ok(());
+    'phases: for (range, printed) in phases(n, waits(module, entry.func)).into_iter().zip(&mut printed) {
         for k in range {
-            cost.steps +=
-                run_group(module, entry.func, entry.group_size, group_at(groups, k), buffers, stdout)?;
+            match run_group(module, entry.func, entry.group_size, group_at(groups, k), buffers, printed) {
+                Ok(steps) => cost.steps += steps,
+                Err(error) => {
+                    result = Err(error);
+                    break 'phases;
+                }
+            }
         }
     }
     let [later, first] = printed;
-    Ok((first + &later, cost))
+    *stdout = first + &later;
+    result.map(|()| cost)
 }
 
 /// Whether a barrier is reached from a function.

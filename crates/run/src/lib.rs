@@ -51,6 +51,15 @@ pub struct Output {
     pub cost: Cost,
 }
 
+/// A dispatch that did not end.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stopped {
+    /// Why.
+    pub error: RunError,
+    /// What `printf` had written.
+    pub stdout: String,
+}
+
 /// What a dispatch took besides time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
@@ -69,19 +78,23 @@ pub fn dispatch(
     groups: [u32; 3],
     buffers: &mut Buffers,
     options: Options,
-) -> Result<Output, RunError> {
+) -> Result<Output, Stopped> {
     let start = Instant::now();
-    let (stdout, cost) = match backend {
-        Backend::Interp => interpreted::dispatch(module, entry, groups, buffers)?,
+    let mut stdout = String::new();
+    let result = match backend {
+        Backend::Interp => interpreted::dispatch(module, entry, groups, buffers, &mut stdout),
         Backend::Cranelift(code) => {
             let threads = match options.threads {
                 0 => std::thread::available_parallelism().map_or(1, |n| n.get()),
                 n => n,
             };
-            compiled::dispatch(code, entry, groups, buffers, threads)?
+            compiled::dispatch(code, entry, groups, buffers, threads, &mut stdout)
         }
     };
-    Ok(Output { stdout, seconds: start.elapsed().as_secs_f64(), cost })
+    match result {
+        Ok(cost) => Ok(Output { stdout, seconds: start.elapsed().as_secs_f64(), cost }),
+        Err(error) => Err(Stopped { error, stdout }),
+    }
 }
 
 /// The ranges of groups to run one after the other, given whether threads wait for each other.

@@ -2,7 +2,7 @@
 
 use codegen_cranelift::Compiled;
 use ir::{Module, Space};
-use pullback_run::{Backend, Buffers, Options, Output, RunError, dispatch};
+use pullback_run::{Backend, Buffers, Options, Output, Stopped, dispatch};
 
 fn module(text: &str) -> Module {
     let module = ir::parse::parse_module(text).unwrap_or_else(|e| panic!("{e}\n{text}"));
@@ -22,7 +22,7 @@ fn run(
     groups: [u32; 3],
     bindings: &[(&str, Vec<u8>)],
     threads: usize,
-) -> (Result<Output, RunError>, Vec<Vec<u8>>) {
+) -> (Result<Output, Stopped>, Vec<Vec<u8>>) {
     let mut buffers = Buffers::new(module);
     for (name, bytes) in bindings {
         let (global, _) = module.globals.iter().find(|(_, g)| g.name == *name).expect("a global");
@@ -269,7 +269,7 @@ fn pointers_handles_and_bounds() {
     let module = module(text);
     let code = compile(&module, true);
     let (result, _) = run(Backend::Cranelift(&code), &module, [1, 1, 1], &bindings, 1);
-    assert!(result.expect_err("out of range").message.contains("range"));
+    assert!(result.expect_err("out of range").error.message.contains("range"));
     // Unbound buffers are empty.
     agree(text, [1, 1, 1], &[]);
 }
@@ -296,16 +296,16 @@ fn an_error_names_its_thread() {
         let (expected, _) = run(Backend::Interp, &module, [64, 1, 1], &bindings, 1);
         let (got, _) = run(Backend::Cranelift(&code), &module, [64, 1, 1], &bindings, threads);
         let (expected, got) = (expected.expect_err("fails"), got.expect_err("fails"));
-        assert_eq!(expected.message, got.message);
+        assert_eq!(expected.error.message, got.error.message);
         if threads == 1 {
-            assert_eq!(expected.thread, got.thread);
+            assert_eq!(expected.error.thread, got.error.thread);
         }
     }
     let with_barrier = text.replace("assert", "barrier\nassert");
     let module = self::module(&with_barrier);
     let code = compile(&module, false);
     let (got, _) = run(Backend::Cranelift(&code), &module, [64, 1, 1], &[("limit", ints([100]))], 2);
-    assert_eq!(got.expect_err("fails").thread, [100, 0, 0]);
+    assert_eq!(got.expect_err("fails").error.thread, [100, 0, 0]);
 }
 
 #[test]

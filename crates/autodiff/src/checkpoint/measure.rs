@@ -57,20 +57,6 @@ impl Engine<'_> {
         let mut footprint = Footprint::default();
         let mut around: Vec<(Inst, Option<u64>)> = Vec::new();
         let origin = self.origins.get(&func).copied().unwrap_or(func);
-        let inner = self.segments.contains(origin);
-        let bound = |inst: Inst| {
-            let data = &src.insts[inst];
-            match self.segment_bounds.get(&data.span) {
-                Some(&(segments, trips)) if matches!(data.op, Op::For(_) | Op::Loop(_)) => {
-                    if inner {
-                        trips
-                    } else {
-                        segments
-                    }
-                }
-                _ => plan.known_trips(inst),
-            }
-        };
         let part = |what: What, around: &[(Inst, Option<u64>)]| Part {
             what,
             trips: around.iter().try_fold(1u64, |n, &(_, trips)| Some(n.saturating_mul(trips?))),
@@ -82,7 +68,7 @@ impl Engine<'_> {
             let mut place = plan.place(v);
             while let (Some(holder), Some(outer)) = (place.holder.expand(), place.outer.expand()) {
                 if matches!(src.insts[holder].op, Op::For(_) | Op::Loop(_)) {
-                    around.push((holder, bound(holder)));
+                    around.push((holder, plan.known_trips(holder)));
                 }
                 place = plan.places[outer];
             }
@@ -104,7 +90,7 @@ impl Engine<'_> {
                     }
                     Op::For(_) | Op::Loop(_) => {
                         let mut inside = around.clone();
-                        inside.push((inst, bound(inst)));
+                        inside.push((inst, plan.known_trips(inst)));
                         work.push((data.regions[0], inside));
                     }
                     _ => work.extend(data.regions.iter().map(|&r| (r, around.clone()))),
