@@ -443,7 +443,14 @@ impl Program {
             }
             // What it returns depends on the function; see `apply_result`.
             DiffOp::Apply => {
-                params.extend(inputs);
+                // where a pointer's gradients go has to be known
+                for mut param in inputs {
+                    if param.pointer_like {
+                        param.ty = self.pair_of(param.ty, true);
+                        (param.differentiable, param.pointer_like) = (false, false);
+                    }
+                    params.push(param);
+                }
                 Signature { params, this: None, ..signature.clone() }
             }
             DiffOp::Bwd => {

@@ -11,6 +11,8 @@ use check::tables::{Callable, FuncRef};
 use check::types::{Ty, TyKind};
 use check::{Applied, Direction, ModuleId, View};
 use ir::{Func, Function, Op, Slot, Types, Value};
+use rustc_hash::FxHashSet;
+use syntax::{Diagnostic, FileId, Span};
 
 use crate::Lowerer;
 use crate::body::Body;
@@ -47,6 +49,59 @@ impl Lowerer<'_> {
             TyKind::Tuple(parts) if ret != Ty::VOID && parts.len() == 2 => parts[1],
             _ => given,
         }
+    }
+}
+
+impl Lowerer<'_> {
+    /// A pullback that keeps the arguments runs its function again: what that does besides is done twice.
+    pub(crate) fn check_pullbacks(&mut self) {
+        let declared: Vec<(FuncRef, Func)> = (self.declared.iter())
+            .filter_map(|(key, declared)| match key {
+                Key::Callable(Callable::Func(f)) => Some((f.clone(), declared.func)),
+                _ => None,
+            })
+            .collect();
+        for (operator, _) in &declared {
+            let Some((of, _)) = self.program.pullback_of(operator) else { continue };
+            let Ok(Callable::Func(of)) = self.canonical(Callable::Func(of)) else { continue };
+            let Some(&(_, func)) = declared.iter().find(|d| d.0 == of) else { continue };
+            let Some((span, what)) = self.effect_of(func) else { continue };
+            let name = self.program.ast.name(self.program.ast.decls[of.decl].name).to_string();
+            let message = format!("the pullback of '{name}' would run it again, and it {what}");
+            if !self.diagnostics.iter().any(|d| d.primary.span == span) {
+                self.diagnostics.push(
+                    Diagnostic::error("E0918", span, message)
+                        .help("call 'bwd_diff', or give it an '__apply' extension with a context of its own"),
+                );
+            }
+        }
+    }
+
+    /// What a function does besides computing its results, and where.
+    fn effect_of(&self, func: Func) -> Option<(Span, &'static str)> {
+        let mut seen = FxHashSet::default();
+        let mut left = vec![func];
+        while let Some(func) = left.pop() {
+            let function = &self.module.funcs[func];
+            if !function.has_body() || !seen.insert(func) {
+                continue;
+            }
+            for inst in function.insts.values() {
+                let what = match inst.op {
+                    Op::BufferStore(_) | Op::Atomic(..) => "writes to memory",
+                    Op::Printf(_) => "prints",
+                    Op::Barrier | Op::WaveGather => "waits for other threads",
+                    Op::Call(callee) => {
+                        left.push(callee);
+                        continue;
+                    }
+                    _ => continue,
+                };
+                let span = inst.span;
+                return Some((Span { file: FileId(span.file), start: span.start, end: span.end }, what));
+            }
+        }
+        None
     }
 }
 
@@ -165,16 +220,49 @@ pub(crate) fn build_value_and_pullback(
     let callee = lw.function(types, &callable);
     let mut body = Body::new(lw, types, Subst::default(), Ty::VOID);
     body.b.span = crate::ir_span(declared.span);
-    let args: Vec<Value> = declared.params.iter().map(|slot| body.b.param(slot.clone())).collect();
-    let results = body.b.call_func(callee.func, &callee.results, &args);
-    let results = if custom.is_some() {
-        results.to_vec()
+    let bound = body.bind_params(declared);
+    let mut args: Vec<Value> = Vec::new();
+    for (param, values) in callee.sig.params.iter().zip(bound).filter(|p| p.0.is_input()) {
+        if body.lw.is_pointer_like(body.b.types, param.ty) {
+            let (primal, differential) = body.split_pair(param.ty, &values);
+            args.extend(body.with_shadow(param.ty, primal, differential));
+        } else {
+            args.extend(values);
+        }
+    }
+    let moves = callee.sig.outputs().iter().any(|o| body.lw.is_pointer_like(body.b.types, o.ty));
+    let results = if moves {
+        // only forward mode takes along where the gradients of a pointer go
+        let diff = |slots: &[Slot]| slots.iter().filter(|s| s.diff).cloned().collect::<Vec<Slot>>();
+        let (inputs, outputs) = (diff(&callee.params), diff(&callee.results));
+        let mut args = args.clone();
+        args.extend(inputs.iter().map(|slot| body.b.zero(slot.ty, false)));
+        let results: Vec<Slot> = callee.results.iter().cloned().chain(outputs).collect();
+        let mut results = body.b.call(Op::CallFwd(callee.func), &args, &result_types(&results)).to_vec();
+        results.truncate(callee.results.len());
+        results
     } else {
-        // the returned value, the arguments, what is written
-        let n_returned = body.layout(callee.sig.ret).leaves.len();
-        let (returned, written) = results.split_at(n_returned);
-        [returned, &args, written].concat()
+        body.b.call_func(callee.func, &callee.results, &args).to_vec()
     };
+    let n_returned = body.layout(callee.sig.ret).leaves.len();
+    let (returned, mut written) = results.split_at(n_returned);
+    let mut results = returned.to_vec();
+    if custom.is_none() {
+        // after the returned value
+        results.extend(args);
+    }
+    for output in callee.sig.outputs().iter().skip(1) {
+        let (values, rest) = written.split_at(body.layout(output.ty).leaves.len());
+        results.extend_from_slice(values);
+        written = rest;
+        if let Some(shadow) = body.shadow_values(output.ty, values)
+            && let Some(k) = output.param
+        {
+            let pair = declared.sig.params[k].ty;
+            let differential = body.shadow_as_differential(pair, &shadow, values.len());
+            results.extend(differential);
+        }
+    }
     Some(body.b.finish(results, declared.results.clone()))
 }
 

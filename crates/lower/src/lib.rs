@@ -195,6 +195,7 @@ fn lower_round(
     lowerer.run(&mut types);
     lowerer.separate_views();
     lowerer.check_addresses();
+    lowerer.check_pullbacks();
     let Lowerer { mut module, mem, diagnostics, conformances, .. } = lowerer;
     module.types = types;
     module.mem = mem;
