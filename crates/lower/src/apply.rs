@@ -69,10 +69,10 @@ impl Lowerer<'_> {
             let name = self.program.ast.name(self.program.ast.decls[of.decl].name).to_string();
             let message = format!("the pullback of '{name}' would run it again, and it {what}");
             if !self.diagnostics.iter().any(|d| d.primary.span == span) {
-                self.diagnostics.push(
-                    Diagnostic::error("E0918", span, message)
-                        .help("call 'bwd_diff', or give it an '__apply' extension with a context of its own"),
-                );
+                self.diagnostics
+                    .push(Diagnostic::error("E0918", span, message).help(
+                        "call 'bwd_diff', or give it an '__apply' extension with a context of its own",
+                    ));
             }
         }
     }

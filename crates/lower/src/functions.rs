@@ -30,6 +30,8 @@ pub(crate) enum Key {
     WitnessVjp(FuncRef, Option<FuncRef>),
     /// `(params…, tangents…) -> (results…)` of a function of pointers (see [`crate::twins`]).
     Twin(FuncRef),
+    /// `(params…) -> (results…, params…)` with pointers moved as by the forward derivative, or as by [`Key::Twin`].
+    Moved(FuncRef, Option<FuncRef>),
     /// `(params…) -> (results…, context…)` over the user's `__apply`.
     WitnessApply(FuncRef, Applied),
     /// `(context…, cotangents…) -> (cotangents…)` over the call operator of the context.
@@ -286,7 +288,9 @@ impl Lowerer<'_> {
         let decl = match key {
             Key::Callable(c) | Key::FlatJvp(c) | Key::FlatVjp(c) => Self::origin(c).map(|f| f.decl),
             Key::WitnessJvp(f, _) | Key::WitnessVjp(f, _) => Some(f.decl),
-            Key::WitnessApply(f, _) | Key::WitnessPropagate(f, _) | Key::Twin(f) => Some(f.decl),
+            Key::WitnessApply(f, _) | Key::WitnessPropagate(f, _) | Key::Twin(f) | Key::Moved(f, _) => {
+                Some(f.decl)
+            }
             Key::GlobalInit(f) => Some(f.decl),
             Key::Entry(d) => Some(*d),
         };
@@ -360,6 +364,7 @@ impl Lowerer<'_> {
             Key::WitnessApply(f, _) => format!("{}:apply", self.func_name(f)),
             Key::WitnessPropagate(f, _) => format!("{}:propagate", self.func_name(f)),
             Key::Twin(f) => format!("{}:pair", self.func_name(f)),
+            Key::Moved(f, _) => format!("{}:moved", self.func_name(f)),
             Key::FlatJvp(c) => format!("{}:fwd", self.callable_name(c)),
             Key::FlatVjp(c) => format!("{}:bwd", self.callable_name(c)),
             Key::GlobalInit(f) => {
@@ -404,6 +409,7 @@ impl Lowerer<'_> {
             Key::WitnessVjp(f, user) => crate::witness::build_vjp(self, types, f, user.as_ref(), &declared),
             Key::WitnessApply(_, applied) => crate::apply::build_apply(self, types, applied, &declared),
             Key::Twin(f) => crate::twins::build_twin(self, types, f, &declared),
+            Key::Moved(f, user) => crate::twins::build_moved(self, types, f, user.as_ref(), &declared),
             Key::WitnessPropagate(f, applied) => {
                 crate::apply::build_propagate(self, types, f, applied, &declared)
             }
@@ -425,6 +431,7 @@ impl Lowerer<'_> {
                 | Key::WitnessApply(..)
                 | Key::WitnessPropagate(..)
                 | Key::Twin(_)
+                | Key::Moved(..)
                 | Key::Entry(_) => {
                     function.inline = Inline::Always;
                 }

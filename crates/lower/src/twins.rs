@@ -9,6 +9,7 @@
 
 use std::ops::Range;
 
+use check::Derivatives;
 use check::signature::Subst;
 use check::tables::{Callable, FuncRef};
 use check::types::Ty;
@@ -50,19 +51,49 @@ impl Lowerer<'_> {
         f: &FuncRef,
         declared: &Declared,
     ) -> Option<Func> {
-        let span = self.makes_bare_pointers(declared.func, &mut FxHashSet::default())?;
+        let is_map = declared.sig.outputs().iter().all(|o| o.diff.is_none());
+        if !self.has_twin(types, f, declared, is_map) {
+            return None;
+        }
+        let (params, results) = jvp_slots(declared);
+        Some(self.flat_once(Key::Twin(f.clone()), declared, params, results))
+    }
+
+    /// Reverse mode of a function with a backward derivative calls the function itself, which moves pointers without
+    /// their differentials. If it gives pointers, this is called in its place: `(params…) -> (results…, params…)`.
+    pub(crate) fn request_moved(
+        &mut self,
+        types: &mut Types,
+        f: &FuncRef,
+        derivatives: &Derivatives,
+        declared: &Declared,
+    ) -> Option<Func> {
+        let gives = declared.sig.outputs().iter().any(|o| self.is_pointer_like(types, o.ty));
+        if !gives || derivatives.fwd.is_none() && !self.has_twin(types, f, declared, true) {
+            return None;
+        }
+        let params = declared.params.clone();
+        let results = declared.results.iter().chain(&params).cloned().collect();
+        let key = Key::Moved(f.clone(), derivatives.fwd.clone());
+        Some(self.flat_once(key, declared, params, results))
+    }
+
+    /// Whether the pointers that a function gives have the differentials that it gives for the differentials of those
+    /// that it takes. If they have none, that is reported.
+    fn has_twin(&mut self, types: &mut Types, f: &FuncRef, declared: &Declared, is_map: bool) -> bool {
+        let Some(span) = self.makes_bare_pointers(declared.func, &mut FxHashSet::default()) else {
+            return false;
+        };
         let takes =
             declared.sig.params.iter().filter(|p| p.is_input()).any(|p| self.is_pointer_like(types, p.ty));
         let gives = declared.sig.outputs().iter().any(|o| self.is_pointer_like(types, o.ty));
         if gives && !takes {
             // made of nothing that has a differential: its callers say what it is to them
-            return None;
+            return false;
         }
-        let pure = declared.sig.outputs().iter().all(|o| o.diff.is_none())
-            && !self.has_effects(declared.func, &mut FxHashSet::default());
+        let pure = is_map && !self.has_effects(declared.func, &mut FxHashSet::default());
         if takes && gives && pure && self.program.at_differential(f).is_some() {
-            let (params, results) = jvp_slots(declared);
-            return Some(self.flat_once(Key::Twin(f.clone()), declared, params, results));
+            return true;
         }
         let message = "this pointer has no differential: what is read through it is a constant here";
         let known = self.diagnostics.iter().any(|d| d.primary.span == span);
@@ -72,7 +103,7 @@ impl Lowerer<'_> {
                  '[ForwardDerivative]'",
             ));
         }
-        None
+        false
     }
 
     /// Whether values of a type carry a differential along.
@@ -138,39 +169,74 @@ pub(crate) fn build_twin(
     f: &FuncRef,
     declared: &Declared,
 ) -> Option<Function> {
-    let own = lw.function(types, &Callable::Func(f.clone()));
-    let twin = lw.program.at_differential(f)?;
-    let twin = lw.canonical(Callable::Func(twin)).ok()?;
-    let twin = lw.function(types, &twin);
     let mut body = Body::new(lw, types, Subst::default(), Ty::VOID);
-    body.b.span = crate::ir_span(own.span);
+    body.b.span = crate::ir_span(declared.span);
     let all: Vec<Value> = declared.params.iter().map(|slot| body.b.param(slot.clone())).collect();
-    let primals = body.b.call_func(own.func, &own.results, &all[..own.params.len()]);
-    let mut at = 0;
-    let mut args = Vec::new();
-    for (param, theirs) in own.sig.params.iter().zip(&twin.sig.params).filter(|p| p.0.is_input()) {
-        let values = &all[at..at + body.layout(param.ty).leaves.len()];
-        at += values.len();
-        match body.differential_of_pointer(param.ty, theirs.ty, values) {
-            Some(differential) => args.extend(differential),
-            None => args.extend_from_slice(values),
+    let results = body.call_with_twin(f, &all)?;
+    Some(body.b.finish(results, declared.results.clone()))
+}
+
+/// The same by a forward derivative, if there is one, for the primals alone; with the parameters after the results.
+pub(crate) fn build_moved(
+    lw: &mut Lowerer<'_>,
+    types: &mut Types,
+    f: &FuncRef,
+    user: Option<&FuncRef>,
+    declared: &Declared,
+) -> Option<Function> {
+    let own = lw.function(types, &Callable::Func(f.clone()));
+    let jvp = user.map(|user| {
+        let (params, results) = jvp_slots(&own);
+        let key = Key::WitnessJvp(f.clone(), Some(user.clone()));
+        (lw.flat_once(key, &own, params.clone(), results.clone()), params, results)
+    });
+    let mut body = Body::new(lw, types, Subst::default(), Ty::VOID);
+    body.b.span = crate::ir_span(declared.span);
+    let all: Vec<Value> = declared.params.iter().map(|slot| body.b.param(slot.clone())).collect();
+    let mut results = match jvp {
+        Some((jvp, params, results)) => {
+            let mut args = all.clone();
+            args.extend(params[all.len()..].iter().map(|slot| body.b.zero(slot.ty, false)));
+            let results = body.b.call_func(jvp, &results, &args);
+            results[..own.results.len()].to_vec()
         }
-    }
-    let differentials = body.b.call_func(twin.func, &twin.results, &args);
-    let (mut at, mut at_twin) = (0, 0);
-    let mut results = Vec::new();
-    for (output, theirs) in own.sig.outputs().iter().zip(twin.sig.outputs()) {
-        let (n, n_twin) = (body.layout(output.ty).leaves.len(), body.layout(theirs.ty).leaves.len());
-        let (primal, d) = (&primals[at..at + n], &differentials[at_twin..at_twin + n_twin]);
-        let primal = body.with_shadow(output.ty, primal, d);
-        results.extend(primal);
-        at += n;
-        at_twin += n_twin;
-    }
+        None => body.call_with_twin(f, &all)?,
+    };
+    results.extend(all);
     Some(body.b.finish(results, declared.results.clone()))
 }
 
 impl Body<'_, '_, '_> {
+    /// The results of a function, and of the function for the differentials as the shadows of pointers.
+    fn call_with_twin(&mut self, f: &FuncRef, all: &[Value]) -> Option<Vec<Value>> {
+        let own = self.lw.function(self.b.types, &Callable::Func(f.clone()));
+        let twin = self.lw.program.at_differential(f)?;
+        let twin = self.lw.canonical(Callable::Func(twin)).ok()?;
+        let twin = self.lw.function(self.b.types, &twin);
+        let primals = self.b.call_func(own.func, &own.results, &all[..own.params.len()]);
+        let mut at = 0;
+        let mut args = Vec::new();
+        for (param, theirs) in own.sig.params.iter().zip(&twin.sig.params).filter(|p| p.0.is_input()) {
+            let values = &all[at..at + self.layout(param.ty).leaves.len()];
+            at += values.len();
+            match self.differential_of_pointer(param.ty, theirs.ty, values) {
+                Some(differential) => args.extend(differential),
+                None => args.extend_from_slice(values),
+            }
+        }
+        let differentials = self.b.call_func(twin.func, &twin.results, &args);
+        let (mut at, mut at_twin) = (0, 0);
+        let mut results = Vec::new();
+        for (output, theirs) in own.sig.outputs().iter().zip(twin.sig.outputs()) {
+            let (n, n_twin) = (self.layout(output.ty).leaves.len(), self.layout(theirs.ty).leaves.len());
+            let (primal, d) = (&primals[at..at + n], &differentials[at_twin..at_twin + n_twin]);
+            results.extend(self.with_shadow(output.ty, primal, d));
+            at += n;
+            at_twin += n_twin;
+        }
+        Some(results)
+    }
+
     /// A pointer-like value whose shadow is the differential it is paired with, and so for its parts that are pointers.
     pub(crate) fn with_shadow(&mut self, ty: Ty, primal: &[Value], differential: &[Value]) -> Vec<Value> {
         let mut values = primal.to_vec();

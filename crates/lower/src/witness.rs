@@ -48,7 +48,7 @@ impl Lowerer<'_> {
         if let (None, Some(applied)) = (witness.vjp, &derivatives.apply) {
             (witness.apply, witness.vjp) = self.request_apply(types, f, applied, declared);
         }
-        if let Some(substitute) = derivatives.substitute
+        if let Some(substitute) = derivatives.substitute.clone()
             && let Ok(callable) = self.canonical(Callable::Func(substitute))
         {
             let substitute = self.function(types, &callable);
@@ -66,6 +66,8 @@ impl Lowerer<'_> {
         witness.differentiable = custom && derivatives.level >= level;
         if witness == Witness::default() {
             witness.jvp = self.request_twin(types, f, declared);
+        } else if witness.vjp.is_some() && witness.apply.is_none() {
+            witness.apply = self.request_moved(types, f, &derivatives, declared);
         }
         witness
     }
