@@ -182,7 +182,7 @@ impl Program {
     fn bad_apply(&mut self, decl: DeclId, message: String, help: &str) {
         let span = self.ast.decls[decl].name_span;
         if !self.diagnostics.iter().any(|d| d.primary.span == span) {
-            self.report(Diagnostic::error("E31147", span, message).help(help));
+            self.report(Diagnostic::error("E31149", span, message).help(help));
         }
     }
 }

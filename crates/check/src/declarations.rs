@@ -87,6 +87,7 @@ impl Program {
                 if ty.is_some() || resolved != Ty::VOID {
                     self.check_value_type(resolved, span);
                 }
+                self.check_derivative_member(decl);
                 self.body(decl);
             }
             DeclKind::Func { .. } | DeclKind::Init { .. } => {
@@ -152,6 +153,7 @@ impl Program {
 
     fn check_function(&mut self, decl: DeclId) {
         self.body(decl);
+        self.check_marks(decl);
         self.check_flow(decl);
         // The derivatives that its attributes name have to be there.
         let args = self.identity_args(decl);
@@ -211,6 +213,13 @@ impl Program {
             let magic = self.magic.get(&idecl).copied();
             if magic == Some(Magic::Differentiable) {
                 self.check_differential(decl, ty);
+                self.check_differentiable_type(decl, ty);
+                let DeclKind::Interface { members, .. } = self.ast.decls[idecl].kind.clone() else {
+                    continue;
+                };
+                for member in members {
+                    self.check_own_sum(ty, member, interface);
+                }
                 continue;
             }
             if magic == Some(Magic::DifferentiablePtr) {
@@ -312,7 +321,8 @@ impl Program {
         let targets = self.diff_fields(ty);
         for (field, field_ty, no_diff) in self.fields(ty) {
             let has_differential = !no_diff && self.differential(field_ty).is_some();
-            if has_differential && !targets.iter().any(|t| t.0 == field) {
+            let is_named = self.attribute(field, "DerivativeMember").is_some();
+            if has_differential && !is_named && !targets.iter().any(|t| t.0 == field) {
                 let name = self.ast.name(self.ast.decls[field].name).to_string();
                 let span = self.ast.decls[field].name_span;
                 let message = format!(

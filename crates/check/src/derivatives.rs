@@ -235,7 +235,7 @@ impl Program {
             } else if !self.diagnostics.iter().any(|d| d.primary.span == b.span) {
                 let name = self.ast.name(self.ast.decls[func.decl].name).to_string();
                 let message = format!("'{name}' has this derivative already");
-                let diagnostic = Diagnostic::error("E31149", b.span, message);
+                let diagnostic = Diagnostic::error("E31146", b.span, message);
                 self.report(diagnostic.note(a.span, "here, and neither is nearer"));
             }
             break;
@@ -254,11 +254,11 @@ impl Program {
         let Some((first, second)) = derivatives.ambiguity(backward) else { return };
         let name = self.ast.name(self.ast.decls[func.decl].name).to_string();
         let message = format!("two modules have a derivative of '{name}', and neither is nearer");
-        let diagnostic = Diagnostic::error("E31149", span, message)
+        let diagnostic = Diagnostic::error("E31146", span, message)
             .note(first, "one is here")
             .note(second, "and one is here")
             .help("declare the one that is meant in this module, or import only one of the two");
-        if !self.diagnostics.iter().any(|d| d.code == "E31149" && d.primary.span == span) {
+        if !self.diagnostics.iter().any(|d| d.code == "E31146" && d.primary.span == span) {
             self.report(diagnostic);
         }
     }
@@ -380,7 +380,7 @@ impl Program {
     }
 
     /// A derivative that says whose it is (`[ForwardDerivativeOf(f)]`, `__func_extension`) has to name a function
-    /// that it fits. Which arguments of a generic function it is for shows where it is used.
+    /// that it fits.
     fn check_derivative_target(&mut self, decl: DeclId) {
         for attribute in self.ast.decls[decl].attributes.clone() {
             let role = match attribute.name {
@@ -401,7 +401,7 @@ impl Program {
                     continue;
                 }
                 Ref::Type(_) | Ref::Native(_) | Ref::Generic(..) | Ref::Namespace(_) | Ref::Value(_) => {
-                    self.error("E31148", span, "this is not a function: a derivative is that of one");
+                    self.error("E31147", span, "this is not a function: a derivative is that of one");
                     continue;
                 }
             };
@@ -411,11 +411,23 @@ impl Program {
             for candidate in candidates {
                 let args = self.identity_args(candidate.decl);
                 let func = FuncRef { decl: candidate.decl, args, self_ty: candidate.self_ty };
-                fits |= !func.args.is_empty()
-                    || match role {
-                        Some(role) => self.fit_derivative(&func, decl, None, &[], role).is_some(),
-                        None => self.fit_apply(&func, decl, target).is_some(),
-                    };
+                // `f<float>`: of these arguments, unless they are the derivative's own parameters.
+                let is_exact = candidate.self_ty.is_none()
+                    && candidate.explicit.len() == func.args.len()
+                    && self.ast.decls[decl].generics.is_none();
+                if let (Some(role), true) = (role, is_exact && !func.args.is_empty()) {
+                    let func = FuncRef { args: candidate.explicit.clone(), ..func };
+                    fits |= self.fit_derivative(&func, decl, None, &[], role).is_some();
+                    first.get_or_insert(func);
+                    continue;
+                }
+                fits |= match role {
+                    // Which arguments of a generic function it is for shows where it is used.
+                    Some(role) if !func.args.is_empty() => self.may_fit(&func, decl, role),
+                    None if !func.args.is_empty() => true,
+                    Some(role) => self.fit_derivative(&func, decl, None, &[], role).is_some(),
+                    None => self.fit_apply(&func, decl, target).is_some(),
+                };
                 first.get_or_insert(func);
             }
             let quiet = fits || self.diagnostics.len() > before || self.has_unknown_types(decl);
@@ -426,7 +438,7 @@ impl Program {
                     Some(role) => self.wanted_text(&func, role),
                     None => "'__apply' takes the parameters of the function itself".to_string(),
                 };
-                self.report(syntax::Diagnostic::error("E31147", span, message).help(help));
+                self.report(syntax::Diagnostic::error("E31149", span, message).help(help));
             }
         }
     }

@@ -90,9 +90,19 @@ impl Program {
             self.has_unknown_bases(func) || candidates.iter().any(|c| self.has_unknown_types(c.decl));
         if !self.diagnostics.iter().any(|d| d.primary.span == span) && !unknown {
             let name = last_name(&self.ast, expr).map_or("", |n| self.ast.name(n)).to_string();
-            let message = format!("'{name}' does not have the parameters of a derivative of this function");
             let help = self.wanted_text(func, role);
-            self.report(Diagnostic::error("E31147", span, message).help(help));
+            let needs_object = candidates.iter().all(|c| !self.is_static(c.decl));
+            let (code, message) = if self.is_static(func.decl) && needs_object {
+                (
+                    "E31156",
+                    format!("'{name}' is not static, as the derivative of a static function has to be"),
+                )
+            } else {
+                let message =
+                    format!("'{name}' does not have the parameters of a derivative of this function");
+                ("E31149", message)
+            };
+            self.report(Diagnostic::error(code, span, message).help(help));
         }
         None
     }
@@ -106,6 +116,23 @@ impl Program {
             Role::Backward => self.callable_signature(&Callable::Bwd(Box::new(callable), ModuleId(0))),
             Role::Substitute | Role::Apply => base,
         }
+    }
+
+    /// Whether a function may be a derivative for some generic arguments: by its number of parameters and whether it
+    /// has a result.
+    pub(crate) fn may_fit(&mut self, func: &FuncRef, derivative: DeclId, role: Role) -> bool {
+        let wanted = self.wanted_signature(func, role);
+        let have = self.raw_signature(derivative);
+        let with_this = usize::from(self.func_signature(func).this.is_some() && !self.is_static(derivative));
+        let has_pack = |p: &crate::ParamSig, this: &Program| this.is_pack(p.ty);
+        // What is differentiable may follow from the arguments alone.
+        let is_late = self.is_judged_late(func.decl);
+        if is_late || wanted.params.iter().chain(&have.params).any(|p| has_pack(p, self)) {
+            return true;
+        }
+        let n = have.params.len() + with_this;
+        let counts = n == wanted.params.len() || with_this == 1 && have.params.len() == wanted.params.len();
+        counts && (have.ret == Ty::VOID) == (wanted.ret == Ty::VOID)
     }
 
     /// What a derivative of a function has to look like.
@@ -140,6 +167,9 @@ impl Program {
         let mut shapes = Vec::new();
         if is_static || has_pair {
             shapes.push(self.wanted_signature(func, role));
+        } else if self.is_static(func.decl) {
+            // There is no object to call it on.
+            return None;
         } else {
             let mut member = self.func_signature(func);
             if let Some(this) = &mut member.this {

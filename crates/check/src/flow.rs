@@ -25,6 +25,8 @@ struct Flow<'p> {
     needed: FxHashSet<DeclId>,
     /// `this` carries a derivative, and is a differentiable result.
     this: (bool, bool),
+    /// `this` has no derivative, and nobody says that this is meant.
+    plain_this: bool,
     /// The result is differentiable.
     returns: bool,
     level: Level,
@@ -62,6 +64,7 @@ impl Program {
                 .this
                 .as_ref()
                 .map_or((false, false), |t| (t.differentiable, t.differentiable && t.mutating)),
+            plain_this: false,
             returns: signature.ret_differentiable,
             level,
             report: false,
@@ -70,6 +73,11 @@ impl Program {
         };
         if let DeclKind::Init { .. } = flow.p.ast.decls[decl].kind {
             flow.this = (false, signature.ret_differentiable);
+        }
+        if let Some(this) = &signature.this {
+            let p = &mut flow.p;
+            flow.plain_this =
+                p.differentiability(this.ty, false) == (false, false) && !p.says_no_diff_this(decl);
         }
         for param in &signature.params {
             let Some(decl) = param.decl else { continue };
@@ -235,6 +243,10 @@ impl Flow<'_> {
             Meaning::This => self.this.0,
             Meaning::Field { base, field } => {
                 let plain = self.p.is_no_diff(field);
+                let of_this = base.is_none_or(|b| matches!(self.p.tables.exprs[b].meaning, Meaning::This));
+                if self.report && self.plain_this && of_this && !plain {
+                    self.check_field_of_this(expr, field);
+                }
                 match base {
                     Some(base) => self.expr(base, needed && !plain) && !plain,
                     None => self.this.0 && !plain,
@@ -390,7 +402,11 @@ impl Flow<'_> {
         }
     }
 
-    fn place_needed(&self, target: ExprId) -> bool {
+    fn place_needed(&mut self, target: ExprId) -> bool {
+        // What is put where no derivative can be is not needed for one.
+        if !self.has_tangent(target) {
+            return false;
+        }
         match self.root(target).map(|r| &self.p.tables.exprs[r].meaning) {
             Some(Meaning::Var(decl)) => self.needed.contains(decl),
             Some(
@@ -542,6 +558,9 @@ impl Flow<'_> {
         for (arg, param) in args.iter().zip(&signature.params) {
             let inner = differentiable && (needed || writes) && !param.no_diff && param.differentiable;
             for arg in arg.exprs() {
+                if self.report && differentiable && param.dir.is_written() && param.differentiable {
+                    self.check_output(arg);
+                }
                 if param.dir == crate::Direction::Out {
                     self.indices(arg);
                     continue;
@@ -567,6 +586,15 @@ impl Flow<'_> {
         }
         if is_detach {
             return false;
+        }
+        // A derivative that the user wrote for a function without differentiable inputs is that of what it reads.
+        let has_inputs = signature.params.iter().any(|p| p.differentiable && p.dir != crate::Direction::Out)
+            || signature.this.as_ref().is_some_and(|t| t.differentiable);
+        if let (Callable::Func(f), false) = (func, has_inputs)
+            && !self.p.is_core(f.decl)
+        {
+            let derivatives = self.p.derivatives_of(f, self.view);
+            carried |= derivatives.fwd.is_some() || derivatives.bwd.is_some();
         }
         if carried && differentiable {
             for (arg, param) in args.iter().zip(&signature.params) {
@@ -602,6 +630,33 @@ impl Flow<'_> {
             _ => false,
         };
         carried && differentiable && result_differentiable && !no_diff_result
+    }
+
+    /// A field whose type has derivatives, of an object whose type has none.
+    fn check_field_of_this(&mut self, expr: ExprId, field: DeclId) {
+        let ty = self.p.tables.exprs[expr].ty;
+        let span = self.p.ast.exprs[expr].span;
+        if self.p.differential(ty).is_none()
+            || self.p.diagnostics.iter().any(|d| d.code == "E31159" && d.primary.span == span)
+        {
+            return;
+        }
+        let name = self.p.ast.name(self.p.ast.decls[field].name).to_string();
+        let message = format!("'{name}' has no derivative here: the type of 'this' is not differentiable");
+        let help =
+            "write '[NoDiffThis]' before the function if this is meant, or make the type 'IDifferentiable'";
+        self.p.report(Diagnostic::warning("E31159", span, message).help(help));
+    }
+
+    /// A place that is passed for a differentiable output.
+    fn check_output(&mut self, arg: ExprId) {
+        if !self.has_tangent(arg) {
+            let span = self.p.ast.exprs[arg].span;
+            let message =
+                "the derivative is lost: this place has none, and is passed for a differentiable output";
+            let help = "pass a local variable, and assign 'detach' of it";
+            self.p.report(Diagnostic::error("E41025", span, message).help(help));
+        }
     }
 
     fn lost_in_call(&mut self, expr: ExprId, func: &Callable) {

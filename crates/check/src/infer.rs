@@ -260,6 +260,8 @@ impl<'p> Checker<'p> {
                 }
                 if !self.may_be_no_diff(inner) {
                     self.error("E38031", span, "'no_diff' can only be used with a call or a subscript");
+                } else {
+                    self.p.check_no_diff(self.scope, span);
                 }
                 self.set_value(expr, info.ty, Meaning::NoDiff(inner))
             }

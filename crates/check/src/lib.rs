@@ -27,6 +27,7 @@ mod interfaces;
 mod lambda;
 mod listing;
 mod lookup;
+mod misplaced;
 mod native;
 mod operators;
 mod overload;

@@ -205,15 +205,20 @@ impl Program {
             }
             _ => d.modifiers.has(Modifiers::MUTATING) || self.attribute(decl, "mutating").is_some(),
         };
-        let parent = d.parent.unwrap_or(decl);
-        let no_diff = [decl, parent]
-            .iter()
-            .any(|&d| self.attribute(d, "NoDiffThis").is_some() || self.attribute(d, "noDiffThis").is_some());
+        let no_diff = self.says_no_diff_this(decl);
         let (differentiable, pointer_like) = self.differentiability(ty, no_diff);
         if differentiable && self.is_deriv_method(decl) {
             return Some(self.pair_receiver(ty, mutating, pointer_like));
         }
         Some(ThisSig { ty, mutating, differentiable, pointer_like })
+    }
+
+    /// `[NoDiffThis]`.
+    pub(crate) fn says_no_diff_this(&self, decl: DeclId) -> bool {
+        let parent = self.ast.decls[decl].parent.unwrap_or(decl);
+        [decl, parent]
+            .iter()
+            .any(|&d| self.attribute(d, "NoDiffThis").is_some() || self.attribute(d, "noDiffThis").is_some())
     }
 
     /// Whether a place of this type has a tangent, and whether that is a pointer's.
@@ -241,7 +246,7 @@ impl Program {
 
     /// Whether differentiability is that of the arguments, not of the declaration: of the library's functions, and of
     /// generic ones that a `__func_extension` makes differentiable for some arguments.
-    fn is_judged_late(&self, decl: DeclId) -> bool {
+    pub(crate) fn is_judged_late(&self, decl: DeclId) -> bool {
         self.is_core(decl)
             || self.late_names.contains(&self.ast.decls[decl].name)
                 && (self.ast.decls[decl].generics.is_some()

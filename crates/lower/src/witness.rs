@@ -337,7 +337,7 @@ fn call_groups(
         && flat.iter().zip(&user.params).all(|(&v, slot)| body.b.func.ty(v) == slot.ty);
     if !fits {
         body.lw.diagnostics.push(syntax::Diagnostic::error(
-            "E31147",
+            "E31149",
             user.span,
             "the parameters of this derivative do not fit the function that it belongs to",
         ));
@@ -357,7 +357,7 @@ fn call_groups(
 fn mismatch(body: &mut Body<'_, '_, '_>, user: &Declared, declared: &Declared) -> Option<Function> {
     body.lw.diagnostics.push(
         syntax::Diagnostic::error(
-            "E31147",
+            "E31149",
             user.span,
             "the parameters of this derivative do not fit the function that it belongs to",
         )
