@@ -134,7 +134,11 @@ pub(crate) fn session(source: &SourceArgs) -> Session {
 /// The compiler's options.
 pub(crate) fn options(compile: &CompileArgs) -> driver::pipeline::Options {
     driver::pipeline::Options {
-        optimise: opt::Options { fast_math: compile.fast_math, level: compile.level },
+        optimise: opt::Options {
+            fast_math: compile.fast_math,
+            level: compile.level,
+            ..opt::Options::default()
+        },
         report_checkpoints: compile.report_checkpoints,
         check_nan: compile.check_nan,
         ..Default::default()

@@ -76,7 +76,7 @@ pub(crate) struct Engine<'m> {
     /// The user's function that a made one came from.
     pub(crate) origins: FxHashMap<Func, Func>,
     /// Whether users' derivatives get marks of differentials.
-    pub(crate) check_finite: bool,
+    pub(crate) mark_custom: bool,
     names: FxHashSet<String>,
 }
 
@@ -107,7 +107,7 @@ impl<'m> Engine<'m> {
             measuring: false,
             footprints: FxHashMap::default(),
             called_in_loops: None,
-            check_finite: false,
+            mark_custom: false,
             linearized: FxHashMap::default(),
             shapes: FxHashMap::default(),
             derivative_calls: FxHashSet::default(),
@@ -164,8 +164,16 @@ impl<'m> Engine<'m> {
         let name = self.unique(name);
         let origin = self.origins.get(&like).copied().unwrap_or(like);
         let like = &self.module.funcs[like];
-        let (inline, checkpoint, span) = (like.inline, like.checkpoint, like.span);
-        let declared = Function { name, params, results, inline, checkpoint, span, ..Function::default() };
+        let declared = Function {
+            name,
+            params,
+            results,
+            inline: like.inline,
+            checkpoint: like.checkpoint,
+            is_half: like.is_half,
+            span: like.span,
+            ..Function::default()
+        };
         let made = self.module.funcs.push(declared);
         self.origins.insert(made, origin);
         made

@@ -48,8 +48,8 @@ pub use unzip::{Residual, Unzipped};
 pub struct Options {
     /// Say what reverse mode keeps.
     pub report_kept: bool,
-    /// Stop the program where a differential becomes infinite or NaN: [`ir::Op::CheckFinite`].
-    pub check_finite: bool,
+    /// Mark differentials in users' derivatives, too: [`ir::ValueData::differential`].
+    pub mark_custom: bool,
     /// Functions whose derivatives are made to see whether they can be made, and not to be run: that a call in them
     /// has no tangent is no loss.
     pub unasked: Vec<Func>,
@@ -62,9 +62,9 @@ impl Options {
         self
     }
 
-    /// The options with checks of differentials.
-    pub fn with_checks(mut self) -> Options {
-        self.check_finite = true;
+    /// The options with marks in users' derivatives.
+    pub fn with_marks(mut self) -> Options {
+        self.mark_custom = true;
         self
     }
 }
@@ -101,18 +101,14 @@ pub fn differentiate(module: &mut Module, options: &Options) -> Vec<Problem> {
 pub fn differentiate_with_report(module: &mut Module, options: &Options) -> Report {
     let mut engine = Engine::new(module);
     engine.kept_values = options.report_kept.then(Vec::new);
-    engine.check_finite = options.check_finite;
+    engine.mark_custom = options.mark_custom;
     engine.unasked.clone_from(&options.unasked);
     engine.resolve_module();
-    let found = Report {
-        problems: std::mem::take(&mut engine.problems),
-        warnings: std::mem::take(&mut engine.warnings),
-        kept: engine.kept_values.take().unwrap_or_default(),
-    };
-    if options.check_finite {
-        finite::check(module);
+    Report {
+        problems: engine.problems,
+        warnings: engine.warnings,
+        kept: engine.kept_values.unwrap_or_default(),
     }
-    found
 }
 
 /// `f ↦ f'` with a tangent for each parameter that `mask` names (all of `f`'s parameters are listed;

@@ -120,7 +120,7 @@ impl Engine<'_> {
         for custom in [witness.jvp, witness.vjp, witness.apply, witness.substitute].into_iter().flatten() {
             self.resolve(custom);
         }
-        if self.check_finite {
+        if self.mark_custom {
             self.mark_custom(func);
         }
         if let Some(jvp) = witness.jvp {
@@ -308,6 +308,7 @@ impl Engine<'_> {
     fn reverse(&mut self, func: Func) -> Option<Func> {
         let n_problems = self.problems.len();
         let declared = self.declare_backward(func);
+        self.module.funcs[declared].linear_from = Some(self.module.funcs[func].params.len() as u32);
         if self.cycles.is_recursive(self.module, func) {
             if let Some((span, what)) = self.runs_once(func) {
                 let message = format!("'{}' is recursive and {what}", self.origin_name(func));

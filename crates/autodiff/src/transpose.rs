@@ -48,9 +48,11 @@ impl Engine<'_> {
         let (tangents, residuals): (Vec<&Slot>, Vec<&Slot>) = src.params.iter().partition(|s| s.linear);
         let mut slots: Vec<Slot> = residuals.into_iter().cloned().collect();
         slots.extend(src.results.iter().map(cotangent_slot));
+        let n_cotangents = src.results.len();
         let results: Vec<Slot> = tangents.into_iter().map(cotangent_slot).collect();
         let base = src.name.strip_suffix("_linear").unwrap_or(&src.name);
         let made = self.declare(format!("{base}_transposed"), linear, slots.clone(), results.clone());
+        self.module.funcs[made].linear_from = Some((slots.len() - n_cotangents) as u32);
 
         let module = &mut *self.module;
         let (types, funcs) = (&mut module.types, &module.funcs);

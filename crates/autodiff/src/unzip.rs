@@ -168,8 +168,10 @@ impl Engine<'_> {
         let linear = linear.b.finish(results, linear_results.clone());
 
         let primal_func = self.declare(format!("{base}_primal"), func, param_slots, result_slots);
+        self.module.funcs[primal_func].is_half = true;
         self.define(primal_func, primal);
         let linear_func = self.declare(format!("{base}_linear"), func, linear_slots, linear_results);
+        self.module.funcs[linear_func].is_half = false;
         self.define(linear_func, linear);
         self.linear_halves.insert(linear_func);
         if self.measuring {

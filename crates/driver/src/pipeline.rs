@@ -359,6 +359,7 @@ impl Loaded {
         if options.check_nan {
             // The user's line of what the library does is known where it is inlined.
             optimise.level = optimise.level.max(1);
+            optimise.check_finite = true;
         }
         let Lowered { mut module, diagnostics, mut functions } = lower::lower(&mut self.program, request);
         self.program.diagnostics.extend(diagnostics);
@@ -378,7 +379,7 @@ impl Loaded {
         if !options.no_autodiff {
             let mut asked = autodiff::Options::default();
             asked.report_kept = options.report_checkpoints;
-            asked.check_finite = options.check_nan;
+            asked.mark_custom = options.check_nan;
             if request.as_marked {
                 asked.unasked = functions.iter().filter_map(|f| f.jvp).collect();
             }

@@ -145,6 +145,10 @@ pub struct Function {
     pub inline: Inline,
     /// What reverse mode is to keep.
     pub checkpoint: CheckpointPolicy,
+    /// The results are zero if all parameters from this number on are: differentiation made the function so.
+    pub linear_from: Option<u32>,
+    /// The primal half of a derivative, or a derivative of one: its results are for the other half.
+    pub is_half: bool,
     /// Where it is declared.
     pub span: Span,
 }

@@ -57,6 +57,7 @@ pub enum Stage {
 pub struct Facts {
     funcs: Vec<Effects>,
     constant: Vec<bool>,
+    linear_from: Vec<Option<u32>>,
 }
 
 impl Facts {
@@ -64,7 +65,8 @@ impl Facts {
     pub fn of(module: &Module, stage: Stage) -> Facts {
         let constant: Vec<bool> =
             module.globals.values().map(|g| matches!(g.space, Space::ReadOnly | Space::Uniform)).collect();
-        let mut facts = Facts { funcs: vec![Effects::NONE; module.funcs.len()], constant };
+        let linear_from = module.funcs.values().map(|f| f.linear_from).collect();
+        let mut facts = Facts { funcs: vec![Effects::NONE; module.funcs.len()], constant, linear_from };
         let order = post_order(module);
         let mut done = vec![false; module.funcs.len()];
         let mut calls: Vec<Vec<Func>> = vec![Vec::new(); module.funcs.len()];
@@ -122,6 +124,11 @@ impl Facts {
     /// The summary of a function.
     pub fn func(&self, func: Func) -> Effects {
         self.funcs.get(func.index()).copied().unwrap_or(Effects::ANY)
+    }
+
+    /// See [`Function::linear_from`].
+    pub(crate) fn linear_from(&self, func: Func) -> Option<usize> {
+        self.linear_from.get(func.index()).copied().flatten().map(|n| n as usize)
     }
 
     /// Whether no thread of a dispatch can change a global.

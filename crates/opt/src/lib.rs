@@ -15,6 +15,8 @@ pub mod dce;
 pub mod delay;
 pub mod effects;
 pub mod explode;
+mod finite;
+pub mod guard;
 pub mod inline;
 pub mod licm;
 pub mod prune;
@@ -32,7 +34,7 @@ use simplify::Zeros;
 
 use cranelift_entity::EntityRef;
 use ir::build::{put_back, take};
-use ir::{Func, Function, Module, Op, Types};
+use ir::{Func, Function, Inline, Module, Op, Types};
 
 /// What the user asks of the optimiser.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,11 +43,13 @@ pub struct Options {
     pub fast_math: bool,
     /// 0: only what later stages rely on; 1: cheap; 2: all.
     pub level: u8,
+    /// Stop the program where a differential becomes infinite or NaN (from level 1 on).
+    pub check_finite: bool,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { fast_math: false, level: 2 }
+        Options { fast_math: false, level: 2, check_finite: false }
     }
 }
 
@@ -88,10 +92,12 @@ pub fn after_ad(module: &mut Module, options: &Options, roots: &[Func]) {
     if options.level == 0 {
         return;
     }
+    let plain = options.check_finite.then(|| finite::prepare(module));
     let mut plan = inline::Plan::of(module, options, Stage::AfterAd, &|_| false);
     let entries = module.entries.iter().map(|e| e.func);
     let inits = module.globals.values().filter_map(|g| g.init);
-    plan.defer(roots.iter().copied().chain(entries).chain(inits));
+    let roots: Vec<Func> = roots.iter().copied().chain(entries).chain(inits).collect();
+    plan.defer(roots.iter().copied());
     let facts = Facts::of(module, Stage::AfterAd);
     let mut called = vec![false; module.funcs.len()];
     // Finished functions, and whether each has something new to merge.
@@ -101,6 +107,17 @@ pub fn after_ad(module: &mut Module, options: &Options, roots: &[Func]) {
             return;
         }
         plan.caller(module, f);
+        if let Some(plain) = &plain {
+            if module.funcs[f].inline == Inline::Always && !roots.contains(&f) {
+                // Looked at where it is inlined.
+                return;
+            }
+            // What was not taken is not looked at.
+            edit(module, f, |types, func| {
+                guard::run(types, func, &facts);
+            });
+            finite::run(module, f, plain);
+        }
         edit(module, f, |types, func| done.push((f, rounds(types, func, &facts, options))));
         let func = &module.funcs[f];
         func.walk(func.body(), &mut |inst| {
@@ -147,6 +164,11 @@ fn rounds(types: &mut Types, func: &mut Function, facts: &Facts, options: &Optio
     if options.level >= 2 && sink::run(types, func) {
         circle(types, func, facts, options, Zeros::Symbolic);
     }
+    if guard::run(types, func, facts) {
+        cse::run(types, func, facts);
+        simplify::run(types, func, options, Zeros::Symbolic);
+        stale = true;
+    }
     stale
 }
 
@@ -178,10 +200,11 @@ fn circle(types: &mut Types, func: &mut Function, facts: &Facts, options: &Optio
 }
 
 /// The passes by the names that tests and the command line use.
-pub const PASSES: [&str; 13] = [
+pub const PASSES: [&str; 14] = [
     "simplify",
     "scalarize",
     "explode",
+    "guard",
     "delay",
     "cse",
     "dce",
@@ -217,6 +240,7 @@ pub fn run_pass(module: &mut Module, name: &str, options: &Options) -> Option<()
                         "simplify" => simplify::run(types, func, options, Zeros::Keep),
                         "scalarize" => scalarize::run(types, func),
                         "explode" => explode::run(types, func),
+                        "guard" => guard::run(types, func, &facts),
                         "delay" => delay::run(func, &facts),
                         "cse" => cse::run(types, func, &facts),
                         "dce" => dce::run(func, &facts),

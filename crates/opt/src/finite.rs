@@ -1,0 +1,156 @@
+//! Finds where a differential becomes infinite or NaN: `ẋ = op(…)` becomes `ẋ = check_finite(op(…), …)`.
+//!
+//! A differential is a tangent or cotangent that differentiation made, or a value of a user's derivative that depends
+//! on one. The program stops at the first that is not finite, so all differentials that it was made of are finite; what
+//! else it was made of is shown. Numbers that are no differentials may be infinite: a rule may divide by an infinite
+//! number to get zero.
+//!
+//! A check is its operand, so it stands and falls with the uses of what it checks, and what nobody reads stops nobody.
+//! What only selections, arms or loops read, be it by way of arithmetic, is checked behind or in them: what is not
+//! taken may be anything. The checks come after inlining, which shows who reads what, and before all that changes operations.
+
+use cranelift_entity::packed_option::PackedOption;
+use cranelift_entity::{EntitySet, SecondaryMap};
+use ir::{Func, Function, Inline, Inst, InstData, Module, Op, Region, Value, ValueData};
+use smallvec::SmallVec;
+
+/// Prepares a module: functions of the library are inlined, so that the user's line is known. Gives the functions that
+/// see no differentials unless a user's derivative calls them.
+pub(crate) fn prepare(module: &mut Module) -> EntitySet<Func> {
+    let mut plain: EntitySet<Func> = EntitySet::new();
+    let all: Vec<Func> = module.funcs.keys().collect();
+    for f in all {
+        let func = &module.funcs[f];
+        let is_auto = func.inline == Inline::Auto && module.is_library(func.span);
+        if func.values.values().all(|v| !v.differential) {
+            plain.insert(f);
+        }
+        if is_auto {
+            module.funcs[f].inline = Inline::Always;
+        }
+    }
+    plain
+}
+
+/// Puts the checks into a function.
+pub(crate) fn run(module: &mut Module, f: Func, plain: &EntitySet<Func>) {
+    if !module.funcs[f].has_body() {
+        return;
+    }
+    let func = ir::build::take(module, f);
+    let needed = needed(&func);
+    let mut checks = Checks { module, plain, needed, func };
+    let body = checks.func.body();
+    checks.region(body);
+    let func = checks.func;
+    ir::build::put_back(module, f, func);
+}
+
+/// The values that are read, where they are made, other than by a selection among them, be it by way of arithmetic.
+/// What is read in an arm or a loop alone may not be read at all: what is made of it there is checked.
+fn needed(func: &Function) -> EntitySet<Value> {
+    let mut needed: EntitySet<Value> = EntitySet::new();
+    let mut place: SecondaryMap<Value, PackedOption<Region>> = SecondaryMap::new();
+    for (region, data) in &func.regions {
+        let results = data.insts.iter().flat_map(|&inst| &func.insts[inst].results);
+        results.for_each(|&v| place[v] = region.into());
+    }
+    let mut order: Vec<(Region, Inst)> = Vec::new();
+    let mut open = vec![func.body()];
+    while let Some(region) = open.pop() {
+        for &inst in &func.regions[region].insts {
+            order.push((region, inst));
+            open.extend(func.insts[inst].regions.iter().copied());
+        }
+    }
+    for (region, data) in &func.regions {
+        // Of the results of a half, those who call it know what is read.
+        if !(func.is_half && region == func.body()) {
+            needed.extend(data.results.iter().copied().filter(|&v| place[v] == region.into()));
+        }
+    }
+    for (region, inst) in order.into_iter().rev() {
+        let data = &func.insts[inst];
+        let is_check = matches!(data.op, Op::CheckFinite(_));
+        let is_arithmetic = is_check || data.op.is_pure() && data.regions.is_empty();
+        if is_arithmetic && !data.results.iter().any(|&v| needed.contains(v)) {
+            continue;
+        }
+        let read: &[Value] = match data.op {
+            // Of a check, the first is what goes on.
+            Op::Select | Op::CheckFinite(_) => &data.args[..1],
+            _ => &data.args,
+        };
+        needed.extend(read.iter().copied().filter(|&v| place[v] == region.into()));
+    }
+    needed
+}
+
+struct Checks<'a> {
+    module: &'a Module,
+    plain: &'a EntitySet<Func>,
+    needed: EntitySet<Value>,
+    func: Function,
+}
+
+impl Checks<'_> {
+    fn region(&mut self, region: Region) {
+        let insts = std::mem::take(&mut self.func.regions[region].insts);
+        let mut checked = Vec::with_capacity(insts.len() * 2);
+        for inst in insts {
+            for nested in self.func.insts[inst].regions.clone() {
+                self.region(nested);
+            }
+            checked.push(inst);
+            for k in 0..self.func.insts[inst].results.len() {
+                checked.extend(self.check(inst, k));
+            }
+        }
+        self.func.regions[region].insts = checked;
+    }
+
+    /// The check of a result, if it needs one; the instruction gets another result in its place.
+    fn check(&mut self, inst: Inst, k: usize) -> Option<Inst> {
+        let data = &self.func.insts[inst];
+        let v = data.results[k];
+        let ValueData { ty, differential, .. } = self.func.values[v];
+        let types = &self.module.types;
+        let is_shown = |v: &Value| types.is_numeric(self.func.ty(*v));
+        if !differential || !types.is_differentiable(ty) || !is_shown(&v) || !self.needed.contains(v) {
+            return None;
+        }
+        let what = match &data.op {
+            Op::Add
+            | Op::Sub
+            | Op::Mul
+            | Op::Div
+            | Op::Rem
+            | Op::Math(_)
+            | Op::Convert
+            | Op::Sum
+            | Op::Select => ir::print::op_name(&data.op),
+            Op::Load => "a sum in memory".to_string(),
+            Op::If | Op::Switch(_) => "the value of a branch".to_string(),
+            Op::For(_) | Op::Loop(_) => "the value of a loop".to_string(),
+            Op::Call(callee) if self.plain.contains(*callee) => self.module.funcs[*callee].name.clone(),
+            Op::Call(callee) if self.module.funcs[*callee].is_half => {
+                "a value for the reverse pass".to_string()
+            }
+            _ => return None,
+        };
+        let shows = match data.op {
+            Op::Load | Op::If | Op::Switch(_) | Op::For(_) | Op::Loop(_) => false,
+            Op::Call(callee) => self.plain.contains(callee),
+            _ => true,
+        };
+        let operands = data.args.iter().copied().filter(|v| shows && is_shown(v));
+        let operands: SmallVec<[Value; 4]> = operands.collect();
+        let span = data.span;
+        let raw = self.func.values.push(ValueData::new(ty, false));
+        let args = std::iter::once(raw).chain(operands).collect();
+        self.func.insts[inst].results[k] = raw;
+        let results = [v].into_iter().collect();
+        let op = Op::CheckFinite(what.into());
+        Some(self.func.insts.push(InstData { op, args, results, regions: SmallVec::new(), span }))
+    }
+}
