@@ -256,6 +256,8 @@ pub(crate) enum Mode {
     Reverse,
     /// Second derivatives of a scalar result: forward over reverse
     Hessian,
+    /// The second derivatives times the direction `--along`, in one pass
+    Hvp,
 }
 
 #[derive(Debug, Args)]
@@ -273,6 +275,9 @@ pub(crate) struct GradArgs {
     /// How derivatives are computed
     #[arg(long, value_enum, default_value_t)]
     pub(crate) mode: Mode,
+    /// The direction of `--mode hvp`, as JSON values; what is left out is zero
+    #[arg(long, value_name = "NAME=VALUE,…", required_if_eq("mode", "hvp"))]
+    pub(crate) along: Vec<String>,
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,

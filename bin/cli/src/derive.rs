@@ -17,7 +17,9 @@ const MAX_ROWS: usize = 40;
 pub(crate) fn grad(args: &GradArgs) -> u8 {
     report::finish(&args.source, args.json, |session| {
         let named = parse_arguments(&args.at).map_err(|e| Stop::Usage(e.to_string()))?;
-        let options = Options { hessian: args.mode == Mode::Hessian, ..report::options(&args.compile) };
+        let along = parse_arguments(&args.along).map_err(|e| Stop::Usage(e.to_string()))?;
+        let second = matches!(args.mode, Mode::Hessian | Mode::Hvp);
+        let options = Options { hessian: second, ..report::options(&args.compile) };
         let compiled = compile(session, &args.source, &args.function, &options)?;
         let info = compiled.functions.first().ok_or_else(|| Error::Internal("no function".into()))?;
         let callee = Callee::new(&compiled.module, info);
@@ -32,7 +34,7 @@ pub(crate) fn grad(args: &GradArgs) -> u8 {
             Mode::Forward | Mode::Reverse => {
                 let rows = match args.mode {
                     Mode::Forward => callee.forward(&point)?,
-                    Mode::Reverse | Mode::Hessian => callee.reverse(&point)?,
+                    Mode::Reverse | Mode::Hessian | Mode::Hvp => callee.reverse(&point)?,
                 };
                 if let [row] = &rows[..] {
                     let _ = writeln!(text, "gradient");
@@ -49,6 +51,21 @@ pub(crate) fn grad(args: &GradArgs) -> u8 {
                     }
                     json.push('}');
                 }
+            }
+            Mode::Hvp => {
+                let func = compiled.hessians.first().copied().flatten();
+                let func = func.ok_or_else(|| Error::input("the function has no second derivative"))?;
+                let along = callee.point(&along, &mut |_| Some(0))?;
+                json += ",\"hvp\":{";
+                for (k, output) in outputs.iter().enumerate() {
+                    let row = callee.hessian_vector(func, &point, output, &along)?;
+                    let _ = writeln!(text, "hessian of {} times the direction", output.name);
+                    list(&mut text, &callee.gradient_texts(&row, false));
+                    let comma = if k > 0 { "," } else { "" };
+                    let product = object(&callee.gradient_texts(&row, true));
+                    let _ = write!(json, "{comma}\"{}\":{product}", output.name);
+                }
+                json.push('}');
             }
             Mode::Hessian => {
                 let func = compiled.hessians.first().copied().flatten();

@@ -169,6 +169,10 @@ fn gradients_at_a_point() {
     assert_eq!(json["hessian"]["result"]["x"]["x"], 6.0);
     assert_eq!(json["hessian"]["result"]["x"]["y"], serde_json::json!([4.0, 1.0]));
     assert_eq!(json["hessian"]["result"]["y[0]"]["x"], 4.0);
+    let at = ["grad", &path, "f", "--at", "x=2,y=[3,0]", "--mode", "hvp"];
+    let json = pullback(&[&at[..], &["--along", "x=1,y=[0.5,0]", "--json"]].concat()).json();
+    assert_eq!(json["hvp"]["result"]["x"], 8.0);
+    assert_eq!(pullback(&at).status, Some(2));
     let out = pullback(&["grad", &path, "f", "--at", "x=2"]);
     assert_eq!(out.status, Some(1));
     assert!(out.stderr.contains("`y`"), "{}", out.stderr);

@@ -170,6 +170,25 @@ impl<'m> Callee<'m> {
         Ok((0..n).map(|r| (0..n).map(|c| columns[c].get(r).copied().unwrap_or(0.0)).collect()).collect())
     }
 
+    /// The second derivatives of output number `output` times a direction, a point of which only what has tangents
+    /// counts.
+    pub fn hessian_vector(
+        &self,
+        forward_of_vjp: Func,
+        point: &[Value],
+        output: &Number,
+        along: &[Value],
+    ) -> Result<Vec<f64>, Error> {
+        let n_results = self.input_types.iter().filter(|t| t.1).count();
+        let mut args = point.to_vec();
+        args.extend(self.unit(&self.output_types, output));
+        args.extend(along.iter().zip(&self.input_types).filter(|n| n.1.1).map(|n| n.0.clone()));
+        let cotangents = self.output_types.iter().filter(|t| t.1);
+        args.extend(cotangents.map(|t| Value::zero(&self.module.types, t.0)));
+        let results = self.call(forward_of_vjp, args)?;
+        Ok(self.to_f64(&self.input_types, &results[n_results.min(results.len())..]))
+    }
+
     /// All outputs as text, by parameter: `(name, value)`.
     pub fn output_texts(&self, bits: &[u64], json: bool) -> Vec<(String, String)> {
         group(&self.outputs, bits, &mut |n, b| {

@@ -382,6 +382,7 @@ impl Lowerer<'_> {
         let mut function = match &key {
             Key::Callable(Callable::Func(f)) => {
                 self.program.body(f.decl);
+                self.program.check_flow(f.decl);
                 if let Some((of, _)) = self.program.pullback_of(f) {
                     crate::apply::build_pullback(self, types, &of, &declared)
                 } else if let Some(opening) = self.opening(f) {
