@@ -107,6 +107,8 @@ const TENSORS: Part = Part {
         "__dispatch_kernel",
         "syncTorchCudaStream",
         "IDiffTensorWrapper",
+        "PlainAdd",
+        "GroupAdd",
         "cudaThreadIdx",
         "cudaBlockIdx",
         "cudaBlockDim",
