@@ -6,15 +6,17 @@
 
 use std::rc::Rc;
 
-use syntax::ast::ExprKind;
+use syntax::ast::{DeclKind, ExprKind};
 use syntax::{DeclId, Diagnostic, ExprId, Span};
 
+use crate::conform::FacetKind;
 use crate::infer::Checker;
 use crate::native::Magic;
 use crate::program::Program;
 use crate::signature::{Direction, ParamSig, Signature, Subst, ThisSig};
 use crate::tables::{FuncRef, Meaning};
 use crate::types::{Ty, TyKind};
+use crate::views::View;
 
 impl Program {
     /// Whether `this` is a pair in a method.
@@ -89,6 +91,46 @@ impl Program {
         });
         let ret = self.pointer_differential(own.ret).unwrap_or(own.ret);
         (fits && ret == theirs.ret && self.satisfies(func.decl, &env)).then_some(found)
+    }
+
+    /// Whether any type may say how its values are split.
+    pub fn has_custom_uses(&self) -> bool {
+        self.ast.symbols.find("use").is_some()
+    }
+
+    /// Whether a function is a `use` of a type.
+    pub fn is_use(&self, decl: DeclId) -> bool {
+        self.ast.symbols.find("use") == Some(self.ast.decls[decl].name)
+    }
+
+    /// The `use` of a struct that has a derivative of its own.
+    pub fn custom_use(&mut self, ty: Ty) -> Option<FuncRef> {
+        let name = self.ast.symbols.find("use")?;
+        if !matches!(self.types[ty], TyKind::Struct(..)) || self.differential(ty).is_none() {
+            return None;
+        }
+        for facet in self.facets(ty).iter().filter(|f| f.kind != FacetKind::Interface) {
+            let decls = self.names_in(facet.container).and_then(|n| n.get(&name)).cloned();
+            for decl in decls.into_iter().flatten() {
+                let is_method = matches!(self.ast.decls[decl].kind, DeclKind::Func { .. })
+                    && !self.is_static(decl)
+                    && self.ast.decls[decl].generics.is_none();
+                if !is_method || !self.params_of(decl).is_empty() {
+                    continue;
+                }
+                let args = self.all_generic_params(decl);
+                let args = args.into_iter().filter_map(|p| facet.env.get(p).cloned()).collect();
+                let found = FuncRef { decl, args, self_ty: Some(facet.self_ty) };
+                let view = View::of(self.asking(decl));
+                let derivatives = self.derivatives_of(&found, view);
+                if self.func_signature(&found).ret == ty
+                    && (derivatives.fwd.is_some() || derivatives.bwd.is_some())
+                {
+                    return Some(found);
+                }
+            }
+        }
+        None
     }
 
     /// A type is a value or a pointer under differentiation, not both; the differential of a pointer is a pointer.

@@ -86,6 +86,8 @@ pub(crate) struct Body<'l, 'p, 't> {
     pub(crate) detached: bool,
     /// Of a function that is marked differentiable.
     pub(crate) differentiable: bool,
+    /// Reads of values whose types say so are calls of `use`.
+    pub(crate) splits: bool,
     failed: bool,
 }
 
@@ -116,6 +118,7 @@ impl<'l, 'p, 't> Body<'l, 'p, 't> {
             this_alias: None,
             detached: false,
             differentiable: false,
+            splits: false,
             failed: false,
         }
     }
@@ -155,6 +158,7 @@ impl<'l, 'p, 't> Body<'l, 'p, 't> {
         }
         body.differentiable =
             body.lw.program.derivatives_of(f, check::View::default()).level != check::Level::None;
+        body.splits = body.differentiable && !body.lw.program.is_use(f.decl);
         // parameters
         let mut packs: Vec<(DeclId, Vec<Ty>, Vec<Value>)> = Vec::new();
         for decl in body.lw.program.params_of(f.decl) {

@@ -51,7 +51,7 @@ impl Body<'_, '_, '_> {
             | Meaning::Subscript { .. } => {
                 let place = self.place(e);
                 self.b.span = crate::ir_span(span);
-                self.read(&place)
+                self.read_used(&place)
             }
             _ => self.value_raw(e),
         };

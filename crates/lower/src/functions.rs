@@ -32,6 +32,10 @@ pub(crate) enum Key {
     Twin(FuncRef),
     /// `(params…) -> (results…, params…)` with pointers moved as by the forward derivative, or as by [`Key::Twin`].
     Moved(FuncRef, Option<FuncRef>),
+    /// `(x) -> (x.use(), x)`, and its derivatives (see [`crate::uses`]).
+    Use(FuncRef, Ty),
+    UseJvp(FuncRef, Ty),
+    UseVjp(FuncRef, Ty),
     /// `(params…) -> (results…, context…)` over the user's `__apply`.
     WitnessApply(FuncRef, Applied),
     /// `(context…, cotangents…) -> (cotangents…)` over the call operator of the context.
@@ -288,9 +292,13 @@ impl Lowerer<'_> {
         let decl = match key {
             Key::Callable(c) | Key::FlatJvp(c) | Key::FlatVjp(c) => Self::origin(c).map(|f| f.decl),
             Key::WitnessJvp(f, _) | Key::WitnessVjp(f, _) => Some(f.decl),
-            Key::WitnessApply(f, _) | Key::WitnessPropagate(f, _) | Key::Twin(f) | Key::Moved(f, _) => {
-                Some(f.decl)
-            }
+            Key::WitnessApply(f, _)
+            | Key::WitnessPropagate(f, _)
+            | Key::Twin(f)
+            | Key::Moved(f, _)
+            | Key::Use(f, _)
+            | Key::UseJvp(f, _)
+            | Key::UseVjp(f, _) => Some(f.decl),
             Key::GlobalInit(f) => Some(f.decl),
             Key::Entry(d) => Some(*d),
         };
@@ -364,6 +372,9 @@ impl Lowerer<'_> {
             Key::WitnessApply(f, _) => format!("{}:apply", self.func_name(f)),
             Key::WitnessPropagate(f, _) => format!("{}:propagate", self.func_name(f)),
             Key::Twin(f) => format!("{}:pair", self.func_name(f)),
+            Key::Use(f, _) => format!("{}:split", self.func_name(f)),
+            Key::UseJvp(f, _) => format!("{}:split.jvp", self.func_name(f)),
+            Key::UseVjp(f, _) => format!("{}:split.vjp", self.func_name(f)),
             Key::Moved(f, _) => format!("{}:moved", self.func_name(f)),
             Key::FlatJvp(c) => format!("{}:fwd", self.callable_name(c)),
             Key::FlatVjp(c) => format!("{}:bwd", self.callable_name(c)),
@@ -410,6 +421,9 @@ impl Lowerer<'_> {
             Key::WitnessVjp(f, user) => crate::witness::build_vjp(self, types, f, user.as_ref(), &declared),
             Key::WitnessApply(_, applied) => crate::apply::build_apply(self, types, applied, &declared),
             Key::Twin(f) => crate::twins::build_twin(self, types, f, &declared),
+            Key::Use(f, _) => crate::uses::build_use(self, types, f, &declared),
+            Key::UseJvp(f, ty) => crate::uses::build_use_jvp(self, types, f, *ty, &declared),
+            Key::UseVjp(f, ty) => crate::uses::build_use_vjp(self, types, f, *ty, &declared),
             Key::Moved(f, user) => crate::twins::build_moved(self, types, f, user.as_ref(), &declared),
             Key::WitnessPropagate(f, applied) => {
                 crate::apply::build_propagate(self, types, f, applied, &declared)
@@ -432,6 +446,9 @@ impl Lowerer<'_> {
                 | Key::WitnessApply(..)
                 | Key::WitnessPropagate(..)
                 | Key::Twin(_)
+                | Key::Use(..)
+                | Key::UseJvp(..)
+                | Key::UseVjp(..)
                 | Key::Moved(..)
                 | Key::Entry(_) => {
                     function.inline = Inline::Always;

@@ -35,6 +35,7 @@ mod pointers;
 mod statements;
 mod twins;
 mod uniforms;
+mod uses;
 mod views;
 mod witness;
 mod zero;
@@ -184,6 +185,7 @@ fn lower_round(
         wanted: FxIndexMap::default(),
         bare_pointers: FxHashMap::default(),
         pointer_makers: FxHashSet::default(),
+        uses: FxHashMap::default(),
     };
     for &entry in &request.entries {
         lowerer.entry(&mut types, entry);
@@ -241,6 +243,8 @@ pub(crate) struct Lowerer<'p> {
     pub(crate) bare_pointers: FxHashMap<Func, Vec<Value>>,
     /// Functions that give pointer-like values and take none.
     pub(crate) pointer_makers: FxHashSet<Func>,
+    /// What of a type says how it is split.
+    pub(crate) uses: FxHashMap<Ty, Rc<[crate::uses::UsePart]>>,
 }
 
 impl Lowerer<'_> {

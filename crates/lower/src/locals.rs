@@ -136,6 +136,14 @@ impl Body<'_, '_, '_> {
                     self.scan_address(of, scan);
                 }
                 Meaning::Binary(..) | Meaning::Unary(..) => {}
+                Meaning::Var(_) | Meaning::This | Meaning::Field { .. } | Meaning::Index { .. }
+                    if self.splits =>
+                {
+                    let ty = self.raw_ty(e);
+                    if self.is_split(ty) {
+                        self.scan_target(e, scan);
+                    }
+                }
                 _ => {}
             }
             self.lw.program.ast.exprs[e].kind.operands(&mut work);

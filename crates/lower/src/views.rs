@@ -60,8 +60,15 @@ impl Lowerer<'_> {
             let (&(func, view), wanted) = self.wanted.get_index(k).expect("k is in range");
             let (modes, call) = (wanted.modes, wanted.call);
             let (key, declared) = self.declared.get_index(func.as_u32() as usize).expect("declared in order");
-            let Key::Callable(Callable::Func(f)) = key.clone() else { continue };
             let declared = declared.clone();
+            if let Some((f, ty)) = crate::uses::split_by(key) {
+                let f = f.clone();
+                if !std::mem::replace(&mut self.wanted[k].known, true) {
+                    self.wanted[k].witness = self.request_use(&f, ty, &declared);
+                }
+                continue;
+            }
+            let Key::Callable(Callable::Func(f)) = key.clone() else { continue };
             if std::mem::replace(&mut self.wanted[k].known, true) {
                 continue;
             }

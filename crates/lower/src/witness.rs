@@ -116,7 +116,7 @@ fn primals_for_differentials(body: &mut Body<'_, '_, '_>, own: &Declared, all: &
 }
 
 /// What the user's derivative takes for a parameter: a pair, or the primal alone.
-fn user_input(
+pub(crate) fn user_input(
     body: &mut Body<'_, '_, '_>,
     user: Ty,
     own: Ty,
@@ -321,7 +321,7 @@ fn build_zero_vjp(
 }
 
 /// Calls the user's function; its results by output.
-fn call_groups(
+pub(crate) fn call_groups(
     body: &mut Body<'_, '_, '_>,
     user: &Declared,
     args: &[(Vec<Value>, Ty)],

@@ -1,0 +1,228 @@
+//! `x ↦ (x.use(), x)`: how a value is split where it is read, for types that say it themselves.
+//!
+//! A value that is read twice is the map `x ↦ (x, x)`, whose transpose is addition. A type whose `use` has derivatives of
+//! its own replaces that map: in differentiable functions each read of a variable of the type, or of a struct that
+//! contains it, is a call of `use`, and the variable goes on as what is left. So the backward derivative of `use` gets the
+//! cotangent that later reads have gathered as `this.d`, that of this read as its argument, and leaves their sum in
+//! `this.d`, in whatever way the type adds. The cotangent starts as the differential's default, zero.
+
+use std::rc::Rc;
+
+use check::signature::Subst;
+use check::tables::{Callable, FuncRef};
+use check::types::{Ty, TyKind};
+use check::{Direction, View};
+use ir::{Function, Types, Value, Witness};
+
+use crate::Lowerer;
+use crate::body::Body;
+use crate::derivatives::{jvp_slots, n_tangents, vjp_slots};
+use crate::functions::{Declared, FlatParam, FlatSig, Key};
+use crate::places::{Place, PlaceKind};
+use crate::witness::{call_groups, user_input};
+
+/// Structs nested deeper than this are not looked into; layouts end there too.
+const MAX_DEPTH: u32 = 64;
+
+/// Leaves that are split together, by this function.
+#[derive(Clone, Debug)]
+pub(crate) struct UsePart {
+    offset: usize,
+    len: usize,
+    func: FuncRef,
+}
+
+impl Lowerer<'_> {
+    /// The parts of a type that say how they are split.
+    pub(crate) fn use_parts(&mut self, types: &mut Types, ty: Ty) -> Rc<[UsePart]> {
+        if let Some(known) = self.uses.get(&ty) {
+            return known.clone();
+        }
+        let mut parts = Vec::new();
+        if self.program.has_custom_uses() {
+            self.collect_use_parts(types, ty, 0, &mut parts, 0);
+        }
+        let parts: Rc<[UsePart]> = parts.into();
+        self.uses.insert(ty, parts.clone());
+        parts
+    }
+
+    fn collect_use_parts(
+        &mut self,
+        types: &mut Types,
+        ty: Ty,
+        offset: usize,
+        out: &mut Vec<UsePart>,
+        depth: u32,
+    ) {
+        if depth > MAX_DEPTH || !matches!(self.program.types[ty], TyKind::Struct(..) | TyKind::Tuple(_)) {
+            return;
+        }
+        let layout = self.layout(types, ty);
+        if let Some(func) = self.program.custom_use(ty) {
+            out.push(UsePart { offset, len: layout.leaves.len(), func });
+            return;
+        }
+        for part in layout.parts.iter().filter(|p| !p.is_shadow && !p.no_diff) {
+            self.collect_use_parts(types, part.ty, offset + part.offset, out, depth + 1);
+        }
+    }
+
+    /// `(x) -> (x.use(), x)`.
+    fn use_function(&mut self, types: &mut Types, func: &FuncRef, ty: Ty) -> Rc<Declared> {
+        let key = Key::Use(func.clone(), ty);
+        if let Some(declared) = self.declared.get(&key) {
+            return declared.clone();
+        }
+        let diff = self.diff_map(types, ty);
+        let this = FlatParam {
+            name: "this".to_owned(),
+            decl: None,
+            ty,
+            dir: Direction::InOut,
+            diff: diff.clone(),
+            in_pack: false,
+        };
+        let sig = FlatSig { params: vec![this], has_this: true, has_object: false, ret: ty, ret_diff: diff };
+        self.declare(types, key, sig)
+    }
+
+    /// The derivatives of that function.
+    pub(crate) fn request_use(&mut self, func: &FuncRef, ty: Ty, declared: &Declared) -> Witness {
+        let (params, results) = jvp_slots(declared);
+        let jvp = self.flat_once(Key::UseJvp(func.clone(), ty), declared, params, results);
+        let derivatives = self.use_derivatives(func);
+        let mut witness = Witness { jvp: Some(jvp), ..Witness::default() };
+        if derivatives.1.is_some() {
+            let (params, results) = vjp_slots(declared);
+            witness.vjp = Some(self.flat_once(Key::UseVjp(func.clone(), ty), declared, params, results));
+        }
+        witness
+    }
+
+    /// The forward and backward derivatives of a `use`.
+    fn use_derivatives(&mut self, func: &FuncRef) -> (Option<FuncRef>, Option<FuncRef>) {
+        let view = View::of(self.program.asking(func.decl));
+        let derivatives = self.program.derivatives_of(func, view);
+        (derivatives.fwd, derivatives.bwd)
+    }
+
+    fn use_derivative(&mut self, types: &mut Types, user: FuncRef) -> Option<Rc<Declared>> {
+        let callable = self.canonical(Callable::Func(user)).ok()?;
+        Some(self.function(types, &callable))
+    }
+}
+
+/// The body of [`Key::Use`].
+pub(crate) fn build_use(
+    lw: &mut Lowerer<'_>,
+    types: &mut Types,
+    func: &FuncRef,
+    declared: &Declared,
+) -> Option<Function> {
+    let callable = lw.canonical(Callable::Func(func.clone())).ok()?;
+    let user = lw.function(types, &callable);
+    let mut body = Body::new(lw, types, Subst::default(), Ty::VOID);
+    body.b.span = crate::ir_span(declared.span);
+    let all: Vec<Value> = declared.params.iter().map(|slot| body.b.param(slot.clone())).collect();
+    let mut results = body.b.call_func(user.func, &user.results, &all).to_vec();
+    results.extend(all);
+    Some(body.b.finish(results, declared.results.clone()))
+}
+
+/// `(x, ẋ) ↦ (x.use(), x, d use(x, ẋ), ẋ)`.
+pub(crate) fn build_use_jvp(
+    lw: &mut Lowerer<'_>,
+    types: &mut Types,
+    func: &FuncRef,
+    ty: Ty,
+    declared: &Declared,
+) -> Option<Function> {
+    let map = lw.diff_map(types, ty)?;
+    let user = match lw.use_derivatives(func).0 {
+        Some(user) => Some(lw.use_derivative(types, user)?),
+        None => None,
+    };
+    let mut body = Body::new(lw, types, Subst::default(), Ty::VOID);
+    body.b.span = crate::ir_span(declared.span);
+    let all: Vec<Value> = declared.params.iter().map(|slot| body.b.param(slot.clone())).collect();
+    let (primal, tangents) = all.split_at(body.layout(ty).leaves.len());
+    let (value, slope) = match user {
+        Some(user) => {
+            let differential = body.spread(&map, primal, tangents);
+            let this = user.sig.params.first()?.ty;
+            let pair = user_input(&mut body, this, ty, primal, Some(differential), user.span);
+            let groups = call_groups(&mut body, &user, &[(pair, this)])?;
+            let (value, d) = body.split_pair(ty, groups.first()?);
+            let (value, d) = (value.to_vec(), d.to_vec());
+            let slope = body.gather(&map, &d);
+            (value, slope)
+        }
+        None => (primal.to_vec(), tangents.to_vec()),
+    };
+    let results = [&value, primal, &slope, tangents].concat();
+    Some(body.b.finish(results, declared.results.clone()))
+}
+
+/// `(x, ȳ, x̄) ↦ x̄'` by the user's backward derivative, whose pair has what was gathered so far.
+pub(crate) fn build_use_vjp(
+    lw: &mut Lowerer<'_>,
+    types: &mut Types,
+    func: &FuncRef,
+    ty: Ty,
+    declared: &Declared,
+) -> Option<Function> {
+    let map = lw.diff_map(types, ty)?;
+    let user = lw.use_derivatives(func).1?;
+    let user = lw.use_derivative(types, user)?;
+    let mut body = Body::new(lw, types, Subst::default(), Ty::VOID);
+    body.b.span = crate::ir_span(declared.span);
+    let all: Vec<Value> = declared.params.iter().map(|slot| body.b.param(slot.clone())).collect();
+    let (primal, cotangents) = all.split_at(body.layout(ty).leaves.len());
+    let (read, gathered) = cotangents.split_at(n_tangents(Some(&map)));
+    let read = body.spread(&map, primal, read);
+    let gathered = body.spread(&map, primal, gathered);
+    let [this, other] = &user.sig.params[..] else { return None };
+    let pair = user_input(&mut body, this.ty, ty, primal, Some(gathered), user.span);
+    let groups = call_groups(&mut body, &user, &[(pair, this.ty), (read, other.ty)])?;
+    let position = user.sig.outputs().iter().position(|o| o.param == Some(0))?;
+    let d = body.split_pair(ty, &groups[position]).1.to_vec();
+    let results = body.gather(&map, &d);
+    Some(body.b.finish(results, declared.results.clone()))
+}
+
+impl Body<'_, '_, '_> {
+    /// Whether reads of a type are calls of `use` here.
+    pub(crate) fn is_split(&mut self, ty: Ty) -> bool {
+        self.splits && !self.detached && !self.lw.use_parts(self.b.types, ty).is_empty()
+    }
+
+    /// Reads a local; see the head of this file.
+    pub(crate) fn read_used(&mut self, place: &Place) -> Vec<Value> {
+        let mut values = self.read(place);
+        let PlaceKind::Slots { start, indices, .. } = &place.kind else { return values };
+        if !self.is_split(place.ty) {
+            return values;
+        }
+        for part in self.lw.use_parts(self.b.types, place.ty).iter() {
+            let range = part.offset..part.offset + part.len;
+            let ty = part.func.self_ty.unwrap_or(place.ty);
+            let function = self.lw.use_function(self.b.types, &part.func, ty);
+            let results = self.b.call_func(function.func, &function.results, &values[range.clone()]);
+            let (value, rest) = results.split_at(part.len);
+            for (slot, &left) in range.clone().zip(rest) {
+                self.write_indexed(start + slot, indices, left);
+            }
+            values[range].copy_from_slice(value);
+        }
+        values
+    }
+}
+
+/// The function that a witness is asked for, if it splits values.
+pub(crate) fn split_by(key: &Key) -> Option<(&FuncRef, Ty)> {
+    match key {
+        Key::Use(func, ty) => Some((func, *ty)),
+        _ => None,
+    }
+}
