@@ -1,4 +1,4 @@
-//! Compile times, and what a gradient costs. Run with `cargo bench -p pullback-cli`; docs/performance.md
+//! Compile times, and what a gradient costs. Run with `cargo bench -p pullback-cli [-- PART…]`; docs/performance.md
 //! says what to expect.
 //!
 //! Whole processes are timed for `check` and `run` of a small kernel, since that is what a user
@@ -265,13 +265,16 @@ fn memory(checkpoint: &str) {
     report(&format!("{name:48} {:10.1} KiB kept", output.cost.arena_bytes as f64 / 1024.0));
 }
 
-fn main() {
+/// What a user waits for.
+fn processes() {
     report("-- whole processes");
     let file = bench_file("kernel40.slang");
     measure("check of 40 lines", 40, || process(&["check"], &file));
     let run = ["run", "--bind", "radii=[1,1,1,1,1,1,1,1]", "--bind", "results=zeros:16"];
     measure("run of 40 lines", 40, || process(&run, &file));
+}
 
+fn compilation() {
     report("-- text to machine code");
     for n in [250, 500, 1000, 2000] {
         let text = many_functions(n, n);
@@ -292,7 +295,9 @@ fn main() {
             drop(compile(text.clone(), Some("gradient")))
         });
     }
+}
 
+fn gradients() {
     report("-- gradient beside primal");
     price("straight line of 1,000 operations", straight_line(455), &["gradient"]);
     price("perceptron, weights in arrays", bench_text("perceptron.slang"), &["gradient"]);
@@ -305,4 +310,16 @@ fn main() {
     }
     price("ray and sphere, shaded", bench_text("sphere.slang"), &["gradient"]);
     price("100 parameters", hundred_parameters(), &["gradientAll", "gradientOne"]);
+}
+
+/// All of it, or the parts that are named: `cargo bench -p pullback-cli -- gradients`.
+fn main() {
+    let parts: [(&str, fn()); 3] =
+        [("processes", processes), ("compilation", compilation), ("gradients", gradients)];
+    let named: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with('-')).collect();
+    for (name, part) in parts {
+        if named.is_empty() || named.iter().any(|n| n == name) {
+            part();
+        }
+    }
 }
