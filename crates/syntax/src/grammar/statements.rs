@@ -437,7 +437,7 @@ impl Parser<'_> {
                 return true;
             }
             kw::GENERIC => return next == T::Lt,
-            kw::FOR | kw::WHILE | kw::SWITCH | kw::RETURN => return false,
+            kw::FOR | kw::DO | kw::WHILE | kw::SWITCH | kw::RETURN => return false,
             kw::NO_DIFF => {}
             _ => {}
         }
