@@ -60,7 +60,7 @@ impl Engine<'_> {
         for &at in reached.iter().filter(|&&f| self.module.funcs[f].has_body()) {
             let src = &self.module.funcs[at];
             let witness = self.module.witness(at);
-            if witness.apply.is_some() || witness.substitute.is_some() {
+            if witness.apply.is_some() && !witness.apply_is_same || witness.substitute.is_some() {
                 let what = "calls a function that has another value in derivatives";
                 return Some((src.span, what.to_string()));
             }

@@ -53,6 +53,9 @@ pub fn print_module(module: &Module) -> String {
                 let _ = write!(p.out, " {word} {}", p.funcs[&func]);
             }
         }
+        if witness.apply_is_same {
+            p.out += " same";
+        }
         if witness.differentiable {
             p.out += " differentiable";
         }

@@ -139,7 +139,11 @@ fn pack_outputs(
     for (output, pair) in sig.outputs().iter().zip(derived.outputs()) {
         let n = body.layout(output.ty).leaves.len();
         let primal = &primals[at..at + n];
-        packed.extend_from_slice(primal);
+        if body.lw.pair_of(pair.ty).is_some() {
+            packed.extend(body.without_shadow(output.ty, primal));
+        } else {
+            packed.extend_from_slice(primal);
+        }
         at += n;
         let n_tangents = n_tangents(output.diff.as_deref());
         if let Some(map) = &output.diff {

@@ -16,6 +16,7 @@ use syntax::{DeclId, Span};
 use crate::Lowerer;
 use crate::body::Body;
 use crate::leaves::DiffMap;
+use crate::twins::Moves;
 
 /// What a function is made from.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -30,8 +31,8 @@ pub(crate) enum Key {
     WitnessVjp(FuncRef, Option<FuncRef>),
     /// `(params…, tangents…) -> (results…)` of a function of pointers (see [`crate::twins`]).
     Twin(FuncRef),
-    /// `(params…) -> (results…, params…)` with pointers moved as by the forward derivative, or as by [`Key::Twin`].
-    Moved(FuncRef, Option<FuncRef>),
+    /// `(params…) -> (results…, params…)`: what reverse mode calls in place of a function of pointers.
+    Moved(FuncRef, Moves),
     /// `(x) -> (x.use(), x)`, and its derivatives (see [`crate::uses`]).
     Use(FuncRef, Ty),
     UseJvp(FuncRef, Ty),
@@ -424,7 +425,7 @@ impl Lowerer<'_> {
             Key::Use(f, _) => crate::uses::build_use(self, types, f, &declared),
             Key::UseJvp(f, ty) => crate::uses::build_use_jvp(self, types, f, *ty, &declared),
             Key::UseVjp(f, ty) => crate::uses::build_use_vjp(self, types, f, *ty, &declared),
-            Key::Moved(f, user) => crate::twins::build_moved(self, types, f, user.as_ref(), &declared),
+            Key::Moved(f, by) => crate::twins::build_moved(self, types, f, by, &declared),
             Key::WitnessPropagate(f, applied) => {
                 crate::apply::build_propagate(self, types, f, applied, &declared)
             }

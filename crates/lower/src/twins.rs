@@ -22,6 +22,17 @@ use crate::body::Body;
 use crate::derivatives::jvp_slots;
 use crate::functions::{Declared, Key};
 
+/// How a function with a backward derivative moves pointers.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Moves {
+    /// It gives none.
+    Not,
+    /// As this forward derivative says.
+    By(FuncRef),
+    /// Both halves in the same way.
+    Both,
+}
+
 /// A part of a pointer-like type that is a pointer itself.
 struct PointerPart {
     own: Range<usize>,
@@ -60,22 +71,29 @@ impl Lowerer<'_> {
     }
 
     /// Reverse mode of a function with a backward derivative calls the function itself, which moves pointers without
-    /// their differentials. If it gives pointers, this is called in its place: `(params…) -> (results…, params…)`.
+    /// their differentials, and whose own derivative must not see what belongs to this one. If it takes pointers, this
+    /// is called in its place: `(params…) -> (results…, params…)`. Also: whether the results are the same.
     pub(crate) fn request_moved(
         &mut self,
         types: &mut Types,
         f: &FuncRef,
         derivatives: &Derivatives,
         declared: &Declared,
-    ) -> Option<Func> {
-        let gives = declared.sig.outputs().iter().any(|o| self.is_pointer_like(types, o.ty));
-        if !gives || derivatives.fwd.is_none() && !self.has_twin(types, f, declared, true) {
-            return None;
+    ) -> (Option<Func>, bool) {
+        let inputs = declared.sig.params.iter().filter(|p| p.is_input());
+        if !inputs.clone().any(|p| self.is_pointer_like(types, p.ty)) {
+            return (None, false);
         }
+        let gives = declared.sig.outputs().iter().any(|o| self.is_pointer_like(types, o.ty));
+        let by = match &derivatives.fwd {
+            Some(user) if gives => Moves::By(user.clone()),
+            None if gives && self.has_twin(types, f, declared, true) => Moves::Both,
+            _ => Moves::Not,
+        };
+        let is_same = !matches!(by, Moves::By(_));
         let params = declared.params.clone();
         let results = declared.results.iter().chain(&params).cloned().collect();
-        let key = Key::Moved(f.clone(), derivatives.fwd.clone());
-        Some(self.flat_once(key, declared, params, results))
+        (Some(self.flat_once(Key::Moved(f.clone(), by), declared, params, results)), is_same)
     }
 
     /// Whether the pointers that a function gives have the differentials that it gives for the differentials of those
@@ -176,20 +194,23 @@ pub(crate) fn build_twin(
     Some(body.b.finish(results, declared.results.clone()))
 }
 
-/// The same by a forward derivative, if there is one, for the primals alone; with the parameters after the results.
+/// What stands for a function in reverse mode; with the parameters after the results.
 pub(crate) fn build_moved(
     lw: &mut Lowerer<'_>,
     types: &mut Types,
     f: &FuncRef,
-    user: Option<&FuncRef>,
+    by: &Moves,
     declared: &Declared,
 ) -> Option<Function> {
     let own = lw.function(types, &Callable::Func(f.clone()));
-    let jvp = user.map(|user| {
-        let (params, results) = jvp_slots(&own);
-        let key = Key::WitnessJvp(f.clone(), Some(user.clone()));
-        (lw.flat_once(key, &own, params.clone(), results.clone()), params, results)
-    });
+    let jvp = match by {
+        Moves::By(user) => {
+            let (params, results) = jvp_slots(&own);
+            let key = Key::WitnessJvp(f.clone(), Some(user.clone()));
+            Some((lw.flat_once(key, &own, params.clone(), results.clone()), params, results))
+        }
+        Moves::Both | Moves::Not => None,
+    };
     let mut body = Body::new(lw, types, Subst::default(), Ty::VOID);
     body.b.span = crate::ir_span(declared.span);
     let all: Vec<Value> = declared.params.iter().map(|slot| body.b.param(slot.clone())).collect();
@@ -200,7 +221,11 @@ pub(crate) fn build_moved(
             let results = body.b.call_func(jvp, &results, &args);
             results[..own.results.len()].to_vec()
         }
-        None => body.call_with_twin(f, &all)?,
+        None if *by == Moves::Both => body.call_with_twin(f, &all)?,
+        None => {
+            let args = body.without_shadows(&own, &all);
+            body.b.call_func(own.func, &own.results, &args).to_vec()
+        }
     };
     results.extend(all);
     Some(body.b.finish(results, declared.results.clone()))
@@ -213,7 +238,8 @@ impl Body<'_, '_, '_> {
         let twin = self.lw.program.at_differential(f)?;
         let twin = self.lw.canonical(Callable::Func(twin)).ok()?;
         let twin = self.lw.function(self.b.types, &twin);
-        let primals = self.b.call_func(own.func, &own.results, &all[..own.params.len()]);
+        let args = self.without_shadows(&own, all);
+        let primals = self.b.call_func(own.func, &own.results, &args);
         let mut at = 0;
         let mut args = Vec::new();
         for (param, theirs) in own.sig.params.iter().zip(&twin.sig.params).filter(|p| p.0.is_input()) {
@@ -235,6 +261,33 @@ impl Body<'_, '_, '_> {
             at_twin += n_twin;
         }
         Some(results)
+    }
+
+    /// The arguments of a function whose pointers have no differentials: those that they had belong to this derivative.
+    fn without_shadows(&mut self, own: &Declared, all: &[Value]) -> Vec<Value> {
+        let mut at = 0;
+        let mut args = Vec::new();
+        for param in own.sig.params.iter().filter(|p| p.is_input()) {
+            let n = self.layout(param.ty).leaves.len();
+            let values = self.without_shadow(param.ty, &all[at..at + n]);
+            args.extend(values);
+            at += n;
+        }
+        args
+    }
+
+    /// A value without the differential that it carries along.
+    pub(crate) fn without_shadow(&mut self, ty: Ty, values: &[Value]) -> Vec<Value> {
+        let Some(shadow) = self.lw.shadow_of(self.b.types, ty) else { return values.to_vec() };
+        let mut values = values.to_vec();
+        for part in self.pointer_parts(ty) {
+            let bare = self.without_shadow(part.ty, &values[part.own.clone()]);
+            values[part.own].copy_from_slice(&bare);
+        }
+        for value in values.get_mut(shadow).into_iter().flatten() {
+            *value = self.b.zero(self.b.func.ty(*value), false);
+        }
+        values
     }
 
     /// A pointer-like value whose shadow is the differential it is paired with, and so for its parts that are pointers.

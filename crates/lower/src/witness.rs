@@ -67,7 +67,7 @@ impl Lowerer<'_> {
         if witness == Witness::default() {
             witness.jvp = self.request_twin(types, f, declared);
         } else if witness.vjp.is_some() && witness.apply.is_none() {
-            witness.apply = self.request_moved(types, f, &derivatives, declared);
+            (witness.apply, witness.apply_is_same) = self.request_moved(types, f, &derivatives, declared);
         }
         witness
     }
@@ -131,6 +131,7 @@ pub(crate) fn user_input(
     let mut values = primal.to_vec();
     if let Some(shadow) = body.shadow_values(own, primal) {
         let n = values.len();
+        values = body.without_shadow(own, primal);
         let d = body.shadow_as_differential(user, &shadow, n);
         values.extend(d);
         return values;
