@@ -21,6 +21,7 @@ mod doubt;
 mod exceptions;
 mod fit;
 mod flow;
+mod flow_values;
 mod infer;
 mod initialise;
 mod interfaces;

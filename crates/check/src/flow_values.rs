@@ -1,0 +1,579 @@
+//! Derivatives in expressions: see [`crate::flow`].
+//!
+//! One walk serves both ways. Forwards it finds out which expressions carry a derivative and remembers them; backwards
+//! it reads that, and finds out what is needed.
+
+use syntax::ast::{BinaryOp, DeclKind, ExprKind, Modifiers};
+use syntax::{DeclId, Diagnostic, ExprId};
+
+use crate::flow::{Direction, Flow, Part};
+use crate::signature::Level;
+use crate::tables::{Arg, Callable, FuncRef, Initializer, Meaning};
+use crate::types::Ty;
+
+/// A place in a variable.
+struct Place {
+    /// The variable, and the part of it that the place is or is in.
+    key: (DeclId, Option<Part>),
+    /// The place is that part, and not only in it.
+    exact: bool,
+    /// A field on the way has no derivative.
+    plain: bool,
+}
+
+impl Flow<'_> {
+    /// Whether an expression may carry a derivative. `needed`: a differentiable result depends on it.
+    pub(crate) fn expr(&mut self, expr: ExprId, needed: bool) -> bool {
+        self.value_depth += 1;
+        let carries = if self.value_depth > 3000 { false } else { self.kind(expr, needed) };
+        self.value_depth -= 1;
+        if self.direction == Direction::Backward {
+            return self.carried.contains(&expr);
+        }
+        let info = &self.p.tables.exprs[expr];
+        let ty = info.coerce.unwrap_or(info.ty);
+        let carries = carries && self.p.differential(ty).is_some();
+        if carries {
+            self.carried.insert(expr);
+        }
+        carries
+    }
+
+    /// The place in a variable that an expression denotes, if it is one and no code of the user's is run for it.
+    fn place(&mut self, expr: ExprId) -> Option<Place> {
+        let (base, part, exact, plain) = match self.p.tables.exprs[expr].meaning.clone() {
+            Meaning::Var(decl) => return Some(Place { key: (decl, None), exact: true, plain: false }),
+            Meaning::Same(base) => return self.place(base),
+            Meaning::Field { base: Some(base), field } => {
+                (base, Some(Part::Field(field)), true, self.p.is_no_diff(field))
+            }
+            Meaning::DiffField { base, field } => (base, Some(Part::Field(field)), true, false),
+            Meaning::TupleField { base, idx } => (base, Some(Part::Element(idx.into())), true, false),
+            Meaning::Swizzle { base, comps } if comps.len() == 1 => {
+                (base, Some(Part::Element(comps[0].into())), true, false)
+            }
+            Meaning::MatrixSwizzle { base, comps } if comps.len() == 1 => {
+                (base, Some(Part::Element(comps[0].0.into())), false, false)
+            }
+            Meaning::Index { base, index } => match self.p.ast.exprs[index].kind {
+                ExprKind::Int { value, .. } => (base, Some(Part::Element(value)), true, false),
+                _ => (base, None, false, false),
+            },
+            Meaning::PairField { base, .. }
+            | Meaning::Swizzle { base, .. }
+            | Meaning::MatrixSwizzle { base, .. }
+            | Meaning::TupleSwizzle { base, .. } => (base, None, false, false),
+            _ => return None,
+        };
+        let outer = self.place(base)?;
+        let plain = plain || outer.plain;
+        Some(match (outer.key.1, outer.exact) {
+            // The variable itself.
+            (None, true) => Place { key: (outer.key.0, part), exact, plain },
+            _ => Place { exact: false, plain, ..outer },
+        })
+    }
+
+    fn kind(&mut self, expr: ExprId, needed: bool) -> bool {
+        match self.p.tables.exprs[expr].meaning.clone() {
+            Meaning::Error
+            | Meaning::Type(_)
+            | Meaning::Namespace(_)
+            | Meaning::Literal
+            | Meaning::Const(_)
+            | Meaning::SizeOf(..)
+            | Meaning::StaticMember(_)
+            | Meaning::Value(_)
+            | Meaning::EnumCase(_)
+            | Meaning::Func { .. }
+            | Meaning::TypeTest { .. }
+            | Meaning::TypeIs(..) => false,
+            Meaning::Var(decl) => self.read((decl, None), needed),
+            Meaning::This => self.this.0,
+            Meaning::Field { base, field } => {
+                let plain = self.p.is_no_diff(field);
+                let of_this = base.is_none_or(|b| matches!(self.p.tables.exprs[b].meaning, Meaning::This));
+                if self.plain_this && of_this && !plain {
+                    self.check_field_of_this(expr, field);
+                }
+                if let Some(place) = self.place(expr) {
+                    self.indices(expr);
+                    return self.read(place.key, needed && !place.plain) && !place.plain;
+                }
+                match base {
+                    Some(base) => self.expr(base, needed && !plain) && !plain,
+                    None => self.this.0 && !plain,
+                }
+            }
+            Meaning::DiffField { base, .. }
+            | Meaning::PairField { base, .. }
+            | Meaning::TupleField { base, .. }
+            | Meaning::Swizzle { base, .. }
+            | Meaning::MatrixSwizzle { base, .. }
+            | Meaning::TupleSwizzle { base, .. }
+            | Meaning::Index { base, .. } => {
+                if let Some(place) = self.place(expr) {
+                    self.indices(expr);
+                    return self.read(place.key, needed && !place.plain) && !place.plain;
+                }
+                if let Meaning::Index { index, .. } = self.p.tables.exprs[expr].meaning {
+                    self.expr(index, false);
+                }
+                self.expr(base, needed)
+            }
+            Meaning::Same(base)
+            | Meaning::Each(base)
+            | Meaning::Expand { inner: base, .. }
+            | Meaning::Cast(base)
+            | Meaning::Unary(_, base) => self.expr(base, needed),
+            Meaning::Deref(base) | Meaning::AddressOf(base) => {
+                self.expr(base, false);
+                false
+            }
+            Meaning::Property { base, property } => {
+                let carried = base.is_some_and(|b| self.expr(b, needed)) || base.is_none() && self.this.0;
+                let getter = self.p.accessors(&property).get;
+                let differentiable = match getter {
+                    Some(getter) => self.p.differentiable_level(&getter, self.view) >= Level::Forward,
+                    None => false,
+                };
+                carried && differentiable && !self.p.is_no_diff(property.decl)
+            }
+            Meaning::Subscript { base, args, .. } => {
+                let mut carried = self.expr(base, needed);
+                for arg in args {
+                    for arg in arg.exprs() {
+                        carried |= self.expr(arg, needed);
+                    }
+                }
+                carried
+            }
+            Meaning::Call { func, base, args } => self.call(expr, &func, base, &args, needed),
+            Meaning::Init { init, args } => self.call(expr, &Callable::Func(init), None, &args, needed),
+            Meaning::Construct(parts) | Meaning::MakeTuple(parts) => {
+                parts.into_iter().fold(false, |carried, part| self.expr(part, needed) | carried)
+            }
+            Meaning::Aggregate(initializer) => self.initializer(&initializer, needed),
+            Meaning::MakePair { primal, differential } => {
+                let carried = self.expr(primal, needed);
+                differential.is_some_and(|d| self.expr(d, needed)) || carried
+            }
+            Meaning::Binary(op, ..) => self.chain(expr, op, needed),
+            Meaning::Ternary(cond, a, b) => {
+                self.expr(cond, false);
+                let a = self.expr(a, needed);
+                self.expr(b, needed) || a
+            }
+            Meaning::Assign { target, value, op } => {
+                let place_needed = self.place_needed(target);
+                if op.is_none() && self.direction == Direction::Backward {
+                    self.overwrite(target);
+                }
+                let mut carried = self.expr(value, place_needed || needed);
+                self.indices(target);
+                if op.is_some() {
+                    // `a op= b` reads the place too.
+                    carried |=
+                        self.p.differential(self.p.tables.exprs[target].ty).is_some() && self.carries(target);
+                } else if self.direction == Direction::Forward {
+                    self.overwrite(target);
+                }
+                self.store(expr, target, carried);
+                carried
+            }
+            Meaning::AssignCall { target, value, .. } => {
+                let place_needed = self.place_needed(target);
+                let carried = self.expr(value, place_needed || needed);
+                self.indices(target);
+                if carried {
+                    self.store_to(target);
+                }
+                carried
+            }
+            Meaning::IncDec(target) => self.carries(target),
+            Meaning::NoDiff(inner) => {
+                // What is inside is a constant; its arguments are looked at as if it were not needed.
+                self.expr(inner, false);
+                false
+            }
+        }
+    }
+
+    /// Chains are nested to the left: no recursion along them.
+    fn chain(&mut self, expr: ExprId, op: BinaryOp, needed: bool) -> bool {
+        let mut at = expr;
+        let mut carried = false;
+        let mut op = op;
+        let mut needed = needed;
+        loop {
+            let Meaning::Binary(_, left, right) = self.p.tables.exprs[at].meaning else {
+                return self.expr(at, needed) || carried;
+            };
+            let compares = matches!(
+                op,
+                BinaryOp::Eq
+                    | BinaryOp::Ne
+                    | BinaryOp::Lt
+                    | BinaryOp::Le
+                    | BinaryOp::Gt
+                    | BinaryOp::Ge
+                    | BinaryOp::And
+                    | BinaryOp::Or
+            );
+            needed &= !compares;
+            carried |= self.expr(right, needed);
+            match self.p.tables.exprs[left].meaning {
+                Meaning::Binary(inner, ..) => {
+                    op = inner;
+                    at = left;
+                }
+                _ => return self.expr(left, needed) || carried,
+            }
+        }
+    }
+
+    fn initializer(&mut self, initializer: &Initializer, needed: bool) -> bool {
+        match initializer {
+            Initializer::Expr(expr) => self.expr(*expr, needed),
+            Initializer::Default(_) => false,
+            Initializer::Parts(_, parts) => {
+                parts.iter().fold(false, |carried, part| self.initializer(part, needed) | carried)
+            }
+            Initializer::Init(_, _, args) => args
+                .iter()
+                .flat_map(Arg::exprs)
+                .fold(false, |carried, expr| self.expr(expr, needed) | carried),
+        }
+    }
+
+    /// The variable that a place is part of; `None` for `this` and places that are no variable's.
+    fn root(&self, expr: ExprId) -> Option<ExprId> {
+        match &self.p.tables.exprs[expr].meaning {
+            Meaning::Field { base: Some(base), .. }
+            | Meaning::DiffField { base, .. }
+            | Meaning::PairField { base, .. }
+            | Meaning::TupleField { base, .. }
+            | Meaning::Swizzle { base, .. }
+            | Meaning::MatrixSwizzle { base, .. }
+            | Meaning::Index { base, .. }
+            | Meaning::Subscript { base, .. }
+            | Meaning::Property { base: Some(base), .. }
+            | Meaning::Same(base)
+            | Meaning::Each(base)
+            | Meaning::Expand { inner: base, .. }
+            | Meaning::TupleSwizzle { base, .. } => self.root(*base),
+            _ => Some(expr),
+        }
+    }
+
+    /// Reads a place: whether it carries a derivative. Backwards it is needed from here on.
+    fn read(&mut self, key: (DeclId, Option<Part>), needed: bool) -> bool {
+        match self.direction {
+            Direction::Forward => self.holds(key),
+            Direction::Backward => {
+                if needed {
+                    self.places.insert(key);
+                }
+                false
+            }
+        }
+    }
+
+    /// What is assigned replaces what was there, if it is all of it.
+    fn overwrite(&mut self, target: ExprId) {
+        if let Some(place) = self.place(target).filter(|p| p.exact) {
+            self.forget(place.key);
+        }
+    }
+
+    fn place_needed(&mut self, target: ExprId) -> bool {
+        // What is put where no derivative can be is not needed for one.
+        if self.direction == Direction::Forward || !self.has_tangent(target) {
+            return false;
+        }
+        if let Some(place) = self.place(target) {
+            return self.holds(place.key);
+        }
+        match self.root(target).map(|r| self.p.tables.exprs[r].meaning.clone()) {
+            Some(Meaning::Var(decl)) => self.holds((decl, None)),
+            Some(
+                Meaning::This | Meaning::Field { base: None, .. } | Meaning::Property { base: None, .. },
+            ) => self.this.1,
+            _ => false,
+        }
+    }
+
+    /// Whether a place carries a derivative now.
+    fn carries(&mut self, target: ExprId) -> bool {
+        if self.direction == Direction::Backward {
+            return false;
+        }
+        if let Some(place) = self.place(target) {
+            return self.holds(place.key);
+        }
+        match self.root(target).map(|r| self.p.tables.exprs[r].meaning.clone()) {
+            Some(Meaning::Var(decl)) => self.holds((decl, None)),
+            Some(Meaning::This | Meaning::Field { base: None, .. }) => self.this.0,
+            _ => false,
+        }
+    }
+
+    /// The indices within a place are expressions of their own.
+    fn indices(&mut self, target: ExprId) {
+        match self.p.tables.exprs[target].meaning.clone() {
+            Meaning::Index { base, index } => {
+                self.expr(index, false);
+                self.indices(base);
+            }
+            Meaning::Field { base: Some(base), .. }
+            | Meaning::DiffField { base, .. }
+            | Meaning::PairField { base, .. }
+            | Meaning::TupleField { base, .. }
+            | Meaning::Swizzle { base, .. }
+            | Meaning::MatrixSwizzle { base, .. }
+            | Meaning::Same(base)
+            | Meaning::Each(base)
+            | Meaning::Expand { inner: base, .. }
+            | Meaning::TupleSwizzle { base, .. } => self.indices(base),
+            _ => {}
+        }
+    }
+
+    fn store_to(&mut self, target: ExprId) {
+        if let Some(place) = self.place(target) {
+            return self.carry(place.key);
+        }
+        match self.root(target).map(|r| self.p.tables.exprs[r].meaning.clone()) {
+            Some(Meaning::Var(decl)) => self.carry((decl, None)),
+            Some(
+                Meaning::This | Meaning::Field { base: None, .. } | Meaning::Property { base: None, .. },
+            ) if self.this.1 => self.this.0 = true,
+            _ => {}
+        }
+    }
+
+    /// A value is assigned.
+    fn store(&mut self, expr: ExprId, target: ExprId, carried: bool) {
+        let ty = self.p.tables.exprs[target].ty;
+        if !carried || self.p.differential(ty).is_none() {
+            return;
+        }
+        if self.has_tangent(target) {
+            self.store_to(target);
+        } else {
+            let span = self.p.ast.exprs[expr].span;
+            let place = self.p.ast.exprs[target].span;
+            self.report(
+                Diagnostic::error("E41031", span, "the derivative is lost in this assignment")
+                    .note(place, "this place has no derivative")
+                    .help("use 'detach(…)' to say that this is meant"),
+            );
+        }
+    }
+
+    /// Whether a place can hold a derivative.
+    fn has_tangent(&mut self, target: ExprId) -> bool {
+        match self.p.tables.exprs[target].meaning.clone() {
+            Meaning::Var(decl) => {
+                if let DeclKind::Param { .. } = self.p.ast.decls[decl].kind {
+                    // One that is not handed back is a variable of the function's own.
+                    let written = Modifiers(Modifiers::OUT.0 | Modifiers::INOUT.0 | Modifiers::REF.0);
+                    return !self.p.is_no_diff(decl) || !self.p.ast.decls[decl].modifiers.has(written);
+                }
+                let modifiers = self.p.ast.decls[decl].modifiers;
+                let shared = Modifiers(Modifiers::STATIC.0 | Modifiers::GROUPSHARED.0);
+                let global = self.p.ast.decls[decl].parent.is_none_or(|p| {
+                    !matches!(
+                        self.p.ast.decls[p].kind,
+                        DeclKind::Func { .. } | DeclKind::Init { .. } | DeclKind::Accessor { .. }
+                    )
+                });
+                !modifiers.has(shared) && !self.p.is_no_diff(decl) && !global
+            }
+            Meaning::Field { base, field } => {
+                if self.p.is_no_diff(field) {
+                    return false;
+                }
+                match base {
+                    Some(base) => {
+                        let info = &self.p.tables.exprs[base];
+                        let ty = info.coerce.unwrap_or(info.ty);
+                        self.p.differential(ty).is_some() && self.has_tangent(base)
+                    }
+                    // A field of `this`; one of a type without derivatives is not told apart here.
+                    None => self.this.1,
+                }
+            }
+            Meaning::This => self.this.1,
+            Meaning::DiffField { base, .. }
+            | Meaning::PairField { base, .. }
+            | Meaning::TupleField { base, .. }
+            | Meaning::Swizzle { base, .. }
+            | Meaning::MatrixSwizzle { base, .. }
+            | Meaning::Same(base)
+            | Meaning::Each(base)
+            | Meaning::Expand { inner: base, .. }
+            | Meaning::TupleSwizzle { base, .. } => self.has_tangent(base),
+            Meaning::Index { base, .. } => {
+                let ty = self.p.tables.exprs[base].ty;
+                self.p.differential(ty).is_some() && self.has_tangent(base)
+            }
+            Meaning::StaticMember(_) | Meaning::Deref(_) => false,
+            // Setters are functions; what they do with the value is checked there.
+            _ => true,
+        }
+    }
+
+    fn call(
+        &mut self,
+        expr: ExprId,
+        func: &Callable,
+        base: Option<ExprId>,
+        args: &[Arg],
+        needed: bool,
+    ) -> bool {
+        let signature = self.p.callable_signature(func);
+        let level = match func {
+            Callable::Func(func) => self.p.differentiable_level(func, self.view),
+            // Derivatives of derivatives.
+            Callable::Fwd(..) | Callable::Bwd(..) | Callable::Apply(..) | Callable::Synthesized(..) => {
+                Level::Backward
+            }
+        };
+        let differentiable = level >= self.level;
+        let mutates = signature.this.as_ref().is_some_and(|t| t.mutating);
+        let writes = signature.params.iter().any(|p| p.dir.is_written()) || mutates;
+        let mut carried = false;
+        let is_detach = matches!(func, Callable::Func(f) if self.p.is_core(f.decl)
+            && self.p.intrinsic(f.decl).as_deref() == Some("detach"));
+        if let Some(base) = base {
+            let inner = differentiable && (needed || writes);
+            let has_tangent = signature.this.as_ref().is_some_and(|t| t.differentiable);
+            carried |= self.expr(base, inner && has_tangent) && has_tangent;
+        } else if signature.this.is_some() {
+            carried |= self.this.0;
+        }
+        for (arg, param) in args.iter().zip(&signature.params) {
+            // A derivative that is lost within the arguments of a call that loses it, too, is lost there.
+            let inner = (needed || differentiable && writes) && !param.no_diff && param.differentiable;
+            for arg in arg.exprs() {
+                if differentiable && param.dir.is_written() && param.differentiable {
+                    self.check_output(arg);
+                }
+                if param.dir == crate::Direction::Out {
+                    self.overwrite(arg);
+                    self.indices(arg);
+                    continue;
+                }
+                let carries = self.expr(arg, inner);
+                carried |= carries && !param.no_diff;
+                let lost = carries && !param.no_diff && !param.differentiable;
+                if lost && needed && differentiable && self.p.is_lambda(arg) {
+                    let span = self.p.ast.exprs[arg].span;
+                    self.report(
+                        Diagnostic::error(
+                            "E41022",
+                            span,
+                            "the derivative by what this lambda captures is lost in this call",
+                        )
+                        .help("pass it as an argument of the lambda, or capture 'detach' of it if this is meant"),
+                    );
+                }
+            }
+        }
+        for arg in args.iter().skip(signature.params.len()).flat_map(Arg::exprs) {
+            self.expr(arg, false);
+        }
+        if is_detach {
+            return false;
+        }
+        // A derivative that the user wrote for a function without differentiable inputs is that of what it reads.
+        let has_inputs = signature.params.iter().any(|p| p.differentiable && p.dir != crate::Direction::Out)
+            || signature.this.as_ref().is_some_and(|t| t.differentiable);
+        if let (Callable::Func(f), false) = (func, has_inputs)
+            && !self.p.is_core(f.decl)
+        {
+            let derivatives = self.p.derivatives_of(f, self.view);
+            carried |= derivatives.fwd.is_some() || derivatives.bwd.is_some();
+        }
+        if carried && differentiable {
+            for (arg, param) in args.iter().zip(&signature.params) {
+                if param.dir.is_written() && param.differentiable {
+                    for arg in arg.exprs() {
+                        self.store_to(arg);
+                    }
+                }
+            }
+            if mutates {
+                match base {
+                    Some(base) => self.store_to(base),
+                    None => self.this.0 |= self.this.1,
+                }
+            }
+        }
+        let no_diff_result = match func {
+            Callable::Func(f) => self.p.is_no_diff(f.decl),
+            _ => false,
+        };
+        let result_differentiable =
+            signature.ret != Ty::VOID && self.p.differential(signature.ret).is_some() && !no_diff_result;
+        if carried && !differentiable && needed && result_differentiable {
+            self.lost_in_call(expr, func);
+        }
+        if let (Callable::Func(f), true) = (func, carried && differentiable) {
+            let span = self.p.ast.exprs[expr].span;
+            let derivatives = self.p.derivatives_of(f, self.view);
+            self.p.report_ambiguity(f, &derivatives, self.level == Level::Backward, span);
+        }
+        carried && differentiable && result_differentiable
+    }
+
+    /// A field whose type has derivatives, of an object whose type has none.
+    fn check_field_of_this(&mut self, expr: ExprId, field: DeclId) {
+        let ty = self.p.tables.exprs[expr].ty;
+        let span = self.p.ast.exprs[expr].span;
+        if self.p.differential(ty).is_none() {
+            return;
+        }
+        let name = self.p.ast.name(self.p.ast.decls[field].name).to_string();
+        let message = format!("'{name}' has no derivative here: the type of 'this' is not differentiable");
+        let help =
+            "write '[NoDiffThis]' before the function if this is meant, or make the type 'IDifferentiable'";
+        self.report(Diagnostic::warning("E31159", span, message).help(help));
+    }
+
+    /// A place that is passed for a differentiable output.
+    fn check_output(&mut self, arg: ExprId) {
+        // A parameter can be assigned to, but what is passed on is the caller's.
+        let is_plain_param = self.place(arg).is_some_and(|place| self.p.is_no_diff(place.key.0));
+        if is_plain_param || !self.has_tangent(arg) {
+            let span = self.p.ast.exprs[arg].span;
+            let message =
+                "the derivative is lost: this place has none, and is passed for a differentiable output";
+            let help = "pass a local variable, and assign 'detach' of it";
+            self.report(Diagnostic::error("E41025", span, message).help(help));
+        }
+    }
+
+    fn lost_in_call(&mut self, expr: ExprId, func: &Callable) {
+        let Callable::Func(FuncRef { decl, .. }) = func else { return };
+        let decl = *decl;
+        let name = match self.p.ast.decls[decl].kind {
+            DeclKind::Init { .. } => "__init".to_string(),
+            _ => self.p.ast.name(self.p.ast.decls[decl].name).to_string(),
+        };
+        let mode = if self.level == Level::Backward { "backward" } else { "forward" };
+        let span = self.p.ast.exprs[expr].span;
+        let declared = self.p.ast.decls[decl].name_span;
+        let mut diagnostic = Diagnostic::error(
+            "E41022",
+            span,
+            format!("the derivative is lost in this call: '{name}' is not {mode}-differentiable"),
+        )
+        .help("write 'no_diff' before the call if this is meant, or mark the function '[Differentiable]'");
+        if !self.p.is_core(decl) {
+            diagnostic = diagnostic.note(declared, "declared here");
+        }
+        self.report(diagnostic);
+    }
+}
