@@ -65,6 +65,16 @@ fn run_takes_a_plain_main_where_nothing_is_bound() {
 }
 
 #[test]
+fn the_hash_grid_learns_its_picture() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/hash-grid.slang");
+    let bind = ["--bind", "features=zeros:320", "--bind", "gradients=zeros:320", "--bind", "losses=zeros:5"];
+    let out = pullback(&[&["run", path, "--json"], &bind[..]].concat());
+    let losses = &out.json()["buffers"]["losses"]["values"];
+    let loss = |k: usize| losses[k].as_f64().unwrap_or(f64::NAN);
+    assert!(loss(0) > 0.1 && loss(4) < 1e-3, "{losses} {}", out.stderr);
+}
+
+#[test]
 fn run_binds_and_prints() {
     let path = file("scale.slang", SCALE);
     let args = [
