@@ -24,6 +24,7 @@ mod engine;
 mod finite;
 mod linearity;
 mod linearize;
+mod origins;
 mod propagate;
 mod recursion;
 mod report;

@@ -18,6 +18,7 @@ use cranelift_entity::packed_option::PackedOption;
 use ir::{Func, Function, Inst, Op, Prefer, Space, Span, Type, TypeData, Value};
 
 use crate::engine::Engine;
+use crate::origins::{Origins, may_meet};
 use crate::propagate::defs;
 
 /// What is read or written: a global, or by way of some handle.
@@ -72,7 +73,8 @@ impl Engine<'_> {
                     Op::Printf(_) => "prints",
                     Op::Barrier | Op::WaveGather => "waits for other threads",
                     Op::BufferLoad(_) => {
-                        reads.extend(self.place(src, &defs, data.args[0]).map(|p| (p, data.span)));
+                        let place = self.place(src, &defs, data.args[0]);
+                        reads.extend(place.map(|p| (p, (at, data.args[0]), data.span)));
                         return;
                     }
                     _ => return,
@@ -84,8 +86,19 @@ impl Engine<'_> {
             return Some((span, format!("{what}, which reverse mode would make it do twice")));
         }
         let written = if reads.is_empty() { Vec::new() } else { self.written() };
-        let clash = |place: &Place| written.iter().any(|w| self.may_be_same(*w, *place));
-        let (_, span) = reads.iter().find(|(place, _)| clash(place))?;
+        let clash = |place: &Place| written.iter().any(|w| self.may_be_same(w.0, *place));
+        reads.retain(|(place, ..)| clash(place));
+        // where the handles come from tells more, if it is needed
+        if reads.is_empty() {
+            return None;
+        }
+        let origins = Origins::of(self.module, &|f| self.origins.contains_key(&f));
+        let run = origins.within(func);
+        let written: Vec<_> = written.iter().map(|w| (w.0, origins.memory(w.1.0, w.1.1))).collect();
+        let (.., span) = reads.iter().find(|(place, handle, _)| {
+            let read = run.memory(handle.0, handle.1);
+            written.iter().any(|w| self.may_be_same(w.0, *place) && may_meet(&w.1, &read))
+        })?;
         let message = "reads memory that the program writes, which reverse mode would read again later";
         Some((*span, message.to_string()))
     }
@@ -113,14 +126,15 @@ impl Engine<'_> {
     }
 
     /// All memory that some function of the module writes.
-    fn written(&self) -> Vec<Place> {
+    fn written(&self) -> Vec<(Place, (Func, Value))> {
         let mut written = Vec::new();
-        for src in self.module.funcs.values().filter(|f| f.has_body()) {
+        for (at, src) in self.module.funcs.iter().filter(|f| f.1.has_body()) {
             let defs = defs(src);
             src.walk(src.body(), &mut |inst| {
                 let data = &src.insts[inst];
                 if let Op::BufferStore(_) | Op::Atomic(..) = data.op {
-                    written.extend(self.place(src, &defs, data.args[0]));
+                    let place = self.place(src, &defs, data.args[0]);
+                    written.extend(place.map(|p| (p, (at, data.args[0]))));
                 }
             });
         }

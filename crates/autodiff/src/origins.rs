@@ -1,0 +1,324 @@
+//! Which memory a handle may lead to: `(function, handle) ↦` a set of globals, or anything.
+//!
+//! In three steps, each a least fixpoint. Within a function a handle comes from the function's parameters and from
+//! globals: by offsets and casts, `select`, results of arms, what loops carry, and results of calls, for which the
+//! results of the callee are known in terms of its parameters. Then what the parameters may be follows from all calls,
+//! and from custom derivatives, which get what the function that they belong to gets; a parameter of a function that
+//! nobody calls is anything. Where one run of a function is asked about, only the calls inside of it count.
+//!
+//! The order of instructions plays no part, so this holds for the derivatives that are made of these functions as
+//! well: they pass the same handles about. A handle out of an array, a cell or memory is anything.
+
+use ir::{Func, Function, Global, Inst, Module, Op, TypeData, Value};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// Larger sets are taken for anything.
+const MAX_SOURCES: usize = 16;
+
+/// Where a handle comes from, within a function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Source {
+    /// The function's parameter of this number.
+    Param(u32),
+    Global(Global),
+}
+
+/// Sorted; `None` is anything.
+type Sources = Option<Vec<Source>>;
+
+/// The memory that a handle leads to; sorted; `None` is anything.
+type Memory = Option<Vec<Global>>;
+
+/// What is known of each parameter.
+type Params = FxHashMap<(Func, u32), Memory>;
+
+/// Where the handles of a module lead to.
+pub(crate) struct Origins<'m> {
+    module: &'m Module,
+    sources: FxHashMap<(Func, Value), Sources>,
+    /// By function and number of the result.
+    results: FxHashMap<(Func, u32), Sources>,
+    params: Params,
+}
+
+impl<'m> Origins<'m> {
+    /// Looks at all functions of a module. `is_made` are derivatives that the passes make: one that nobody calls yet
+    /// will get what the function that it is of gets, and so will the custom derivatives that it calls.
+    pub(crate) fn of(module: &'m Module, is_made: &dyn Fn(Func) -> bool) -> Origins<'m> {
+        let mut origins = Origins {
+            module,
+            sources: FxHashMap::default(),
+            results: FxHashMap::default(),
+            params: Params::default(),
+        };
+        while origins.trace_all() {}
+        origins.bind_params(is_made);
+        origins
+    }
+
+    /// The memory that a handle leads to in any run of its function.
+    pub(crate) fn memory(&self, func: Func, handle: Value) -> Memory {
+        self.resolve(func, self.sources.get(&(func, handle)), &self.params)
+    }
+
+    /// What the parameters of the functions that a run of `func` calls may be.
+    pub(crate) fn within(&self, func: Func) -> Run<'_, 'm> {
+        let mut params = Params::default();
+        for k in 0..self.module.funcs[func].params.len() as u32 {
+            if let Some(memory) = self.params.get(&(func, k)) {
+                params.insert((func, k), memory.clone());
+            }
+        }
+        let mut work = vec![func];
+        while let Some(at) = work.pop() {
+            work.extend(self.pass_on(at, &mut params, &mut |op| matches!(op, Op::Call(_))));
+        }
+        Run { origins: self, params }
+    }
+
+    fn trace_all(&mut self) -> bool {
+        let mut changed = false;
+        for (id, func) in self.module.funcs.iter().filter(|f| f.1.has_body()) {
+            let body = func.body();
+            for (k, &param) in func.regions[body].params.iter().enumerate() {
+                if self.is_handle(func, param) {
+                    changed |= add(&mut self.sources, (id, param), &Some(vec![Source::Param(k as u32)]));
+                }
+            }
+            let insts: Vec<Inst> = func.insts.keys().collect();
+            loop {
+                let mut again = false;
+                for &inst in &insts {
+                    again |= self.trace(id, func, inst);
+                }
+                changed |= again;
+                if !again {
+                    break;
+                }
+            }
+            for (k, &result) in func.regions[body].results.iter().enumerate() {
+                if self.is_handle(func, result) {
+                    let from = self.sources.get(&(id, result)).cloned().unwrap_or_else(|| Some(Vec::new()));
+                    changed |= add(&mut self.results, (id, k as u32), &from);
+                }
+            }
+            changed |= self.results_of_derivatives(id, func);
+        }
+        changed
+    }
+
+    /// A derivative calls them in place of the function, with the same arguments.
+    fn results_of_derivatives(&mut self, id: Func, func: &Function) -> bool {
+        let witness = self.module.witness(id);
+        let mut changed = false;
+        for custom in [witness.jvp, witness.apply, witness.substitute].into_iter().flatten() {
+            for k in 0..func.results.len() as u32 {
+                if let Some(from) = self.results.get(&(custom, k)).cloned() {
+                    changed |= add(&mut self.results, (id, k), &from);
+                }
+            }
+        }
+        changed
+    }
+
+    fn trace(&mut self, id: Func, func: &Function, inst: Inst) -> bool {
+        let data = &func.insts[inst];
+        let mut flows: Vec<(Sources, Value)> = Vec::new();
+        let handles = |values: &[Value]| -> Vec<Value> {
+            values.iter().copied().filter(|&v| self.is_handle(func, v)).collect()
+        };
+        let of = |v: Value| self.sources.get(&(id, v)).cloned().unwrap_or_else(|| Some(Vec::new()));
+        let results = handles(&data.results);
+        match data.op {
+            Op::GlobalRef(global) => {
+                flows.extend(results.iter().map(|&r| (Some(vec![Source::Global(global)]), r)))
+            }
+            Op::Zero => {}
+            // what a derivative keeps for later is what a call of the primal got
+            Op::Index if matches!(self.module.types[func.ty(data.args[0])], TypeData::Stack(_)) => {}
+            Op::BufferOffset | Op::BufferCast | Op::Select | Op::Detach => {
+                for from in handles(&data.args) {
+                    flows.extend(results.iter().map(|&to| (of(from), to)));
+                }
+            }
+            Op::If | Op::Switch(_) => {
+                for &region in &data.regions {
+                    for (&from, &to) in func.regions[region].results.iter().zip(&data.results) {
+                        if self.is_handle(func, to) {
+                            flows.push((of(from), to));
+                        }
+                    }
+                }
+            }
+            // any handle that goes in or around may come out
+            Op::For(_) | Op::Loop(_) => {
+                let mut from = handles(&data.args);
+                let mut to = results;
+                for &region in &data.regions {
+                    from.extend(handles(&func.regions[region].results));
+                    to.extend(handles(&func.regions[region].params));
+                }
+                for &from in &from {
+                    flows.extend(to.iter().map(|&to| (of(from), to)));
+                }
+            }
+            Op::Call(callee) | Op::CallFwd(callee) | Op::CallBwd(callee) | Op::CallTransposeOf(callee) => {
+                let has_body = self.module.funcs[callee].has_body();
+                for (k, &to) in data.results.iter().enumerate().filter(|r| self.is_handle(func, *r.1)) {
+                    let given = match self.results.get(&(callee, k as u32)) {
+                        Some(given) if has_body => given.clone(),
+                        None if has_body => Some(Vec::new()),
+                        _ => None,
+                    };
+                    let mut from: Sources = given.as_ref().map(|_| Vec::new());
+                    for source in given.into_iter().flatten() {
+                        let part = match source {
+                            Source::Param(k) => data.args.get(k as usize).and_then(|&arg| of(arg)),
+                            Source::Global(_) => Some(vec![source]),
+                        };
+                        from = join(&from, &part);
+                    }
+                    flows.push((from, to));
+                }
+            }
+            _ => flows.extend(results.iter().map(|&r| (None, r))),
+        }
+        let mut changed = false;
+        for (from, to) in flows {
+            changed |= add(&mut self.sources, (id, to), &from);
+        }
+        changed
+    }
+
+    /// What parameters may be, from all calls.
+    fn bind_params(&mut self, is_made: &dyn Fn(Func) -> bool) {
+        let mut called: FxHashSet<Func> = FxHashSet::default();
+        for (id, func) in self.module.funcs.iter().filter(|f| f.1.has_body()) {
+            called.extend(func.insts.values().filter_map(|i| i.op.callee()));
+            called.extend(self.custom(id));
+            called.extend(self.module.witness(id).vjp);
+        }
+        let mut params = Params::default();
+        let is_open = |id: Func| !called.contains(&id) && !is_made(id);
+        for (id, func) in self.module.funcs.iter().filter(|f| f.1.has_body() && is_open(f.0)) {
+            for k in 0..func.params.len() as u32 {
+                params.insert((id, k), None);
+            }
+        }
+        let mut work: Vec<Func> = self.module.funcs.keys().collect();
+        while let Some(at) = work.pop() {
+            work.extend(self.pass_on(at, &mut params, &mut |_| true));
+            for custom in self.custom(at) {
+                let mut changed = false;
+                for k in 0..self.module.funcs[at].params.len() as u32 {
+                    if let Some(memory) = params.get(&(at, k)).cloned() {
+                        changed |= add(&mut params, (custom, k), &memory);
+                    }
+                }
+                if changed {
+                    work.push(custom);
+                }
+            }
+            // the context that an `apply` gives
+            let witness = self.module.witness(at);
+            if let (Some(apply), Some(vjp)) = (witness.apply, witness.vjp) {
+                let n = self.module.funcs[at].results.len() as u32;
+                let mut changed = false;
+                for k in 0..self.module.funcs[vjp].params.len() as u32 {
+                    if let Some(sources) = self.results.get(&(apply, n + k)) {
+                        let memory = self.resolve(apply, Some(sources), &params);
+                        changed |= add(&mut params, (vjp, k), &memory);
+                    }
+                }
+                if changed {
+                    work.push(vjp);
+                }
+            }
+        }
+        self.params = params;
+    }
+
+    /// The custom derivatives of a function that take its parameters.
+    fn custom(&self, func: Func) -> Vec<Func> {
+        let witness = self.module.witness(func);
+        let vjp = if witness.apply.is_some() { None } else { witness.vjp };
+        [witness.jvp, vjp, witness.apply, witness.substitute].into_iter().flatten().collect()
+    }
+
+    /// Passes on what a function's parameters are to those that it calls; which of them that changed.
+    fn pass_on(&self, at: Func, params: &mut Params, counts: &mut dyn FnMut(&Op) -> bool) -> Vec<Func> {
+        let func = &self.module.funcs[at];
+        let mut changed = Vec::new();
+        for inst in func.insts.values() {
+            let Some(callee) = inst.op.callee().filter(|_| counts(&inst.op)) else { continue };
+            let n = self.module.funcs[callee].params.len();
+            for (k, &arg) in inst.args.iter().enumerate().take(n).filter(|a| self.is_handle(func, *a.1)) {
+                let memory = self.resolve(at, self.sources.get(&(at, arg)), params);
+                if add(params, (callee, k as u32), &memory) && !changed.contains(&callee) {
+                    changed.push(callee);
+                }
+            }
+        }
+        changed
+    }
+
+    fn resolve(&self, func: Func, sources: Option<&Sources>, params: &Params) -> Memory {
+        let mut memory: Memory = Some(Vec::new());
+        // a handle that nothing leads to is null
+        let Some(sources) = sources else { return memory };
+        for source in sources.as_ref()? {
+            let part = match source {
+                Source::Param(k) => params.get(&(func, *k)).cloned().unwrap_or_else(|| Some(Vec::new())),
+                Source::Global(global) => Some(vec![*global]),
+            };
+            memory = join(&memory, &part);
+        }
+        memory
+    }
+
+    fn is_handle(&self, func: &Function, value: Value) -> bool {
+        matches!(self.module.types[func.ty(value)], TypeData::Buffer(_))
+    }
+}
+
+/// What handles lead to in one run of a function.
+pub(crate) struct Run<'o, 'm> {
+    origins: &'o Origins<'m>,
+    params: Params,
+}
+
+impl Run<'_, '_> {
+    /// The memory that a handle of a function that is called in this run leads to.
+    pub(crate) fn memory(&self, func: Func, handle: Value) -> Memory {
+        self.origins.resolve(func, self.origins.sources.get(&(func, handle)), &self.params)
+    }
+}
+
+/// Whether two handles may lead to the same memory.
+pub(crate) fn may_meet(a: &Memory, b: &Memory) -> bool {
+    match (a, b) {
+        (Some(a), Some(b)) => a.iter().any(|global| b.contains(global)),
+        _ => true,
+    }
+}
+
+fn join<T: Copy + Ord>(a: &Option<Vec<T>>, b: &Option<Vec<T>>) -> Option<Vec<T>> {
+    let mut all = a.clone()?;
+    all.extend(b.as_ref()?);
+    all.sort_unstable();
+    all.dedup();
+    (all.len() <= MAX_SOURCES).then_some(all)
+}
+
+/// Adds to what is known under a key; whether that is new.
+fn add<K: Copy + Eq + std::hash::Hash, T: Copy + Ord>(
+    map: &mut FxHashMap<K, Option<Vec<T>>>,
+    key: K,
+    more: &Option<Vec<T>>,
+) -> bool {
+    let known = map.entry(key).or_insert_with(|| Some(Vec::new()));
+    let joined = join(known, more);
+    let changed = joined != *known;
+    *known = joined;
+    changed
+}
