@@ -2,13 +2,10 @@
 
 use cranelift_entity::EntitySet;
 use ir::{Inst, Op, Value};
-use petgraph::Direction;
-use petgraph::algo::dinics;
-use petgraph::graph::{Graph, NodeIndex};
-use petgraph::visit::EdgeRef;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
+use super::flow::{Network, Node};
 use super::{Plan, cost};
 
 /// What the linear side finds.
@@ -25,18 +22,17 @@ const MOST: u64 = 1 << 36;
 /// The nodes of a value. On the sink's side of the cut, the proposition is true.
 #[derive(Clone, Copy)]
 struct Nodes {
-    there: NodeIndex,
+    there: Node,
     /// Where it can be computed again; all results of a call share it.
-    again: Option<NodeIndex>,
+    again: Option<Node>,
 }
 
-struct Network {
-    graph: Graph<(), u64>,
-    source: NodeIndex,
-    sink: NodeIndex,
+struct Graph {
+    network: Network,
+    source: Node,
     nodes: FxHashMap<Value, Nodes>,
     /// Of the instructions that can be done again.
-    insts: FxHashMap<Inst, NodeIndex>,
+    insts: FxHashMap<Inst, Node>,
     /// In the order in which they were met.
     values: Vec<Value>,
 }
@@ -44,36 +40,36 @@ struct Network {
 impl Plan<'_> {
     /// The cheapest choice; of equally cheap ones, that with the fewest values.
     pub(super) fn cut(&self) -> Decision {
-        let mut graph = Graph::new();
-        let (source, sink) = (graph.add_node(()), graph.add_node(()));
-        let mut network = Network {
-            graph,
+        let mut network = Network::default();
+        let (source, sink) = (network.add_node(), network.add_node());
+        let mut graph = Graph {
+            network,
             source,
-            sink,
+
             nodes: FxHashMap::default(),
             insts: FxHashMap::default(),
             values: Vec::new(),
         };
         let mut work = Vec::new();
         for &v in &self.needed {
-            if let Some(nodes) = self.meet(&mut network, v, &mut work) {
-                network.graph.add_edge(nodes.there, sink, NEVER);
+            if let Some(nodes) = self.meet(&mut graph, v, &mut work) {
+                graph.network.add_edge(nodes.there, sink, NEVER);
             }
         }
         while let Some(v) = work.pop() {
-            let Some(again) = network.nodes[&v].again else { continue };
+            let Some(again) = graph.nodes[&v].again else { continue };
             for operand in self.operands(v) {
-                if let Some(nodes) = self.meet(&mut network, operand, &mut work) {
-                    network.graph.add_edge(nodes.there, again, NEVER);
+                if let Some(nodes) = self.meet(&mut graph, operand, &mut work) {
+                    graph.network.add_edge(nodes.there, again, NEVER);
                 }
             }
         }
-        let truths = network.truths();
+        let there = graph.network.sink_side(source, sink);
         let mut decision = Decision { stored: EntitySet::new(), recomputed: Vec::new() };
-        for &v in &network.values {
-            let nodes = network.nodes[&v];
-            if truths[nodes.there.index()] {
-                if nodes.again.is_some_and(|again| truths[again.index()]) {
+        for &v in &graph.values {
+            let nodes = graph.nodes[&v];
+            if there.contains(nodes.there) {
+                if nodes.again.is_some_and(|again| there.contains(again)) {
                     decision.recomputed.push(v);
                 } else {
                     decision.stored.insert(v);
@@ -84,32 +80,35 @@ impl Plan<'_> {
     }
 
     /// The nodes of a value, with the edges of its costs; `None` if it is there in any case.
-    fn meet(&self, network: &mut Network, v: Value, work: &mut Vec<Value>) -> Option<Nodes> {
+    fn meet(&self, graph: &mut Graph, v: Value, work: &mut Vec<Value>) -> Option<Nodes> {
         if self.counters.contains(v) {
             return None;
         }
-        if let Some(&known) = network.nodes.get(&v) {
+        if let Some(&known) = graph.nodes.get(&v) {
             return Some(known);
         }
-        let graph = &mut network.graph;
         let trips = self.place(v).trips;
-        let there = graph.add_node(());
-        let inst = self.defs[v].expand().and_then(|inst| network.insts.get(&inst));
+        let there = graph.network.add_node();
+        let inst = self.defs[v].expand().and_then(|inst| graph.insts.get(&inst));
         let mut is_new = false;
         let again = match inst {
             Some(&again) => Some(again),
             None => self.again(v).map(|cost| {
-                let again = graph.add_node(());
-                graph.add_edge(network.source, again, cost.saturating_mul(trips).min(MOST));
-                network.insts.extend(self.defs[v].expand().map(|inst| (inst, again)));
+                let again = graph.network.add_node();
+                graph.network.add_edge(graph.source, again, cost.saturating_mul(trips).min(MOST));
+                graph.insts.extend(self.defs[v].expand().map(|inst| (inst, again)));
                 is_new = true;
                 again
             }),
         };
-        graph.add_edge(again.unwrap_or(network.source), there, self.keep(v).saturating_mul(trips).min(MOST));
+        graph.network.add_edge(
+            again.unwrap_or(graph.source),
+            there,
+            self.keep(v).saturating_mul(trips).min(MOST),
+        );
         let nodes = Nodes { there, again };
-        network.nodes.insert(v, nodes);
-        network.values.push(v);
+        graph.nodes.insert(v, nodes);
+        graph.values.push(v);
         if is_new {
             work.push(v);
         }
@@ -138,10 +137,13 @@ impl Plan<'_> {
         if !always && (outside || self.policy.prefer_kept) {
             return None;
         }
-        match self.src.insts[inst].op {
-            Op::Call(callee) => self.policy.calls.get(&callee).copied().flatten(),
-            _ => cost::again(self.module, self.src, &self.defs, inst),
-        }
+        let cost = match self.src.insts[inst].op {
+            Op::Call(callee) => self.policy.calls.get(&callee).copied().flatten()?,
+            _ => cost::again(self.module, self.src, &self.defs, inst)?,
+        };
+        // Whatever its operands cost: to keep its results is cheaper.
+        let kept: u64 = self.src.insts[inst].results.iter().map(|&v| self.keep(v)).sum();
+        (cost < kept).then_some(cost)
     }
 
     fn operands(&self, v: Value) -> SmallVec<[Value; 4]> {
@@ -150,28 +152,5 @@ impl Plan<'_> {
             (None, Some(inst)) => self.src.insts[inst].args.iter().copied().collect(),
             (None, None) => SmallVec::new(),
         }
-    }
-}
-
-impl Network {
-    /// For each node, whether it is on the sink's side: there is a way to the sink that is not used up.
-    fn truths(&self) -> Vec<bool> {
-        let graph = &self.graph;
-        let (_, flows) = dinics(graph, self.source, self.sink);
-        let mut truths = vec![false; graph.node_count()];
-        truths[self.sink.index()] = true;
-        let mut work = vec![self.sink];
-        while let Some(node) = work.pop() {
-            let open = graph
-                .edges_directed(node, Direction::Incoming)
-                .filter(|e| flows[e.id().index()] < *e.weight());
-            let back = graph.edges_directed(node, Direction::Outgoing).filter(|e| flows[e.id().index()] > 0);
-            for other in open.map(|e| e.source()).chain(back.map(|e| e.target())) {
-                if !std::mem::replace(&mut truths[other.index()], true) {
-                    work.push(other);
-                }
-            }
-        }
-        truths
     }
 }

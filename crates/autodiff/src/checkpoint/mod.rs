@@ -17,6 +17,7 @@
 mod budget;
 mod cost;
 mod cut;
+mod flow;
 mod frequent;
 mod induction;
 pub(crate) mod measure;
