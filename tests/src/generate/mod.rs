@@ -8,9 +8,11 @@
 mod declarations;
 mod expressions;
 mod kernel;
+mod second;
 mod statements;
 
 pub use kernel::kernel;
+pub use second::{Way, directional};
 
 /// A small generator of pseudo-random numbers (xorshift64*), so that a seed means the same program for ever.
 pub struct Rng(u64);
@@ -168,6 +170,12 @@ enum Shape {
     NoDiff,
     /// `vector<F, 3> h(vector<F, 3> a, inout T t)`
     Vector,
+    /// `F h(F a, F b, no_diff int n)`, which calls itself
+    Recursive,
+    /// `F h(F a, F b, no_diff int k)`, which goes through values of interface type
+    Dynamic,
+    /// `F h(F a, F b)` with written derivatives
+    Written,
 }
 
 struct Generator {
@@ -216,5 +224,23 @@ mod tests {
     fn a_seed_means_one_program() {
         assert_eq!(super::program(7, "float").text, super::program(7, "float").text);
         assert_ne!(super::program(7, "float").text, super::program(8, "float").text);
+    }
+
+    #[test]
+    fn programs_use_everything() {
+        let texts: Vec<String> = (0..60).map(|seed| super::program(seed, "double").text).collect();
+        for word in [
+            "[Checkpoint]",
+            "[Checkpoint(",
+            "[PreferRecompute]",
+            "_fwd(",
+            "_bwd(",
+            "fwd_diff(h",
+            "bwd_diff(h",
+            "F next =",
+            "IPart part",
+        ] {
+            assert!(texts.iter().any(|text| text.contains(word)), "no {word}");
+        }
     }
 }

@@ -224,6 +224,7 @@ impl Generator {
             let head = format!("for (int {i} = 0; {i} < {to}; {i}++)");
             self.open(&head);
         } else {
+            self.checkpoint();
             self.open(&head);
         }
         let saved = self.scope.ints.len();
@@ -231,6 +232,18 @@ impl Generator {
         self.block(true, false);
         self.scope.ints.truncate(saved);
         self.close();
+    }
+
+    /// Perhaps an attribute that says what reverse mode keeps of the loop that follows.
+    fn checkpoint(&mut self) {
+        match self.rng.below(10) {
+            0 => self.line("[Checkpoint]"),
+            1 => {
+                let n = 1 + self.rng.below(3);
+                self.line(&format!("[Checkpoint({n})]"));
+            }
+            _ => {}
+        }
     }
 
     fn small(&mut self) -> String {
@@ -256,6 +269,7 @@ impl Generator {
             2 => ("for (;;)".to_string(), "}".to_string()),
             _ => (format!("while ({i} < {trips} && {c})"), "}".to_string()),
         };
+        self.checkpoint();
         self.open(&head);
         if head == "while (true)" || head == "for (;;)" {
             self.line(&format!("if ({i} >= {trips} || !({c})) break;"));
@@ -286,7 +300,12 @@ impl Generator {
         let (name, shape) = helpers[self.rng.below(helpers.len())].clone();
         let v = self.fresh("v");
         match shape {
-            Shape::Pure => {
+            Shape::Recursive | Shape::Dynamic => {
+                let (a, b) = (self.float(1), self.float(1));
+                let n = self.small();
+                self.line(&format!("F {v} = {name}({a}, {b}, ({n}) & 3);"));
+            }
+            Shape::Pure | Shape::Written => {
                 let (a, b) = (self.float(1), self.float(1));
                 self.line(&format!("F {v} = {name}({a}, {b});"));
             }
@@ -342,7 +361,9 @@ impl Generator {
             .scope
             .helpers
             .iter()
-            .filter(|(_, shape)| matches!(shape, Shape::Pure | Shape::InOut | Shape::Generic))
+            .filter(|(_, shape)| {
+                matches!(shape, Shape::Pure | Shape::InOut | Shape::Generic | Shape::Written)
+            })
             .cloned()
             .collect();
         if helpers.is_empty() {
@@ -353,6 +374,12 @@ impl Generator {
         let name = if shape == Shape::Generic { format!("{name}<Mean>") } else { name };
         let (a, b, d, e) = (self.float(1), self.float(1), self.float(1), self.float(1));
         let (p, q, v) = (self.fresh("p"), self.fresh("p"), self.fresh("v"));
+        if shape != Shape::InOut && self.rng.one_in(2) {
+            self.line(&format!(
+                "F {v} = tanh(fwd_diff({name})(DifferentialPair<F>({a}, {d}), DifferentialPair<F>({b}, {e})).d);"
+            ));
+            return self.declare(&v, Ty::Float, false);
+        }
         self.line(&format!("DifferentialPair<F> {p} = DifferentialPair<F>({a}, {e});"));
         self.line(&format!("DifferentialPair<F> {q} = DifferentialPair<F>({b}, 0);"));
         self.line(&format!("bwd_diff({name})({p}, {q}, {d});"));

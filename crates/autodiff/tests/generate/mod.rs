@@ -1,5 +1,5 @@
 //! Random programs: nested `if`, `switch`, `for`, `loop`, vectors, arrays, cells with indices known at run
-//! time (out of range too), stacks, calls, and functions with custom derivatives.
+//! time (out of range too), stacks, calls, recursion, checkpoints, and functions with custom derivatives.
 //!
 //! Numbers stay of moderate size, since what a loop carries goes through `sin`, and divisors are at least 1.
 
@@ -47,7 +47,7 @@ pub(crate) struct Kinds {
 }
 
 /// `sin` and `cos` with forward derivatives that call each other.
-fn trigonometry(module: &mut Module) -> Func {
+fn trigonometry(module: &mut Module) -> (Func, Func) {
     let unary = |module: &mut Module, name: &str, op: Math| {
         let mut b = Builder::new(&mut module.types, name);
         let x = b.param(slot(Type::F64, true, "x"));
@@ -74,14 +74,55 @@ fn trigonometry(module: &mut Module) -> Func {
     let cos_jvp = rule(module, "cos_jvp", cos, sin, true);
     module.witnesses.insert(sin, Witness { jvp: Some(sin_jvp), ..Witness::default() });
     module.witnesses.insert(cos, Witness { jvp: Some(cos_jvp), ..Witness::default() });
-    sin
+    (sin, cos)
+}
+
+/// `f(a, b) = a·sin(b) + b` with a written vjp, and with a written jvp or its body's.
+fn written(module: &mut Module, sin: Func, cos: Func, with_jvp: bool) -> Func {
+    let float = |name: &str| slot(Type::F64, true, name);
+    let name = if with_jvp { "both" } else { "backward" };
+    let mut b = Builder::new(&mut module.types, name);
+    let (x, y) = (b.param(float("a")), b.param(float("b")));
+    let s = b.call(Op::Call(sin), &[y], &[(Type::F64, false)])[0];
+    let product = b.emit(Op::Mul, &[x, s]);
+    let value = b.emit(Op::Add, &[product, y]);
+    let f = b.finish(vec![value], vec![float("y")]);
+    let f = module.funcs.push(f);
+    let derivative = |module: &mut Module, forward: bool| {
+        let mut b =
+            Builder::new(&mut module.types, format!("{name}_{}", if forward { "jvp" } else { "vjp" }));
+        let (x, y) = (b.param(float("a")), b.param(float("b")));
+        let s = b.call(Op::Call(sin), &[y], &[(Type::F64, false)])[0];
+        let c = b.call(Op::Call(cos), &[y], &[(Type::F64, false)])[0];
+        let product = b.emit(Op::Mul, &[x, c]);
+        let one = b.float(Scalar::F64, 1.0);
+        let by_b = b.emit(Op::Add, &[product, one]);
+        let made = if forward {
+            let (dx, dy) = (b.param(float("da")), b.param(float("db")));
+            let value = b.call(Op::Call(f), &[x, y], &[(Type::F64, false)])[0];
+            let (left, right) = (b.emit(Op::Mul, &[s, dx]), b.emit(Op::Mul, &[by_b, dy]));
+            let tangent = b.emit(Op::Add, &[left, right]);
+            b.finish(vec![value, tangent], vec![float("y"), float("dy")])
+        } else {
+            let d = b.param(float("d"));
+            let (left, right) = (b.emit(Op::Mul, &[s, d]), b.emit(Op::Mul, &[by_b, d]));
+            b.finish(vec![left, right], vec![float("da"), float("db")])
+        };
+        module.funcs.push(made)
+    };
+    let jvp = with_jvp.then(|| derivative(module, true));
+    let vjp = Some(derivative(module, false));
+    module.witnesses.insert(f, Witness { jvp, vjp, differentiable: !with_jvp, ..Witness::default() });
+    f
 }
 
 /// A module with a few functions; the last is the one to test.
 pub(crate) fn program(seed: u64, size: usize) -> (Module, Func) {
     let mut rng = Rng(seed);
     let mut module = Module::default();
-    let sin = trigonometry(&mut module);
+    let (sin, cos) = trigonometry(&mut module);
+    let both = written(&mut module, sin, cos, true);
+    let backward = written(&mut module, sin, cos, false);
     let types = &mut module.types;
     let vec2 = types.vector(Scalar::F64, 2);
     let kinds = Kinds {
@@ -94,9 +135,10 @@ pub(crate) fn program(seed: u64, size: usize) -> (Module, Func) {
             types.array(inner, 3)
         },
     };
-    let mut callable: Vec<Func> = Vec::new();
+    let mut callable: Vec<Func> = vec![both, backward];
     let n_functions = 1 + rng.below(3);
     for k in 0..n_functions {
+        let recursive = rng.chance(25);
         let budget = if k + 1 == n_functions { size } else { size / 3 + 2 };
         let name = format!("f{k}");
         let signatures: Vec<(Func, Vec<Slot>, Vec<Slot>)> = callable
@@ -112,6 +154,8 @@ pub(crate) fn program(seed: u64, size: usize) -> (Module, Func) {
             scope: Vec::new(),
             budget,
             depth: 0,
+            itself: module.funcs.next_key(),
+            recursive,
         };
         let body = program.function();
         callable.push(module.funcs.push(body));
@@ -129,6 +173,9 @@ struct Program<'a> {
     scope: Vec<Value>,
     budget: usize,
     depth: usize,
+    /// The function that is being made, and whether it calls itself.
+    itself: Func,
+    recursive: bool,
 }
 
 impl Program<'_> {
@@ -153,18 +200,55 @@ impl Program<'_> {
         }
         let v = self.b.param(Slot { ty: Type::I32, diff: false, linear: false, name: Some("count".into()) });
         self.see(v);
-        self.statements();
         let n = self.rng.below(3);
-        let mut results = vec![self.blend(100)];
         let mut slots = vec![slot(Type::F64, true, "r0")];
         for idx in 1..=n {
             let choices = [Type::F64, Type::F64, k.vec3, k.array, k.vec2, k.vectors, k.nested];
             let ty = choices[self.rng.below(choices.len())];
-            let v = self.any(ty);
-            results.push(v);
             slots.push(slot(ty, self.rng.chance(90), &format!("r{idx}")));
         }
+        self.statements();
+        if self.recursive {
+            self.recurse(v, &slots);
+            self.statements();
+        }
+        let mut results = vec![self.blend(100)];
+        for slot in &slots[1..] {
+            results.push(self.any(slot.ty));
+        }
         self.b.finish(results, slots)
+    }
+
+    /// A call of the function itself with a smaller count, if that is not zero.
+    fn recurse(&mut self, count: Value, results: &[Slot]) {
+        let three = self.b.i32(3);
+        let left = self.b.emit(Op::And, &[count, three]);
+        let zero = self.b.i32(0);
+        let more = self.b.emit(Op::Gt, &[left, zero]);
+        let region = self.b.open();
+        let one = self.b.i32(1);
+        let next = self.b.emit(Op::Sub, &[left, one]);
+        let params: Vec<Type> = self.b.func.params.iter().map(|p| p.ty).collect();
+        let mut args: Vec<Value> = params.iter().map(|&ty| self.any(ty)).collect();
+        *args.last_mut().expect("the count") = next;
+        let types: Vec<(Type, bool)> = results.iter().map(|r| (r.ty, false)).collect();
+        let values = self.b.call(Op::Call(self.itself), &args, &types);
+        self.b.close(values);
+        let arms = [region, {
+            let region = self.b.open();
+            let values: Vec<Value> = results.iter().map(|r| self.any(r.ty)).collect();
+            self.b.close(values);
+            region
+        }];
+        for v in self.b.nest(Op::If, &[more], &arms) {
+            let v = self.tame(v);
+            self.see(v);
+        }
+    }
+
+    /// What reverse mode is to keep of a loop.
+    fn checkpoint(&mut self) -> Option<u32> {
+        self.rng.chance(12).then(|| self.rng.below(4) as u32)
     }
 
     /// A visible value of the type, recent ones preferred; or a constant.
@@ -580,7 +664,8 @@ impl Program<'_> {
         let results = self.body(&shape, &stacked);
         self.scope.truncate(mark);
         self.b.close(results);
-        let results = self.b.nest(Op::For(LoopInfo::default()), &args, &[region]);
+        let info = LoopInfo { checkpoint: self.checkpoint(), ..LoopInfo::default() };
+        let results = self.b.nest(Op::For(info), &args, &[region]);
         self.use_stacks(results);
     }
 
@@ -611,7 +696,7 @@ impl Program<'_> {
         let mut results = vec![again, next];
         results.extend(values);
         self.b.close(results);
-        let info = LoopInfo { max_iters: Some(16), ..LoopInfo::default() };
+        let info = LoopInfo { max_iters: Some(16), checkpoint: self.checkpoint(), ..LoopInfo::default() };
         let results = self.b.nest(Op::Loop(info), &args, &[region]);
         self.use_stacks(results);
     }
