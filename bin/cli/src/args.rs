@@ -23,7 +23,9 @@ pub(crate) enum Command {
     #[command(after_help = "Example:\n  pullback check kernel.slang")]
     Check(CheckArgs),
     /// Print what a stage of the compiler makes of a file
-    #[command(after_help = "Example:\n  pullback emit kernel.slang --stage transpose")]
+    #[command(
+        after_help = "Examples:\n  pullback emit kernel.slang --stage transpose\n  pullback emit kernel.slang --target wgsl"
+    )]
     Emit(EmitArgs),
     /// Show a function after each pass of differentiation
     #[command(after_help = "Example:\n  pullback explain kernel.slang loss")]
@@ -193,6 +195,26 @@ pub(crate) enum Stage {
     Clif,
 }
 
+/// What `emit --target` writes.
+#[cfg(feature = "gpu")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Target {
+    /// WebGPU
+    Wgsl,
+    /// Vulkan, binary
+    Spirv,
+    /// Vulkan, as text
+    SpirvAsm,
+    /// Metal
+    Msl,
+    /// Direct3D
+    Hlsl,
+    /// OpenGL
+    Glsl,
+    /// JSON: entry points, bindings and layouts
+    Reflection,
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct EmitArgs {
     #[command(flatten)]
@@ -202,6 +224,13 @@ pub(crate) struct EmitArgs {
     /// Which stage
     #[arg(long, value_enum, default_value = "ir")]
     pub(crate) stage: Stage,
+    /// The program in a language of graphics processors
+    #[cfg(feature = "gpu")]
+    #[arg(long, value_enum, conflicts_with = "stage")]
+    pub(crate) target: Option<Target>,
+    /// Write to this file [default: standard output]
+    #[arg(long, short = 'o', value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
     /// Only what this entry point reaches [default: all entry points and differentiable functions]
     #[arg(long, value_name = "NAME")]
     pub(crate) entry: Option<String>,

@@ -23,6 +23,29 @@ pub(crate) fn check(args: &CheckArgs) -> u8 {
 pub(crate) fn emit(args: &EmitArgs) -> u8 {
     report::finish(&args.source, false, |session| {
         let mut loaded = pipeline::load(session, &args.source.file)?;
+        #[cfg(feature = "gpu")]
+        if let Some(target) = args.target {
+            use crate::args::Target;
+            let target = match target {
+                Target::Wgsl => driver::gpu::Target::Wgsl,
+                Target::Spirv => driver::gpu::Target::Spirv,
+                Target::SpirvAsm => driver::gpu::Target::SpirvAsm,
+                Target::Msl => driver::gpu::Target::Msl,
+                Target::Hlsl => driver::gpu::Target::Hlsl,
+                Target::Glsl => driver::gpu::Target::Glsl,
+                Target::Reflection => driver::gpu::Target::Reflection,
+            };
+            let entry = args.entry.as_deref();
+            let bytes = driver::gpu::emit(
+                &session.sources,
+                &mut loaded,
+                entry,
+                target,
+                &report::options(&args.compile),
+            )?;
+            write(args, &bytes)?;
+            return Ok(0);
+        }
         let stage = match args.stage {
             Stage::Ast => dump::Stage::Ast,
             Stage::Ir => dump::Stage::Ir,
@@ -34,9 +57,23 @@ pub(crate) fn emit(args: &EmitArgs) -> u8 {
         };
         let options = report::options(&args.compile);
         let text = dump::emit(&mut loaded, args.entry.as_deref(), stage, &options).map_err(Stop::from)?;
-        report::out(&text);
+        write(args, text.as_bytes())?;
         Ok(0)
     })
+}
+
+/// Writes to the file that was asked for, or to standard output.
+fn write(args: &EmitArgs, bytes: &[u8]) -> Result<(), driver::Error> {
+    match &args.output {
+        Some(path) => {
+            let error = |e: std::io::Error| driver::Error::Write { path: path.clone(), why: e.to_string() };
+            std::fs::write(path, bytes).map_err(error)
+        }
+        None => {
+            report::out_bytes(bytes);
+            Ok(())
+        }
+    }
 }
 
 pub(crate) fn explain(args: &ExplainArgs) -> u8 {

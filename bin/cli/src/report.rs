@@ -31,8 +31,13 @@ impl From<Error> for Stop {
 
 /// Writes to standard output; a reader that has gone away is no error.
 pub(crate) fn out(text: &str) {
+    out_bytes(text.as_bytes());
+}
+
+/// Writes bytes to standard output; as [`out`].
+pub(crate) fn out_bytes(bytes: &[u8]) {
     let mut stdout = stdout().lock();
-    let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+    let _ = stdout.write_all(bytes).and_then(|()| stdout.flush());
 }
 
 /// Writes to standard error.

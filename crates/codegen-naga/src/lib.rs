@@ -1,2 +1,126 @@
 //! `IR ↦ naga module ↦ WGSL, SPIR-V, MSL, HLSL, GLSL`: the same kernels for graphics processors.
+//!
+//! The IR is structured, and so is naga's: a region becomes a block, what an `if` or loop gives becomes a local variable
+//! that its blocks assign. What a device has no counterpart of is refused with an error that names it and its place:
+//! 64-bit numbers where the target has none, pointers in memory, recursion, output. Nothing is emitted that naga's
+//! validator has not accepted; if it finds fault, that is a bug of this crate and reported as one.
+//!
+//! - [`layout`]: where every field of a struct is in memory.
+//! - `plan`: which buffers handles refer to, how they are used; one *instance* of a function for each.
+//! - `bounds`: how often loops run, so that reversed loops keep their values in local arrays.
+//! - `emit`: the code.
+//! - [`reflect`]: what a host must know to bind everything.
+//! - [`write`]: the text or binary of a target.
 #![forbid(unsafe_code)]
+
+mod bounds;
+mod build;
+mod emit;
+mod helpers;
+pub mod layout;
+mod memory;
+mod module;
+mod names;
+mod plan;
+pub mod reflect;
+mod types;
+pub mod write;
+
+use std::fmt;
+
+pub use module::{Built, build};
+pub use reflect::{Binding, BindingKind, Reflection, Site};
+
+/// A language of graphics processors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Target {
+    /// The language of WebGPU.
+    Wgsl,
+    /// The binary form for Vulkan.
+    Spirv,
+    /// Metal's language.
+    Msl,
+    /// Direct3D's language.
+    Hlsl,
+    /// OpenGL's language.
+    Glsl,
+}
+
+impl Target {
+    /// Its name in messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Target::Wgsl => "WGSL",
+            Target::Spirv => "SPIR-V",
+            Target::Msl => "MSL",
+            Target::Hlsl => "HLSL",
+            Target::Glsl => "GLSL",
+        }
+    }
+
+    /// Whether integers of 64 bits exist.
+    pub fn has_int64(self) -> bool {
+        matches!(self, Target::Spirv | Target::Msl | Target::Hlsl)
+    }
+
+    /// Whether floats of 64 bits exist.
+    pub fn has_float64(self) -> bool {
+        matches!(self, Target::Spirv | Target::Hlsl | Target::Glsl)
+    }
+
+    /// Whether floats of 16 bits exist.
+    pub fn has_float16(self) -> bool {
+        matches!(self, Target::Wgsl | Target::Spirv | Target::Msl | Target::Hlsl)
+    }
+}
+
+/// What to build.
+pub struct Options<'a> {
+    /// For which language.
+    pub target: Target,
+    /// Functions that are emitted besides the entry points.
+    pub functions: &'a [ir::Func],
+    /// A place of the source in words, as `file.slang:12`; `None` if it is nowhere.
+    pub place: &'a dyn Fn(ir::Span) -> Option<String>,
+}
+
+impl fmt::Debug for Options<'_> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Options").field("target", &self.target).field("functions", &self.functions).finish()
+    }
+}
+
+/// What a target cannot express.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unsupported {
+    /// The diagnostic's code.
+    pub code: &'static str,
+    /// What and why, in words.
+    pub message: String,
+    /// What can be done.
+    pub help: Option<String>,
+    /// The user's line.
+    pub span: ir::Span,
+}
+
+impl Unsupported {
+    fn new(target: Target, what: impl Into<String>, why: impl Into<String>, span: ir::Span) -> Unsupported {
+        let message = format!("{} cannot express {}: {}", target.name(), what.into(), why.into());
+        Unsupported { code: "E0930", message, help: None, span }
+    }
+}
+
+/// Why there is nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Error {
+    /// The target cannot express the program.
+    Unsupported(Unsupported),
+    /// This crate made something wrong.
+    Internal(String),
+}
+
+impl From<Unsupported> for Error {
+    fn from(error: Unsupported) -> Error {
+        Error::Unsupported(error)
+    }
+}

@@ -12,6 +12,8 @@ pub mod dump;
 pub mod error;
 pub mod fit;
 mod follow;
+#[cfg(feature = "gpu")]
+pub mod gpu;
 pub mod gradcheck;
 pub mod launch;
 pub mod npy;

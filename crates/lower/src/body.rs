@@ -430,7 +430,16 @@ impl<'l, 'p, 't> Body<'l, 'p, 't> {
         let regions: Vec<Region> = arms.iter().map(|arm| arm.0).collect();
         let results = self.b.nest(op, args, &regions);
         for (&slot, value) in changed.iter().zip(results) {
+            let (Slot::Value(old) | Slot::Cell(old)) = self.env[slot];
+            self.keep_name(old, value);
             self.env[slot] = Slot::Value(value);
+        }
+    }
+
+    /// Gives a variable's next value the name of the one before, for printing.
+    pub(crate) fn keep_name(&mut self, old: Value, new: Value) {
+        if let Some(name) = self.b.func.values[old].name.clone() {
+            self.b.name(new, &name);
         }
     }
 

@@ -158,6 +158,7 @@ impl Body<'_, '_, '_> {
             let value = self.read_slot(slot);
             let ty = self.b.func.ty(value);
             let param = self.b.region_param(ty, false);
+            self.keep_name(value, param);
             self.env[slot] = Slot::Value(param);
         }
         if test_last {
@@ -199,6 +200,8 @@ impl Body<'_, '_, '_> {
         let values = self.b.nest(Op::Loop(info), &inits, &[region]);
         self.env = before;
         for (&slot, value) in carried.iter().zip(values) {
+            let old = self.read_slot(slot);
+            self.keep_name(old, value);
             self.env[slot] = Slot::Value(value);
         }
         self.observe(observed, -1);
@@ -429,6 +432,7 @@ impl Body<'_, '_, '_> {
             let value = self.read_slot(slot);
             let ty = self.b.func.ty(value);
             let param = self.b.region_param(ty, false);
+            self.keep_name(value, param);
             self.env[slot] = Slot::Value(param);
         }
         let value = self.after(counted, scalar, start, counter, own_ty);
@@ -448,6 +452,8 @@ impl Body<'_, '_, '_> {
         let values = self.b.nest(Op::For(info), &args, &[region]);
         self.env = before;
         for (&slot, value) in carried.iter().zip(values) {
+            let old = self.read_slot(slot);
+            self.keep_name(old, value);
             self.env[slot] = Slot::Value(value);
         }
         if matches!(counted.start, Start::Present(_)) {

@@ -427,6 +427,7 @@ impl Body<'_, '_, '_> {
             }
             Slot::Value(old) => {
                 let value = self.with_element(old, indices, new);
+                self.keep_name(old, value);
                 self.env[slot] = Slot::Value(value);
             }
         }

@@ -1,0 +1,335 @@
+//! A naga function while it is written: expressions in the order of their evaluation, blocks that open and close.
+//!
+//! naga keeps expressions in an arena and says by `Emit` statements when they are evaluated. Here every expression is
+//! evaluated where it is made: a range is open from the last statement on, and closes with the next.
+
+use naga::{
+    BinaryOperator, Block, Expression, Function, FunctionArgument, FunctionResult, Handle, Literal,
+    LocalVariable, MathFunction, ScalarKind, Span, Statement, Type, UnaryOperator, VectorSize,
+};
+use rustc_hash::FxHashMap;
+
+/// An expression of the function.
+pub(crate) type Expr = Handle<Expression>;
+
+/// An expression deeper than this gets a name, so that no line is long.
+const DEEP: u8 = 8;
+
+/// A function while it is written.
+pub(crate) struct Code {
+    func: Function,
+    block: Block,
+    /// The first expression that no `Emit` covers.
+    open: usize,
+    literals: FxHashMap<(u8, u64), Expr>,
+    zeros: FxHashMap<Handle<Type>, Expr>,
+    depth: Vec<u8>,
+}
+
+impl Code {
+    /// An empty function.
+    pub(crate) fn new(name: &str) -> Code {
+        Code {
+            func: Function { name: Some(name.to_string()), ..Function::default() },
+            block: Block::new(),
+            open: 0,
+            literals: FxHashMap::default(),
+            zeros: FxHashMap::default(),
+            depth: Vec::new(),
+        }
+    }
+
+    /// The function, whose body is what was written.
+    pub(crate) fn finish(mut self) -> Function {
+        self.flush();
+        self.func.body = self.block;
+        self.func
+    }
+
+    /// Adds a parameter.
+    pub(crate) fn param(&mut self, name: &str, ty: Handle<Type>, builtin: Option<naga::BuiltIn>) -> Expr {
+        let binding = builtin.map(naga::Binding::BuiltIn);
+        self.func.arguments.push(FunctionArgument { name: Some(name.to_string()), ty, binding });
+        self.expr(Expression::FunctionArgument(self.func.arguments.len() as u32 - 1))
+    }
+
+    /// Says what the function gives.
+    pub(crate) fn result(&mut self, ty: Handle<Type>) {
+        self.func.result = Some(FunctionResult { ty, binding: None });
+    }
+
+    /// Adds a variable; gives the pointer to it.
+    pub(crate) fn local(&mut self, name: &str, ty: Handle<Type>) -> Expr {
+        let local = LocalVariable { name: Some(name.to_string()), ty, init: None };
+        let local = self.func.local_variables.append(local, Span::default());
+        self.expr(Expression::LocalVariable(local))
+    }
+
+    // ---- expressions
+
+    /// Adds an expression, which is evaluated here.
+    pub(crate) fn expr(&mut self, expr: Expression) -> Expr {
+        if expr.needs_pre_emit() || is_result(&expr) {
+            self.flush();
+            let handle = self.add(expr, 0);
+            self.open = self.func.expressions.len();
+            return handle;
+        }
+        let depth = 1 + self.children(&expr);
+        let is_load = matches!(expr, Expression::Load { .. });
+        let is_access = matches!(expr, Expression::Access { .. } | Expression::AccessIndex { .. });
+        let handle = self.add(expr, if is_load { 0 } else { depth });
+        if depth > DEEP && !is_access {
+            self.name(handle, "temp");
+        }
+        handle
+    }
+
+    fn add(&mut self, expr: Expression, depth: u8) -> Expr {
+        let handle = self.func.expressions.append(expr, Span::default());
+        self.depth.push(depth);
+        handle
+    }
+
+    /// The depth of the deepest operand.
+    fn children(&self, expr: &Expression) -> u8 {
+        let d = |e: Expr| self.depth[e.index()];
+        match expr {
+            Expression::Compose { components, .. } => components.iter().map(|&e| d(e)).max().unwrap_or(0),
+            Expression::Access { base, index } => d(*base).max(d(*index)),
+            Expression::AccessIndex { base, .. } => d(*base),
+            Expression::Splat { value, .. } => d(*value),
+            Expression::Unary { expr, .. } | Expression::As { expr, .. } => d(*expr),
+            Expression::Binary { left, right, .. } => d(*left).max(d(*right)),
+            Expression::Select { condition, accept, reject } => d(*condition).max(d(*accept)).max(d(*reject)),
+            Expression::Math { arg, arg1, arg2, .. } => d(*arg).max(arg1.map_or(0, d)).max(arg2.map_or(0, d)),
+            _ => 0,
+        }
+    }
+
+    /// Names a value: it becomes a `let` in the text. What is no computed value keeps the name it has.
+    pub(crate) fn name(&mut self, expr: Expr, name: &str) {
+        let data = &self.func.expressions[expr];
+        if !data.needs_pre_emit() && !is_result(data) && !self.func.named_expressions.contains_key(&expr) {
+            self.func.named_expressions.insert(expr, name.to_string());
+            self.depth[expr.index()] = 0;
+        }
+    }
+
+    /// A literal.
+    pub(crate) fn literal(&mut self, literal: Literal) -> Expr {
+        let key = match literal {
+            Literal::F64(x) => (0, x.to_bits()),
+            Literal::F32(x) => (1, x.to_bits() as u64),
+            Literal::F16(x) => (2, x.to_bits() as u64),
+            Literal::U32(x) => (3, x as u64),
+            Literal::I32(x) => (4, x as u64),
+            Literal::U64(x) => (5, x),
+            Literal::I64(x) => (6, x as u64),
+            Literal::Bool(x) => (7, x as u64),
+            Literal::U16(x) => (8, x as u64),
+            Literal::I16(x) => (9, x as u64),
+            Literal::AbstractInt(x) => (10, x as u64),
+            Literal::AbstractFloat(x) => (11, x.to_bits()),
+        };
+        if let Some(&found) = self.literals.get(&key) {
+            return found;
+        }
+        let made = self.expr(Expression::Literal(literal));
+        self.literals.insert(key, made);
+        made
+    }
+
+    /// An unsigned number.
+    pub(crate) fn u32(&mut self, n: u32) -> Expr {
+        self.literal(Literal::U32(n))
+    }
+
+    /// Zero of any type.
+    pub(crate) fn zero(&mut self, ty: Handle<Type>) -> Expr {
+        if let Some(&found) = self.zeros.get(&ty) {
+            return found;
+        }
+        let made = self.expr(Expression::ZeroValue(ty));
+        self.zeros.insert(ty, made);
+        made
+    }
+
+    /// The value of a literal, if it is one.
+    pub(crate) fn literal_of(&self, expr: Expr) -> Option<Literal> {
+        match self.func.expressions[expr] {
+            Expression::Literal(literal) => Some(literal),
+            _ => None,
+        }
+    }
+
+    /// `left op right`
+    pub(crate) fn binary(&mut self, op: BinaryOperator, left: Expr, right: Expr) -> Expr {
+        self.expr(Expression::Binary { op, left, right })
+    }
+
+    /// `op expr`
+    pub(crate) fn unary(&mut self, op: UnaryOperator, expr: Expr) -> Expr {
+        self.expr(Expression::Unary { op, expr })
+    }
+
+    /// A function of one to three numbers.
+    pub(crate) fn math(&mut self, fun: MathFunction, args: &[Expr]) -> Expr {
+        let (arg, arg1, arg2) = (args[0], args.get(1).copied(), args.get(2).copied());
+        self.expr(Expression::Math { fun, arg, arg1, arg2, arg3: None })
+    }
+
+    /// `condition ? accept : reject`
+    pub(crate) fn select(&mut self, condition: Expr, accept: Expr, reject: Expr) -> Expr {
+        if accept == reject {
+            return accept;
+        }
+        self.expr(Expression::Select { condition, accept, reject })
+    }
+
+    /// A number as another kind of number, or its bits without a width.
+    pub(crate) fn convert(&mut self, expr: Expr, kind: ScalarKind, width: Option<u8>) -> Expr {
+        self.expr(Expression::As { expr, kind, convert: width })
+    }
+
+    /// The same number in each of `n` lanes; `n` of 1 is the number.
+    pub(crate) fn splat(&mut self, n: u32, value: Expr) -> Expr {
+        match vector_size(n) {
+            Some(size) => self.expr(Expression::Splat { size, value }),
+            None => value,
+        }
+    }
+
+    /// Part `index` of a vector, array or struct, or the pointer to it.
+    pub(crate) fn part(&mut self, base: Expr, index: u32) -> Expr {
+        // A part of what was just put together is what was put there.
+        if let Expression::Compose { components, .. } = &self.func.expressions[base]
+            && let Some(&found) = components.get(index as usize)
+        {
+            return found;
+        }
+        self.expr(Expression::AccessIndex { base, index })
+    }
+
+    /// The part that a number says, or the pointer to it.
+    pub(crate) fn element(&mut self, base: Expr, index: Expr) -> Expr {
+        match self.literal_of(index) {
+            Some(Literal::U32(k)) => self.part(base, k),
+            Some(Literal::I32(k)) if k >= 0 => self.part(base, k as u32),
+            _ => self.expr(Expression::Access { base, index }),
+        }
+    }
+
+    /// A value of its parts.
+    pub(crate) fn compose(&mut self, ty: Handle<Type>, components: Vec<Expr>) -> Expr {
+        self.expr(Expression::Compose { ty, components })
+    }
+
+    /// What is at a pointer.
+    pub(crate) fn load(&mut self, pointer: Expr) -> Expr {
+        self.expr(Expression::Load { pointer })
+    }
+
+    // ---- statements
+
+    fn flush(&mut self) {
+        if self.func.expressions.len() > self.open {
+            let range = self.func.expressions.range_from(self.open);
+            self.block.push(Statement::Emit(range), Span::default());
+            self.open = self.func.expressions.len();
+        }
+    }
+
+    /// Adds a statement.
+    pub(crate) fn push(&mut self, statement: Statement) {
+        self.flush();
+        self.block.push(statement, Span::default());
+    }
+
+    /// `*pointer = value`
+    pub(crate) fn store(&mut self, pointer: Expr, value: Expr) {
+        self.push(Statement::Store { pointer, value });
+    }
+
+    /// Calls a function; gives its result if it has one.
+    pub(crate) fn call(
+        &mut self,
+        function: Handle<Function>,
+        arguments: Vec<Expr>,
+        gives: bool,
+    ) -> Option<Expr> {
+        let result = gives.then(|| self.expr(Expression::CallResult(function)));
+        self.push(Statement::Call { function, arguments, result });
+        result
+    }
+
+    /// Leaves the function.
+    pub(crate) fn ret(&mut self, value: Option<Expr>) {
+        self.push(Statement::Return { value });
+    }
+
+    /// Opens a block; what was open before is given back to [`Self::close`].
+    pub(crate) fn enter(&mut self) -> Block {
+        self.flush();
+        std::mem::take(&mut self.block)
+    }
+
+    /// Closes the open block and goes on in the one before.
+    pub(crate) fn close(&mut self, before: Block) -> Block {
+        self.flush();
+        std::mem::replace(&mut self.block, before)
+    }
+
+    /// `if condition { accept } else { reject }`
+    pub(crate) fn if_else(&mut self, condition: Expr, accept: Block, reject: Block) {
+        self.push(Statement::If { condition, accept, reject });
+    }
+
+    /// `if condition { body }`
+    pub(crate) fn when(&mut self, condition: Expr, body: impl FnOnce(&mut Code)) {
+        let before = self.enter();
+        body(self);
+        let block = self.close(before);
+        self.if_else(condition, block, Block::new());
+    }
+
+    /// Leaves the loop if `condition` holds.
+    pub(crate) fn break_if(&mut self, condition: Expr) {
+        self.when(condition, |c| c.push(Statement::Break));
+    }
+
+    /// The type of a variable, given its place.
+    pub(crate) fn local_type(&self, place: Expr) -> Option<Handle<Type>> {
+        match self.func.expressions[place] {
+            Expression::LocalVariable(local) => Some(self.func.local_variables[local].ty),
+            _ => None,
+        }
+    }
+
+    /// Goes on with the statements of a block.
+    pub(crate) fn append(&mut self, block: Block) {
+        self.flush();
+        self.block.extend_block(block);
+    }
+}
+
+/// Whether the expression is given its value by a statement.
+fn is_result(expr: &Expression) -> bool {
+    matches!(
+        expr,
+        Expression::CallResult(_)
+            | Expression::AtomicResult { .. }
+            | Expression::SubgroupBallotResult
+            | Expression::SubgroupOperationResult { .. }
+    )
+}
+
+/// naga's word for a number of lanes.
+pub(crate) fn vector_size(n: u32) -> Option<VectorSize> {
+    match n {
+        2 => Some(VectorSize::Bi),
+        3 => Some(VectorSize::Tri),
+        4 => Some(VectorSize::Quad),
+        _ => None,
+    }
+}

@@ -1,0 +1,397 @@
+//! Vectors and arrays as values, and choices between values.
+
+use ir::{InstData, Op, Scalar, TypeData, Value};
+use naga::{BinaryOperator as Bin, Block};
+
+use super::{Buffer, Emitter, Held, Res};
+use crate::build::Expr;
+use crate::plan::Base;
+
+impl<'m> Emitter<'_, 'm> {
+    pub(super) fn aggregate(&mut self, data: &'m InstData) -> Res {
+        let result = data.results[0];
+        let ty = self.ty(result);
+        match &data.op {
+            Op::Zero => self.zero(data, result),
+            Op::Detach => {
+                let held = self.values[data.args[0]].clone();
+                self.values[result] = held;
+                Ok(())
+            }
+            Op::Select => self.choose(data),
+            Op::Construct | Op::Splat if self.holds_buffers(result) => {
+                let n = self.length(ty) as usize;
+                let args: Vec<Value> = data.args.iter().copied().cycle().take(n).collect();
+                let buffers = args.iter().map(|&a| self.buffer(a)).collect();
+                self.values[result] = Held::Buffers(buffers);
+                Ok(())
+            }
+            Op::Construct => {
+                let parts: Vec<Expr> = data.args.iter().map(|&a| self.get(a)).collect();
+                if self.lanes(ty) == 1 && matches!(self.types[ty], TypeData::Vector(..)) {
+                    return self.set(result, parts[0]);
+                }
+                let whole = self.naga_type(result, data.span)?;
+                let e =
+                    if parts.is_empty() { self.code.zero(whole) } else { self.code.compose(whole, parts) };
+                self.set(result, e)
+            }
+            Op::Splat => {
+                let x = self.get(data.args[0]);
+                let n = self.length(ty);
+                if self.is_array(ty) {
+                    let whole = self.naga_type(result, data.span)?;
+                    if n > 64 {
+                        return self.splat_loop(result, n, x);
+                    }
+                    let e = self.code.compose(whole, vec![x; n.max(1) as usize]);
+                    return self.set(result, e);
+                }
+                let e = self.code.splat(n, x);
+                self.set(result, e)
+            }
+            Op::Extract(k) => {
+                if let Held::Buffers(buffers) = &self.values[data.args[0]] {
+                    let found = buffers.get(*k as usize).cloned().unwrap_or_else(Buffer::null);
+                    self.values[result] = Held::Buffer(found);
+                    return Ok(());
+                }
+                if self.length(self.ty(data.args[0])) == 1 && !self.is_array(self.ty(data.args[0])) {
+                    let e = self.get(data.args[0]);
+                    return self.set(result, e);
+                }
+                let e = match self.values[data.args[0]] {
+                    Held::Place(place) => {
+                        let part = self.code.part(place, *k);
+                        self.code.load(part)
+                    }
+                    _ => {
+                        let whole = self.get(data.args[0]);
+                        self.code.part(whole, *k)
+                    }
+                };
+                self.set(result, e)
+            }
+            Op::Insert(k) => self.insert(data, *k),
+            Op::Index => self.index_op(data),
+            _ => self.refuse("an operation", "it makes no vector or array", data.span),
+        }
+    }
+
+    fn holds_buffers(&self, v: Value) -> bool {
+        crate::plan::holds_handle(self.cx.ir, self.ty(v))
+    }
+
+    fn zero(&mut self, data: &InstData, result: Value) -> Res {
+        let ty = self.ty(result);
+        match self.types[ty] {
+            TypeData::Buffer(_) => {
+                self.values[result] = Held::Buffer(Buffer::null());
+                return Ok(());
+            }
+            TypeData::Array(_, n) if self.holds_buffers(result) => {
+                self.values[result] = Held::Buffers(vec![Buffer::null(); n as usize]);
+                return Ok(());
+            }
+            TypeData::Scalar(s) => {
+                self.cx.check_scalar(s, data.span)?;
+                let e = self.constant(s, 0);
+                return self.set(result, e);
+            }
+            _ => {}
+        }
+        let whole = self.naga_type(result, data.span)?;
+        let e = self.code.zero(whole);
+        self.set(result, e)
+    }
+
+    /// An array of many equal elements.
+    fn splat_loop(&mut self, result: Value, n: u32, x: Expr) -> Res {
+        let place = self.variable(result, self.ty(result))?;
+        self.each(n, |e, i| {
+            let part = e.code.element(place, i);
+            e.code.store(part, x);
+            Ok(())
+        })?;
+        self.values[result] = Held::Place(place);
+        Ok(())
+    }
+
+    /// Does something for each number below `n`.
+    pub(super) fn each(&mut self, n: u32, body: impl FnOnce(&mut Self, Expr) -> Res) -> Res {
+        let n = self.code.u32(n);
+        self.each_below(n, body)
+    }
+
+    /// Does something for each number below what `n` is.
+    pub(super) fn each_below(&mut self, n: Expr, body: impl FnOnce(&mut Self, Expr) -> Res) -> Res {
+        let uint = self.cx.lanes_type(Scalar::U32, 1);
+        let counter = self.code.local("i", uint);
+        let (zero, one) = (self.code.u32(0), self.code.u32(1));
+        self.code.store(counter, zero);
+        let before = self.code.enter();
+        let i = self.code.load(counter);
+        let end = self.code.binary(Bin::GreaterEqual, i, n);
+        self.code.break_if(end);
+        body(self, i)?;
+        let next = self.code.binary(Bin::Add, i, one);
+        self.code.store(counter, next);
+        let body = self.code.close(before);
+        self.code.push(naga::Statement::Loop { body, continuing: Block::new(), break_if: None });
+        Ok(())
+    }
+
+    fn insert(&mut self, data: &'m InstData, k: u32) -> Res {
+        let (result, whole, part) = (data.results[0], data.args[0], data.args[1]);
+        let ty = self.ty(result);
+        if let (Held::Buffers(mut buffers), Held::Buffer(new)) =
+            (self.values[whole].clone(), self.values[part].clone())
+        {
+            if let Some(place) = buffers.get_mut(k as usize) {
+                *place = new;
+            }
+            self.values[result] = Held::Buffers(buffers);
+            return Ok(());
+        }
+        if !self.is_array(ty) {
+            let x = self.get(part);
+            let n = self.length(ty);
+            if n == 1 {
+                return self.set(result, x);
+            }
+            let old = self.get(whole);
+            let parts = (0..n).map(|j| if j == k { x } else { self.code.part(old, j) }).collect();
+            let vector = self.naga_type(result, data.span)?;
+            let e = self.code.compose(vector, parts);
+            return self.set(result, e);
+        }
+        // The variable of a value that is used no more is written; else a copy.
+        let x = self.get(part);
+        let old = self.get(whole);
+        let place = self.variable(result, ty)?;
+        self.code.store(place, old);
+        let element = self.code.part(place, k);
+        self.code.store(element, x);
+        self.values[result] = Held::Place(place);
+        Ok(())
+    }
+
+    /// `a[i]`: zero out of range.
+    fn index_op(&mut self, data: &'m InstData) -> Res {
+        let (whole, result) = (data.args[0], data.results[0]);
+        if let Held::Buffers(buffers) = self.values[whole].clone() {
+            let i = self.index(data.args[1]);
+            let set = self.bases_of(result);
+            let held = self.one_of(&buffers, i, set);
+            self.values[result] = Held::Buffer(held);
+            return Ok(());
+        }
+        if let TypeData::Stack(_) = self.types[self.ty(whole)] {
+            return self.index_stack(data);
+        }
+        let n = self.length(self.ty(whole));
+        let i = self.index(data.args[1]);
+        let known = self.bounds.upper(data.args[1]).is_some_and(|most| most < n as u64);
+        if let Some(naga::Literal::U32(k)) = self.code.literal_of(i)
+            && k >= n
+        {
+            let ty = self.naga_type(result, data.span)?;
+            let zero = self.code.zero(ty);
+            return self.set(result, zero);
+        }
+        if !self.is_array(self.ty(whole)) && n == 1 {
+            let x = self.get(whole);
+            let e = self.or_zero(result, i, n, known, x, data)?;
+            return self.set(result, e);
+        }
+        let at = if known { i } else { self.clamp(i, n) };
+        let x = match self.values[whole] {
+            Held::Place(place) => {
+                let part = self.code.element(place, at);
+                self.code.load(part)
+            }
+            _ => {
+                let value = self.get(whole);
+                self.code.element(value, at)
+            }
+        };
+        let e = self.or_zero(result, i, n, known, x, data)?;
+        self.set(result, e)
+    }
+
+    /// The index, or the last one if it is too large.
+    pub(super) fn clamp(&mut self, i: Expr, n: u32) -> Expr {
+        let last = self.code.u32(n.saturating_sub(1));
+        self.code.math(naga::MathFunction::Min, &[i, last])
+    }
+
+    /// `i < n ? x : 0`
+    fn or_zero(
+        &mut self,
+        result: Value,
+        i: Expr,
+        n: u32,
+        known: bool,
+        x: Expr,
+        data: &InstData,
+    ) -> Res<Expr> {
+        if known {
+            return Ok(x);
+        }
+        let n = self.code.u32(n);
+        let inside = self.code.binary(Bin::Less, i, n);
+        self.select_value(result, inside, x, None, data)
+    }
+
+    /// `c ? x : y`, `y` being zero if there is none, for values of any type made of numbers.
+    pub(super) fn select_value(
+        &mut self,
+        result: Value,
+        c: Expr,
+        x: Expr,
+        y: Option<Expr>,
+        data: &InstData,
+    ) -> Res<Expr> {
+        let ty = self.ty(result);
+        let naga_ty = self.naga_type(result, data.span)?;
+        let given = y;
+        if self.types.is_numeric(ty) && !self.is_array(ty) {
+            let y = match (y, self.types[ty]) {
+                (Some(y), _) => y,
+                (None, TypeData::Scalar(s)) => self.constant(s, 0),
+                (None, _) => self.code.zero(naga_ty),
+            };
+            let lanes = self.lanes(ty);
+            if let (None, TypeData::Scalar(Scalar::Bool)) = (given, self.types[ty]) {
+                return Ok(self.code.binary(Bin::LogicalAnd, c, x));
+            }
+            // naga wants a condition for each lane, or numbers.
+            let c = if lanes > 1 { self.code.splat(lanes, c) } else { c };
+            return Ok(self.code.select(c, x, y));
+        }
+        let y = match y {
+            Some(y) => y,
+            None => self.code.zero(naga_ty),
+        };
+        let place = self.variable(result, ty)?;
+        self.code.store(place, y);
+        self.code.when(c, |code| code.store(place, x));
+        Ok(self.code.load(place))
+    }
+
+    fn choose(&mut self, data: &'m InstData) -> Res {
+        let (c, a, b, result) = (data.args[0], data.args[1], data.args[2], data.results[0]);
+        let ty = self.ty(result);
+        let condition = self.get(c);
+        if let (Held::Buffer(x), Held::Buffer(y)) = (self.values[a].clone(), self.values[b].clone()) {
+            let set = self.bases_of(result);
+            let held = self.choose_buffer(condition, &x, &y, set);
+            self.values[result] = Held::Buffer(held);
+            return Ok(());
+        }
+        if self.holds_buffers(result) {
+            return self.refuse("a choice between arrays of buffers", "it has no such values", data.span);
+        }
+        if let TypeData::Stack(_) = self.types[ty] {
+            let place = self.variable(result, ty)?;
+            let before = self.code.enter();
+            self.copy_stack(place, a)?;
+            let accept = self.code.close(before);
+            let before = self.code.enter();
+            self.copy_stack(place, b)?;
+            let reject = self.code.close(before);
+            self.code.if_else(condition, accept, reject);
+            self.values[result] = Held::Place(place);
+            return Ok(());
+        }
+        let (x, y) = (self.get(a), self.get(b));
+        if self.lanes(self.ty(c)) > 1 {
+            if self.is_array(ty) {
+                let n = self.length(ty);
+                let mut lanes = Vec::new();
+                for k in 0..n {
+                    let (c, x, y) =
+                        (self.code.part(condition, k), self.code.part(x, k), self.code.part(y, k));
+                    lanes.push(self.code.select(c, x, y));
+                }
+                let whole = self.naga_type(result, data.span)?;
+                let e = self.code.compose(whole, lanes);
+                return self.set(result, e);
+            }
+            let e = self.code.select(condition, x, y);
+            return self.set(result, e);
+        }
+        let e = self.select_value(result, condition, x, Some(y), data)?;
+        self.set(result, e)
+    }
+
+    // ---- handles
+
+    /// The handle that a value is.
+    pub(super) fn buffer(&mut self, v: Value) -> Buffer {
+        match &self.values[v] {
+            Held::Buffer(buffer) => buffer.clone(),
+            _ => Buffer::null(),
+        }
+    }
+
+    /// The buffers that a value may refer to, as the plan says.
+    pub(super) fn bases_of(&self, v: Value) -> Vec<Base> {
+        match self.cx.plan.instances[self.instance].values.get(&v) {
+            Some(crate::plan::Arg::Handle(set, _)) => set.clone(),
+            _ => vec![Base::Null],
+        }
+    }
+
+    /// The number of a handle's buffer in a larger set, and its offset.
+    pub(super) fn widen(&mut self, buffer: &Buffer, set: &[Base]) -> (Expr, Expr) {
+        let place = |base: &Base| set.iter().position(|b| b == base).unwrap_or(0) as u32;
+        let at = match buffer.at {
+            Some(at) => at,
+            None => self.code.u32(0),
+        };
+        let which = match (&buffer.bases[..], buffer.which) {
+            ([one], _) => self.code.u32(place(one)),
+            (many, Some(which)) if many == set => which,
+            (many, which) => {
+                let which = match which {
+                    Some(which) => which,
+                    None => self.code.u32(0),
+                };
+                let mut all = self.code.u32(many.first().map_or(0, place));
+                for (k, base) in many.iter().enumerate().skip(1) {
+                    let (k, to) = (self.code.u32(k as u32), self.code.u32(place(base)));
+                    let is = self.code.binary(Bin::Equal, which, k);
+                    all = self.code.select(is, to, all);
+                }
+                all
+            }
+        };
+        (which, at)
+    }
+
+    pub(super) fn choose_buffer(&mut self, c: Expr, x: &Buffer, y: &Buffer, set: Vec<Base>) -> Buffer {
+        let ((wx, ax), (wy, ay)) = (self.widen(x, &set), self.widen(y, &set));
+        let which = (set.len() > 1).then(|| self.code.select(c, wx, wy));
+        let at = (x.at.is_some() || y.at.is_some()).then(|| self.code.select(c, ax, ay));
+        Buffer { bases: set, which, at }
+    }
+
+    /// Element `i` of an array of handles; out of range, none.
+    fn one_of(&mut self, buffers: &[Buffer], i: Expr, set: Vec<Base>) -> Buffer {
+        let mut found = Buffer::null();
+        for (k, buffer) in buffers.iter().enumerate() {
+            let k = self.code.u32(k as u32);
+            let is = self.code.binary(Bin::Equal, i, k);
+            found = self.choose_buffer(is, buffer, &found, set.clone());
+        }
+        found
+    }
+}
+
+impl Buffer {
+    /// The handle of nothing.
+    pub(super) fn null() -> Buffer {
+        Buffer { bases: vec![Base::Null], which: None, at: None }
+    }
+}

@@ -1,0 +1,380 @@
+//! Cells are variables, and stacks structs of a length and an array of known size.
+//!
+//! A stack's elements from its length on are zero, so that a stack that grows is filled with zeros. An index beyond the array
+//! is an error that the run reports.
+
+use ir::{InstData, Op, Scalar, Type, TypeData, Value};
+use naga::BinaryOperator as Bin;
+
+use super::{Emitter, Held, Res};
+use crate::build::Expr;
+
+/// A part of a cell: where it is, and whether it is in range if that is not certain.
+struct Part {
+    place: Expr,
+    ty: Type,
+    inside: Option<Expr>,
+}
+
+impl<'m> Emitter<'_, 'm> {
+    pub(super) fn cell(&mut self, data: &'m InstData) -> Res {
+        match data.op {
+            Op::Local => {
+                let (init, result) = (data.args[0], data.results[0]);
+                let place = self.variable(result, self.ty(result))?;
+                if let TypeData::Stack(_) = self.types[self.ty(init)] {
+                    self.copy_stack(place, init)?;
+                } else {
+                    let value = self.get(init);
+                    self.code.store(place, value);
+                }
+                self.values[result] = Held::Cell(place);
+                Ok(())
+            }
+            Op::Load => {
+                let result = data.results[0];
+                let part = self.part_of(data, &data.args[1..], false)?;
+                if let TypeData::Stack(_) = self.types[part.ty] {
+                    let place = self.variable(result, part.ty)?;
+                    let from = self.stack_shape_of(data.args[0], data.args.len() - 1);
+                    let to = self.shape(result);
+                    self.copy_stack_place(place, &to, part.place, &from, part.ty)?;
+                    self.values[result] = Held::Place(place);
+                    return Ok(());
+                }
+                let value = self.code.load(part.place);
+                let value = match part.inside {
+                    Some(inside) => self.select_value(result, inside, value, None, data)?,
+                    None => value,
+                };
+                self.set(result, value)
+            }
+            Op::Store => {
+                let (&x, indices) = data.args[1..].split_last().expect("a store has a value");
+                let part = self.part_of(data, indices, false)?;
+                let before = self.code.enter();
+                if let TypeData::Stack(_) = self.types[part.ty] {
+                    let to = self.stack_shape_of(data.args[0], indices.len());
+                    self.copy_stack_to(part.place, &to, x)?;
+                } else {
+                    let value = self.get(x);
+                    self.code.store(part.place, value);
+                }
+                let body = self.code.close(before);
+                self.conditional(part.inside, body);
+                Ok(())
+            }
+            Op::AddTo => {
+                let (&x, indices) = data.args[1..].split_last().expect("an addition has a value");
+                let part = self.part_of(data, indices, true)?;
+                let before = self.code.enter();
+                if let TypeData::Stack(_) = self.types[part.ty] {
+                    let to = self.stack_shape_of(data.args[0], indices.len());
+                    self.add_stack(part.place, &to, x)?;
+                } else {
+                    let value = self.get(x);
+                    self.add(part.place, part.ty, value)?;
+                }
+                let body = self.code.close(before);
+                self.conditional(part.inside, body);
+                Ok(())
+            }
+            _ => {
+                // A cell of an inner stack is that stack's place.
+                let part = self.part_of(data, &data.args[1..], true)?;
+                self.values[data.results[0]] = Held::Cell(part.place);
+                Ok(())
+            }
+        }
+    }
+
+    /// Does `body` if a part is in range.
+    fn conditional(&mut self, inside: Option<Expr>, body: naga::Block) {
+        match inside {
+            Some(inside) => self.code.if_else(inside, body, naga::Block::new()),
+            None => self.code.push(naga::Statement::Block(body)),
+        }
+    }
+
+    /// The sizes of the stack that `n` indices lead to.
+    fn stack_shape_of(&self, cell: Value, n: usize) -> Vec<u32> {
+        self.shape(cell).get(n..).unwrap_or_default().to_vec()
+    }
+
+    /// The part of a cell that indices lead to. `grow` makes stacks as long as the index needs.
+    fn part_of(&mut self, data: &InstData, indices: &[Value], grow: bool) -> Res<Part> {
+        let cell = data.args[0];
+        let mut place = match self.values[cell] {
+            Held::Cell(place) | Held::Place(place) => place,
+            _ => return self.refuse("a cell", "it has no place", data.span),
+        };
+        let mut ty = self.types.content(self.ty(cell)).unwrap_or(self.ty(cell));
+        let mut shape = self.shape(cell);
+        let mut inside = None;
+        for &index in indices {
+            let i = self.index(index);
+            let is_stack = matches!(self.types[ty], TypeData::Stack(_));
+            let n = if is_stack { shape.first().copied().unwrap_or(1).max(1) } else { self.length(ty) };
+            let element = self.types.element(ty).unwrap_or(ty);
+            let mut known = !is_stack && self.bounds.upper(index).is_some_and(|most| most < n as u64);
+            let mut array = place;
+            let mut test = None;
+            if is_stack {
+                let length = self.code.part(place, 0);
+                array = self.code.part(place, 1);
+                if grow {
+                    let capacity = self.code.u32(n);
+                    let fits = self.code.binary(Bin::Less, i, capacity);
+                    self.fail_unless(fits, "more values must be kept than there is room for", data.span);
+                    let one = self.code.u32(1);
+                    let clamped = self.clamp(i, n);
+                    let wanted = self.code.binary(Bin::Add, clamped, one);
+                    let old = self.code.load(length);
+                    let new = self.code.math(naga::MathFunction::Max, &[old, wanted]);
+                    self.code.store(length, new);
+                    test = Some(fits);
+                } else {
+                    let length = self.code.load(length);
+                    test = Some(self.code.binary(Bin::Less, i, length));
+                }
+            } else if let Some(naga::Literal::U32(k)) = self.code.literal_of(i) {
+                known = k < n;
+                if !known {
+                    test = Some(self.code.literal(naga::Literal::Bool(false)));
+                }
+            } else if !known {
+                let limit = self.code.u32(n);
+                test = Some(self.code.binary(Bin::Less, i, limit));
+            }
+            if let Some(test) = test {
+                inside = Some(match inside {
+                    Some(before) => self.code.binary(Bin::LogicalAnd, before, test),
+                    None => test,
+                });
+            }
+            let at = if known { i } else { self.clamp(i, n) };
+            let at = match self.code.literal_of(at) {
+                Some(naga::Literal::U32(k)) if k >= n => self.code.u32(0),
+                _ => at,
+            };
+            if is_stack || self.is_array(ty) || n > 1 {
+                place = self.code.element(array, at);
+            }
+            if is_stack {
+                shape = shape.get(1..).unwrap_or_default().to_vec();
+            }
+            ty = element;
+        }
+        Ok(Part { place, ty, inside })
+    }
+
+    /// Reports an error at run time unless `ok` holds.
+    pub(super) fn fail_unless(&mut self, ok: Expr, message: &str, span: ir::Span) {
+        let bad = self.code.unary(naga::UnaryOperator::LogicalNot, ok);
+        self.fail_if(bad, message, span);
+    }
+
+    /// Reports an error at run time if `bad` holds.
+    pub(super) fn fail_if(&mut self, bad: Expr, message: &str, span: ir::Span) {
+        let report = self.cx.report();
+        let site = self.cx.site(message.to_string(), span);
+        let site = self.code.u32(site);
+        self.code.when(bad, |c| {
+            c.call(report, vec![site], false);
+        });
+    }
+
+    /// Adds to what is at a place, number by number.
+    fn add(&mut self, place: Expr, ty: Type, x: Expr) -> Res {
+        if let (TypeData::Scalar(s), _) | (TypeData::Vector(s, _), false) =
+            (self.types[ty], self.is_array(ty))
+        {
+            let n = self.lanes(ty);
+            let old = self.code.load(place);
+            let new = self.binary(Bin::Add, s, n, old, x);
+            self.code.store(place, new);
+            return Ok(());
+        }
+        let element = self.types.element(ty).unwrap_or(ty);
+        let n = self.length(ty);
+        if n <= 16 {
+            for k in 0..n {
+                let (to, from) = (self.code.part(place, k), self.code.part(x, k));
+                self.add(to, element, from)?;
+            }
+            return Ok(());
+        }
+        let naga_ty = self.cx.value_type(ty, &[], self.f.span)?;
+        let from = self.code.local("added", naga_ty);
+        self.code.store(from, x);
+        self.each(n, |e, i| {
+            let (to, from) = (e.code.element(place, i), e.code.element(from, i));
+            let x = e.code.load(from);
+            e.add(to, element, x)
+        })
+    }
+
+    // ---- stacks
+
+    /// The place of a stack that is a value; the empty stack has none.
+    fn stack_place(&mut self, v: Value) -> Option<Expr> {
+        match self.values[v] {
+            Held::Place(place) | Held::Cell(place) => Some(place),
+            _ => None,
+        }
+    }
+
+    /// `stack[i]`: zero beyond the length.
+    pub(super) fn index_stack(&mut self, data: &'m InstData) -> Res {
+        let (stack, result) = (data.args[0], data.results[0]);
+        let shape = self.shape(stack);
+        let n = shape.first().copied().unwrap_or(1).max(1);
+        let element = self.ty(result);
+        let Some(place) = self.stack_place(stack) else {
+            let ty = self.naga_type(result, data.span)?;
+            let zero = self.code.zero(ty);
+            return self.set(result, zero);
+        };
+        let i = self.index(data.args[1]);
+        let (length, items) = (self.code.part(place, 0), self.code.part(place, 1));
+        let length = self.code.load(length);
+        let inside = self.code.binary(Bin::Less, i, length);
+        let at = self.clamp(i, n);
+        let part = self.code.element(items, at);
+        if let TypeData::Stack(_) = self.types[element] {
+            let to = self.variable(result, element)?;
+            let to_shape = self.shape(result);
+            let naga_ty = self.naga_type(result, data.span)?;
+            let zero = self.code.zero(naga_ty);
+            self.code.store(to, zero);
+            let before = self.code.enter();
+            self.copy_stack_place(to, &to_shape, part, &shape[1..], element)?;
+            let body = self.code.close(before);
+            self.code.if_else(inside, body, naga::Block::new());
+            self.values[result] = Held::Place(to);
+            return Ok(());
+        }
+        let value = self.code.load(part);
+        let e = self.select_value(result, inside, value, None, data)?;
+        self.set(result, e)
+    }
+
+    /// Copies a stack that is a value to the place of one of the variable's own size.
+    pub(super) fn copy_stack(&mut self, to: Expr, from: Value) -> Res {
+        // The type of a place is that of the local variable.
+        let shape = self.variable_shape(to).unwrap_or_else(|| self.shape(from));
+        self.copy_stack_to(to, &shape, from)
+    }
+
+    /// The sizes of the stacks in a variable.
+    fn variable_shape(&self, place: Expr) -> Option<Vec<u32>> {
+        self.code.local_type(place).map(|mut ty| {
+            let mut shape = Vec::new();
+            let types = &self.cx.out.types;
+            while let naga::TypeInner::Struct { members, .. } = &types[ty].inner {
+                let naga::TypeInner::Array { base, size: naga::ArraySize::Constant(n), .. } =
+                    &types[members[1].ty].inner
+                else {
+                    break;
+                };
+                shape.push(n.get());
+                ty = *base;
+            }
+            shape
+        })
+    }
+
+    pub(super) fn copy_stack_to(&mut self, to: Expr, to_shape: &[u32], from: Value) -> Res {
+        let ty = self.ty(from);
+        let from_shape = self.shape(from);
+        match self.stack_place(from) {
+            Some(place) => self.copy_stack_place(to, to_shape, place, &from_shape, ty),
+            None => {
+                let naga_ty = self.cx.value_type(ty, to_shape, self.f.span)?;
+                let zero = self.code.zero(naga_ty);
+                self.code.store(to, zero);
+                Ok(())
+            }
+        }
+    }
+
+    /// Copies a stack; what is beyond its length becomes zero.
+    fn copy_stack_place(
+        &mut self,
+        to: Expr,
+        to_shape: &[u32],
+        from: Expr,
+        from_shape: &[u32],
+        ty: Type,
+    ) -> Res {
+        let TypeData::Stack(element) = self.types[ty] else { return Ok(()) };
+        let naga_ty = self.cx.value_type(ty, to_shape, self.f.span)?;
+        let zero = self.code.zero(naga_ty);
+        let (room, have) = (to_shape.first().copied().unwrap_or(1), from_shape.first().copied().unwrap_or(1));
+        let length = self.code.part(from, 0);
+        let length = self.code.load(length);
+        let most = self.code.u32(room.min(have).max(1));
+        let length = self.code.math(naga::MathFunction::Min, &[length, most]);
+        self.code.store(to, zero);
+        let to_length = self.code.part(to, 0);
+        self.code.store(to_length, length);
+        let (to_items, from_items) = (self.code.part(to, 1), self.code.part(from, 1));
+        let (inner_to, inner_from) =
+            (to_shape.get(1..).unwrap_or_default(), from_shape.get(1..).unwrap_or_default());
+        let (inner_to, inner_from) = (inner_to.to_vec(), inner_from.to_vec());
+        self.each_below(length, |e, i| {
+            let (to, from) = (e.code.element(to_items, i), e.code.element(from_items, i));
+            if let TypeData::Stack(_) = e.types[element] {
+                return e.copy_stack_place(to, &inner_to, from, &inner_from, element);
+            }
+            let x = e.code.load(from);
+            e.code.store(to, x);
+            Ok(())
+        })
+    }
+
+    /// Adds a stack to one at a place.
+    fn add_stack(&mut self, to: Expr, to_shape: &[u32], from: Value) -> Res {
+        let (ty, from_shape) = (self.ty(from), self.shape(from));
+        match self.stack_place(from) {
+            Some(place) => self.add_stack_place(to, to_shape, place, &from_shape, ty),
+            None => Ok(()),
+        }
+    }
+
+    fn add_stack_place(
+        &mut self,
+        to: Expr,
+        to_shape: &[u32],
+        from: Expr,
+        from_shape: &[u32],
+        ty: Type,
+    ) -> Res {
+        let TypeData::Stack(element) = self.types[ty] else { return Ok(()) };
+        let (room, have) = (to_shape.first().copied().unwrap_or(1), from_shape.first().copied().unwrap_or(1));
+        let length = self.code.part(from, 0);
+        let length = self.code.load(length);
+        let most = self.code.u32(room.min(have).max(1));
+        let length = self.code.math(naga::MathFunction::Min, &[length, most]);
+        let to_length = self.code.part(to, 0);
+        let old = self.code.load(to_length);
+        let new = self.code.math(naga::MathFunction::Max, &[old, length]);
+        self.code.store(to_length, new);
+        let (to_items, from_items) = (self.code.part(to, 1), self.code.part(from, 1));
+        let inner_to = to_shape.get(1..).unwrap_or_default().to_vec();
+        let inner_from = from_shape.get(1..).unwrap_or_default().to_vec();
+        self.each_below(length, |e, i| {
+            let (to, from) = (e.code.element(to_items, i), e.code.element(from_items, i));
+            if let TypeData::Stack(_) = e.types[element] {
+                return e.add_stack_place(to, &inner_to, from, &inner_from, element);
+            }
+            let x = e.code.load(from);
+            e.add(to, element, x)
+        })
+    }
+
+    /// The kind of a counter of trips.
+    pub(super) fn counter_type(&mut self) -> naga::Handle<naga::Type> {
+        self.cx.lanes_type(Scalar::U32, 1)
+    }
+}

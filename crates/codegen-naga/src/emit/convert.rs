@@ -1,0 +1,138 @@
+//! Numbers as other kinds of number.
+
+use ir::{InstData, Op, Scalar};
+use naga::{BinaryOperator as Bin, MathFunction as Fun, ScalarKind};
+
+use super::{Emitter, Res};
+use crate::build::Expr;
+use crate::memory::word_of_half;
+use crate::types::scalar;
+
+impl<'m> Emitter<'_, 'm> {
+    pub(super) fn conversion(&mut self, data: &'m InstData) -> Res {
+        let (arg, result) = (data.args[0], data.results[0]);
+        let (from, to) = (self.scalar(arg), self.scalar(result));
+        self.cx.check_scalar(to, data.span)?;
+        if self.is_narrow(arg) {
+            // Only the low half is there, and only it matters.
+            let low = self.low(arg);
+            let e = self.integer_of(Scalar::U32, to, 1, low);
+            return self.set(result, e);
+        }
+        self.cx.check_scalar(from, data.span)?;
+        let n = self.lanes(self.ty(arg));
+        let e = self.get(arg);
+        let is_bits = data.op == Op::Bitcast;
+        if n <= 4 {
+            let e = if is_bits {
+                self.bitcast(from, to, n, e, data)?
+            } else {
+                self.convert(from, to, n, e, data)?
+            };
+            return self.set(result, e);
+        }
+        let mut lanes = Vec::new();
+        for k in 0..n {
+            let lane = self.code.part(e, k);
+            lanes.push(if is_bits {
+                self.bitcast(from, to, 1, lane, data)?
+            } else {
+                self.convert(from, to, 1, lane, data)?
+            });
+        }
+        let ty = self.cx.value_type(self.f.ty(result), &[], data.span)?;
+        let e = self.code.compose(ty, lanes);
+        self.set(result, e)
+    }
+
+    fn convert(&mut self, from: Scalar, to: Scalar, n: u32, e: Expr, data: &InstData) -> Res<Expr> {
+        if from == to {
+            return Ok(e);
+        }
+        let width = Some(scalar(to).width);
+        Ok(match (from, to) {
+            (_, Scalar::Bool) => {
+                let zero = if from.is_float() {
+                    self.splat_float(from, n, 0.0)
+                } else {
+                    self.splat_integer(from, n, 0)
+                };
+                self.code.binary(Bin::NotEqual, e, zero)
+            }
+            (Scalar::Bool, _) => {
+                let (one, zero) = if to.is_float() {
+                    (self.splat_float(to, n, 1.0), self.splat_float(to, n, 0.0))
+                } else {
+                    (self.splat_integer(to, n, 1), self.splat_integer(to, n, 0))
+                };
+                self.code.select(e, one, zero)
+            }
+            _ if from.is_float() && to.is_float() => self.code.convert(e, ScalarKind::Float, width),
+            _ if from.is_int() && to.is_int() => self.integer_of(from, to, n, e),
+            _ if from.is_int() => {
+                // To half by way of float.
+                let first = if to == Scalar::F16 { Some(4) } else { width };
+                let wide = self.code.convert(e, ScalarKind::Float, first);
+                if to == Scalar::F16 { self.code.convert(wide, ScalarKind::Float, width) } else { wide }
+            }
+            _ => {
+                let function = self.cx.to_integer(from, to);
+                if n == 1 {
+                    return Ok(self.code.call(function, vec![e], true).expect("it gives a number"));
+                }
+                let mut lanes = Vec::new();
+                for k in 0..n {
+                    let lane = self.code.part(e, k);
+                    lanes.push(self.code.call(function, vec![lane], true).expect("it gives a number"));
+                }
+                let ty = self.lanes_type(to, n, data.span)?;
+                self.code.compose(ty, lanes)
+            }
+        })
+    }
+
+    /// An integer as another.
+    fn integer_of(&mut self, from: Scalar, to: Scalar, n: u32, e: Expr) -> Expr {
+        let (held, wanted) = (scalar(from), scalar(to));
+        let mut e = e;
+        if held.width != wanted.width {
+            // First the width, with the sign of what it was.
+            e = self.code.convert(e, held.kind, Some(wanted.width));
+        }
+        if held.kind != wanted.kind {
+            e = self.code.convert(e, wanted.kind, None);
+        }
+        let fits = from.bits() < to.bits() && (!from.is_signed_int() || to.is_signed_int());
+        if fits { e } else { self.fit(to, n, e) }
+    }
+
+    fn bitcast(&mut self, from: Scalar, to: Scalar, n: u32, e: Expr, data: &InstData) -> Res<Expr> {
+        if from == to {
+            return Ok(e);
+        }
+        if from.is_int() && to.is_int() {
+            return Ok(self.integer_of(from, to, n, e));
+        }
+        if from != Scalar::F16 && to != Scalar::F16 {
+            return Ok(self.code.convert(e, scalar(to).kind, None));
+        }
+        let mut lanes = Vec::new();
+        for k in 0..n {
+            let lane = if n == 1 { e } else { self.code.part(e, k) };
+            lanes.push(if from == Scalar::F16 {
+                let bits = word_of_half(&mut self.code, lane);
+                self.integer_of(Scalar::U32, to, 1, bits)
+            } else {
+                let bits = self.integer_of(from, Scalar::U32, 1, lane);
+                let both = self.code.math(Fun::Unpack2x16float, &[bits]);
+                let low = self.code.part(both, 0);
+                self.code.convert(low, ScalarKind::Float, Some(2))
+            });
+        }
+        if n == 1 {
+            return Ok(lanes[0]);
+        }
+        let ty = self.lanes_type(to, n, data.span)?;
+        Ok(self.code.compose(ty, lanes))
+    }
+}

@@ -1,0 +1,367 @@
+//! Functions, entry points and calls.
+
+use ir::{
+    Builtin, Entry, Func, Inst, InstData, MemData, MemType, Path, Scalar, Slot, Step, Type, TypeData, Value,
+};
+use naga::{BuiltIn, EntryPoint, Handle, ShaderStage, StructMember};
+
+use super::{Buffer, Emitter, Held, Res};
+use crate::build::{Code, Expr};
+use crate::module::{Cx, Emitted};
+use crate::names::plain;
+use crate::plan::{Arg, Base};
+
+/// Which handles a value of the plan is, and the parts that are passed of it: whether which, whether how far.
+fn handle_parts(arg: &Arg) -> Option<(bool, bool)> {
+    match arg {
+        Arg::Handle(set, moved) => Some((set.len() > 1, *moved)),
+        _ => None,
+    }
+}
+
+/// The name and type of a built-in input.
+fn builtin_name(builtin: Builtin) -> (&'static str, BuiltIn, u32) {
+    match builtin {
+        Builtin::DispatchThreadId => ("thread_id", BuiltIn::GlobalInvocationId, 3),
+        Builtin::GroupId => ("group_id", BuiltIn::WorkGroupId, 3),
+        Builtin::GroupThreadId => ("local_id", BuiltIn::LocalInvocationId, 3),
+        Builtin::GroupIndex => ("local_index", BuiltIn::LocalInvocationIndex, 1),
+        Builtin::GroupSize => ("group_size", BuiltIn::WorkGroupSize, 3),
+    }
+}
+
+impl<'m> Cx<'m> {
+    /// The naga function of an instance, emitted when it is first needed.
+    pub(crate) fn function(&mut self, instance: usize) -> Res<Emitted> {
+        if let Some(found) = &self.emitted[instance] {
+            return Ok(found.clone());
+        }
+        let func = self.plan.instances[instance].func.expect("an instance has a function");
+        let module = self.ir;
+        let f = &module.funcs[func];
+        let name = self.names.unique(f.name.strip_suffix(":entry").unwrap_or(&f.name));
+        self.comment(&name, &f.name, f.span);
+        let mut e = Emitter::new(self, instance, f, Code::new(&name));
+        e.params(instance)?;
+        e.region(f.body())?;
+        e.ret(instance, &name)?;
+        let builtins = e.builtins.iter().map(|b| b.0).collect();
+        let code = e.code;
+        let handle = self.add_function(code);
+        let emitted = Emitted { handle, builtins };
+        self.emitted[instance] = Some(emitted.clone());
+        Ok(emitted)
+    }
+
+    /// Emits an entry point.
+    pub(crate) fn entry(&mut self, instance: usize, entry: &Entry) -> Res {
+        let module = self.ir;
+        let f = &module.funcs[entry.func];
+        self.comment(&entry.name, &entry.name, f.span);
+        let group_size = entry.group_size;
+        let mut e = Emitter::new(self, instance, f, Code::new(&entry.name));
+        e.entry_group = Some(group_size);
+        e.region(f.body())?;
+        e.prologue()?;
+        let code = e.code;
+        self.out.entry_points.push(EntryPoint {
+            name: entry.name.clone(),
+            stage: ShaderStage::Compute,
+            early_depth_test: None,
+            workgroup_size: group_size,
+            workgroup_size_overrides: None,
+            function: code.finish(),
+            mesh_info: None,
+            task_payload: None,
+            incoming_ray_payload: None,
+        });
+        Ok(())
+    }
+
+    /// The struct of a function's results, or the only one.
+    fn result_type(&mut self, instance: usize, name: &str) -> Res<Option<(Handle<naga::Type>, usize)>> {
+        let func: Func = self.plan.instances[instance].func.expect("an instance has a function");
+        let module = self.ir;
+        let f = &module.funcs[func];
+        let args = self.plan.instances[instance].results.clone();
+        let mut list: Vec<(String, Handle<naga::Type>)> = Vec::new();
+        for (slot, arg) in f.results.iter().zip(&args) {
+            let wanted = slot.name.as_deref().map_or("result".to_string(), plain);
+            if let Some((which, at)) = handle_parts(arg) {
+                let uint = self.lanes_type(Scalar::U32, 1);
+                list.extend(which.then(|| (format!("{wanted}_which"), uint)));
+                list.extend(at.then(|| (format!("{wanted}_at"), uint)));
+                continue;
+            }
+            let shape = if let Arg::Stack(shape) = arg { &shape[..] } else { &[] };
+            let ty = self.value_type(slot.ty, shape, f.span)?;
+            list.push((wanted, ty));
+        }
+        Ok(match list.len() {
+            0 => None,
+            1 => Some((list[0].1, 1)),
+            n => {
+                let mut names = crate::names::Names::default();
+                let (mut members, mut at, mut most) = (Vec::new(), 0u32, 1u32);
+                for (wanted, ty) in list {
+                    let (size, align) = self.natural(ty);
+                    at = at.next_multiple_of(align);
+                    members.push(StructMember {
+                        name: Some(names.unique(&wanted)),
+                        ty,
+                        binding: None,
+                        offset: at,
+                    });
+                    at += size;
+                    most = most.max(align);
+                }
+                let span = at.next_multiple_of(most);
+                let ty = self.structure(&format!("{name}_results"), members, span);
+                Some((ty, n))
+            }
+        })
+    }
+}
+
+impl<'m> Emitter<'_, 'm> {
+    /// Adds the parameters of an instance.
+    fn params(&mut self, instance: usize) -> Res {
+        let args = self.cx.plan.instances[instance].params.clone();
+        let f = self.f;
+        let mut names = crate::names::Names::default();
+        for ((slot, arg), &v) in f.params.iter().zip(&args).zip(&f.regions[f.body()].params) {
+            let wanted = slot.name.as_deref().map_or("a".to_string(), plain);
+            if let Some((which, moved)) = handle_parts(arg) {
+                let uint = self.cx.lanes_type(Scalar::U32, 1);
+                let which =
+                    which.then(|| self.code.param(&names.unique(&format!("{wanted}_which")), uint, None));
+                let at = moved.then(|| self.code.param(&names.unique(&format!("{wanted}_at")), uint, None));
+                self.values[v] = Held::Buffer(Buffer { bases: self.bases_of(v), which, at });
+                continue;
+            }
+            self.data_param(slot, arg, v, &names.unique(&wanted))?;
+        }
+        Ok(())
+    }
+
+    fn data_param(&mut self, slot: &Slot, arg: &Arg, v: Value, name: &str) -> Res {
+        if crate::plan::holds_handle(self.cx.ir, slot.ty) {
+            let what = format!("the parameter `{name}`, an array of buffers");
+            return self.refuse(what, "functions take no such arrays", self.f.span);
+        }
+        let shape = if let Arg::Stack(shape) = arg { &shape[..] } else { &[] };
+        let ty = self.cx.value_type(slot.ty, shape, self.f.span)?;
+        let e = self.code.param(name, ty, None);
+        if let TypeData::Stack(_) = self.types[slot.ty] {
+            let place = self.code.local(name, ty);
+            self.code.store(place, e);
+            self.values[v] = Held::Place(place);
+            return Ok(());
+        }
+        self.set(v, e)
+    }
+
+    /// Ends the function with what its body gives.
+    fn ret(&mut self, instance: usize, name: &str) -> Res {
+        let results = &self.f.regions[self.f.body()].results;
+        let args = self.cx.plan.instances[instance].results.clone();
+        let mut parts = Vec::new();
+        for (&v, arg) in results.iter().zip(&args) {
+            match handle_parts(arg) {
+                Some((which, at)) => {
+                    let Arg::Handle(set, _) = arg else { continue };
+                    let buffer = self.buffer(v);
+                    let (w, a) = self.widen(&buffer, set);
+                    parts.extend(which.then_some(w));
+                    parts.extend(at.then_some(a));
+                }
+                None => {
+                    let e = self.get(v);
+                    parts.push(e);
+                }
+            }
+        }
+        match self.cx.result_type(instance, name)? {
+            None => {}
+            Some((ty, 1)) => {
+                self.code.result(ty);
+                self.code.ret(parts.first().copied());
+            }
+            Some((ty, _)) => {
+                self.code.result(ty);
+                let all = self.code.compose(ty, parts);
+                self.code.ret(Some(all));
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn call(&mut self, inst: Inst) -> Res {
+        let data: &'m InstData = &self.f.insts[inst];
+        let callee = self.cx.plan.instances[self.instance].calls[&inst];
+        let emitted = self.cx.function(callee)?;
+        let params = self.cx.plan.instances[callee].params.clone();
+        let mut args = Vec::new();
+        for (&v, arg) in data.args.iter().zip(&params) {
+            match (handle_parts(arg), arg) {
+                (Some((which, at)), Arg::Handle(set, _)) => {
+                    let buffer = self.buffer(v);
+                    let (w, a) = self.widen(&buffer, set);
+                    args.extend(which.then_some(w));
+                    args.extend(at.then_some(a));
+                }
+                _ => {
+                    let e = self.get(v);
+                    args.push(e);
+                }
+            }
+        }
+        for builtin in emitted.builtins {
+            let e = self.builtin(builtin)?;
+            args.push(e);
+        }
+        let results = self.cx.plan.instances[callee].results.clone();
+        let n: usize =
+            results.iter().map(|r| handle_parts(r).map_or(1, |(w, a)| w as usize + a as usize)).sum();
+        let whole = self.code.call(emitted.handle, args, n > 0);
+        let mut at = 0;
+        let mut part = |e: &mut Self| {
+            let whole = whole.expect("the function has results");
+            at += 1;
+            if n == 1 { whole } else { e.code.part(whole, at - 1) }
+        };
+        for (&v, arg) in data.results.iter().zip(&results) {
+            match (handle_parts(arg), arg) {
+                (Some((which, moved)), Arg::Handle(set, _)) => {
+                    let which = if which { Some(part(self)) } else { None };
+                    let at = if moved { Some(part(self)) } else { None };
+                    self.values[v] = Held::Buffer(Buffer { bases: set.clone(), which, at });
+                }
+                _ => {
+                    let e = part(self);
+                    if self.uses[v] == 0 {
+                        continue;
+                    }
+                    if let TypeData::Stack(_) = self.types[self.ty(v)] {
+                        let place = self.variable(v, self.ty(v))?;
+                        self.code.store(place, e);
+                        self.values[v] = Held::Place(place);
+                    } else {
+                        self.set(v, e)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Where the thread stands: a parameter, of the entry point or of a function that is given it.
+    pub(super) fn builtin(&mut self, builtin: Builtin) -> Res<Expr> {
+        if let Some(found) = self.builtins.iter().find(|b| b.0 == builtin) {
+            return Ok(found.1);
+        }
+        let (name, naga, n) = builtin_name(builtin);
+        let ty = self.cx.lanes_type(Scalar::U32, n);
+        let e = match (self.entry_group, builtin) {
+            (Some(size), Builtin::GroupSize) => {
+                let parts = size.iter().map(|&n| self.code.u32(n)).collect();
+                return Ok(self.code.compose(ty, parts));
+            }
+            (is_entry, _) => self.code.param(name, ty, is_entry.is_some().then_some(naga)),
+        };
+        self.builtins.push((builtin, e));
+        Ok(e)
+    }
+
+    /// What an entry point does first: the thread's own globals get their values.
+    fn prologue(&mut self) -> Res {
+        let inits = self.cx.initialisers();
+        let thread = self.cx.thread;
+        if inits.is_empty() && thread.is_none() {
+            return Ok(());
+        }
+        let id = match thread {
+            Some(_) => Some(self.builtin(Builtin::DispatchThreadId)?),
+            None => None,
+        };
+        let body = self.code.enter();
+        if let (Some(thread), Some(id)) = (thread, id) {
+            let place = self.code.expr(naga::Expression::GlobalVariable(thread));
+            self.code.store(place, id);
+        }
+        for (global, instance) in inits {
+            let emitted = self.cx.function(instance)?;
+            let mut args = Vec::new();
+            for builtin in emitted.builtins {
+                let e = self.builtin(builtin)?;
+                args.push(e);
+            }
+            let module = self.cx.ir;
+            let results = self.cx.plan.instances[instance].results.len();
+            let func = self.cx.plan.instances[instance].func.expect("an instance has a function");
+            let whole = self.code.call(emitted.handle, args, results > 0);
+            let Some(whole) = whole else { continue };
+            let mut leaves = Vec::new();
+            for (k, slot) in module.funcs[func].results.iter().enumerate() {
+                let e = if results == 1 { whole } else { self.code.part(whole, k as u32) };
+                leaves.push((e, slot.ty));
+            }
+            let ty = module.globals[global].ty;
+            self.store_leaves(Base::Global(global), ty, &mut Vec::new(), &leaves)?;
+        }
+        self.code.append(body);
+        Ok(())
+    }
+
+    /// Stores the leaves of a memory type.
+    fn store_leaves(
+        &mut self,
+        base: Base,
+        ty: MemType,
+        path: &mut Vec<Step>,
+        leaves: &[(Expr, Type)],
+    ) -> Res {
+        let module = self.cx.ir;
+        let has_struct = |mut t: MemType| loop {
+            match &module.mem[t] {
+                MemData::Struct { .. } => break true,
+                MemData::Array(inner, _) => t = *inner,
+                _ => break false,
+            }
+        };
+        match &module.mem[ty] {
+            MemData::Struct { fields, .. } => {
+                let mut at = 0;
+                for (k, field) in fields.iter().enumerate() {
+                    let n = module.mem.n_leaves(field.1);
+                    path.push(Step::Static(k as u32));
+                    self.store_leaves(base, field.1, path, &leaves[at..at + n])?;
+                    path.pop();
+                    at += n;
+                }
+                Ok(())
+            }
+            MemData::Array(element, n) if has_struct(*element) => {
+                for k in 0..*n {
+                    let parts: Vec<(Expr, Type)> = leaves
+                        .iter()
+                        .map(|&(e, t)| (self.code.part(e, k), self.types.element(t).unwrap_or(t)))
+                        .collect();
+                    path.push(Step::Static(k));
+                    self.store_leaves(base, *element, path, &parts)?;
+                    path.pop();
+                }
+                Ok(())
+            }
+            _ => {
+                let Some(&(value, leaf)) = leaves.first() else { return Ok(()) };
+                let path = Path(path.clone().into());
+                let span = self.f.span;
+                if self.cx.slots[&base].raw {
+                    return self.refuse("a global that is seen as bytes and has a first value", "", span);
+                }
+                self.cx.store_direct(&mut self.code, base, &path, &[], leaf, value, span)
+            }
+        }
+    }
+}

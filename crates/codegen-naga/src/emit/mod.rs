@@ -1,0 +1,442 @@
+//! Functions: a region becomes a block, a value an expression, what regions give local variables.
+//!
+//! A value is held as an expression, or as the place of a variable that nobody writes while the value is alive: so an array
+//! that is indexed by a number, or carried by a loop, is not copied. A cell is a variable.
+
+mod aggregate;
+mod arithmetic;
+mod cells;
+mod control;
+mod convert;
+mod functions;
+mod loops;
+mod world;
+
+use cranelift_entity::packed_option::PackedOption;
+use cranelift_entity::{EntitySet, SecondaryMap};
+use ir::{Builtin, Function, Inst, InstData, Op, Region, Scalar, Span, Type, TypeData, Types, Value};
+use naga::{Block, Handle, ScalarKind};
+
+use crate::Unsupported;
+use crate::bounds::Bounds;
+use crate::build::{Code, Expr};
+use crate::module::Cx;
+use crate::plan::{Arg, Base};
+
+pub(crate) type Res<T = ()> = Result<T, Unsupported>;
+
+/// A handle of a buffer.
+#[derive(Clone, Debug)]
+pub(crate) struct Buffer {
+    /// What it may refer to.
+    pub(crate) bases: Vec<Base>,
+    /// Which of these, if there are several.
+    pub(crate) which: Option<Expr>,
+    /// How far from the begin: bytes if the memory is words, else elements.
+    pub(crate) at: Option<Expr>,
+}
+
+/// What holds a value.
+#[derive(Clone, Debug, Default)]
+pub(crate) enum Held {
+    /// Nothing yet.
+    #[default]
+    Nothing,
+    /// An expression.
+    Expr(Expr),
+    /// A variable that is not written while the value is alive.
+    Place(Expr),
+    /// A cell's variable.
+    Cell(Expr),
+    /// A handle.
+    Buffer(Buffer),
+    /// An array of handles.
+    Buffers(Vec<Buffer>),
+}
+
+/// Emits one instance of a function.
+pub(crate) struct Emitter<'a, 'm> {
+    pub(crate) cx: &'a mut Cx<'m>,
+    pub(crate) code: Code,
+    pub(crate) f: &'m Function,
+    pub(crate) types: &'m Types,
+    pub(crate) bounds: Bounds<'m>,
+    /// The instance.
+    instance: usize,
+    values: SecondaryMap<Value, Held>,
+    /// How often each value is used.
+    uses: SecondaryMap<Value, u32>,
+    /// Arrays that are indexed by a number.
+    indexed: EntitySet<Value>,
+    /// The parameters that say where the thread stands.
+    builtins: Vec<(Builtin, Expr)>,
+    /// 64-bit integers of which only the low half matters.
+    narrow: EntitySet<Value>,
+    /// The thread group, of an entry point.
+    pub(crate) entry_group: Option<[u32; 3]>,
+}
+
+impl<'a, 'm> Emitter<'a, 'm> {
+    pub(crate) fn new(cx: &'a mut Cx<'m>, instance: usize, f: &'m Function, code: Code) -> Emitter<'a, 'm> {
+        let types = &cx.ir.types;
+        let bounds = Bounds::new(types, f, cx.group);
+        let mut indexed = EntitySet::new();
+        if f.has_body() {
+            f.walk(f.body(), &mut |inst| {
+                let data = &f.insts[inst];
+                if data.op == Op::Index && bounds.constant(data.args[1]).is_none() {
+                    indexed.insert(data.args[0]);
+                }
+            });
+        }
+        let uses = ir::walk::use_counts(f);
+        let narrow = narrow_values(types, f);
+        Emitter {
+            cx,
+            code,
+            f,
+            types,
+            bounds,
+            instance,
+            values: SecondaryMap::new(),
+            uses,
+            indexed,
+            builtins: Vec::new(),
+            narrow,
+            entry_group: None,
+        }
+    }
+
+    // ---- values
+
+    /// The expression of a value.
+    pub(crate) fn get(&mut self, v: Value) -> Expr {
+        match self.values[v] {
+            Held::Expr(e) => e,
+            Held::Place(place) => self.code.load(place),
+            // A value that nothing defines does not pass the verifier.
+            _ => self.code.u32(0),
+        }
+    }
+
+    /// Says what holds a value; an array that is indexed goes into a variable.
+    pub(crate) fn set(&mut self, v: Value, e: Expr) -> Res {
+        if let Some(name) = &self.f.values[v].name {
+            self.code.name(e, &crate::names::plain(name));
+        }
+        if self.indexed.contains(v) && self.is_array(self.f.ty(v)) {
+            let place = self.variable(v, self.f.ty(v))?;
+            self.code.store(place, e);
+            self.values[v] = Held::Place(place);
+        } else {
+            self.values[v] = Held::Expr(e);
+        }
+        Ok(())
+    }
+
+    /// A variable for values of a value's type.
+    pub(crate) fn variable(&mut self, v: Value, ty: Type) -> Res<Expr> {
+        let shape = self.shape(v);
+        let naga_ty = self.cx.value_type(ty, &shape, self.f.span)?;
+        let name = match self.bounds.name(v) {
+            Some(name) => crate::names::plain(&name),
+            None => match self.types[ty] {
+                TypeData::Stack(_) => "kept".into(),
+                _ if matches!(self.types[self.f.ty(v)], TypeData::Cell(_)) => "cell".into(),
+                TypeData::Scalar(Scalar::Bool) => "flag".into(),
+                TypeData::Scalar(s) if s.is_int() => "n".into(),
+                _ => "x".into(),
+            },
+        };
+        Ok(self.code.local(&name, naga_ty))
+    }
+
+    /// The sizes of a value's stacks.
+    pub(crate) fn shape(&self, v: Value) -> Vec<u32> {
+        match self.cx.plan.instances[self.instance].values.get(&v) {
+            Some(Arg::Stack(shape)) => shape.clone(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Whether values of the type are arrays for naga.
+    pub(crate) fn is_array(&self, ty: Type) -> bool {
+        match self.types[ty] {
+            TypeData::Array(..) => true,
+            TypeData::Vector(_, n) => n > 4,
+            _ => false,
+        }
+    }
+
+    pub(crate) fn ty(&self, v: Value) -> Type {
+        self.f.ty(v)
+    }
+
+    /// The kind of number of a value.
+    pub(crate) fn scalar(&self, v: Value) -> Scalar {
+        self.types.scalar_of(self.f.ty(v)).unwrap_or(Scalar::U32)
+    }
+
+    /// The lanes of a number or vector.
+    pub(crate) fn lanes(&self, ty: Type) -> u32 {
+        self.types.lanes(ty).unwrap_or(1).max(1)
+    }
+
+    /// naga's type for numbers of one kind.
+    pub(crate) fn lanes_type(&mut self, s: Scalar, n: u32, span: Span) -> Res<Handle<naga::Type>> {
+        self.cx.check_scalar(s, span)?;
+        Ok(self.cx.lanes_type(s, n))
+    }
+
+    /// naga's type for a value.
+    pub(crate) fn naga_type(&mut self, v: Value, span: Span) -> Res<Handle<naga::Type>> {
+        let shape = self.shape(v);
+        self.cx.value_type(self.f.ty(v), &shape, span)
+    }
+
+    pub(crate) fn refuse<T>(&self, what: impl Into<String>, why: impl Into<String>, span: Span) -> Res<T> {
+        Err(self.cx.refuse(what, why, span))
+    }
+
+    /// An integer as an unsigned index; what is out of range of 32 bits becomes the largest.
+    pub(crate) fn index(&mut self, v: Value) -> Expr {
+        if let Some(n) = self.bounds.constant(v) {
+            return self.code.u32(u32::try_from(n).unwrap_or(u32::MAX));
+        }
+        let s = self.scalar(v);
+        if s.bits() == 64
+            && let Some(def) = self.bounds.def(v)
+            && let Some(from) = widened(self.types, self.f, &self.f.insts[def])
+        {
+            return self.index(from);
+        }
+        let e = self.get(v);
+        match s {
+            Scalar::U8 | Scalar::U16 | Scalar::U32 => e,
+            Scalar::I64 | Scalar::U64 => {
+                let wide = if s == Scalar::I64 { self.code.convert(e, ScalarKind::Uint, None) } else { e };
+                let most = self.code.literal(naga::Literal::U64(u32::MAX as u64));
+                let least = self.code.math(naga::MathFunction::Min, &[wide, most]);
+                self.code.convert(least, ScalarKind::Uint, Some(4))
+            }
+            _ => self.code.convert(e, ScalarKind::Uint, Some(4)),
+        }
+    }
+
+    /// The low 32 bits of an integer.
+    pub(crate) fn low(&mut self, v: Value) -> Expr {
+        if self.narrow.contains(v) {
+            let Held::Expr(e) = self.values[v] else { return self.code.u32(0) };
+            return e;
+        }
+        let e = self.get(v);
+        match self.scalar(v) {
+            Scalar::U8 | Scalar::U16 | Scalar::U32 => e,
+            _ => self.code.convert(e, ScalarKind::Uint, Some(4)),
+        }
+    }
+
+    /// Whether only the low half of a 64-bit integer is held.
+    pub(crate) fn is_narrow(&self, v: Value) -> bool {
+        self.narrow.contains(v)
+    }
+
+    /// The number of an array's or vector's elements.
+    pub(crate) fn length(&self, ty: Type) -> u32 {
+        match self.types[ty] {
+            TypeData::Array(_, n) | TypeData::Vector(_, n) => n,
+            _ => 1,
+        }
+    }
+
+    // ---- blocks
+
+    /// Emits a region into a block of its own, and what `after` adds.
+    pub(crate) fn block(&mut self, region: Region, after: impl FnOnce(&mut Self) -> Res) -> Res<Block> {
+        let before = self.code.enter();
+        self.region(region)?;
+        after(self)?;
+        Ok(self.code.close(before))
+    }
+
+    /// Emits the instructions of a region.
+    pub(crate) fn region(&mut self, region: Region) -> Res {
+        for &inst in &self.f.regions[region].insts {
+            self.inst(inst)?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn inst(&mut self, inst: Inst) -> Res {
+        let data: &'m InstData = &self.f.insts[inst];
+        if let Some(&v) = data.results.first()
+            && self.narrow.contains(v)
+        {
+            return self.narrow_inst(data);
+        }
+        match &data.op {
+            Op::Const(_)
+            | Op::Add
+            | Op::Sub
+            | Op::Mul
+            | Op::Div
+            | Op::Rem
+            | Op::Neg
+            | Op::And
+            | Op::Or
+            | Op::Xor
+            | Op::Not
+            | Op::Shl
+            | Op::Shr
+            | Op::Math(_)
+            | Op::Eq
+            | Op::Ne
+            | Op::Lt
+            | Op::Le
+            | Op::Gt
+            | Op::Ge
+            | Op::Sum => self.arithmetic(data),
+            Op::Convert | Op::Bitcast => self.conversion(data),
+            Op::Zero
+            | Op::Select
+            | Op::Detach
+            | Op::Construct
+            | Op::Splat
+            | Op::Extract(_)
+            | Op::Insert(_)
+            | Op::Index => self.aggregate(data),
+            Op::Local | Op::Load | Op::Store | Op::AddTo | Op::SubCell => self.cell(data),
+            Op::GlobalRef(_)
+            | Op::BufferLoad(_)
+            | Op::BufferStore(_)
+            | Op::Atomic(..)
+            | Op::BufferLen
+            | Op::BufferOffset
+            | Op::BufferCast
+            | Op::BufferAddress
+            | Op::Barrier
+            | Op::WaveGather
+            | Op::Builtin(_)
+            | Op::Printf(_)
+            | Op::Assert(_) => self.world(data),
+            Op::Call(_) => self.call(inst),
+            Op::CallFwd(_) | Op::CallBwd(_) | Op::CallTransposeOf(_) => {
+                self.refuse("a derivative that was not made", "there is an operator left", data.span)
+            }
+            Op::If => self.if_op(data),
+            Op::Switch(_) => self.switch_op(data),
+            Op::For(info) => self.for_op(inst, *info),
+            Op::Loop(info) => self.loop_op(inst, *info),
+        }
+    }
+
+    /// What of a 64-bit integer is needed, in 32 bits.
+    fn narrow_inst(&mut self, data: &'m InstData) -> Res {
+        use naga::BinaryOperator as Bin;
+        let result = data.results[0];
+        let arg = |e: &mut Self, k: usize| e.low(data.args[k]);
+        let made = match data.op {
+            Op::Const(bits) => self.code.u32(bits as u32),
+            Op::Zero => self.code.u32(0),
+            Op::Convert | Op::Bitcast | Op::Detach => arg(self, 0),
+            Op::Neg => {
+                let (zero, x) = (self.code.u32(0), arg(self, 0));
+                self.code.binary(Bin::Subtract, zero, x)
+            }
+            _ => {
+                let op = match data.op {
+                    Op::Sub => Bin::Subtract,
+                    Op::Mul => Bin::Multiply,
+                    _ => Bin::Add,
+                };
+                let (a, b) = (arg(self, 0), arg(self, 1));
+                self.code.binary(op, a, b)
+            }
+        };
+        self.values[result] = Held::Expr(made);
+        Ok(())
+    }
+}
+
+/// The 64-bit integers that only move handles, or become narrower: their low half suffices.
+fn narrow_values(types: &Types, f: &Function) -> EntitySet<Value> {
+    let mut narrow = EntitySet::new();
+    if !f.has_body() {
+        return narrow;
+    }
+    let is_wide = |v: Value| matches!(types[f.ty(v)], TypeData::Scalar(Scalar::I64 | Scalar::U64));
+    let mut defs: SecondaryMap<Value, PackedOption<Inst>> = SecondaryMap::new();
+    for (inst, data) in f.insts.iter() {
+        data.results.iter().for_each(|&r| defs[r] = inst.into());
+    }
+    let mut candidates = Vec::new();
+    let mut wide_uses = EntitySet::new();
+    let mut users: Vec<(Value, Value)> = Vec::new();
+    f.walk(f.body(), &mut |inst| {
+        let data = &f.insts[inst];
+        let simple = match data.op {
+            Op::Const(_) | Op::Zero | Op::Add | Op::Sub | Op::Mul | Op::Neg | Op::Detach => true,
+            Op::Convert | Op::Bitcast => types.scalar_of(f.ty(data.args[0])).is_some_and(Scalar::is_int),
+            _ => false,
+        };
+        if simple && is_wide(data.results[0]) {
+            candidates.push(data.results[0]);
+        }
+        for (k, &arg) in data.args.iter().enumerate().filter(|(_, a)| is_wide(**a)) {
+            let narrows = match data.op {
+                Op::BufferOffset | Op::BufferCast => k == 1,
+                Op::BufferLoad(_) | Op::BufferStore(_) | Op::Atomic(..) | Op::Index | Op::Load => {
+                    k >= 1 && defs[arg].expand().is_some_and(|def| widened(types, f, &f.insts[def]).is_some())
+                }
+                // To fewer bits.
+                Op::Convert => {
+                    let to = types.scalar_of(f.ty(data.results[0]));
+                    to.is_some_and(|s| s.is_int() && s.bits() <= 32)
+                        && matches!(types[f.ty(data.results[0])], TypeData::Scalar(_))
+                }
+                _ => false,
+            };
+            match data.results.first() {
+                _ if narrows => {}
+                Some(&user) if simple && is_wide(user) => users.push((arg, user)),
+                _ => {
+                    wide_uses.insert(arg);
+                }
+            }
+        }
+    });
+    for region in f.regions.values() {
+        for &v in region.results.iter().filter(|v| is_wide(**v)) {
+            wide_uses.insert(v);
+        }
+    }
+    let mut is_candidate = EntitySet::new();
+    for &v in &candidates {
+        is_candidate.insert(v);
+    }
+    loop {
+        let mut changed = false;
+        for &(arg, user) in users.iter().rev() {
+            // An operand that is not narrow itself makes its user wide.
+            if !is_candidate.contains(arg) && wide_uses.insert(user) {
+                changed = true;
+            }
+            if wide_uses.contains(user) && wide_uses.insert(arg) {
+                changed = true;
+            }
+        }
+        if !changed {
+            break;
+        }
+    }
+    for v in candidates.into_iter().filter(|&v| !wide_uses.contains(v)) {
+        narrow.insert(v);
+    }
+    narrow
+}
+
+/// The integer of up to 32 bits that an instruction makes a 64-bit one of.
+fn widened(types: &Types, f: &Function, data: &InstData) -> Option<Value> {
+    let from = types.scalar_of(f.ty(*data.args.first()?))?;
+    (data.op == Op::Convert && from.is_int() && from.bits() <= 32).then_some(data.args[0])
+}

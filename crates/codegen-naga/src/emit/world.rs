@@ -1,0 +1,221 @@
+//! Memory that others see, barriers, and what stops a run.
+
+use ir::{AtomicOp, InstData, Op, Path, TypeData, Value};
+use naga::{Barrier, BinaryOperator as Bin, Expression, Statement};
+
+use super::{Buffer, Emitter, Held, Res};
+use crate::build::Expr;
+use crate::memory::{Access, Action};
+use crate::plan::Base;
+
+impl<'m> Emitter<'_, 'm> {
+    pub(super) fn world(&mut self, data: &'m InstData) -> Res {
+        match &data.op {
+            Op::GlobalRef(global) => {
+                let buffer = Buffer { bases: vec![Base::Global(*global)], which: None, at: None };
+                self.values[data.results[0]] = Held::Buffer(buffer);
+                Ok(())
+            }
+            Op::BufferLoad(path) => {
+                let result = data.results[0];
+                if let TypeData::Buffer(_) = self.types[self.ty(result)] {
+                    // The global is a pointer: what it points to is bound.
+                    let bases = self.bases_of(result);
+                    self.values[result] = Held::Buffer(Buffer { bases, which: None, at: None });
+                    return Ok(());
+                }
+                let e = self.access(data, path, Action::Load, &data.args, &[], result)?;
+                match e {
+                    Some(e) => self.set(result, e),
+                    None => Ok(()),
+                }
+            }
+            Op::BufferStore(path) => {
+                let (&x, args) = data.args.split_last().expect("a store has a value");
+                self.access(data, path, Action::Store, args, &[x], x)?;
+                Ok(())
+            }
+            Op::Atomic(path, op) => {
+                let n = if *op == AtomicOp::CompareExchange { 2 } else { 1 };
+                let (args, values) = data.args.split_at(data.args.len() - n);
+                let result = data.results[0];
+                match self.access(data, path, Action::Atomic(*op), args, values, result)? {
+                    Some(e) => self.set(result, e),
+                    None => Ok(()),
+                }
+            }
+            Op::BufferLen => self.buffer_len(data),
+            Op::BufferOffset => {
+                let mut buffer = self.buffer(data.args[0]);
+                let mut by = self.low(data.args[1]);
+                if self.is_raw(&buffer) {
+                    let TypeData::Buffer(element) = self.types[self.ty(data.args[0])] else { return Ok(()) };
+                    let size = self.code.u32(self.cx.ir.mem.size(element) as u32);
+                    by = self.code.binary(Bin::Multiply, by, size);
+                }
+                buffer.at = Some(match buffer.at {
+                    Some(at) => self.code.binary(Bin::Add, at, by),
+                    None => by,
+                });
+                self.values[data.results[0]] = Held::Buffer(buffer);
+                Ok(())
+            }
+            Op::BufferCast => {
+                // The memory is words, and offsets count bytes.
+                let mut buffer = self.buffer(data.args[0]);
+                let by = self.low(data.args[1]);
+                buffer.at = Some(match buffer.at {
+                    Some(at) => self.code.binary(Bin::Add, at, by),
+                    None => by,
+                });
+                self.values[data.results[0]] = Held::Buffer(buffer);
+                Ok(())
+            }
+            Op::BufferAddress => {
+                self.refuse("the address of a pointer", "devices have no pointers", data.span)
+            }
+            Op::Barrier => {
+                self.code.push(Statement::ControlBarrier(Barrier::STORAGE | Barrier::WORK_GROUP));
+                Ok(())
+            }
+            Op::WaveGather => {
+                if data.results.iter().all(|&r| self.uses[r] == 0) {
+                    return Ok(());
+                }
+                let what = "an operation of a wave";
+                self.refuse(
+                    what,
+                    "waves here have 32 lanes on every device, and the device's do not",
+                    data.span,
+                )
+            }
+            Op::Builtin(builtin) => {
+                let e = self.builtin(*builtin)?;
+                self.set(data.results[0], e)
+            }
+            Op::Printf(_) => self.refuse("`printf`", "devices have no output", data.span),
+            Op::Assert(message) => {
+                let c = self.get(data.args[0]);
+                self.fail_unless(c, message, data.span);
+                Ok(())
+            }
+            _ => self.refuse("an operation", "it is none of memory", data.span),
+        }
+    }
+
+    /// Whether a handle's offset counts bytes.
+    fn is_raw(&self, buffer: &Buffer) -> bool {
+        buffer.bases.iter().any(|b| self.cx.slots.get(b).is_some_and(|s| s.raw))
+    }
+
+    /// Reads or writes; gives the value that was there, if the action gives one.
+    fn access(
+        &mut self,
+        data: &InstData,
+        path: &Path,
+        action: Action,
+        args: &[Value],
+        values: &[Value],
+        typed: Value,
+    ) -> Res<Option<Expr>> {
+        let buffer = self.buffer(args[0]);
+        let TypeData::Buffer(element) = self.types[self.ty(args[0])] else { return Ok(None) };
+        let leaf = self.ty(typed);
+        let raw = self.is_raw(&buffer);
+        let limits = self.cx.limits(element, path);
+        let dynamic = &args[2..];
+        let in_range =
+            |e: &Self, (k, n): (&Value, &u32)| e.bounds.upper(*k).is_some_and(|most| most < *n as u64);
+        let certain = dynamic.iter().zip(&limits).all(|k| in_range(self, k));
+        let is_first = self.bounds.constant(args[1]) == Some(0);
+        if let ([base], None, true, true, false) = (&buffer.bases[..], buffer.at, certain, is_first, raw)
+            && let Some(slot) = self.cx.slots.get(base)
+            && slot.is_single
+            && !matches!(action, Action::Atomic(_))
+        {
+            let indices: Vec<Expr> = dynamic.iter().map(|&k| self.index(k)).collect();
+            let base = *base;
+            if action == Action::Load {
+                let e = self.cx.load_direct(&mut self.code, base, path, &indices, leaf, data.span)?;
+                return Ok(Some(e));
+            }
+            let value = self.get(values[0]);
+            self.cx.store_direct(&mut self.code, base, path, &indices, leaf, value, data.span)?;
+            return Ok(None);
+        }
+        let access = Access { bases: buffer.bases.clone(), element, path: path.clone(), leaf, action };
+        let function = self.cx.access(&access, data.span)?;
+        let mut arguments = Vec::new();
+        if buffer.bases.len() > 1 {
+            let which = match buffer.which {
+                Some(which) => which,
+                None => self.code.u32(0),
+            };
+            arguments.push(which);
+        }
+        let mut index = self.index(args[1]);
+        if raw {
+            let at = match buffer.at {
+                Some(at) => at,
+                None => self.code.u32(0),
+            };
+            arguments.push(at);
+        } else if let Some(at) = buffer.at {
+            index = self.code.binary(Bin::Add, index, at);
+        }
+        arguments.push(index);
+        for &k in dynamic {
+            let k = self.index(k);
+            arguments.push(k);
+        }
+        for &value in values {
+            let value = self.get(value);
+            arguments.push(value);
+        }
+        Ok(self.code.call(function, arguments, action != Action::Store))
+    }
+
+    /// The number of elements from the handle on.
+    fn buffer_len(&mut self, data: &InstData) -> Res {
+        let buffer = self.buffer(data.args[0]);
+        let TypeData::Buffer(element) = self.types[self.ty(data.args[0])] else { return Ok(()) };
+        let size = self.cx.ir.mem.size(element).max(1) as u32;
+        let mut len = self.code.u32(0);
+        for (k, base) in buffer.bases.iter().enumerate() {
+            let Some(slot) = self.cx.slots.get(base).cloned() else { continue };
+            let mut own = match (slot.is_single, slot.raw) {
+                (true, false) => self.code.u32(1),
+                (true, true) => self.code.u32(self.cx.ir.mem.size(slot.element) as u32),
+                (false, raw) => {
+                    let all = self.code.expr(Expression::GlobalVariable(slot.var));
+                    let n = self.code.expr(Expression::ArrayLength(all));
+                    if raw {
+                        let four = self.code.u32(4);
+                        self.code.binary(Bin::Multiply, n, four)
+                    } else {
+                        n
+                    }
+                }
+            };
+            if let Some(at) = buffer.at {
+                let rest = self.code.binary(Bin::Subtract, own, at);
+                let some = self.code.binary(Bin::LessEqual, at, own);
+                let zero = self.code.u32(0);
+                own = self.code.select(some, rest, zero);
+            }
+            if slot.raw {
+                let size = self.code.u32(size);
+                own = self.code.binary(Bin::Divide, own, size);
+            }
+            len = match buffer.which {
+                Some(which) => {
+                    let k = self.code.u32(k as u32);
+                    let is = self.code.binary(Bin::Equal, which, k);
+                    self.code.select(is, own, len)
+                }
+                None => own,
+            };
+        }
+        self.set(data.results[0], len)
+    }
+}

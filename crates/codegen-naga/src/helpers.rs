@@ -1,0 +1,241 @@
+//! Functions that modules have where they need them: what the IR means exactly and devices mean roughly.
+
+use ir::Scalar;
+use naga::{
+    BinaryOperator as Bin, Block, Expression, Function, GlobalVariable, Handle, Literal, MathFunction as Fun,
+    ScalarKind, Statement,
+};
+
+use crate::build::{Code, Expr};
+use crate::memory::Slot;
+use crate::module::Cx;
+use crate::types::scalar;
+
+/// A function of the module that is no function of the source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Helper {
+    /// The 32 bits from a byte of words on.
+    Word(Handle<GlobalVariable>),
+    /// Sets the error word.
+    Report,
+    /// A float as an integer: saturates, NaN is 0.
+    ToInteger(Scalar, Scalar),
+    /// `pow` of C, for negative numbers, too.
+    Pow(Scalar),
+    /// An infinity or NaN, by its bits.
+    Special(u32),
+}
+
+impl Cx<'_> {
+    fn helper(&mut self, helper: Helper, make: impl FnOnce(&mut Self) -> Code) -> Handle<Function> {
+        if let Some(&found) = self.helpers.get(&helper) {
+            return found;
+        }
+        let code = make(self);
+        let made = self.add_function(code);
+        self.helpers.insert(helper, made);
+        made
+    }
+
+    /// `(at) ↦ the 32 bits from that byte on`
+    pub(crate) fn word_reader(&mut self, slot: &Slot) -> Handle<Function> {
+        self.helper(Helper::Word(slot.var), |cx| {
+            let name = cx.names.unique(&format!("word_of_{}", slot.name));
+            let mut code = Code::new(&name);
+            let uint = cx.lanes_type(Scalar::U32, 1);
+            let at = code.param("at", uint, None);
+            code.result(uint);
+            let (two, three, one) = (code.u32(2), code.u32(3), code.u32(1));
+            let index = code.binary(Bin::ShiftRight, at, two);
+            let all = code.expr(Expression::GlobalVariable(slot.var));
+            let first = code.element(all, index);
+            let low = code.load(first);
+            let byte = code.binary(Bin::And, at, three);
+            let shift = code.binary(Bin::ShiftLeft, byte, three);
+            let zero = code.u32(0);
+            let aligned = code.binary(Bin::Equal, shift, zero);
+            code.when(aligned, |c| c.ret(Some(low)));
+            // The word after the last is zero.
+            let next = code.binary(Bin::Add, index, one);
+            let words = match slot.words {
+                Some(n) => code.u32(n),
+                None => code.expr(Expression::ArrayLength(all)),
+            };
+            let some = code.binary(Bin::Less, next, words);
+            let last = code.binary(Bin::Subtract, words, one);
+            let next = code.math(Fun::Min, &[next, last]);
+            let second = code.element(all, next);
+            let high = code.load(second);
+            let high = code.select(some, high, zero);
+            let width = code.u32(32);
+            let back = code.binary(Bin::Subtract, width, shift);
+            let low = code.binary(Bin::ShiftRight, low, shift);
+            let high = code.binary(Bin::ShiftLeft, high, back);
+            let word = code.binary(Bin::InclusiveOr, low, high);
+            code.ret(Some(word));
+            code
+        })
+    }
+
+    /// `(site)`: says in the error word that this went wrong, if nothing did before.
+    pub(crate) fn report(&mut self) -> Handle<Function> {
+        let (word, thread) = self.error_state();
+        self.helper(Helper::Report, |cx| {
+            let name = cx.names.unique("report_error");
+            let mut code = Code::new(&name);
+            let uint = cx.lanes_type(Scalar::U32, 1);
+            let site = code.param("site", uint, None);
+            let word = code.expr(Expression::GlobalVariable(word));
+            let place = code.part(word, 0);
+            let zero = code.u32(0);
+            let exchanged = cx.out.generate_predeclared_type(
+                naga::PredeclaredType::AtomicCompareExchangeWeakResult(naga::Scalar::U32),
+            );
+            let before = code.enter();
+            let result = code.expr(Expression::AtomicResult { ty: exchanged, comparison: true });
+            let fun = naga::AtomicFunction::Exchange { compare: Some(zero) };
+            code.push(Statement::Atomic { pointer: place, fun, value: site, result: Some(result) });
+            let (old, done) = (code.part(result, 0), code.part(result, 1));
+            code.when(done, |c| {
+                let thread = c.expr(Expression::GlobalVariable(thread));
+                let value = c.load(thread);
+                let to = c.part(word, 1);
+                c.store(to, value);
+                c.ret(None);
+            });
+            let other = code.binary(Bin::NotEqual, old, zero);
+            code.when(other, |c| c.ret(None));
+            let body = code.close(before);
+            code.push(Statement::Loop { body, continuing: Block::new(), break_if: None });
+            code.ret(None);
+            code
+        })
+    }
+
+    /// `(x) ↦ x as an integer`, for one number.
+    pub(crate) fn to_integer(&mut self, from: Scalar, to: Scalar) -> Handle<Function> {
+        self.helper(Helper::ToInteger(from, to), |cx| {
+            let name = cx.names.unique(&format!("{}_of_{}", to.name(), from.name()));
+            let mut code = Code::new(&name);
+            let (from_ty, to_ty) = (cx.lanes_type(from, 1), cx.lanes_type(to, 1));
+            let x = code.param("x", from_ty, None);
+            code.result(to_ty);
+            let (bits, signed) = (to.bits(), to.is_signed_int());
+            let (least, most) = if signed {
+                (-(1i128 << (bits - 1)), (1i128 << (bits - 1)) - 1)
+            } else {
+                (0, (1i128 << bits) - 1)
+            };
+            // One more than the most is a power of two, which every float type but `half` has.
+            let limit = (most + 1) as f64;
+            let (low, high) = (integer(&mut code, to, least), integer(&mut code, to, most));
+            if from != Scalar::F16 || limit <= 65504.0 {
+                let limit = float(&mut code, from, limit);
+                let above = code.binary(Bin::GreaterEqual, x, limit);
+                code.when(above, |c| c.ret(Some(high)));
+            } else {
+                let limit = float(&mut code, from, 65504.0);
+                let above = code.binary(Bin::Greater, x, limit);
+                code.when(above, |c| c.ret(Some(high)));
+            }
+            if from != Scalar::F16 || least >= -65504 {
+                let limit = float(&mut code, from, least as f64);
+                let below = code.binary(Bin::LessEqual, x, limit);
+                code.when(below, |c| c.ret(Some(low)));
+            } else {
+                let limit = float(&mut code, from, -65504.0);
+                let below = code.binary(Bin::Less, x, limit);
+                code.when(below, |c| c.ret(Some(low)));
+            }
+            let number = code.binary(Bin::Equal, x, x);
+            let before = code.enter();
+            let as_integer = code.convert(x, scalar(to).kind, Some(scalar(to).width));
+            code.ret(Some(as_integer));
+            let body = code.close(before);
+            code.if_else(number, body, Block::new());
+            let zero = integer(&mut code, to, 0);
+            code.ret(Some(zero));
+            code
+        })
+    }
+
+    /// `(x, y) ↦ x to the power y`, for one number.
+    pub(crate) fn pow(&mut self, s: Scalar) -> Handle<Function> {
+        self.helper(Helper::Pow(s), |cx| {
+            let name = cx.names.unique("power");
+            let mut code = Code::new(&name);
+            let ty = cx.lanes_type(s, 1);
+            let (x, y) = (code.param("x", ty, None), code.param("y", ty, None));
+            code.result(ty);
+            let (zero, one) = (float(&mut code, s, 0.0), float(&mut code, s, 1.0));
+            let none = code.binary(Bin::Equal, y, zero);
+            code.when(none, |c| c.ret(Some(one)));
+            let at_zero = code.binary(Bin::Equal, x, zero);
+            let positive = code.binary(Bin::Greater, y, zero);
+            let vanishes = code.binary(Bin::LogicalAnd, at_zero, positive);
+            code.when(vanishes, |c| c.ret(Some(zero)));
+            let below = code.binary(Bin::Less, x, zero);
+            let whole = code.math(Fun::Trunc, &[y]);
+            let is_whole = code.binary(Bin::Equal, whole, y);
+            let negative = code.binary(Bin::LogicalAnd, below, is_whole);
+            let before = code.enter();
+            let size = code.math(Fun::Abs, &[x]);
+            let size = code.math(Fun::Pow, &[size, y]);
+            let half = float(&mut code, s, 0.5);
+            let halved = code.binary(Bin::Multiply, y, half);
+            let floor = code.math(Fun::Floor, &[halved]);
+            let even = code.binary(Bin::Equal, floor, halved);
+            let minus = code.unary(naga::UnaryOperator::Negate, size);
+            let result = code.select(even, size, minus);
+            code.ret(Some(result));
+            let body = code.close(before);
+            code.if_else(negative, body, Block::new());
+            let plain = code.math(Fun::Pow, &[x, y]);
+            code.ret(Some(plain));
+            code
+        })
+    }
+
+    /// `() ↦ the float of these bits`, which no literal can say.
+    pub(crate) fn special(&mut self, bits: u32) -> Handle<Function> {
+        self.helper(Helper::Special(bits), |cx| {
+            let name = match bits {
+                0x7f80_0000 => "infinity",
+                0xff80_0000 => "minus_infinity",
+                _ => "not_a_number",
+            };
+            let name = cx.names.unique(name);
+            let mut code = Code::new(&name);
+            let (uint, ty) = (cx.lanes_type(Scalar::U32, 1), cx.lanes_type(Scalar::F32, 1));
+            code.result(ty);
+            // By way of a variable, so that no compiler takes it for a constant.
+            let local = code.local("bits", uint);
+            let bits = code.u32(bits);
+            code.store(local, bits);
+            let bits = code.load(local);
+            let x = code.convert(bits, ScalarKind::Float, None);
+            code.ret(Some(x));
+            code
+        })
+    }
+}
+
+/// A literal integer.
+pub(crate) fn integer(code: &mut Code, s: Scalar, x: i128) -> Expr {
+    code.literal(match scalar(s) {
+        naga::Scalar::I32 => Literal::I32(x as i32),
+        naga::Scalar::I64 => Literal::I64(x as i64),
+        naga::Scalar::U64 => Literal::U64(x as u64),
+        naga::Scalar::BOOL => Literal::Bool(x != 0),
+        _ => Literal::U32(x as u32),
+    })
+}
+
+/// A literal float, which is finite.
+pub(crate) fn float(code: &mut Code, s: Scalar, x: f64) -> Expr {
+    code.literal(match s {
+        Scalar::F64 => Literal::F64(x),
+        Scalar::F16 => Literal::F16(half::f16::from_f64(x)),
+        _ => Literal::F32(x as f32),
+    })
+}

@@ -1,0 +1,345 @@
+//! A module: everything that functions share while they are emitted, and the order in which a module is built.
+
+use std::num::NonZeroU32;
+
+use ir::{Func, Global, Module, Space};
+use naga::proc::Layouter;
+use naga::valid::{Capabilities, ModuleInfo, ValidationFlags, Validator};
+use naga::{AddressSpace, GlobalVariable, Handle, ResourceBinding, Span, StorageAccess, TypeInner};
+use rustc_hash::FxHashMap;
+
+use crate::helpers::Helper;
+use crate::layout::{self, Rule};
+use crate::memory::{Access, Form, Slot};
+use crate::names::Names;
+use crate::plan::{Base, Plan};
+use crate::reflect::{self, Binding, BindingKind, EntryPoint, Reflection, Site};
+use crate::types::Shaped;
+use crate::{Error, Options, Target, Unsupported};
+
+/// A module that naga's validator has accepted.
+#[derive(Debug)]
+pub struct Built {
+    /// The module.
+    pub module: naga::Module,
+    /// What the validator found out.
+    pub info: ModuleInfo,
+    /// What a host must know.
+    pub reflection: Reflection,
+    /// A comment for each function, by the name that it has in text.
+    pub comments: Vec<(String, String)>,
+}
+
+/// An emitted instance.
+#[derive(Clone, Debug)]
+pub(crate) struct Emitted {
+    pub(crate) handle: Handle<naga::Function>,
+    /// What it needs besides its parameters.
+    pub(crate) builtins: Vec<ir::Builtin>,
+}
+
+/// What functions share.
+pub(crate) struct Cx<'m> {
+    pub(crate) ir: &'m Module,
+    pub(crate) target: Target,
+    pub(crate) place: &'m dyn Fn(ir::Span) -> Option<String>,
+    pub(crate) out: naga::Module,
+    pub(crate) layouter: Layouter,
+    pub(crate) plan: Plan,
+    pub(crate) slots: FxHashMap<Base, Slot>,
+    pub(crate) emitted: Vec<Option<Emitted>>,
+    pub(crate) accesses: FxHashMap<Access, Handle<naga::Function>>,
+    pub(crate) helpers: FxHashMap<Helper, Handle<naga::Function>>,
+    pub(crate) value_types: FxHashMap<Shaped, Handle<naga::Type>>,
+    pub(crate) memory_types: FxHashMap<(ir::MemType, Form), Handle<naga::Type>>,
+    /// The member of each field, where padding comes between.
+    pub(crate) members: FxHashMap<Handle<naga::Type>, Vec<u32>>,
+    /// Structs around the elements of arrays whose elements are wide.
+    pub(crate) wrappers: Vec<Handle<naga::Type>>,
+    pub(crate) names: Names,
+    pub(crate) type_names: Names,
+    pub(crate) sites: Vec<Site>,
+    pub(crate) error_word: Option<Handle<GlobalVariable>>,
+    pub(crate) thread: Option<Handle<GlobalVariable>>,
+    pub(crate) comments: Vec<(String, String)>,
+    pub(crate) bindings: Vec<Binding>,
+    /// The largest thread group, for indices that are in range in any case.
+    pub(crate) group: [u32; 3],
+}
+
+/// Uniforms that are larger are storage.
+const LARGEST_UNIFORM: u64 = 1 << 16;
+
+/// Builds and validates the module.
+pub fn build(ir: &Module, options: &Options<'_>) -> Result<Built, Error> {
+    let mut roots: Vec<Func> = ir.entries.iter().map(|e| e.func).collect();
+    roots.extend(options.functions);
+    let group =
+        ir.entries.iter().fold([1; 3], |most, e| std::array::from_fn(|k| most[k].max(e.group_size[k])));
+    let plan = Plan::new(ir, options.target, &roots, group)?;
+    let n = plan.instances.len();
+    let mut cx = Cx {
+        ir,
+        target: options.target,
+        place: options.place,
+        out: naga::Module::default(),
+        layouter: Layouter::default(),
+        plan,
+        slots: FxHashMap::default(),
+        emitted: vec![None; n],
+        accesses: FxHashMap::default(),
+        helpers: FxHashMap::default(),
+        value_types: FxHashMap::default(),
+        memory_types: FxHashMap::default(),
+        members: FxHashMap::default(),
+        wrappers: Vec::new(),
+        names: Names::default(),
+        type_names: Names::default(),
+        sites: Vec::new(),
+        error_word: None,
+        thread: None,
+        comments: Vec::new(),
+        bindings: Vec::new(),
+        group,
+    };
+    for entry in &ir.entries {
+        cx.names.unique(&entry.name);
+    }
+    cx.globals()?;
+    let instances = cx.plan.roots.clone();
+    for (&instance, entry) in instances.iter().zip(&ir.entries) {
+        cx.entry(instance, entry)?;
+    }
+    for &instance in &instances[ir.entries.len()..] {
+        cx.function(instance)?;
+    }
+    cx.finish()
+}
+
+impl<'m> Cx<'m> {
+    pub(crate) fn refuse(
+        &self,
+        what: impl Into<String>,
+        why: impl Into<String>,
+        span: ir::Span,
+    ) -> Unsupported {
+        Unsupported::new(self.target, what, why, span)
+    }
+
+    /// Declares the globals that are used.
+    fn globals(&mut self) -> Result<(), Unsupported> {
+        let bases: Vec<Base> = self.plan.uses.keys().copied().collect();
+        for base in bases {
+            let usage = self.plan.uses[&base].clone();
+            let (Base::Global(global) | Base::Pointee(global)) = base else { continue };
+            let data = &self.ir.globals[global];
+            let name = self.names.unique(&data.name);
+            let space = match base {
+                Base::Pointee(_) => Space::ReadWrite,
+                _ => data.space,
+            };
+            let (size, _) = layout::size_align(&self.ir.mem, usage.element, Rule::Std140);
+            let form = match space {
+                Space::GroupShared | Space::Private => Form::Local,
+                Space::Uniform if !usage.raw && !usage.written && size <= LARGEST_UNIFORM => Form::Std140,
+                Space::Uniform | Space::ReadOnly | Space::ReadWrite => Form::Std430,
+            };
+            // One element, or as many as the host binds.
+            let is_single = matches!(space, Space::Uniform | Space::GroupShared | Space::Private);
+            let span = data.span;
+            let element = if usage.raw {
+                None
+            } else {
+                Some(self.memory_type(usage.element, form, &usage.atomics, span)?)
+            };
+            let words = self.ir.mem.size(usage.element).div_ceil(4).max(1) as u32;
+            let ty = match element {
+                Some(element) if is_single => element,
+                Some(element) => self.array_of(element, None),
+                None => {
+                    let word = self.word_type(usage.atomic_words);
+                    let n = if is_single { NonZeroU32::new(words) } else { None };
+                    self.array_of(word, n)
+                }
+            };
+            let space = match (space, form) {
+                (Space::GroupShared, _) => AddressSpace::WorkGroup,
+                (Space::Private, _) => AddressSpace::Private,
+                (_, Form::Std140) => AddressSpace::Uniform,
+                _ => {
+                    let load = StorageAccess::LOAD;
+                    AddressSpace::Storage {
+                        access: if usage.written { load | StorageAccess::STORE } else { load },
+                    }
+                }
+            };
+            let rule = match form {
+                _ if usage.raw => Rule::Scalar,
+                Form::Std140 => Rule::Std140,
+                Form::Std430 | Form::Local => Rule::Std430,
+            };
+            let kind = match space {
+                AddressSpace::Uniform => Some(BindingKind::Uniform),
+                AddressSpace::Storage { .. } if usage.written => Some(BindingKind::Storage),
+                AddressSpace::Storage { .. } => Some(BindingKind::ReadOnlyStorage),
+                _ => None,
+            };
+            let var = self.variable(&name, space, ty, kind.is_some());
+            if let Some(kind) = kind {
+                let is_pointee = matches!(base, Base::Pointee(_));
+                let binding = self.bindings.len() as u32;
+                let type_name = reflect::type_name(&self.ir.mem, usage.element);
+                let stride = layout::stride(&self.ir.mem, usage.element, rule);
+                let size = is_single.then(|| layout::size_align(&self.ir.mem, usage.element, rule).0);
+                let fields = reflect::fields(&self.ir.mem, usage.element, rule);
+                self.bindings.push(Binding {
+                    set: 0,
+                    binding,
+                    name: data.name.clone(),
+                    text_name: name,
+                    global: Some(global),
+                    is_pointee,
+                    kind,
+                    rule,
+                    element: type_name,
+                    mem: Some(usage.element),
+                    stride,
+                    size,
+                    fields,
+                });
+            }
+            let slot = Slot {
+                var,
+                is_single,
+                raw: usage.raw,
+                words: is_single.then_some(words),
+                element: usage.element,
+                ty: element,
+                name: data.name.clone(),
+            };
+            self.slots.insert(base, slot);
+        }
+        Ok(())
+    }
+
+    /// Declares a global, bound or not.
+    fn variable(
+        &mut self,
+        name: &str,
+        space: AddressSpace,
+        ty: Handle<naga::Type>,
+        is_bound: bool,
+    ) -> Handle<GlobalVariable> {
+        let binding = is_bound.then(|| ResourceBinding { group: 0, binding: self.bindings.len() as u32 });
+        self.out.global_variables.append(
+            GlobalVariable {
+                name: Some(name.to_string()),
+                space,
+                binding,
+                ty,
+                init: None,
+                memory_decorations: naga::MemoryDecorations::empty(),
+            },
+            Span::default(),
+        )
+    }
+
+    /// The word that says what went wrong, and where the thread stands, both declared when first needed.
+    pub(crate) fn error_state(&mut self) -> (Handle<GlobalVariable>, Handle<GlobalVariable>) {
+        if let (Some(word), Some(thread)) = (self.error_word, self.thread) {
+            return (word, thread);
+        }
+        let vector = self.ty(TypeInner::Vector { size: naga::VectorSize::Tri, scalar: naga::Scalar::U32 });
+        let atomic = self.ty(TypeInner::Atomic(naga::Scalar::U32));
+        let member = |name: &str, ty, offset| naga::StructMember {
+            name: Some(name.to_string()),
+            ty,
+            binding: None,
+            offset,
+        };
+        let members = vec![member("site", atomic, 0), member("thread", vector, 16)];
+        let ty = self.structure("ErrorWord", members, 32);
+        let name = self.names.unique("error_word");
+        let space = AddressSpace::Storage { access: StorageAccess::LOAD | StorageAccess::STORE };
+        let word = self.variable(&name, space, ty, true);
+        self.bindings.push(Binding {
+            set: 0,
+            binding: self.bindings.len() as u32,
+            name: name.clone(),
+            text_name: name,
+            global: None,
+            is_pointee: false,
+            kind: BindingKind::ErrorWord,
+            rule: Rule::Std430,
+            element: "ErrorWord".into(),
+            mem: None,
+            stride: 32,
+            size: Some(32),
+            fields: vec![
+                reflect::Field { name: "site".into(), ty: "uint".into(), offset: 0 },
+                reflect::Field { name: "thread".into(), ty: "uint3".into(), offset: 16 },
+            ],
+        });
+        let name = self.names.unique("current_thread");
+        let thread = self.variable(&name, AddressSpace::Private, vector, false);
+        self.error_word = Some(word);
+        self.thread = Some(thread);
+        (word, thread)
+    }
+
+    /// A place where a run can fail, numbered from 1.
+    pub(crate) fn site(&mut self, message: String, span: ir::Span) -> u32 {
+        let place = (self.place)(span);
+        let site = Site { message, place, span };
+        if let Some(at) = self.sites.iter().position(|s| *s == site) {
+            return at as u32 + 1;
+        }
+        self.sites.push(site);
+        self.sites.len() as u32
+    }
+
+    /// Says where a function of the text comes from.
+    pub(crate) fn comment(&mut self, name: &str, source: &str, span: ir::Span) {
+        let text = match (self.place)(span) {
+            Some(place) => format!("`{source}`, {place}"),
+            None => format!("`{source}`"),
+        };
+        self.comments.push((name.to_string(), text));
+    }
+
+    /// The private globals that need initial values, with the instance of the initialiser.
+    pub(crate) fn initialisers(&self) -> Vec<(Global, usize)> {
+        let init = |&g: &Global| Some((g, self.plan.find(self.ir.globals[g].init?)?));
+        self.plan.private.iter().filter_map(init).collect()
+    }
+
+    fn finish(self) -> Result<Built, Error> {
+        let mut validator = Validator::new(ValidationFlags::all(), capabilities(self.target));
+        validator.subgroup_stages(naga::valid::ShaderStages::COMPUTE);
+        validator.subgroup_operations(naga::valid::SubgroupOperationSet::all());
+        let info = validator.validate(&self.out).map_err(|e| {
+            let mut text = format!("{:?}", e.as_inner());
+            let mut source: Option<&dyn std::error::Error> = Some(e.as_inner());
+            while let Some(error) = source {
+                text.push_str(&format!(": {error}"));
+                source = error.source();
+            }
+            Error::Internal(format!("naga refuses the module: {text}"))
+        })?;
+        let entries = self.ir.entries.iter();
+        let entries =
+            entries.map(|e| EntryPoint { name: e.name.clone(), group_size: e.group_size }).collect();
+        let reflection =
+            Reflection { target: self.target, entries, bindings: self.bindings, sites: self.sites };
+        Ok(Built { module: self.out, info, reflection, comments: self.comments })
+    }
+}
+
+/// What naga may use for a target; whether a target has it was checked before.
+fn capabilities(target: Target) -> Capabilities {
+    let mut all = Capabilities::default() | Capabilities::SUBGROUP | Capabilities::SHADER_FLOAT16_IN_FLOAT32;
+    all.set(Capabilities::SHADER_INT64, target.has_int64());
+    all.set(Capabilities::FLOAT64, target.has_float64());
+    all.set(Capabilities::SHADER_FLOAT16, target.has_float16());
+    all
+}

@@ -1,0 +1,169 @@
+//! The types of values.
+//!
+//! - Integers of fewer than 32 bits are held in 32, always as the number they are.
+//! - A vector of one is its lane, of more than four an array.
+//! - An array without elements has one that nobody reads.
+//! - A stack is a struct of its length and an array of known size.
+
+use std::num::NonZeroU32;
+
+use ir::{Scalar, Type, TypeData};
+use naga::{ArraySize, Handle, Span, StructMember, TypeInner};
+
+use crate::Unsupported;
+use crate::build::vector_size;
+use crate::module::Cx;
+
+/// A type with the sizes of its stacks.
+pub(crate) type Shaped = (Type, Vec<u32>);
+
+/// naga's kind of number.
+pub(crate) fn scalar(s: Scalar) -> naga::Scalar {
+    match s {
+        Scalar::Bool => naga::Scalar::BOOL,
+        Scalar::I8 | Scalar::I16 | Scalar::I32 => naga::Scalar::I32,
+        Scalar::U8 | Scalar::U16 | Scalar::U32 => naga::Scalar::U32,
+        Scalar::I64 => naga::Scalar::I64,
+        Scalar::U64 => naga::Scalar::U64,
+        Scalar::F16 => naga::Scalar::F16,
+        Scalar::F32 => naga::Scalar::F32,
+        Scalar::F64 => naga::Scalar::F64,
+    }
+}
+
+impl Cx<'_> {
+    /// The handle of a type without a name.
+    pub(crate) fn ty(&mut self, inner: TypeInner) -> Handle<naga::Type> {
+        self.out.types.insert(naga::Type { name: None, inner }, Span::default())
+    }
+
+    /// A struct of that name, or of a similar one if it is taken.
+    pub(crate) fn structure(
+        &mut self,
+        name: &str,
+        members: Vec<StructMember>,
+        span: u32,
+    ) -> Handle<naga::Type> {
+        let name = Some(self.type_names.unique(name));
+        self.out
+            .types
+            .insert(naga::Type { name, inner: TypeInner::Struct { members, span } }, Span::default())
+    }
+
+    /// Size and alignment of a type.
+    pub(crate) fn natural(&mut self, ty: Handle<naga::Type>) -> (u32, u32) {
+        // A type that is too large for the layouter is found by the validator, too.
+        let _ = self.layouter.update(self.out.to_ctx());
+        let layout = self.layouter[ty];
+        (layout.size, layout.alignment.round_up(1))
+    }
+
+    /// An array of that many elements, or of as many as the host binds.
+    pub(crate) fn array_of(&mut self, base: Handle<naga::Type>, n: Option<NonZeroU32>) -> Handle<naga::Type> {
+        let (size, align) = self.natural(base);
+        let size_of = n.map_or(ArraySize::Dynamic, ArraySize::Constant);
+        self.ty(TypeInner::Array { base, size: size_of, stride: size.next_multiple_of(align) })
+    }
+
+    /// Refuses a kind of number that the target does not have.
+    pub(crate) fn check_scalar(&self, s: Scalar, span: ir::Span) -> Result<(), Unsupported> {
+        let has = match s {
+            Scalar::I64 | Scalar::U64 => self.target.has_int64(),
+            Scalar::F64 => self.target.has_float64(),
+            Scalar::F16 => self.target.has_float16(),
+            _ => true,
+        };
+        if has {
+            return Ok(());
+        }
+        let word = match s {
+            Scalar::I64 => "int64_t",
+            Scalar::U64 => "uint64_t",
+            Scalar::F64 => "double",
+            _ => "half",
+        };
+        Err(self.refuse(format!("a number of type `{word}`"), format!("it has no `{}`", s.name()), span))
+    }
+
+    /// The type of a scalar or vector of up to four; of more, an array.
+    pub(crate) fn lanes_type(&mut self, s: Scalar, n: u32) -> Handle<naga::Type> {
+        let scalar = scalar(s);
+        match (n, vector_size(n)) {
+            (0 | 1, _) => self.ty(TypeInner::Scalar(scalar)),
+            (_, Some(size)) => self.ty(TypeInner::Vector { size, scalar }),
+            _ => {
+                let base = self.ty(TypeInner::Scalar(scalar));
+                self.array_of(base, NonZeroU32::new(n))
+            }
+        }
+    }
+
+    /// The type of values; `shape` says how many elements stacks have.
+    pub(crate) fn value_type(
+        &mut self,
+        ty: Type,
+        shape: &[u32],
+        span: ir::Span,
+    ) -> Result<Handle<naga::Type>, Unsupported> {
+        let key = (ty, shape.to_vec());
+        if let Some(&found) = self.value_types.get(&key) {
+            return Ok(found);
+        }
+        let made = match self.ir.types[ty] {
+            TypeData::Scalar(s) => {
+                self.check_scalar(s, span)?;
+                self.lanes_type(s, 1)
+            }
+            TypeData::Vector(s, n) => {
+                self.check_scalar(s, span)?;
+                self.lanes_type(s, n)
+            }
+            TypeData::Array(t, n) => {
+                let base = self.value_type(t, shape, span)?;
+                self.check_size(base, n, span)?;
+                self.array_of(base, NonZeroU32::new(n.max(1)))
+            }
+            TypeData::Cell(t) => self.value_type(t, shape, span)?,
+            TypeData::Stack(t) => {
+                let n = shape.first().copied().unwrap_or(1).max(1);
+                let base = self.value_type(t, shape.get(1..).unwrap_or_default(), span)?;
+                self.check_size(base, n, span)?;
+                let items = self.array_of(base, NonZeroU32::new(n));
+                let len = self.ty(TypeInner::Scalar(naga::Scalar::U32));
+                let (size, align) = self.natural(items);
+                let at = 4u32.next_multiple_of(align);
+                let member = |name: &str, ty, offset| StructMember {
+                    name: Some(name.to_string()),
+                    ty,
+                    binding: None,
+                    offset,
+                };
+                let members = vec![member("length", len, 0), member("items", items, at)];
+                self.structure("Stack", members, (at + size).next_multiple_of(align.max(4)))
+            }
+            TypeData::Buffer(_) => {
+                return Err(self.refuse("a buffer or pointer as a value", "it has no such values", span));
+            }
+        };
+        self.value_types.insert(key, made);
+        Ok(made)
+    }
+
+    /// Refuses local arrays that no device has room for.
+    fn check_size(&mut self, base: Handle<naga::Type>, n: u32, span: ir::Span) -> Result<(), Unsupported> {
+        let (size, align) = self.natural(base);
+        let bytes = size.next_multiple_of(align) as u64 * n as u64;
+        if bytes > LARGEST_LOCAL {
+            let what = format!("a local array of {bytes} bytes");
+            let mut error =
+                self.refuse(what, format!("{LARGEST_LOCAL} are the most that devices have"), span);
+            error.help =
+                Some("a smaller bound in `[MaxIters(n)]`, or `[Checkpoint(n)]`, makes it smaller".into());
+            return Err(error);
+        }
+        Ok(())
+    }
+}
+
+/// The largest local array, in bytes.
+const LARGEST_LOCAL: u64 = 1 << 18;

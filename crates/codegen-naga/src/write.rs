@@ -1,0 +1,140 @@
+//! The text or binary of a target, by naga's writers.
+
+use naga::back::{glsl, hlsl, msl, spv, wgsl};
+use naga::proc::{BoundsCheckPolicies, BoundsCheckPolicy};
+
+use crate::{Built, Error, Target};
+
+/// What a target is given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// Source text.
+    Text(String),
+    /// The words of a binary module.
+    Words(Vec<u32>),
+}
+
+/// Writes a module for the target that it was built for. `entry` names the entry point for languages that have one in a
+/// file.
+pub fn write(built: &Built, entry: Option<&str>) -> Result<Output, Error> {
+    let (module, info) = (&built.module, &built.info);
+    let internal = |e: &dyn std::fmt::Display| Error::Internal(format!("naga's writer: {e}"));
+    let text = match built.reflection.target {
+        Target::Spirv => {
+            let words = spv::write_vec(module, info, &spirv_options(), None).map_err(|e| internal(&e))?;
+            return Ok(Output::Words(words));
+        }
+        Target::Wgsl => {
+            wgsl::write_string(module, info, wgsl::WriterFlags::empty()).map_err(|e| internal(&e))?
+        }
+        Target::Msl => {
+            let options = msl::Options { lang_version: (2, 4), ..msl::Options::default() };
+            let pipeline = msl::PipelineOptions::default();
+            let written = msl::write_string(module, info, &options, &pipeline);
+            written.map_err(|e| internal(&e))?.0
+        }
+        Target::Hlsl => {
+            let options = hlsl::Options { shader_model: hlsl::ShaderModel::V6_2, ..hlsl::Options::default() };
+            let mut text = String::new();
+            let pipeline = hlsl::PipelineOptions { entry_point: None };
+            let mut writer = hlsl::Writer::new(&mut text, &options, &pipeline);
+            writer.write(module, info, None).map_err(|e| internal(&e))?;
+            text
+        }
+        Target::Glsl => {
+            let entry = match (entry, &module.entry_points[..]) {
+                (Some(entry), _) => entry.to_string(),
+                (None, [first, ..]) => first.name.clone(),
+                (None, []) => {
+                    return Err(Error::Internal("GLSL has no module without an entry point".into()));
+                }
+            };
+            let mut options =
+                glsl::Options { version: glsl::Version::Desktop(450), ..glsl::Options::default() };
+            for binding in &built.reflection.bindings {
+                let place = naga::ResourceBinding { group: binding.set, binding: binding.binding };
+                options.binding_map.insert(place, binding.binding as u8);
+            }
+            let pipeline = glsl::PipelineOptions {
+                shader_stage: naga::ShaderStage::Compute,
+                entry_point: entry,
+                multiview: None,
+            };
+            let mut text = String::new();
+            let policies = BoundsCheckPolicies::default();
+            let mut writer = glsl::Writer::new(&mut text, module, info, &options, &pipeline, policies)
+                .map_err(|e| internal(&e))?;
+            writer.write().map_err(|e| internal(&e))?;
+            text
+        }
+    };
+    Ok(Output::Text(with_comments(text, &built.comments)))
+}
+
+/// How SPIR-V is written: checks of indices are in the module already.
+pub fn spirv_options() -> spv::Options<'static> {
+    let unchecked = BoundsCheckPolicy::Unchecked;
+    spv::Options {
+        lang_version: (1, 3),
+        flags: spv::WriterFlags::DEBUG,
+        bounds_check_policies: BoundsCheckPolicies {
+            index: unchecked,
+            buffer: unchecked,
+            image_load: unchecked,
+            binding_array: unchecked,
+        },
+        force_loop_bounding: false,
+        ..spv::Options::default()
+    }
+}
+
+/// The assembly text of SPIR-V.
+pub fn disassemble(words: &[u32]) -> Result<String, Error> {
+    use rspirv::binary::Disassemble as _;
+    let module = rspirv::dr::load_words(words)
+        .map_err(|e| Error::Internal(format!("the SPIR-V module cannot be read: {e}")))?;
+    Ok(module.disassemble() + "\n")
+}
+
+/// Text with a comment before each function that comes from the source.
+fn with_comments(text: String, comments: &[(String, String)]) -> String {
+    let mut out = String::with_capacity(text.len() + 64 * comments.len());
+    let by_name: rustc_hash::FxHashMap<&str, &str> = comments.iter().map(|(n, c)| (&n[..], &c[..])).collect();
+    let lines: Vec<&str> = text.lines().collect();
+    // Where a comment comes: before the attributes of the function.
+    let mut before: Vec<Option<&str>> = vec![None; lines.len()];
+    for (k, line) in lines.iter().enumerate() {
+        let Some(name) = defined_name(line) else { continue };
+        let found = by_name.get(name).or_else(|| by_name.get(name.trim_end_matches('_')));
+        if let Some(comment) = found {
+            let mut at = k;
+            while at > 0 && (lines[at - 1].starts_with('@') || lines[at - 1].starts_with("[numthreads")) {
+                at -= 1;
+            }
+            before[at] = Some(comment);
+        }
+    }
+    for (line, comment) in lines.iter().zip(before) {
+        if let Some(comment) = comment {
+            out.push_str("// ");
+            out.push_str(comment);
+            out.push('\n');
+        }
+        out.push_str(line);
+        out.push('\n');
+    }
+    out
+}
+
+/// The name of the function that a line begins to define.
+fn defined_name(line: &str) -> Option<&str> {
+    if line.starts_with([' ', '\t', '}', '/', '#', '@', '[']) {
+        return None;
+    }
+    let head = line.split('(').next().filter(|head| head.len() < line.len())?;
+    let is_definition = line.ends_with('{') || line.ends_with('(');
+    if !is_definition || head.contains('=') || head.starts_with("layout") {
+        return None;
+    }
+    head.rsplit([' ', '*', '&']).next().filter(|name| !name.is_empty())
+}

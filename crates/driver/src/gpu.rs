@@ -1,0 +1,156 @@
+//! A program in a language of graphics processors: `pullback emit --target`.
+
+use codegen_naga::write::{Output, disassemble, write};
+use codegen_naga::{Built, Error as NagaError, Options as NagaOptions, Reflection, Target as Language};
+use ir::Func;
+use lower::Request;
+use serde_json::{Value as Json, json};
+use syntax::{Diagnostic, Sources};
+
+use crate::error::Error;
+use crate::pipeline::{Compiled, Failure, Loaded, Options, source_span};
+
+/// What is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// WebGPU's language.
+    Wgsl,
+    /// Vulkan's binary form.
+    Spirv,
+    /// The same as text.
+    SpirvAsm,
+    /// Metal's language.
+    Msl,
+    /// Direct3D's language.
+    Hlsl,
+    /// OpenGL's language.
+    Glsl,
+    /// What a host must know to bind everything, as JSON.
+    Reflection,
+}
+
+impl Target {
+    fn language(self) -> Language {
+        match self {
+            Target::Wgsl => Language::Wgsl,
+            Target::Spirv | Target::SpirvAsm | Target::Reflection => Language::Spirv,
+            Target::Msl => Language::Msl,
+            Target::Hlsl => Language::Hlsl,
+            Target::Glsl => Language::Glsl,
+        }
+    }
+}
+
+/// The program for a target: what the entry point reaches, else what all entry points of the file reach, else, in a file
+/// without any, its differentiable functions and their derivatives.
+pub fn emit(
+    sources: &Sources,
+    loaded: &mut Loaded,
+    entry: Option<&str>,
+    target: Target,
+    options: &Options,
+) -> Result<Vec<u8>, Failure> {
+    let entries = match entry {
+        Some(name) => vec![loaded.entry(Some(name))?],
+        None => loaded.program.entry_points(loaded.file),
+    };
+    let functions = if entries.is_empty() { loaded.differentiable_functions() } else { Vec::new() };
+    let entries =
+        if entries.is_empty() && functions.is_empty() { vec![loaded.entry(None)?] } else { entries };
+    if target == Target::Glsl && entries.len() != 1 {
+        let names: Vec<&str> = entries.iter().map(|&d| loaded.name(d)).collect();
+        let help = match names[..] {
+            [] => "write a kernel that calls the function".to_string(),
+            _ => format!("choose one with `--entry`: {}", names.join(", ")),
+        };
+        return Err(loaded.at_file("E0703", "a GLSL module has one entry point".into(), help));
+    }
+    let request = Request { entries, functions, derivatives: true, ..Request::default() };
+    let compiled = loaded.compile(&request, options)?;
+    let roots: Vec<Func> =
+        compiled.functions.iter().flat_map(|f| [Some(f.func), f.jvp, f.vjp]).flatten().collect();
+    let built = build(sources, &compiled, target.language(), &roots)?;
+    if target == Target::Reflection {
+        let text = reflection(sources, &built.reflection, &compiled);
+        return Ok((serde_json::to_string_pretty(&text).unwrap_or_default() + "\n").into_bytes());
+    }
+    let internal = |e: NagaError| failure(e);
+    match write(&built, entry).map_err(internal)? {
+        Output::Text(text) => Ok(text.into_bytes()),
+        Output::Words(words) if target == Target::SpirvAsm => {
+            Ok(disassemble(&words).map_err(internal)?.into_bytes())
+        }
+        Output::Words(words) => Ok(words.iter().flat_map(|w| w.to_le_bytes()).collect()),
+    }
+}
+
+/// The naga module of compiled IR.
+pub fn build(
+    sources: &Sources,
+    compiled: &Compiled,
+    target: Language,
+    functions: &[Func],
+) -> Result<Built, Failure> {
+    let place = |span: ir::Span| place(sources, span);
+    let options = NagaOptions { target, functions, place: &place };
+    codegen_naga::build(&compiled.module, &options).map_err(failure)
+}
+
+/// `file.slang:12`
+fn place(sources: &Sources, span: ir::Span) -> Option<String> {
+    let file = sources.files.get(span.file as usize)?;
+    let name = std::path::Path::new(&file.path).file_name()?.to_string_lossy().into_owned();
+    let line = sources.line_column(source_span(span).file, span.start).0;
+    Some(format!("{name}:{line}"))
+}
+
+/// An error of the backend as the user's or ours.
+fn failure(error: NagaError) -> Failure {
+    match error {
+        NagaError::Unsupported(e) => {
+            let diagnostic = Diagnostic::error(e.code, source_span(e.span), e.message);
+            Failure::Program(vec![match e.help {
+                Some(help) => diagnostic.help(help),
+                None => diagnostic,
+            }])
+        }
+        NagaError::Internal(message) => Failure::Other(Error::Internal(message)),
+    }
+}
+
+/// The reflection as JSON.
+fn reflection(sources: &Sources, all: &Reflection, compiled: &Compiled) -> Json {
+    let entries: Vec<Json> =
+        all.entries.iter().map(|e| json!({ "name": e.name, "thread_group_size": e.group_size })).collect();
+    let bindings: Vec<Json> = all
+        .bindings
+        .iter()
+        .map(|b| {
+            let fields: Vec<Json> = b
+                .fields
+                .iter()
+                .map(|f| json!({ "name": f.name, "type": f.ty, "offset": f.offset }))
+                .collect();
+            let declared = b.global.and_then(|g| place(sources, compiled.module.globals[g].span));
+            json!({
+                "set": b.set,
+                "binding": b.binding,
+                "name": b.name,
+                "kind": b.kind.name(),
+                "layout": b.rule.name(),
+                "element_type": b.element,
+                "stride": b.stride,
+                "size": b.size,
+                "fields": fields,
+                "declared": declared,
+            })
+        })
+        .collect();
+    let sites: Vec<Json> = all
+        .sites
+        .iter()
+        .enumerate()
+        .map(|(k, s)| json!({ "number": k + 1, "message": s.message, "place": s.place }))
+        .collect();
+    json!({ "entry_points": entries, "bindings": bindings, "errors": sites })
+}
