@@ -1,4 +1,4 @@
-//! Runs every file under `tests/{check,ir,opt,autodiff,run}/` as a test of its own.
+//! Runs every file under `tests/{check,ir,opt,autodiff,run,emit}/` as a test of its own.
 //!
 //! `cargo test -p pullback-tests --test filetest NAME` runs those whose path has NAME in it.
 

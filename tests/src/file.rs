@@ -107,7 +107,7 @@ fn squeeze(text: &str) -> String {
 pub fn discover(root: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     let mut folders: Vec<PathBuf> =
-        ["check", "ir", "opt", "autodiff", "run"].iter().map(|name| root.join(name)).collect();
+        ["check", "ir", "opt", "autodiff", "run", "emit"].iter().map(|name| root.join(name)).collect();
     while let Some(folder) = folders.pop() {
         let Ok(entries) = std::fs::read_dir(&folder) else { continue };
         for entry in entries.flatten() {

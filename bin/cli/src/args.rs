@@ -231,6 +231,9 @@ pub(crate) struct EmitArgs {
     /// Write to this file [default: standard output]
     #[arg(long, short = 'o', value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
+    /// Print diagnostics as one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
     /// Only what this entry point reaches [default: all entry points and differentiable functions]
     #[arg(long, value_name = "NAME")]
     pub(crate) entry: Option<String>,

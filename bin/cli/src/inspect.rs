@@ -21,7 +21,7 @@ pub(crate) fn check(args: &CheckArgs) -> u8 {
 }
 
 pub(crate) fn emit(args: &EmitArgs) -> u8 {
-    report::finish(&args.source, false, |session| {
+    report::finish(&args.source, args.json, |session| {
         let mut loaded = pipeline::load(session, &args.source.file)?;
         #[cfg(feature = "gpu")]
         if let Some(target) = args.target {

@@ -113,7 +113,7 @@ impl Cx<'_> {
     }
 
     /// `(x) ↦ x as an integer`, for one number.
-    pub(crate) fn to_integer(&mut self, from: Scalar, to: Scalar) -> Handle<Function> {
+    pub(crate) fn integer_from(&mut self, from: Scalar, to: Scalar) -> Handle<Function> {
         self.helper(Helper::ToInteger(from, to), |cx| {
             let name = cx.names.unique(&format!("{}_of_{}", to.name(), from.name()));
             let mut code = Code::new(&name);

@@ -13,6 +13,7 @@
 //! - [`write`]: the text or binary of a target.
 #![forbid(unsafe_code)]
 
+mod access;
 mod bounds;
 mod build;
 mod emit;
@@ -24,6 +25,7 @@ mod names;
 mod plan;
 pub mod reflect;
 mod types;
+mod words;
 pub mod write;
 
 use std::fmt;

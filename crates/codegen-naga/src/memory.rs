@@ -1,27 +1,18 @@
-//! Memory: its types, and functions that read and write it.
+//! Memory: its types, and places in it.
 //!
-//! An index out of range reads zero and writes nothing, on every device; so each place of the source that is read or
-//! written through an index becomes a small function that checks it, `load_NAME` or `store_NAME`, shared by all accesses of
-//! that kind. Memory that is seen as several types is an array of words in the CPU's layout ([`Slot::raw`]), whose functions
-//! take byte offsets.
-//!
-//! A float has no atomic operations, so its word is atomic and its new value is exchanged for the old one until no other
-//! thread came between.
+//! Memory is laid out as [`crate::layout`] says; where naga's own rules would put a field elsewhere, padding comes between. A
+//! leaf that atomic operations work on is atomic in its type; a float has none, so its word is.
 
 use std::num::NonZeroU32;
 
 use ir::{AtomicOp, MemData, MemType, Path, Scalar, Step, Type, TypeData};
-use naga::{
-    AtomicFunction, BinaryOperator, Block, Expression, GlobalVariable, Handle, Literal, MathFunction,
-    ScalarKind, Statement, StructMember, TypeInner,
-};
+use naga::{BinaryOperator, Expression, GlobalVariable, Handle, ScalarKind, StructMember, TypeInner};
 
 use crate::Unsupported;
 use crate::build::{Code, Expr};
 use crate::layout::{self, Rule};
 use crate::module::Cx;
 use crate::plan::Base;
-use crate::types::scalar;
 
 /// How memory is laid out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -68,15 +59,14 @@ pub(crate) struct Access {
 }
 
 /// Where a walk along a path has come to.
-struct At {
-    pointer: Expr,
+pub(crate) struct At {
+    pub(crate) pointer: Expr,
     ty: Handle<naga::Type>,
     /// The memory type; `None` within a vector or matrix.
     mem: Option<MemType>,
 }
 
-type Res<T = ()> = Result<T, Unsupported>;
-
+pub(crate) type Res<T = ()> = Result<T, Unsupported>;
 impl Cx<'_> {
     // ---- types
 
@@ -229,7 +219,7 @@ impl Cx<'_> {
     // ---- places
 
     /// The pointer to a global's element, and the element's type.
-    fn element(&mut self, code: &mut Code, slot: &Slot, index: Option<Expr>) -> At {
+    pub(crate) fn element(&mut self, code: &mut Code, slot: &Slot, index: Option<Expr>) -> At {
         let mut pointer = code.expr(Expression::GlobalVariable(slot.var));
         if let (false, Some(index)) = (slot.is_single, index) {
             pointer = code.element(pointer, index);
@@ -239,7 +229,7 @@ impl Cx<'_> {
     }
 
     /// Goes along a path. `dynamic` are the indices, which are in range.
-    fn walk(&mut self, code: &mut Code, mut at: At, path: &Path, dynamic: &[Expr]) -> At {
+    pub(crate) fn walk(&mut self, code: &mut Code, mut at: At, path: &Path, dynamic: &[Expr]) -> At {
         let mut dynamic = dynamic.iter().copied();
         for &step in &path.0 {
             let index = match step {
@@ -278,7 +268,7 @@ impl Cx<'_> {
     }
 
     /// The value at a place, of the leaf's type.
-    fn load_at(&mut self, code: &mut Code, at: &At, leaf: Type, span: ir::Span) -> Res<Expr> {
+    pub(crate) fn load_at(&mut self, code: &mut Code, at: &At, leaf: Type, span: ir::Span) -> Res<Expr> {
         let value_ty = self.value_type(leaf, &[], span)?;
         if at.ty == value_ty {
             return Ok(code.load(at.pointer));
@@ -315,7 +305,14 @@ impl Cx<'_> {
     }
 
     /// Stores a value of the leaf's type.
-    fn store_at(&mut self, code: &mut Code, at: &At, leaf: Type, value: Expr, span: ir::Span) -> Res {
+    pub(crate) fn store_at(
+        &mut self,
+        code: &mut Code,
+        at: &At,
+        leaf: Type,
+        value: Expr,
+        span: ir::Span,
+    ) -> Res {
         let value_ty = self.value_type(leaf, &[], span)?;
         if at.ty == value_ty {
             code.store(at.pointer, value);
@@ -362,12 +359,12 @@ impl Cx<'_> {
         At { pointer, ty: base, mem: None }
     }
 
-    fn element_type(&self, ty: Type) -> Type {
+    pub(crate) fn element_type(&self, ty: Type) -> Type {
         self.ir.types.element(ty).unwrap_or(ty)
     }
 
     /// Elements of an array or vector.
-    fn length(&self, ty: Type) -> u32 {
+    pub(crate) fn length(&self, ty: Type) -> u32 {
         match self.ir.types[ty] {
             TypeData::Array(_, n) | TypeData::Vector(_, n) => n,
             _ => 1,
@@ -435,602 +432,6 @@ impl Cx<'_> {
         let at = self.walk(code, at, path, dynamic);
         self.store_at(code, &at, leaf, value, span)
     }
-
-    // ---- functions that access
-
-    /// The function for an access. Its parameters: which of several buffers, the byte offset if there are words, the element's
-    /// index, dynamic indices, values.
-    pub(crate) fn access(&mut self, access: &Access, span: ir::Span) -> Res<Handle<naga::Function>> {
-        if let Some(&found) = self.accesses.get(access) {
-            return Ok(found);
-        }
-        let made = if access.bases.len() > 1 {
-            self.any_access(access, span)?
-        } else {
-            self.one_access(access, span)?
-        };
-        self.accesses.insert(access.clone(), made);
-        Ok(made)
-    }
-
-    fn access_name(&mut self, access: &Access, owner: &str) -> String {
-        let verb = match access.action {
-            Action::Load => "load",
-            Action::Store => "store",
-            Action::Atomic(AtomicOp::Add) => "atomic_add",
-            Action::Atomic(AtomicOp::Min) => "atomic_min",
-            Action::Atomic(AtomicOp::Max) => "atomic_max",
-            Action::Atomic(AtomicOp::And) => "atomic_and",
-            Action::Atomic(AtomicOp::Or) => "atomic_or",
-            Action::Atomic(AtomicOp::Xor) => "atomic_xor",
-            Action::Atomic(AtomicOp::Exchange) => "atomic_exchange",
-            Action::Atomic(AtomicOp::CompareExchange) => "atomic_compare_exchange",
-        };
-        let mut name = format!("{verb}_{owner}");
-        let mut ty = access.element;
-        for &step in &access.path.0 {
-            match (&self.ir.mem[ty], step) {
-                (MemData::Struct { fields, .. }, Step::Static(k)) => {
-                    name.push_str(&format!("_{}", fields[k as usize].0));
-                    ty = fields[k as usize].1;
-                }
-                (MemData::Array(t, _), _) => ty = *t,
-                _ => {}
-            }
-        }
-        self.names.unique(&name)
-    }
-
-    /// The type of the values that an access takes or gives.
-    fn leaf_type(&mut self, access: &Access, span: ir::Span) -> Res<Handle<naga::Type>> {
-        self.value_type(access.leaf, &[], span)
-    }
-
-    /// Adds an access's parameters; gives byte offset, index, dynamic indices and values.
-    fn access_params(
-        &mut self,
-        code: &mut Code,
-        access: &Access,
-        raw: bool,
-        span: ir::Span,
-    ) -> Res<(Option<Expr>, Expr, Vec<Expr>, Vec<Expr>)> {
-        let uint = self.lanes_type(Scalar::U32, 1);
-        let at = raw.then(|| code.param("at", uint, None));
-        let index = code.param("index", uint, None);
-        let n = access.path.0.iter().filter(|&&s| s == Step::Dynamic).count();
-        let names = ["i", "j", "k", "l"];
-        let dynamic = (0..n).map(|k| code.param(names[k.min(3)], uint, None)).collect();
-        let leaf = self.leaf_type(access, span)?;
-        let values = match access.action {
-            Action::Load => Vec::new(),
-            Action::Atomic(AtomicOp::CompareExchange) => {
-                vec![code.param("expected", leaf, None), code.param("value", leaf, None)]
-            }
-            Action::Store | Action::Atomic(_) => vec![code.param("value", leaf, None)],
-        };
-        if access.action != Action::Store {
-            code.result(leaf);
-        }
-        Ok((at, index, dynamic, values))
-    }
-
-    /// An access to one of several buffers.
-    fn any_access(&mut self, access: &Access, span: ir::Span) -> Res<Handle<naga::Function>> {
-        let name = self.access_name(access, "any");
-        let mut code = Code::new(&name);
-        let uint = self.lanes_type(Scalar::U32, 1);
-        let which = code.param("which", uint, None);
-        let raw = access.bases.iter().any(|b| self.slots.get(b).is_some_and(|s| s.raw));
-        let (at, index, dynamic, values) = self.access_params(&mut code, access, raw, span)?;
-        let gives = access.action != Action::Store;
-        let mut cases = Vec::new();
-        for (k, &base) in access.bases.iter().enumerate() {
-            if base == Base::Null {
-                continue;
-            }
-            let one = Access { bases: vec![base], ..access.clone() };
-            let function = self.access(&one, span)?;
-            let before = code.enter();
-            let args = at.into_iter().chain([index]).chain(dynamic.clone()).chain(values.clone()).collect();
-            let result = code.call(function, args, gives);
-            code.ret(result);
-            let body = code.close(before);
-            cases.push(naga::SwitchCase {
-                value: naga::SwitchValue::U32(k as u32),
-                body,
-                fall_through: false,
-            });
-        }
-        cases.push(naga::SwitchCase {
-            value: naga::SwitchValue::Default,
-            body: Block::new(),
-            fall_through: false,
-        });
-        code.push(Statement::Switch { selector: which, cases });
-        self.access_nothing(&mut code, access, span)?;
-        Ok(self.add_function(code))
-    }
-
-    /// Ends a function as an access out of range does.
-    fn access_nothing(&mut self, code: &mut Code, access: &Access, span: ir::Span) -> Res {
-        let gives = access.action != Action::Store;
-        let leaf = self.leaf_type(access, span)?;
-        let zero = match self.ir.types[access.leaf] {
-            _ if !gives => None,
-            TypeData::Scalar(s) if s.is_float() => Some(crate::helpers::float(code, s, 0.0)),
-            TypeData::Scalar(s) => Some(crate::helpers::integer(code, s, 0)),
-            _ => Some(code.zero(leaf)),
-        };
-        code.ret(zero);
-        Ok(())
-    }
-
-    /// Adds a finished function.
-    pub(crate) fn add_function(&mut self, code: Code) -> Handle<naga::Function> {
-        self.out.functions.append(code.finish(), naga::Span::default())
-    }
-
-    fn one_access(&mut self, access: &Access, span: ir::Span) -> Res<Handle<naga::Function>> {
-        let base = access.bases.first().copied().unwrap_or(Base::Null);
-        let Some(slot) = self.slots.get(&base).cloned() else {
-            let name = self.access_name(access, "nothing");
-            let mut code = Code::new(&name);
-            self.access_params(&mut code, access, false, span)?;
-            self.access_nothing(&mut code, access, span)?;
-            return Ok(self.add_function(code));
-        };
-        if slot.raw {
-            return self.raw_access(access, &slot, span);
-        }
-        let name = self.access_name(access, &slot.name);
-        let mut code = Code::new(&name);
-        let (_, index, dynamic, values) = self.access_params(&mut code, access, false, span)?;
-        let mut inside = if slot.is_single {
-            let zero = code.u32(0);
-            code.binary(BinaryOperator::Equal, index, zero)
-        } else {
-            let all = code.expr(Expression::GlobalVariable(slot.var));
-            let len = code.expr(Expression::ArrayLength(all));
-            code.binary(BinaryOperator::Less, index, len)
-        };
-        for (&k, n) in dynamic.iter().zip(self.limits(access.element, &access.path)) {
-            let n = code.u32(n);
-            let below = code.binary(BinaryOperator::Less, k, n);
-            inside = code.binary(BinaryOperator::LogicalAnd, inside, below);
-        }
-        let before = code.enter();
-        let at = self.element(&mut code, &slot, Some(index));
-        let at = self.walk(&mut code, at, &access.path, &dynamic);
-        match access.action {
-            Action::Load => {
-                let value = self.load_at(&mut code, &at, access.leaf, span)?;
-                code.ret(Some(value));
-            }
-            Action::Store => self.store_at(&mut code, &at, access.leaf, values[0], span)?,
-            Action::Atomic(op) => {
-                let s = self.ir.types.scalar_of(access.leaf).unwrap_or(Scalar::U32);
-                let word = if s == Scalar::I32 { Scalar::I32 } else { Scalar::U32 };
-                let old = self.atomic(&mut code, at.pointer, op, s, word, &values, span)?;
-                if let Some(old) = old {
-                    code.ret(Some(old));
-                }
-            }
-        }
-        let body = code.close(before);
-        code.if_else(inside, body, Block::new());
-        if access.action != Action::Store {
-            self.access_nothing(&mut code, access, span)?;
-        }
-        Ok(self.add_function(code))
-    }
-
-    /// An atomic operation on a number of kind `s` in an atomic word; gives the old value, or returns it itself.
-    #[expect(clippy::too_many_arguments, reason = "a place and an operation")]
-    pub(crate) fn atomic(
-        &mut self,
-        code: &mut Code,
-        pointer: Expr,
-        op: AtomicOp,
-        s: Scalar,
-        word: Scalar,
-        values: &[Expr],
-        span: ir::Span,
-    ) -> Res<Option<Expr>> {
-        if !matches!(s, Scalar::I32 | Scalar::U32 | Scalar::F32) {
-            let what = format!("an atomic operation on a number of type `{}`", s.name());
-            return Err(self.refuse(what, "only 32 bits are atomic", span));
-        }
-        let word_ty = self.lanes_type(word, 1);
-        // The number as the word's bits, and back.
-        let kind = scalar(word).kind;
-        let bits = |code: &mut Code, x: Expr| if s == word { x } else { code.convert(x, kind, None) };
-        let back =
-            |code: &mut Code, x: Expr| if s == word { x } else { code.convert(x, scalar(s).kind, None) };
-        let simple = match op {
-            AtomicOp::Add => Some(AtomicFunction::Add),
-            AtomicOp::And => Some(AtomicFunction::And),
-            AtomicOp::Or => Some(AtomicFunction::InclusiveOr),
-            AtomicOp::Xor => Some(AtomicFunction::ExclusiveOr),
-            AtomicOp::Exchange => Some(AtomicFunction::Exchange { compare: None }),
-            AtomicOp::Min if s == word => Some(AtomicFunction::Min),
-            AtomicOp::Max if s == word => Some(AtomicFunction::Max),
-            AtomicOp::Min | AtomicOp::Max | AtomicOp::CompareExchange => None,
-        };
-        let is_bitwise = matches!(op, AtomicOp::Exchange | AtomicOp::And | AtomicOp::Or | AtomicOp::Xor);
-        if let Some(fun) = simple
-            && (s != Scalar::F32 || is_bitwise)
-        {
-            let value = bits(code, values[0]);
-            let result = code.expr(Expression::AtomicResult { ty: word_ty, comparison: false });
-            code.push(Statement::Atomic { pointer, fun, value, result: Some(result) });
-            return Ok(Some(back(code, result)));
-        }
-        let exchanged = self
-            .out
-            .generate_predeclared_type(naga::PredeclaredType::AtomicCompareExchangeWeakResult(scalar(word)));
-        let exchange = |code: &mut Code, compare: Expr, value: Expr| -> (Expr, Expr) {
-            let result = code.expr(Expression::AtomicResult { ty: exchanged, comparison: true });
-            let fun = AtomicFunction::Exchange { compare: Some(compare) };
-            code.push(Statement::Atomic { pointer, fun, value, result: Some(result) });
-            (code.part(result, 0), code.part(result, 1))
-        };
-        if op == AtomicOp::CompareExchange {
-            // Until it failed for a reason or did it: the exchange may also fail for none.
-            let (compare, value) = (bits(code, values[0]), bits(code, values[1]));
-            let before = code.enter();
-            let (old, done) = exchange(code, compare, value);
-            let differs = code.binary(BinaryOperator::NotEqual, old, compare);
-            let end = code.binary(BinaryOperator::LogicalOr, done, differs);
-            let result = back(code, old);
-            code.when(end, |c| c.ret(Some(result)));
-            let body = code.close(before);
-            code.push(Statement::Loop { body, continuing: Block::new(), break_if: None });
-            return Ok(None);
-        }
-        let before = code.enter();
-        let old = code.load(pointer);
-        let number = back(code, old);
-        let new = match op {
-            AtomicOp::Add => code.binary(BinaryOperator::Add, number, values[0]),
-            AtomicOp::Min => code.math(MathFunction::Min, &[number, values[0]]),
-            _ => code.math(MathFunction::Max, &[number, values[0]]),
-        };
-        let new = bits(code, new);
-        let (_, done) = exchange(code, old, new);
-        code.when(done, |c| c.ret(Some(number)));
-        let body = code.close(before);
-        code.push(Statement::Loop { body, continuing: Block::new(), break_if: None });
-        Ok(None)
-    }
-
-    // ---- words
-
-    fn raw_access(&mut self, access: &Access, slot: &Slot, span: ir::Span) -> Res<Handle<naga::Function>> {
-        let name = self.access_name(access, &slot.name);
-        let mut code = Code::new(&name);
-        let (at, index, dynamic, values) = self.access_params(&mut code, access, true, span)?;
-        let at = at.expect("words are accessed at a byte");
-        let size = self.ir.mem.size(access.element).max(1) as u32;
-        // Elements that begin before 2^31 bytes on either side of the offset.
-        let far = (1u32 << 31) / size.next_power_of_two();
-        let (far_expr, both) = (code.u32(far), code.u32(far.wrapping_mul(2)));
-        let mut inside = if far.wrapping_mul(2) == 0 {
-            code.literal(Literal::Bool(true))
-        } else {
-            let moved = code.binary(BinaryOperator::Add, index, far_expr);
-            code.binary(BinaryOperator::Less, moved, both)
-        };
-        let size_expr = code.u32(size);
-        let from = code.binary(BinaryOperator::Multiply, index, size_expr);
-        let mut place = code.binary(BinaryOperator::Add, at, from);
-        // The whole element is within the words.
-        let words = match slot.words {
-            Some(n) => code.u32(n),
-            None => {
-                let all = code.expr(Expression::GlobalVariable(slot.var));
-                code.expr(Expression::ArrayLength(all))
-            }
-        };
-        let four = code.u32(4);
-        let bytes = code.binary(BinaryOperator::Multiply, words, four);
-        let fits = code.binary(BinaryOperator::GreaterEqual, bytes, size_expr);
-        let last = code.binary(BinaryOperator::Subtract, bytes, size_expr);
-        let before_end = code.binary(BinaryOperator::LessEqual, place, last);
-        let range = code.binary(BinaryOperator::LogicalAnd, fits, before_end);
-        inside = code.binary(BinaryOperator::LogicalAnd, inside, range);
-        let (fixed, strides) = self.scalar_path(access);
-        for ((&k, n), stride) in dynamic.iter().zip(self.limits(access.element, &access.path)).zip(strides) {
-            let n = code.u32(n);
-            let below = code.binary(BinaryOperator::Less, k, n);
-            inside = code.binary(BinaryOperator::LogicalAnd, inside, below);
-            let stride = code.u32(stride);
-            let by = code.binary(BinaryOperator::Multiply, k, stride);
-            place = code.binary(BinaryOperator::Add, place, by);
-        }
-        if fixed != 0 {
-            let fixed = code.u32(fixed);
-            place = code.binary(BinaryOperator::Add, place, fixed);
-        }
-        code.name(place, "place");
-        let before = code.enter();
-        match access.action {
-            Action::Load => {
-                let value = self.load_words(&mut code, slot, access.leaf, place, 0, span)?;
-                code.ret(Some(value));
-            }
-            Action::Store => self.store_words(&mut code, slot, access.leaf, place, 0, values[0], span)?,
-            Action::Atomic(op) => {
-                let s = self.ir.types.scalar_of(access.leaf).unwrap_or(Scalar::U32);
-                let pointer = self.word_pointer(&mut code, slot, place);
-                // A word of unsigned numbers has no signed least or greatest: those go by exchange.
-                let old = self.atomic(&mut code, pointer, op, s, Scalar::U32, &values, span)?;
-                if let Some(old) = old {
-                    code.ret(Some(old));
-                }
-            }
-        }
-        let body = code.close(before);
-        code.if_else(inside, body, Block::new());
-        if access.action != Action::Store {
-            self.access_nothing(&mut code, access, span)?;
-        }
-        Ok(self.add_function(code))
-    }
-
-    /// Byte offset of a path's static steps, and the stride of each dynamic one, in the CPU's layout.
-    fn scalar_path(&self, access: &Access) -> (u32, Vec<u32>) {
-        let mem = &self.ir.mem;
-        let (mut ty, mut lanes, mut fixed, mut strides) = (access.element, None, 0u64, Vec::new());
-        for &step in &access.path.0 {
-            let stride = match (&mem[ty], lanes) {
-                (_, Some(bytes)) => bytes,
-                (MemData::Struct { fields, .. }, None) => {
-                    if let Step::Static(k) = step {
-                        fixed += mem.field_offset(ty, k as usize);
-                        ty = fields[k as usize].1;
-                    }
-                    continue;
-                }
-                (MemData::Array(t, _), None) => {
-                    ty = *t;
-                    mem.size(*t)
-                }
-                (MemData::Matrix(s, _, columns), None) => {
-                    lanes = Some(s.bytes() as u64);
-                    s.bytes() as u64 * *columns as u64
-                }
-                (MemData::Vector(s, _) | MemData::Scalar(s), None) => s.bytes() as u64,
-                (MemData::Handle(_), None) => 8,
-            };
-            match step {
-                Step::Static(k) => fixed += k as u64 * stride,
-                Step::Dynamic => strides.push(stride as u32),
-            }
-        }
-        (fixed as u32, strides)
-    }
-
-    /// The pointer to the word that holds a byte.
-    fn word_pointer(&mut self, code: &mut Code, slot: &Slot, place: Expr) -> Expr {
-        let two = code.u32(2);
-        let index = code.binary(BinaryOperator::ShiftRight, place, two);
-        let all = code.expr(Expression::GlobalVariable(slot.var));
-        code.element(all, index)
-    }
-
-    fn offset(&mut self, code: &mut Code, place: Expr, by: u32) -> Expr {
-        if by == 0 {
-            return place;
-        }
-        let by = code.u32(by);
-        code.binary(BinaryOperator::Add, place, by)
-    }
-
-    /// The 32 bits from byte `place + by` on, aligned or not.
-    fn load_word(&mut self, code: &mut Code, slot: &Slot, place: Expr, by: u32) -> Expr {
-        let place = self.offset(code, place, by);
-        let function = self.word_reader(slot);
-        code.call(function, vec![place], true).expect("it gives a word")
-    }
-
-    /// A value in the CPU's layout from byte `place + by` on.
-    fn load_words(
-        &mut self,
-        code: &mut Code,
-        slot: &Slot,
-        ty: Type,
-        place: Expr,
-        by: u32,
-        span: ir::Span,
-    ) -> Res<Expr> {
-        match self.ir.types[ty] {
-            TypeData::Scalar(s) => {
-                self.check_scalar(s, span)?;
-                let word = self.load_word(code, slot, place, by);
-                let high = (s.bytes() == 8).then(|| self.load_word(code, slot, place, by + 4));
-                Ok(number_of_word(code, s, word, high))
-            }
-            TypeData::Vector(..) | TypeData::Array(..) => {
-                let value_ty = self.value_type(ty, &[], span)?;
-                let (element, n) = (self.element_type(ty), self.length(ty));
-                let bytes = self.ir.types.bytes(element) as u32;
-                if n > 256 {
-                    let what = format!("an array of {n} elements that is read at once");
-                    return Err(self.refuse(what, "it is in memory that is seen as bytes", span));
-                }
-                let parts = (0..n.max(1))
-                    .map(|k| self.load_words(code, slot, element, place, by + k * bytes, span))
-                    .collect::<Res<Vec<Expr>>>()?;
-                let is_one = n == 1 && matches!(self.ir.types[ty], TypeData::Vector(..));
-                Ok(if is_one { parts[0] } else { code.compose(value_ty, parts) })
-            }
-            _ => Err(self.refuse("a pointer read from memory", "devices have no pointers in memory", span)),
-        }
-    }
-
-    #[expect(clippy::too_many_arguments, reason = "a place and a value")]
-    fn store_words(
-        &mut self,
-        code: &mut Code,
-        slot: &Slot,
-        ty: Type,
-        place: Expr,
-        by: u32,
-        value: Expr,
-        span: ir::Span,
-    ) -> Res {
-        match self.ir.types[ty] {
-            TypeData::Scalar(s) => {
-                self.check_scalar(s, span)?;
-                let at = self.offset(code, place, by);
-                if s.bytes() < 4 {
-                    let bits = word_of_number(code, s, value, false);
-                    return self.store_part(code, slot, at, bits, s.bits());
-                }
-                let low = word_of_number(code, s, value, false);
-                self.store_word(code, slot, at, low, span);
-                if s.bytes() == 8 {
-                    let high = word_of_number(code, s, value, true);
-                    let at = self.offset(code, place, by + 4);
-                    self.store_word(code, slot, at, high, span);
-                }
-                Ok(())
-            }
-            TypeData::Vector(..) | TypeData::Array(..) => {
-                let (element, n) = (self.element_type(ty), self.length(ty));
-                let bytes = self.ir.types.bytes(element) as u32;
-                if n > 256 {
-                    let what = format!("an array of {n} elements that is written at once");
-                    return Err(self.refuse(what, "it is in memory that is seen as bytes", span));
-                }
-                let is_one = n == 1 && matches!(self.ir.types[ty], TypeData::Vector(..));
-                for k in 0..n {
-                    let part = if is_one { value } else { code.part(value, k) };
-                    self.store_words(code, slot, element, place, by + k * bytes, part, span)?;
-                }
-                Ok(())
-            }
-            _ => Err(self.refuse("a store of a pointer", "devices have no pointers", span)),
-        }
-    }
-
-    /// Stores a whole word; bytes that are not aligned to it are an error.
-    fn store_word(&mut self, code: &mut Code, slot: &Slot, at: Expr, word: Expr, span: ir::Span) {
-        let (three, zero) = (code.u32(3), code.u32(0));
-        let rest = code.binary(BinaryOperator::And, at, three);
-        let odd = code.binary(BinaryOperator::NotEqual, rest, zero);
-        let site = self.site("a store of a word to bytes that are not aligned to it".into(), span);
-        let report = self.report();
-        let site = code.u32(site);
-        code.when(odd, |c| {
-            c.call(report, vec![site], false);
-        });
-        let pointer = self.word_pointer(code, slot, at);
-        code.store(pointer, word);
-    }
-
-    /// Stores the low bits of a word; the other bits stay what other threads make of them.
-    fn store_part(&mut self, code: &mut Code, slot: &Slot, at: Expr, bits: Expr, width: u32) -> Res {
-        let pointer = self.word_pointer(code, slot, at);
-        let (three, eight) = (code.u32(3), code.u32(3));
-        let byte = code.binary(BinaryOperator::And, at, three);
-        let shift = code.binary(BinaryOperator::ShiftLeft, byte, eight);
-        let mask = code.u32((1 << width) - 1);
-        let mask = code.binary(BinaryOperator::ShiftLeft, mask, shift);
-        let keep = code.unary(naga::UnaryOperator::BitwiseNot, mask);
-        let bits = code.binary(BinaryOperator::ShiftLeft, bits, shift);
-        for (fun, value) in [(AtomicFunction::And, keep), (AtomicFunction::InclusiveOr, bits)] {
-            let ty = self.lanes_type(Scalar::U32, 1);
-            let result = code.expr(Expression::AtomicResult { ty, comparison: false });
-            code.push(Statement::Atomic { pointer, fun, value, result: Some(result) });
-        }
-        Ok(())
-    }
-}
-
-/// The number that the low bits of a word are; with 64 bits, `high` are the others.
-fn number_of_word(code: &mut Code, s: Scalar, word: Expr, high: Option<Expr>) -> Expr {
-    let mask = |code: &mut Code, mask: u32| {
-        let mask = code.u32(mask);
-        code.binary(BinaryOperator::And, word, mask)
-    };
-    let signed = |code: &mut Code, unused: u32| {
-        let (x, by) = (code.convert(word, ScalarKind::Sint, None), code.u32(unused));
-        let x = code.binary(BinaryOperator::ShiftLeft, x, by);
-        code.binary(BinaryOperator::ShiftRight, x, by)
-    };
-    match s {
-        Scalar::U32 => word,
-        Scalar::I32 => code.convert(word, ScalarKind::Sint, None),
-        Scalar::F32 => code.convert(word, ScalarKind::Float, None),
-        Scalar::Bool => {
-            let low = mask(code, 0xff);
-            let zero = code.u32(0);
-            code.binary(BinaryOperator::NotEqual, low, zero)
-        }
-        Scalar::U8 => mask(code, 0xff),
-        Scalar::U16 => mask(code, 0xffff),
-        Scalar::I8 => signed(code, 24),
-        Scalar::I16 => signed(code, 16),
-        Scalar::F16 => {
-            let both = code.math(MathFunction::Unpack2x16float, &[word]);
-            let low = code.part(both, 0);
-            code.convert(low, ScalarKind::Float, Some(2))
-        }
-        Scalar::I64 | Scalar::U64 | Scalar::F64 => {
-            let low = code.convert(word, ScalarKind::Uint, Some(8));
-            let high = high.unwrap_or(word);
-            let high = code.convert(high, ScalarKind::Uint, Some(8));
-            let by = code.u32(32);
-            let high = code.binary(BinaryOperator::ShiftLeft, high, by);
-            let bits = code.binary(BinaryOperator::InclusiveOr, low, high);
-            match s {
-                Scalar::U64 => bits,
-                Scalar::I64 => code.convert(bits, ScalarKind::Sint, None),
-                _ => code.convert(bits, ScalarKind::Float, None),
-            }
-        }
-    }
-}
-
-/// The word that a number is in memory; `high` asks for the upper half of 64 bits.
-fn word_of_number(code: &mut Code, s: Scalar, x: Expr, high: bool) -> Expr {
-    let low_bits = |code: &mut Code, x: Expr| {
-        let bits = code.convert(x, ScalarKind::Uint, None);
-        let mask = code.u32(((1u64 << s.bits()) - 1) as u32);
-        code.binary(BinaryOperator::And, bits, mask)
-    };
-    match s {
-        Scalar::U32 => x,
-        Scalar::I32 | Scalar::F32 => code.convert(x, ScalarKind::Uint, None),
-        Scalar::Bool => {
-            let (one, zero) = (code.u32(1), code.u32(0));
-            code.select(x, one, zero)
-        }
-        Scalar::U8 | Scalar::U16 => x,
-        Scalar::I8 | Scalar::I16 => low_bits(code, x),
-        Scalar::F16 => word_of_half(code, x),
-        Scalar::I64 | Scalar::U64 | Scalar::F64 => {
-            let bits = if s == Scalar::U64 { x } else { code.convert(x, ScalarKind::Uint, None) };
-            let bits = if high {
-                let by = code.u32(32);
-                code.binary(BinaryOperator::ShiftRight, bits, by)
-            } else {
-                bits
-            };
-            code.convert(bits, ScalarKind::Uint, Some(4))
-        }
-    }
-}
-
-/// The bits of a half.
-pub(crate) fn word_of_half(code: &mut Code, x: Expr) -> Expr {
-    let x = code.convert(x, ScalarKind::Float, Some(4));
-    // The second lane is of no importance.
-    let pair = code.splat(2, x);
-    let bits = code.math(MathFunction::Pack2x16float, &[pair]);
-    let mask = code.u32(0xffff);
-    code.binary(BinaryOperator::And, bits, mask)
 }
 
 fn member(name: &str, ty: Handle<naga::Type>, offset: u32) -> StructMember {

@@ -230,7 +230,7 @@ impl<'m> Cx<'m> {
         ty: Handle<naga::Type>,
         is_bound: bool,
     ) -> Handle<GlobalVariable> {
-        let binding = is_bound.then(|| ResourceBinding { group: 0, binding: self.bindings.len() as u32 });
+        let binding = is_bound.then_some(ResourceBinding { group: 0, binding: self.bindings.len() as u32 });
         self.out.global_variables.append(
             GlobalVariable {
                 name: Some(name.to_string()),

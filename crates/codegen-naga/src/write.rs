@@ -3,7 +3,7 @@
 use naga::back::{glsl, hlsl, msl, spv, wgsl};
 use naga::proc::{BoundsCheckPolicies, BoundsCheckPolicy};
 
-use crate::{Built, Error, Target};
+use crate::{BindingKind, Built, Error, Target};
 
 /// What a target is given.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,13 +28,19 @@ pub fn write(built: &Built, entry: Option<&str>) -> Result<Output, Error> {
             wgsl::write_string(module, info, wgsl::WriterFlags::empty()).map_err(|e| internal(&e))?
         }
         Target::Msl => {
-            let options = msl::Options { lang_version: (2, 4), ..msl::Options::default() };
+            let options = msl_options(built);
             let pipeline = msl::PipelineOptions::default();
             let written = msl::write_string(module, info, &options, &pipeline);
             written.map_err(|e| internal(&e))?.0
         }
         Target::Hlsl => {
-            let options = hlsl::Options { shader_model: hlsl::ShaderModel::V6_2, ..hlsl::Options::default() };
+            let mut options =
+                hlsl::Options { shader_model: hlsl::ShaderModel::V6_2, ..hlsl::Options::default() };
+            for binding in &built.reflection.bindings {
+                let place = naga::ResourceBinding { group: binding.set, binding: binding.binding };
+                let register = hlsl::BindTarget { register: binding.binding, ..hlsl::BindTarget::default() };
+                options.binding_map.insert(place, register);
+            }
             let mut text = String::new();
             let pipeline = hlsl::PipelineOptions { entry_point: None };
             let mut writer = hlsl::Writer::new(&mut text, &options, &pipeline);
@@ -71,6 +77,23 @@ pub fn write(built: &Built, entry: Option<&str>) -> Result<Output, Error> {
     Ok(Output::Text(with_comments(text, &built.comments)))
 }
 
+/// Buffers have the numbers of their bindings; the sizes of those without a size come after the last.
+fn msl_options(built: &Built) -> msl::Options {
+    let mut resources = msl::EntryPointResources::default();
+    for binding in &built.reflection.bindings {
+        let place = naga::ResourceBinding { group: binding.set, binding: binding.binding };
+        let target = msl::BindTarget {
+            buffer: Some(binding.binding as u8),
+            mutable: !matches!(binding.kind, BindingKind::Uniform | BindingKind::ReadOnlyStorage),
+            ..msl::BindTarget::default()
+        };
+        resources.resources.insert(place, target);
+    }
+    resources.sizes_buffer = Some(built.reflection.bindings.len() as u8);
+    let entries = built.reflection.entries.iter().map(|e| (e.name.clone(), resources.clone()));
+    msl::Options { lang_version: (2, 4), per_entry_point_map: entries.collect(), ..msl::Options::default() }
+}
+
 /// How SPIR-V is written: checks of indices are in the module already.
 pub fn spirv_options() -> spv::Options<'static> {
     let unchecked = BoundsCheckPolicy::Unchecked;
@@ -104,7 +127,8 @@ fn with_comments(text: String, comments: &[(String, String)]) -> String {
     // Where a comment comes: before the attributes of the function.
     let mut before: Vec<Option<&str>> = vec![None; lines.len()];
     for (k, line) in lines.iter().enumerate() {
-        let Some(name) = defined_name(line) else { continue };
+        let next = lines.get(k + 1).copied().unwrap_or_default();
+        let Some(name) = defined_name(line, next) else { continue };
         let found = by_name.get(name).or_else(|| by_name.get(name.trim_end_matches('_')));
         if let Some(comment) = found {
             let mut at = k;
@@ -127,12 +151,14 @@ fn with_comments(text: String, comments: &[(String, String)]) -> String {
 }
 
 /// The name of the function that a line begins to define.
-fn defined_name(line: &str) -> Option<&str> {
+fn defined_name<'a>(line: &'a str, next: &str) -> Option<&'a str> {
+    // Metal's attributes stand before the function in its line.
+    let line = line.strip_prefix("[[").and_then(|l| l.split_once("]] ")).map_or(line, |l| l.1);
     if line.starts_with([' ', '\t', '}', '/', '#', '@', '[']) {
         return None;
     }
     let head = line.split('(').next().filter(|head| head.len() < line.len())?;
-    let is_definition = line.ends_with('{') || line.ends_with('(');
+    let is_definition = line.ends_with(['{', '(']) || next == "{";
     if !is_definition || head.contains('=') || head.starts_with("layout") {
         return None;
     }

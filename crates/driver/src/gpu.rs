@@ -67,11 +67,21 @@ pub fn emit(
     }
     let request = Request { entries, functions, derivatives: true, ..Request::default() };
     let compiled = loaded.compile(&request, options)?;
+    emit_compiled(sources, &compiled, entry, target)
+}
+
+/// Compiled IR for a target.
+pub fn emit_compiled(
+    sources: &Sources,
+    compiled: &Compiled,
+    entry: Option<&str>,
+    target: Target,
+) -> Result<Vec<u8>, Failure> {
     let roots: Vec<Func> =
         compiled.functions.iter().flat_map(|f| [Some(f.func), f.jvp, f.vjp]).flatten().collect();
-    let built = build(sources, &compiled, target.language(), &roots)?;
+    let built = build(sources, compiled, target.language(), &roots)?;
     if target == Target::Reflection {
-        let text = reflection(sources, &built.reflection, &compiled);
+        let text = reflection(sources, &built.reflection, compiled);
         return Ok((serde_json::to_string_pretty(&text).unwrap_or_default() + "\n").into_bytes());
     }
     let internal = |e: NagaError| failure(e);

@@ -1,6 +1,7 @@
 //! The commands of filetests: one small file each.
 
 mod ad;
+pub mod emit;
 mod grad;
 mod parse;
 mod pass;
@@ -22,6 +23,7 @@ pub fn run(file: &TestFile) -> Result<(), String> {
         return match command {
             "run" => slang::run(file),
             "check" => slang::check(file),
+            "emit" => emit::run(file),
             other => Err(format!("no command for .slang files is named '{other}'")),
         };
     }

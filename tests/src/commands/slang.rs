@@ -124,7 +124,7 @@ fn text(session: &Session, failure: &Failure) -> String {
 }
 
 /// `LINE:COLUMN: message` of each diagnostic.
-fn places(session: &Session, failure: &Failure) -> Vec<String> {
+pub(super) fn places(session: &Session, failure: &Failure) -> Vec<String> {
     match failure {
         Failure::Program(diagnostics) => diagnostics.iter().map(|d| place(session, d)).collect(),
         Failure::Other(error) => vec![error.to_string()],

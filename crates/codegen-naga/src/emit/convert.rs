@@ -5,8 +5,8 @@ use naga::{BinaryOperator as Bin, MathFunction as Fun, ScalarKind};
 
 use super::{Emitter, Res};
 use crate::build::Expr;
-use crate::memory::word_of_half;
 use crate::types::scalar;
+use crate::words::word_of_half;
 
 impl<'m> Emitter<'_, 'm> {
     pub(super) fn conversion(&mut self, data: &'m InstData) -> Res {
@@ -76,7 +76,7 @@ impl<'m> Emitter<'_, 'm> {
                 if to == Scalar::F16 { self.code.convert(wide, ScalarKind::Float, width) } else { wide }
             }
             _ => {
-                let function = self.cx.to_integer(from, to);
+                let function = self.cx.integer_from(from, to);
                 if n == 1 {
                     return Ok(self.code.call(function, vec![e], true).expect("it gives a number"));
                 }

@@ -1,0 +1,295 @@
+//! Functions that read and write memory.
+//!
+//! An index out of range reads zero and writes nothing, on every device; so each place of the source that is read or
+//! written through an index becomes a small function that checks it, `load_NAME` or `store_NAME`, shared by all accesses of
+//! that kind.
+//!
+//! A float has no atomic operations: its new value is exchanged for the old one until no other thread came between.
+
+use ir::{AtomicOp, MemData, Scalar, Step, TypeData};
+use naga::{AtomicFunction, BinaryOperator, Block, Expression, Handle, MathFunction, Statement};
+
+use crate::build::{Code, Expr};
+use crate::memory::{Access, Action, Res};
+use crate::module::Cx;
+use crate::plan::Base;
+use crate::types::scalar;
+
+/// An access's parameters.
+pub(crate) struct Params {
+    /// Byte offset, if there are words.
+    pub(crate) at: Option<Expr>,
+    /// The element.
+    pub(crate) index: Expr,
+    /// Indices along the path.
+    pub(crate) dynamic: Vec<Expr>,
+    /// What is stored, or compared and stored.
+    pub(crate) values: Vec<Expr>,
+}
+
+impl Cx<'_> {
+    /// The function for an access. Its parameters: which of several buffers, the byte offset if there are words, the element's
+    /// index, dynamic indices, values.
+    pub(crate) fn access(&mut self, access: &Access, span: ir::Span) -> Res<Handle<naga::Function>> {
+        if let Some(&found) = self.accesses.get(access) {
+            return Ok(found);
+        }
+        let made = if access.bases.len() > 1 {
+            self.any_access(access, span)?
+        } else {
+            self.one_access(access, span)?
+        };
+        self.accesses.insert(access.clone(), made);
+        Ok(made)
+    }
+
+    pub(crate) fn access_name(&mut self, access: &Access, owner: &str) -> String {
+        let verb = match access.action {
+            Action::Load => "load",
+            Action::Store => "store",
+            Action::Atomic(AtomicOp::Add) => "atomic_add",
+            Action::Atomic(AtomicOp::Min) => "atomic_min",
+            Action::Atomic(AtomicOp::Max) => "atomic_max",
+            Action::Atomic(AtomicOp::And) => "atomic_and",
+            Action::Atomic(AtomicOp::Or) => "atomic_or",
+            Action::Atomic(AtomicOp::Xor) => "atomic_xor",
+            Action::Atomic(AtomicOp::Exchange) => "atomic_exchange",
+            Action::Atomic(AtomicOp::CompareExchange) => "atomic_compare_exchange",
+        };
+        let mut name = format!("{verb}_{owner}");
+        let mut ty = access.element;
+        for &step in &access.path.0 {
+            match (&self.ir.mem[ty], step) {
+                (MemData::Struct { fields, .. }, Step::Static(k)) => {
+                    name.push_str(&format!("_{}", fields[k as usize].0));
+                    ty = fields[k as usize].1;
+                }
+                (MemData::Array(t, _), _) => ty = *t,
+                _ => {}
+            }
+        }
+        self.names.unique(&name)
+    }
+
+    /// The type of the values that an access takes or gives.
+    fn leaf_type(&mut self, access: &Access, span: ir::Span) -> Res<Handle<naga::Type>> {
+        self.value_type(access.leaf, &[], span)
+    }
+
+    /// Adds an access's parameters; gives byte offset, index, dynamic indices and values.
+    pub(crate) fn access_params(
+        &mut self,
+        code: &mut Code,
+        access: &Access,
+        raw: bool,
+        span: ir::Span,
+    ) -> Res<Params> {
+        let uint = self.lanes_type(Scalar::U32, 1);
+        let at = raw.then(|| code.param("at", uint, None));
+        let index = code.param("index", uint, None);
+        let n = access.path.0.iter().filter(|&&s| s == Step::Dynamic).count();
+        let names = ["i", "j", "k", "l"];
+        let dynamic = (0..n).map(|k| code.param(names[k.min(3)], uint, None)).collect();
+        let leaf = self.leaf_type(access, span)?;
+        let values = match access.action {
+            Action::Load => Vec::new(),
+            Action::Atomic(AtomicOp::CompareExchange) => {
+                vec![code.param("expected", leaf, None), code.param("value", leaf, None)]
+            }
+            Action::Store | Action::Atomic(_) => vec![code.param("value", leaf, None)],
+        };
+        if access.action != Action::Store {
+            code.result(leaf);
+        }
+        Ok(Params { at, index, dynamic, values })
+    }
+
+    /// An access to one of several buffers.
+    fn any_access(&mut self, access: &Access, span: ir::Span) -> Res<Handle<naga::Function>> {
+        let name = self.access_name(access, "any");
+        let mut code = Code::new(&name);
+        let uint = self.lanes_type(Scalar::U32, 1);
+        let which = code.param("which", uint, None);
+        let raw = access.bases.iter().any(|b| self.slots.get(b).is_some_and(|s| s.raw));
+        let Params { at, index, dynamic, values } = self.access_params(&mut code, access, raw, span)?;
+        let gives = access.action != Action::Store;
+        let mut cases = Vec::new();
+        for (k, &base) in access.bases.iter().enumerate() {
+            if base == Base::Null {
+                continue;
+            }
+            let one = Access { bases: vec![base], ..access.clone() };
+            let function = self.access(&one, span)?;
+            let before = code.enter();
+            let args = at.into_iter().chain([index]).chain(dynamic.clone()).chain(values.clone()).collect();
+            let result = code.call(function, args, gives);
+            code.ret(result);
+            let body = code.close(before);
+            cases.push(naga::SwitchCase {
+                value: naga::SwitchValue::U32(k as u32),
+                body,
+                fall_through: false,
+            });
+        }
+        cases.push(naga::SwitchCase {
+            value: naga::SwitchValue::Default,
+            body: Block::new(),
+            fall_through: false,
+        });
+        code.push(Statement::Switch { selector: which, cases });
+        self.access_nothing(&mut code, access, span)?;
+        Ok(self.add_function(code))
+    }
+
+    /// Ends a function as an access out of range does.
+    pub(crate) fn access_nothing(&mut self, code: &mut Code, access: &Access, span: ir::Span) -> Res {
+        let gives = access.action != Action::Store;
+        let leaf = self.leaf_type(access, span)?;
+        let zero = match self.ir.types[access.leaf] {
+            _ if !gives => None,
+            TypeData::Scalar(s) if s.is_float() => Some(crate::helpers::float(code, s, 0.0)),
+            TypeData::Scalar(s) => Some(crate::helpers::integer(code, s, 0)),
+            _ => Some(code.zero(leaf)),
+        };
+        code.ret(zero);
+        Ok(())
+    }
+
+    /// Adds a finished function.
+    pub(crate) fn add_function(&mut self, code: Code) -> Handle<naga::Function> {
+        self.out.functions.append(code.finish(), naga::Span::default())
+    }
+
+    fn one_access(&mut self, access: &Access, span: ir::Span) -> Res<Handle<naga::Function>> {
+        let base = access.bases.first().copied().unwrap_or(Base::Null);
+        let Some(slot) = self.slots.get(&base).cloned() else {
+            let name = self.access_name(access, "nothing");
+            let mut code = Code::new(&name);
+            self.access_params(&mut code, access, false, span)?;
+            self.access_nothing(&mut code, access, span)?;
+            return Ok(self.add_function(code));
+        };
+        if slot.raw {
+            return self.raw_access(access, &slot, span);
+        }
+        let name = self.access_name(access, &slot.name);
+        let mut code = Code::new(&name);
+        let Params { index, dynamic, values, .. } = self.access_params(&mut code, access, false, span)?;
+        let mut inside = if slot.is_single {
+            let zero = code.u32(0);
+            code.binary(BinaryOperator::Equal, index, zero)
+        } else {
+            let all = code.expr(Expression::GlobalVariable(slot.var));
+            let len = code.expr(Expression::ArrayLength(all));
+            code.binary(BinaryOperator::Less, index, len)
+        };
+        for (&k, n) in dynamic.iter().zip(self.limits(access.element, &access.path)) {
+            let n = code.u32(n);
+            let below = code.binary(BinaryOperator::Less, k, n);
+            inside = code.binary(BinaryOperator::LogicalAnd, inside, below);
+        }
+        let before = code.enter();
+        let at = self.element(&mut code, &slot, Some(index));
+        let at = self.walk(&mut code, at, &access.path, &dynamic);
+        match access.action {
+            Action::Load => {
+                let value = self.load_at(&mut code, &at, access.leaf, span)?;
+                code.ret(Some(value));
+            }
+            Action::Store => self.store_at(&mut code, &at, access.leaf, values[0], span)?,
+            Action::Atomic(op) => {
+                let s = self.ir.types.scalar_of(access.leaf).unwrap_or(Scalar::U32);
+                let word = if s == Scalar::I32 { Scalar::I32 } else { Scalar::U32 };
+                let old = self.atomic(&mut code, at.pointer, op, s, word, &values, span)?;
+                if let Some(old) = old {
+                    code.ret(Some(old));
+                }
+            }
+        }
+        let body = code.close(before);
+        code.if_else(inside, body, Block::new());
+        if access.action != Action::Store {
+            self.access_nothing(&mut code, access, span)?;
+        }
+        Ok(self.add_function(code))
+    }
+
+    /// An atomic operation on a number of kind `s` in an atomic word; gives the old value, or returns it itself.
+    #[expect(clippy::too_many_arguments, reason = "a place and an operation")]
+    pub(crate) fn atomic(
+        &mut self,
+        code: &mut Code,
+        pointer: Expr,
+        op: AtomicOp,
+        s: Scalar,
+        word: Scalar,
+        values: &[Expr],
+        span: ir::Span,
+    ) -> Res<Option<Expr>> {
+        if !matches!(s, Scalar::I32 | Scalar::U32 | Scalar::F32) {
+            let what = format!("an atomic operation on a number of type `{}`", s.name());
+            return Err(self.refuse(what, "only 32 bits are atomic", span));
+        }
+        let word_ty = self.lanes_type(word, 1);
+        // The number as the word's bits, and back.
+        let kind = scalar(word).kind;
+        let bits = |code: &mut Code, x: Expr| if s == word { x } else { code.convert(x, kind, None) };
+        let back =
+            |code: &mut Code, x: Expr| if s == word { x } else { code.convert(x, scalar(s).kind, None) };
+        let simple = match op {
+            AtomicOp::Add => Some(AtomicFunction::Add),
+            AtomicOp::And => Some(AtomicFunction::And),
+            AtomicOp::Or => Some(AtomicFunction::InclusiveOr),
+            AtomicOp::Xor => Some(AtomicFunction::ExclusiveOr),
+            AtomicOp::Exchange => Some(AtomicFunction::Exchange { compare: None }),
+            AtomicOp::Min if s == word => Some(AtomicFunction::Min),
+            AtomicOp::Max if s == word => Some(AtomicFunction::Max),
+            AtomicOp::Min | AtomicOp::Max | AtomicOp::CompareExchange => None,
+        };
+        let is_bitwise = matches!(op, AtomicOp::Exchange | AtomicOp::And | AtomicOp::Or | AtomicOp::Xor);
+        if let Some(fun) = simple
+            && (s != Scalar::F32 || is_bitwise)
+        {
+            let value = bits(code, values[0]);
+            let result = code.expr(Expression::AtomicResult { ty: word_ty, comparison: false });
+            code.push(Statement::Atomic { pointer, fun, value, result: Some(result) });
+            return Ok(Some(back(code, result)));
+        }
+        let exchanged = self
+            .out
+            .generate_predeclared_type(naga::PredeclaredType::AtomicCompareExchangeWeakResult(scalar(word)));
+        let exchange = |code: &mut Code, compare: Expr, value: Expr| -> (Expr, Expr) {
+            let result = code.expr(Expression::AtomicResult { ty: exchanged, comparison: true });
+            let fun = AtomicFunction::Exchange { compare: Some(compare) };
+            code.push(Statement::Atomic { pointer, fun, value, result: Some(result) });
+            (code.part(result, 0), code.part(result, 1))
+        };
+        if op == AtomicOp::CompareExchange {
+            // Until it failed for a reason or did it: the exchange may also fail for none.
+            let (compare, value) = (bits(code, values[0]), bits(code, values[1]));
+            let before = code.enter();
+            let (old, done) = exchange(code, compare, value);
+            let differs = code.binary(BinaryOperator::NotEqual, old, compare);
+            let end = code.binary(BinaryOperator::LogicalOr, done, differs);
+            let result = back(code, old);
+            code.when(end, |c| c.ret(Some(result)));
+            let body = code.close(before);
+            code.push(Statement::Loop { body, continuing: Block::new(), break_if: None });
+            return Ok(None);
+        }
+        let before = code.enter();
+        let old = code.load(pointer);
+        let number = back(code, old);
+        let new = match op {
+            AtomicOp::Add => code.binary(BinaryOperator::Add, number, values[0]),
+            AtomicOp::Min => code.math(MathFunction::Min, &[number, values[0]]),
+            _ => code.math(MathFunction::Max, &[number, values[0]]),
+        };
+        let new = bits(code, new);
+        let (_, done) = exchange(code, old, new);
+        code.when(done, |c| c.ret(Some(number)));
+        let body = code.close(before);
+        code.push(Statement::Loop { body, continuing: Block::new(), break_if: None });
+        Ok(None)
+    }
+}

@@ -1,0 +1,345 @@
+//! Memory that is seen as several types: an array of words in the CPU's layout, whose functions take byte offsets.
+
+use ir::{MemData, Scalar, Step, Type, TypeData};
+use naga::{
+    AtomicFunction, BinaryOperator, Block, Expression, Handle, Literal, MathFunction, ScalarKind, Statement,
+};
+
+use crate::access::Params;
+use crate::build::{Code, Expr};
+use crate::memory::{Access, Action, Res, Slot};
+use crate::module::Cx;
+
+impl Cx<'_> {
+    pub(crate) fn raw_access(
+        &mut self,
+        access: &Access,
+        slot: &Slot,
+        span: ir::Span,
+    ) -> Res<Handle<naga::Function>> {
+        let name = self.access_name(access, &slot.name);
+        let mut code = Code::new(&name);
+        let Params { at, index, dynamic, values } = self.access_params(&mut code, access, true, span)?;
+        let at = at.expect("words are accessed at a byte");
+        let size = self.ir.mem.size(access.element).max(1) as u32;
+        // Elements that begin before 2^31 bytes on either side of the offset.
+        let far = (1u32 << 31) / size.next_power_of_two();
+        let (far_expr, both) = (code.u32(far), code.u32(far.wrapping_mul(2)));
+        let mut inside = if far.wrapping_mul(2) == 0 {
+            code.literal(Literal::Bool(true))
+        } else {
+            let moved = code.binary(BinaryOperator::Add, index, far_expr);
+            code.binary(BinaryOperator::Less, moved, both)
+        };
+        let size_expr = code.u32(size);
+        let from = code.binary(BinaryOperator::Multiply, index, size_expr);
+        let mut place = code.binary(BinaryOperator::Add, at, from);
+        // The whole element is within the words.
+        let words = match slot.words {
+            Some(n) => code.u32(n),
+            None => {
+                let all = code.expr(Expression::GlobalVariable(slot.var));
+                code.expr(Expression::ArrayLength(all))
+            }
+        };
+        let four = code.u32(4);
+        let bytes = code.binary(BinaryOperator::Multiply, words, four);
+        let fits = code.binary(BinaryOperator::GreaterEqual, bytes, size_expr);
+        let last = code.binary(BinaryOperator::Subtract, bytes, size_expr);
+        let before_end = code.binary(BinaryOperator::LessEqual, place, last);
+        let range = code.binary(BinaryOperator::LogicalAnd, fits, before_end);
+        inside = code.binary(BinaryOperator::LogicalAnd, inside, range);
+        let (fixed, strides) = self.scalar_path(access);
+        for ((&k, n), stride) in dynamic.iter().zip(self.limits(access.element, &access.path)).zip(strides) {
+            let n = code.u32(n);
+            let below = code.binary(BinaryOperator::Less, k, n);
+            inside = code.binary(BinaryOperator::LogicalAnd, inside, below);
+            let stride = code.u32(stride);
+            let by = code.binary(BinaryOperator::Multiply, k, stride);
+            place = code.binary(BinaryOperator::Add, place, by);
+        }
+        if fixed != 0 {
+            let fixed = code.u32(fixed);
+            place = code.binary(BinaryOperator::Add, place, fixed);
+        }
+        code.name(place, "place");
+        let before = code.enter();
+        match access.action {
+            Action::Load => {
+                let value = self.load_words(&mut code, slot, access.leaf, place, 0, span)?;
+                code.ret(Some(value));
+            }
+            Action::Store => self.store_words(&mut code, slot, access.leaf, place, 0, values[0], span)?,
+            Action::Atomic(op) => {
+                let s = self.ir.types.scalar_of(access.leaf).unwrap_or(Scalar::U32);
+                let pointer = self.word_pointer(&mut code, slot, place);
+                // A word of unsigned numbers has no signed least or greatest: those go by exchange.
+                let old = self.atomic(&mut code, pointer, op, s, Scalar::U32, &values, span)?;
+                if let Some(old) = old {
+                    code.ret(Some(old));
+                }
+            }
+        }
+        let body = code.close(before);
+        code.if_else(inside, body, Block::new());
+        if access.action != Action::Store {
+            self.access_nothing(&mut code, access, span)?;
+        }
+        Ok(self.add_function(code))
+    }
+
+    /// Byte offset of a path's static steps, and the stride of each dynamic one, in the CPU's layout.
+    fn scalar_path(&self, access: &Access) -> (u32, Vec<u32>) {
+        let mem = &self.ir.mem;
+        let (mut ty, mut lanes, mut fixed, mut strides) = (access.element, None, 0u64, Vec::new());
+        for &step in &access.path.0 {
+            let stride = match (&mem[ty], lanes) {
+                (_, Some(bytes)) => bytes,
+                (MemData::Struct { fields, .. }, None) => {
+                    if let Step::Static(k) = step {
+                        fixed += mem.field_offset(ty, k as usize);
+                        ty = fields[k as usize].1;
+                    }
+                    continue;
+                }
+                (MemData::Array(t, _), None) => {
+                    ty = *t;
+                    mem.size(*t)
+                }
+                (MemData::Matrix(s, _, columns), None) => {
+                    lanes = Some(s.bytes() as u64);
+                    s.bytes() as u64 * *columns as u64
+                }
+                (MemData::Vector(s, _) | MemData::Scalar(s), None) => s.bytes() as u64,
+                (MemData::Handle(_), None) => 8,
+            };
+            match step {
+                Step::Static(k) => fixed += k as u64 * stride,
+                Step::Dynamic => strides.push(stride as u32),
+            }
+        }
+        (fixed as u32, strides)
+    }
+
+    /// The pointer to the word that holds a byte.
+    fn word_pointer(&mut self, code: &mut Code, slot: &Slot, place: Expr) -> Expr {
+        let two = code.u32(2);
+        let index = code.binary(BinaryOperator::ShiftRight, place, two);
+        let all = code.expr(Expression::GlobalVariable(slot.var));
+        code.element(all, index)
+    }
+
+    fn offset(&mut self, code: &mut Code, place: Expr, by: u32) -> Expr {
+        if by == 0 {
+            return place;
+        }
+        let by = code.u32(by);
+        code.binary(BinaryOperator::Add, place, by)
+    }
+
+    /// The 32 bits from byte `place + by` on, aligned or not.
+    fn load_word(&mut self, code: &mut Code, slot: &Slot, place: Expr, by: u32) -> Expr {
+        let place = self.offset(code, place, by);
+        let function = self.word_reader(slot);
+        code.call(function, vec![place], true).expect("it gives a word")
+    }
+
+    /// A value in the CPU's layout from byte `place + by` on.
+    fn load_words(
+        &mut self,
+        code: &mut Code,
+        slot: &Slot,
+        ty: Type,
+        place: Expr,
+        by: u32,
+        span: ir::Span,
+    ) -> Res<Expr> {
+        match self.ir.types[ty] {
+            TypeData::Scalar(s) => {
+                self.check_scalar(s, span)?;
+                let word = self.load_word(code, slot, place, by);
+                let high = (s.bytes() == 8).then(|| self.load_word(code, slot, place, by + 4));
+                Ok(number_of_word(code, s, word, high))
+            }
+            TypeData::Vector(..) | TypeData::Array(..) => {
+                let value_ty = self.value_type(ty, &[], span)?;
+                let (element, n) = (self.element_type(ty), self.length(ty));
+                let bytes = self.ir.types.bytes(element) as u32;
+                if n > 256 {
+                    let what = format!("an array of {n} elements that is read at once");
+                    return Err(self.refuse(what, "it is in memory that is seen as bytes", span));
+                }
+                let parts = (0..n.max(1))
+                    .map(|k| self.load_words(code, slot, element, place, by + k * bytes, span))
+                    .collect::<Res<Vec<Expr>>>()?;
+                let is_one = n == 1 && matches!(self.ir.types[ty], TypeData::Vector(..));
+                Ok(if is_one { parts[0] } else { code.compose(value_ty, parts) })
+            }
+            _ => Err(self.refuse("a pointer read from memory", "devices have no pointers in memory", span)),
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "a place and a value")]
+    fn store_words(
+        &mut self,
+        code: &mut Code,
+        slot: &Slot,
+        ty: Type,
+        place: Expr,
+        by: u32,
+        value: Expr,
+        span: ir::Span,
+    ) -> Res {
+        match self.ir.types[ty] {
+            TypeData::Scalar(s) => {
+                self.check_scalar(s, span)?;
+                let at = self.offset(code, place, by);
+                if s.bytes() < 4 {
+                    let bits = word_of_number(code, s, value, false);
+                    return self.store_part(code, slot, at, bits, s.bits());
+                }
+                let low = word_of_number(code, s, value, false);
+                self.store_word(code, slot, at, low, span);
+                if s.bytes() == 8 {
+                    let high = word_of_number(code, s, value, true);
+                    let at = self.offset(code, place, by + 4);
+                    self.store_word(code, slot, at, high, span);
+                }
+                Ok(())
+            }
+            TypeData::Vector(..) | TypeData::Array(..) => {
+                let (element, n) = (self.element_type(ty), self.length(ty));
+                let bytes = self.ir.types.bytes(element) as u32;
+                if n > 256 {
+                    let what = format!("an array of {n} elements that is written at once");
+                    return Err(self.refuse(what, "it is in memory that is seen as bytes", span));
+                }
+                let is_one = n == 1 && matches!(self.ir.types[ty], TypeData::Vector(..));
+                for k in 0..n {
+                    let part = if is_one { value } else { code.part(value, k) };
+                    self.store_words(code, slot, element, place, by + k * bytes, part, span)?;
+                }
+                Ok(())
+            }
+            _ => Err(self.refuse("a store of a pointer", "devices have no pointers", span)),
+        }
+    }
+
+    /// Stores a whole word; bytes that are not aligned to it are an error.
+    fn store_word(&mut self, code: &mut Code, slot: &Slot, at: Expr, word: Expr, span: ir::Span) {
+        let (three, zero) = (code.u32(3), code.u32(0));
+        let rest = code.binary(BinaryOperator::And, at, three);
+        let odd = code.binary(BinaryOperator::NotEqual, rest, zero);
+        let site = self.site("a store of a word to bytes that are not aligned to it".into(), span);
+        let report = self.report();
+        let site = code.u32(site);
+        code.when(odd, |c| {
+            c.call(report, vec![site], false);
+        });
+        let pointer = self.word_pointer(code, slot, at);
+        code.store(pointer, word);
+    }
+
+    /// Stores the low bits of a word; the other bits stay what other threads make of them.
+    fn store_part(&mut self, code: &mut Code, slot: &Slot, at: Expr, bits: Expr, width: u32) -> Res {
+        let pointer = self.word_pointer(code, slot, at);
+        let (three, eight) = (code.u32(3), code.u32(3));
+        let byte = code.binary(BinaryOperator::And, at, three);
+        let shift = code.binary(BinaryOperator::ShiftLeft, byte, eight);
+        let mask = code.u32((1 << width) - 1);
+        let mask = code.binary(BinaryOperator::ShiftLeft, mask, shift);
+        let keep = code.unary(naga::UnaryOperator::BitwiseNot, mask);
+        let bits = code.binary(BinaryOperator::ShiftLeft, bits, shift);
+        for (fun, value) in [(AtomicFunction::And, keep), (AtomicFunction::InclusiveOr, bits)] {
+            let ty = self.lanes_type(Scalar::U32, 1);
+            let result = code.expr(Expression::AtomicResult { ty, comparison: false });
+            code.push(Statement::Atomic { pointer, fun, value, result: Some(result) });
+        }
+        Ok(())
+    }
+}
+
+/// The number that the low bits of a word are; with 64 bits, `high` are the others.
+fn number_of_word(code: &mut Code, s: Scalar, word: Expr, high: Option<Expr>) -> Expr {
+    let mask = |code: &mut Code, mask: u32| {
+        let mask = code.u32(mask);
+        code.binary(BinaryOperator::And, word, mask)
+    };
+    let signed = |code: &mut Code, unused: u32| {
+        let (x, by) = (code.convert(word, ScalarKind::Sint, None), code.u32(unused));
+        let x = code.binary(BinaryOperator::ShiftLeft, x, by);
+        code.binary(BinaryOperator::ShiftRight, x, by)
+    };
+    match s {
+        Scalar::U32 => word,
+        Scalar::I32 => code.convert(word, ScalarKind::Sint, None),
+        Scalar::F32 => code.convert(word, ScalarKind::Float, None),
+        Scalar::Bool => {
+            let low = mask(code, 0xff);
+            let zero = code.u32(0);
+            code.binary(BinaryOperator::NotEqual, low, zero)
+        }
+        Scalar::U8 => mask(code, 0xff),
+        Scalar::U16 => mask(code, 0xffff),
+        Scalar::I8 => signed(code, 24),
+        Scalar::I16 => signed(code, 16),
+        Scalar::F16 => {
+            let both = code.math(MathFunction::Unpack2x16float, &[word]);
+            let low = code.part(both, 0);
+            code.convert(low, ScalarKind::Float, Some(2))
+        }
+        Scalar::I64 | Scalar::U64 | Scalar::F64 => {
+            let low = code.convert(word, ScalarKind::Uint, Some(8));
+            let high = high.unwrap_or(word);
+            let high = code.convert(high, ScalarKind::Uint, Some(8));
+            let by = code.u32(32);
+            let high = code.binary(BinaryOperator::ShiftLeft, high, by);
+            let bits = code.binary(BinaryOperator::InclusiveOr, low, high);
+            match s {
+                Scalar::U64 => bits,
+                Scalar::I64 => code.convert(bits, ScalarKind::Sint, None),
+                _ => code.convert(bits, ScalarKind::Float, None),
+            }
+        }
+    }
+}
+
+/// The word that a number is in memory; `high` asks for the upper half of 64 bits.
+fn word_of_number(code: &mut Code, s: Scalar, x: Expr, high: bool) -> Expr {
+    let low_bits = |code: &mut Code, x: Expr| {
+        let bits = code.convert(x, ScalarKind::Uint, None);
+        let mask = code.u32(((1u64 << s.bits()) - 1) as u32);
+        code.binary(BinaryOperator::And, bits, mask)
+    };
+    match s {
+        Scalar::U32 => x,
+        Scalar::I32 | Scalar::F32 => code.convert(x, ScalarKind::Uint, None),
+        Scalar::Bool => {
+            let (one, zero) = (code.u32(1), code.u32(0));
+            code.select(x, one, zero)
+        }
+        Scalar::U8 | Scalar::U16 => x,
+        Scalar::I8 | Scalar::I16 => low_bits(code, x),
+        Scalar::F16 => word_of_half(code, x),
+        Scalar::I64 | Scalar::U64 | Scalar::F64 => {
+            let bits = if s == Scalar::U64 { x } else { code.convert(x, ScalarKind::Uint, None) };
+            let bits = if high {
+                let by = code.u32(32);
+                code.binary(BinaryOperator::ShiftRight, bits, by)
+            } else {
+                bits
+            };
+            code.convert(bits, ScalarKind::Uint, Some(4))
+        }
+    }
+}
+
+/// The bits of a half.
+pub(crate) fn word_of_half(code: &mut Code, x: Expr) -> Expr {
+    let x = code.convert(x, ScalarKind::Float, Some(4));
+    // The second lane is of no importance.
+    let pair = code.splat(2, x);
+    let bits = code.math(MathFunction::Pack2x16float, &[pair]);
+    let mask = code.u32(0xffff);
+    code.binary(BinaryOperator::And, bits, mask)
+}

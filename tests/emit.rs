@@ -1,0 +1,87 @@
+//! Every program of tests/run in every language of graphics processors: it is valid, or refused with a reason, and nothing
+//! else happens. `spirv-val` and `glslangValidator` judge where they are installed.
+
+use std::path::{Path, PathBuf};
+
+use driver::Request;
+use driver::gpu::{Target, emit_compiled};
+use driver::pipeline::{self, Failure, Loaded, Options};
+use driver::session::{FileOptions, Session};
+use pullback_tests::commands::emit::{TARGETS, validate};
+use pullback_tests::file::TestFile;
+
+fn programs() -> Vec<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("run");
+    let (mut open, mut files) = (vec![root], Vec::new());
+    while let Some(folder) = open.pop() {
+        for entry in std::fs::read_dir(folder).expect("the folder is there").flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                open.push(path);
+            } else if path.extension().is_some_and(|e| e == "slang") {
+                files.push(path);
+            }
+        }
+    }
+    files.sort();
+    files
+}
+
+/// A program, and its entry points, or its differentiable functions if there are none.
+fn request(session: &mut Session, path: &Path, entry: Option<&str>) -> Result<(Loaded, Request), Failure> {
+    let mut loaded = pipeline::load(session, path)?;
+    loaded.errors()?;
+    let entries = match entry {
+        Some(_) => vec![loaded.entry(entry)?],
+        None => match loaded.program.entry_points(loaded.file) {
+            entries if entries.is_empty() => vec![loaded.entry(None)?],
+            entries => entries,
+        },
+    };
+    Ok((loaded, Request { entries, ..Request::default() }))
+}
+
+#[test]
+fn programs_are_valid_or_refused() {
+    let work = || {
+        let mut faults = Vec::new();
+        let mut counts = vec![(0, 0); TARGETS.len()];
+        for path in programs() {
+            let Ok(file) = TestFile::read(&path) else { continue };
+            if file.all("error").next().is_some() {
+                continue;
+            }
+            let entry = file.all("entry").next().filter(|e| !e.contains('('));
+            let mut session = Session::new(FileOptions::default());
+            let Ok((mut loaded, request)) = request(&mut session, &path, entry) else { continue };
+            let Ok(compiled) = loaded.compile(&request, &Options::default()) else { continue };
+            let is_one = compiled.module.entries.len() == 1;
+            for (k, (name, target)) in TARGETS.iter().enumerate() {
+                if *target == Target::Glsl && !is_one {
+                    continue;
+                }
+                match emit_compiled(&session.sources, &compiled, None, *target) {
+                    Ok(bytes) => {
+                        counts[k].0 += 1;
+                        if let Err(why) = validate(&path, *target, &bytes) {
+                            faults.push(format!("{} as {name}: {why}", path.display()));
+                        }
+                    }
+                    Err(Failure::Program(_)) => counts[k].1 += 1,
+                    Err(Failure::Other(error)) => {
+                        faults.push(format!("{} as {name}: {error}", path.display()));
+                    }
+                }
+            }
+        }
+        for ((name, _), (valid, refused)) in TARGETS.iter().zip(&counts) {
+            eprintln!("{name}: {valid} valid, {refused} refused");
+        }
+        (counts, faults)
+    };
+    let thread =
+        std::thread::Builder::new().stack_size(512 << 20).spawn(work).expect("the system has a thread");
+    let (counts, faults) = thread.join().expect("no panic");
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+    assert!(counts[0].0 >= 20 && counts[1].0 >= 20, "fewer programs than before can be written: {counts:?}");
+}

@@ -1,0 +1,123 @@
+//! `test emit TARGET`: the program in a language of graphics processors, by `// check:` and `// not:` lines, or
+//! `// error: LINE:COLUMN: TEXT`.
+//!
+//! Whatever the target, the program is also written as SPIR-V and GLSL, and `spirv-val` and `glslangValidator` must accept
+//! it where they are installed.
+
+use std::path::Path;
+use std::process::Command;
+
+use driver::gpu::{self, Target};
+use driver::pipeline::{self, Failure, Options};
+use driver::session::{FileOptions, Session};
+
+use crate::file::TestFile;
+
+/// Every target and its name.
+pub const TARGETS: [(&str, Target); 7] = [
+    ("wgsl", Target::Wgsl),
+    ("spirv", Target::Spirv),
+    ("spirv-asm", Target::SpirvAsm),
+    ("msl", Target::Msl),
+    ("hlsl", Target::Hlsl),
+    ("glsl", Target::Glsl),
+    ("reflection", Target::Reflection),
+];
+
+/// Writes a file's program for a target.
+pub fn emit(
+    session: &mut Session,
+    path: &Path,
+    entry: Option<&str>,
+    target: Target,
+) -> Result<Vec<u8>, Failure> {
+    let mut loaded = pipeline::load(session, path)?;
+    loaded.errors()?;
+    gpu::emit(&session.sources, &mut loaded, entry, target, &Options::default())
+}
+
+pub(super) fn run(file: &TestFile) -> Result<(), String> {
+    let name = file.command.get(1).map_or("wgsl", String::as_str);
+    let target =
+        TARGETS.iter().find(|t| t.0 == name).ok_or_else(|| format!("there is no target '{name}'"))?.1;
+    let entry = file.all("entry").next();
+    let mut session = Session::new(FileOptions::default());
+    let bytes = match emit(&mut session, &file.path, entry, target) {
+        Ok(bytes) => bytes,
+        Err(failure) => {
+            let found = super::slang::places(&session, &failure);
+            let wanted: Vec<&str> = file.all("error").collect();
+            let fits =
+                |w: &&str| found.iter().any(|line| line.starts_with(&place(w)) && line.contains(&text(w)));
+            let all = !wanted.is_empty() && wanted.iter().all(fits);
+            return if all { Ok(()) } else { Err(format!("found\n{}", found.join("\n"))) };
+        }
+    };
+    if let Some(want) = file.all("error").next() {
+        return Err(format!("it was written, instead of the error '{want}'"));
+    }
+    file.match_output(&String::from_utf8_lossy(&bytes))?;
+    for target in [Target::Spirv, Target::Glsl] {
+        let mut session = Session::new(FileOptions::default());
+        if let Ok(bytes) = emit(&mut session, &file.path, entry, target) {
+            validate(&file.path, target, &bytes)?;
+        }
+    }
+    Ok(())
+}
+
+fn place(wanted: &str) -> String {
+    wanted.splitn(3, ':').take(2).map(|part| format!("{}:", part.trim())).collect()
+}
+
+fn text(wanted: &str) -> String {
+    wanted.splitn(3, ':').nth(2).unwrap_or_default().trim().to_string()
+}
+
+/// What the target's own tool says of a module; nothing where the tool is not installed.
+pub fn validate(of: &Path, target: Target, bytes: &[u8]) -> Result<(), String> {
+    let name = of.file_stem().unwrap_or_default().to_string_lossy();
+    let unique = format!("pullback-{}-{name}-{target:?}", std::process::id());
+    let path = std::env::temp_dir().join(unique);
+    std::fs::write(&path, bytes).map_err(|e| e.to_string())?;
+    let mut command = match target {
+        Target::Spirv => {
+            let mut command = Command::new("spirv-val");
+            // A module without an entry point is no shader for Vulkan.
+            let environment = if entry_points(bytes) > 0 { "vulkan1.1" } else { "spv1.3" };
+            command.args(["--target-env", environment]);
+            command
+        }
+        Target::Glsl => {
+            let mut command = Command::new("glslangValidator");
+            command.args(["-S", "comp"]);
+            command
+        }
+        _ => return Ok(()),
+    };
+    let output = command.arg(&path).output();
+    let _ = std::fs::remove_file(&path);
+    match output {
+        // Not installed.
+        Err(_) => Ok(()),
+        Ok(output) if output.status.success() => Ok(()),
+        Ok(output) => Err(format!(
+            "{target:?} is not accepted:\n{}{}",
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr)
+        )),
+    }
+}
+
+/// How many entry points a SPIR-V module has.
+fn entry_points(bytes: &[u8]) -> usize {
+    const ENTRY_POINT: u32 = 15;
+    let words: Vec<u32> =
+        bytes.chunks_exact(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect();
+    let (mut at, mut found) = (5, 0);
+    while at < words.len() {
+        found += usize::from(words[at] & 0xffff == ENTRY_POINT);
+        at += (words[at] >> 16).max(1) as usize;
+    }
+    found
+}
