@@ -323,7 +323,7 @@ impl<'m> Emitter<'_, 'm> {
     }
 
     /// Whether a float is a NaN or an infinity, by its bits: compilers may take both for impossible.
-    fn classify(&mut self, math: Math, s: Scalar, n: u32, a: Expr) -> Expr {
+    pub(super) fn classify(&mut self, math: Math, s: Scalar, n: u32, a: Expr) -> Expr {
         if s == Scalar::F64 {
             return match math {
                 Math::IsNan => self.code.binary(Bin::NotEqual, a, a),

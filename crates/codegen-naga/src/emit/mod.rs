@@ -318,7 +318,8 @@ impl<'a, 'm> Emitter<'a, 'm> {
             | Op::WaveGather
             | Op::Builtin(_)
             | Op::Printf(_)
-            | Op::Assert(_) => self.world(data),
+            | Op::Assert(_)
+            | Op::CheckFinite(_) => self.world(data),
             Op::Call(_) => self.call(inst),
             Op::CallFwd(_) | Op::CallBwd(_) | Op::CallTransposeOf(_) => {
                 self.refuse("a derivative that was not made", "there is an operator left", data.span)

@@ -1,6 +1,6 @@
 //! Memory that others see, barriers, and what stops a run.
 
-use ir::{AtomicOp, InstData, Op, Path, TypeData, Value};
+use ir::{AtomicOp, InstData, Math, Op, Path, TypeData, Value};
 use naga::{Barrier, BinaryOperator as Bin, Expression, Statement};
 
 use super::{Buffer, Emitter, Held, Res};
@@ -98,6 +98,18 @@ impl<'m> Emitter<'_, 'm> {
                 let c = self.get(data.args[0]);
                 self.fail_unless(c, message, data.span);
                 Ok(())
+            }
+            Op::CheckFinite(what) => {
+                let x = self.get(data.args[0]);
+                let (s, n) = (self.scalar(data.args[0]), self.lanes(self.ty(data.args[0])));
+                for k in 0..n {
+                    let lane = if n == 1 { x } else { self.code.part(x, k) };
+                    let nan = self.classify(Math::IsNan, s, 1, lane);
+                    let infinite = self.classify(Math::IsInf, s, 1, lane);
+                    let bad = self.code.binary(Bin::LogicalOr, nan, infinite);
+                    self.fail_if(bad, &format!("`{what}` gives a derivative that is not finite"), data.span);
+                }
+                self.set(data.results[0], x)
             }
             _ => self.refuse("an operation", "it is none of memory", data.span),
         }
