@@ -24,6 +24,8 @@ pub(crate) enum Helper {
     Pow(Scalar),
     /// An infinity or NaN, by its bits.
     Special(u32),
+    /// Writes a record of so many words to the log.
+    Print(u32),
 }
 
 impl Cx<'_> {
@@ -79,7 +81,7 @@ impl Cx<'_> {
 
     /// `(site)`: says in the error word that this went wrong, if nothing did before.
     pub(crate) fn report(&mut self) -> Handle<Function> {
-        let (word, thread) = self.error_state();
+        let (word, thread) = (self.error_state(), self.current_thread());
         self.helper(Helper::Report, |cx| {
             let name = cx.names.unique("report_error");
             let mut code = Code::new(&name);
@@ -107,6 +109,41 @@ impl Cx<'_> {
             code.when(other, |c| c.ret(None));
             let body = code.close(before);
             code.push(Statement::Loop { body, continuing: Block::new(), break_if: None });
+            code.ret(None);
+            code
+        })
+    }
+
+    /// `(site, words…)`: a record in the log, if there is room.
+    pub(crate) fn printer(&mut self, words: u32) -> Handle<Function> {
+        let (log, thread) = (self.print_log(), self.current_thread());
+        self.helper(Helper::Print(words), |cx| {
+            let name = cx.names.unique(&format!("print_{words}_words"));
+            let mut code = Code::new(&name);
+            let uint = cx.lanes_type(Scalar::U32, 1);
+            let site = code.param("site", uint, None);
+            let args: Vec<Expr> = (0..words).map(|_| code.param("word", uint, None)).collect();
+            let log = code.expr(Expression::GlobalVariable(log));
+            let count = code.part(log, 0);
+            let size = code.u32(4 + words);
+            let start = code.expr(Expression::AtomicResult { ty: uint, comparison: false });
+            let fun = naga::AtomicFunction::Add;
+            code.push(Statement::Atomic { pointer: count, fun, value: size, result: Some(start) });
+            let end = code.binary(Bin::Add, start, size);
+            let room = code.expr(Expression::ArrayLength(log));
+            let fits = code.binary(Bin::Less, end, room);
+            let before = code.enter();
+            let thread = code.expr(Expression::GlobalVariable(thread));
+            let thread = code.load(thread);
+            let place = (0..3).map(|k| code.part(thread, k)).collect::<Vec<_>>();
+            for (k, word) in std::iter::once(site).chain(place).chain(args).enumerate() {
+                let offset = code.u32(k as u32 + 1);
+                let at = code.binary(Bin::Add, start, offset);
+                let to = code.element(log, at);
+                code.store(to, word);
+            }
+            let body = code.close(before);
+            code.if_else(fits, body, Block::new());
             code.ret(None);
             code
         })

@@ -31,7 +31,7 @@ pub mod write;
 use std::fmt;
 
 pub use module::{Built, build};
-pub use reflect::{Binding, BindingKind, Reflection, Site};
+pub use reflect::{Binding, BindingKind, Print, Reflection, Site};
 
 /// A language of graphics processors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

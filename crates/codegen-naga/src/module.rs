@@ -13,7 +13,7 @@ use crate::layout::{self, Rule};
 use crate::memory::{Access, Form, Slot};
 use crate::names::Names;
 use crate::plan::{Base, Plan};
-use crate::reflect::{self, Binding, BindingKind, EntryPoint, Reflection, Site};
+use crate::reflect::{self, Binding, BindingKind, EntryPoint, Print, Reflection, Site};
 use crate::types::Shaped;
 use crate::{Error, Options, Target, Unsupported};
 
@@ -60,6 +60,8 @@ pub(crate) struct Cx<'m> {
     pub(crate) type_names: Names,
     pub(crate) sites: Vec<Site>,
     pub(crate) error_word: Option<Handle<GlobalVariable>>,
+    pub(crate) print_log: Option<Handle<GlobalVariable>>,
+    pub(crate) prints: Vec<Print>,
     pub(crate) thread: Option<Handle<GlobalVariable>>,
     pub(crate) comments: Vec<(String, String)>,
     pub(crate) bindings: Vec<Binding>,
@@ -97,6 +99,8 @@ pub fn build(ir: &Module, options: &Options<'_>) -> Result<Built, Error> {
         type_names: Names::default(),
         sites: Vec::new(),
         error_word: None,
+        print_log: None,
+        prints: Vec::new(),
         thread: None,
         comments: Vec::new(),
         bindings: Vec::new(),
@@ -244,10 +248,10 @@ impl<'m> Cx<'m> {
         )
     }
 
-    /// The word that says what went wrong, and where the thread stands, both declared when first needed.
-    pub(crate) fn error_state(&mut self) -> (Handle<GlobalVariable>, Handle<GlobalVariable>) {
-        if let (Some(word), Some(thread)) = (self.error_word, self.thread) {
-            return (word, thread);
+    /// The word that says what went wrong, declared when it is first needed.
+    pub(crate) fn error_state(&mut self) -> Handle<GlobalVariable> {
+        if let Some(word) = self.error_word {
+            return word;
         }
         let vector = self.ty(TypeInner::Vector { size: naga::VectorSize::Tri, scalar: naga::Scalar::U32 });
         let atomic = self.ty(TypeInner::Atomic(naga::Scalar::U32));
@@ -259,9 +263,41 @@ impl<'m> Cx<'m> {
         };
         let members = vec![member("site", atomic, 0), member("thread", vector, 16)];
         let ty = self.structure("ErrorWord", members, 32);
-        let name = self.names.unique("error_word");
+        let fields = vec![
+            reflect::Field { name: "site".into(), ty: "uint".into(), offset: 0 },
+            reflect::Field { name: "thread".into(), ty: "uint3".into(), offset: 16 },
+        ];
+        let word =
+            self.own_buffer("error_word", ty, BindingKind::ErrorWord, "ErrorWord", (32, Some(32)), fields);
+        self.error_word = Some(word);
+        word
+    }
+
+    /// The log of what is printed, declared when it is first needed.
+    pub(crate) fn print_log(&mut self) -> Handle<GlobalVariable> {
+        if let Some(log) = self.print_log {
+            return log;
+        }
+        let word = self.word_type(true);
+        let ty = self.array_of(word, None);
+        let log = self.own_buffer("print_log", ty, BindingKind::PrintLog, "uint", (4, None), Vec::new());
+        self.print_log = Some(log);
+        log
+    }
+
+    /// A storage buffer that the program does not know.
+    fn own_buffer(
+        &mut self,
+        name: &str,
+        ty: Handle<naga::Type>,
+        kind: BindingKind,
+        element: &str,
+        (stride, size): (u64, Option<u64>),
+        fields: Vec<reflect::Field>,
+    ) -> Handle<GlobalVariable> {
+        let name = self.names.unique(name);
         let space = AddressSpace::Storage { access: StorageAccess::LOAD | StorageAccess::STORE };
-        let word = self.variable(&name, space, ty, true);
+        let var = self.variable(&name, space, ty, true);
         self.bindings.push(Binding {
             set: 0,
             binding: self.bindings.len() as u32,
@@ -269,22 +305,42 @@ impl<'m> Cx<'m> {
             text_name: name,
             global: None,
             is_pointee: false,
-            kind: BindingKind::ErrorWord,
+            kind,
             rule: Rule::Std430,
-            element: "ErrorWord".into(),
+            element: element.into(),
             mem: None,
-            stride: 32,
-            size: Some(32),
-            fields: vec![
-                reflect::Field { name: "site".into(), ty: "uint".into(), offset: 0 },
-                reflect::Field { name: "thread".into(), ty: "uint3".into(), offset: 16 },
-            ],
+            stride,
+            size,
+            fields,
         });
+        var
+    }
+
+    /// The thread's place, which entry points set.
+    pub(crate) fn current_thread(&mut self) -> Handle<GlobalVariable> {
+        if let Some(thread) = self.thread {
+            return thread;
+        }
+        let vector = self.ty(TypeInner::Vector { size: naga::VectorSize::Tri, scalar: naga::Scalar::U32 });
         let name = self.names.unique("current_thread");
         let thread = self.variable(&name, AddressSpace::Private, vector, false);
-        self.error_word = Some(word);
         self.thread = Some(thread);
-        (word, thread)
+        thread
+    }
+
+    /// A `printf`, numbered from 0.
+    pub(crate) fn print_site(
+        &mut self,
+        format: &str,
+        args: Vec<(ir::Scalar, ir::Scalar)>,
+        words: u32,
+    ) -> u32 {
+        let print = Print { format: format.to_string(), args, words };
+        if let Some(at) = self.prints.iter().position(|p| *p == print) {
+            return at as u32;
+        }
+        self.prints.push(print);
+        self.prints.len() as u32 - 1
     }
 
     /// A place where a run can fail, numbered from 1.
@@ -329,8 +385,13 @@ impl<'m> Cx<'m> {
         let entries = self.ir.entries.iter();
         let entries =
             entries.map(|e| EntryPoint { name: e.name.clone(), group_size: e.group_size }).collect();
-        let reflection =
-            Reflection { target: self.target, entries, bindings: self.bindings, sites: self.sites };
+        let reflection = Reflection {
+            target: self.target,
+            entries,
+            bindings: self.bindings,
+            sites: self.sites,
+            prints: self.prints,
+        };
         Ok(Built { module: self.out, info, reflection, comments: self.comments })
     }
 }

@@ -25,6 +25,9 @@ pub enum BindingKind {
     ReadOnlyStorage,
     /// The storage buffer that says what went wrong; zero at first.
     ErrorWord,
+    /// The storage buffer of what is printed; zero at first. Its first word counts the words of all records. A record is the
+    /// number of a [`Print`], from 0, the thread's place and the words of the arguments.
+    PrintLog,
 }
 
 impl BindingKind {
@@ -35,6 +38,7 @@ impl BindingKind {
             BindingKind::Storage => "storage",
             BindingKind::ReadOnlyStorage => "read_only_storage",
             BindingKind::ErrorWord => "error_word",
+            BindingKind::PrintLog => "print_log",
         }
     }
 }
@@ -92,6 +96,17 @@ pub struct Site {
     pub span: ir::Span,
 }
 
+/// A `printf` of the program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Print {
+    /// C's format.
+    pub format: String,
+    /// The kind of each argument in the log, and the kind that it is printed as.
+    pub args: Vec<(ir::Scalar, ir::Scalar)>,
+    /// Words of arguments in a record.
+    pub words: u32,
+}
+
 /// All that a host must know. The error word holds the number of the first site that failed, from 1, and the thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reflection {
@@ -103,6 +118,8 @@ pub struct Reflection {
     pub bindings: Vec<Binding>,
     /// What the numbers of the error word mean, from 1.
     pub sites: Vec<Site>,
+    /// What the numbers of records in the log mean.
+    pub prints: Vec<Print>,
 }
 
 /// The name of a memory type, as in the source.

@@ -156,7 +156,7 @@ impl Cx<'_> {
     ) -> Res<Expr> {
         match self.ir.types[ty] {
             TypeData::Scalar(s) => {
-                self.check_scalar(s, span)?;
+                self.check_scalar(if s == Scalar::F64 { Scalar::U64 } else { s }, span)?;
                 let word = self.load_word(code, slot, place, by);
                 let high = (s.bytes() == 8).then(|| self.load_word(code, slot, place, by + 4));
                 Ok(number_of_word(code, s, word, high))
@@ -192,7 +192,7 @@ impl Cx<'_> {
     ) -> Res {
         match self.ir.types[ty] {
             TypeData::Scalar(s) => {
-                self.check_scalar(s, span)?;
+                self.check_scalar(if s == Scalar::F64 { Scalar::U64 } else { s }, span)?;
                 let at = self.offset(code, place, by);
                 if s.bytes() < 4 {
                     let bits = word_of_number(code, s, value, false);
@@ -305,7 +305,7 @@ fn number_of_word(code: &mut Code, s: Scalar, word: Expr, high: Option<Expr>) ->
 }
 
 /// The word that a number is in memory; `high` asks for the upper half of 64 bits.
-fn word_of_number(code: &mut Code, s: Scalar, x: Expr, high: bool) -> Expr {
+pub(crate) fn word_of_number(code: &mut Code, s: Scalar, x: Expr, high: bool) -> Expr {
     let low_bits = |code: &mut Code, x: Expr| {
         let bits = code.convert(x, ScalarKind::Uint, None);
         let mask = code.u32(((1u64 << s.bits()) - 1) as u32);

@@ -162,5 +162,14 @@ fn reflection(sources: &Sources, all: &Reflection, compiled: &Compiled) -> Json 
         .enumerate()
         .map(|(k, s)| json!({ "number": k + 1, "message": s.message, "place": s.place }))
         .collect();
-    json!({ "entry_points": entries, "bindings": bindings, "errors": sites })
+    let prints: Vec<Json> = all
+        .prints
+        .iter()
+        .enumerate()
+        .map(|(k, p)| {
+            let types: Vec<&str> = p.args.iter().map(|a| a.0.name()).collect();
+            json!({ "number": k, "format": p.format, "arguments": types })
+        })
+        .collect();
+    json!({ "entry_points": entries, "bindings": bindings, "errors": sites, "prints": prints })
 }

@@ -72,6 +72,8 @@ pub(crate) struct Emitter<'a, 'm> {
     builtins: Vec<(Builtin, Expr)>,
     /// 64-bit integers of which only the low half matters.
     narrow: EntitySet<Value>,
+    /// Floats made wider only to be printed: what is printed is what they are made of.
+    printed: EntitySet<Value>,
     /// The thread group, of an entry point.
     pub(crate) entry_group: Option<[u32; 3]>,
 }
@@ -103,6 +105,7 @@ impl<'a, 'm> Emitter<'a, 'm> {
             indexed,
             builtins: Vec::new(),
             narrow,
+            printed: printed_only(types, f),
             entry_group: None,
         }
     }
@@ -274,6 +277,9 @@ impl<'a, 'm> Emitter<'a, 'm> {
         {
             return self.narrow_inst(data);
         }
+        if data.results.iter().any(|&v| self.printed.contains(v)) {
+            return Ok(());
+        }
         match &data.op {
             Op::Const(_)
             | Op::Add
@@ -434,6 +440,61 @@ fn narrow_values(types: &Types, f: &Function) -> EntitySet<Value> {
         narrow.insert(v);
     }
     narrow
+}
+
+/// The numbers that were made wider only to be printed.
+fn printed_only(types: &Types, f: &Function) -> EntitySet<Value> {
+    let (mut printed, mut other) = (EntitySet::new(), EntitySet::new());
+    if !f.has_body() {
+        return printed;
+    }
+    let mut wide = Vec::new();
+    f.walk(f.body(), &mut |inst| {
+        let data = &f.insts[inst];
+        if data.op == Op::Convert && matches!(types[f.ty(data.results[0])], TypeData::Scalar(_)) {
+            let (from, to) = (types.scalar_of(f.ty(data.args[0])), types.scalar_of(f.ty(data.results[0])));
+            if let (Some(from), Some(to)) = (from, to)
+                && from.bits() <= 32
+                && to.bits() == 64
+                && from != Scalar::Bool
+                && from.is_float() == to.is_float()
+            {
+                wide.push(data.results[0]);
+            }
+        }
+        // A constant that 32 bits hold as well.
+        if let Op::Const(bits) = data.op
+            && printed_constant(types.scalar_of(f.ty(data.results[0])), bits).is_some()
+        {
+            wide.push(data.results[0]);
+        }
+        if !matches!(data.op, Op::Printf(_)) {
+            for &arg in &data.args {
+                other.insert(arg);
+            }
+        }
+    });
+    for region in f.regions.values() {
+        for &v in &region.results {
+            other.insert(v);
+        }
+    }
+    for v in wide.into_iter().filter(|&v| !other.contains(v)) {
+        printed.insert(v);
+    }
+    printed
+}
+
+/// A 64-bit constant in 32 bits, if it is the same number.
+fn printed_constant(s: Option<Scalar>, bits: u64) -> Option<(Scalar, u64)> {
+    let narrow = match s? {
+        Scalar::F64 => Scalar::F32,
+        Scalar::I64 => Scalar::I32,
+        Scalar::U64 => Scalar::U32,
+        _ => return None,
+    };
+    let small = ir::scalar::convert(s?, narrow, bits);
+    (ir::scalar::convert(narrow, s?, small) == bits).then_some((narrow, small))
 }
 
 /// The integer of up to 32 bits that an instruction makes a 64-bit one of.

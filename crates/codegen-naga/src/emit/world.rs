@@ -1,12 +1,13 @@
 //! Memory that others see, barriers, and what stops a run.
 
-use ir::{AtomicOp, InstData, Math, Op, Path, TypeData, Value};
+use ir::{AtomicOp, InstData, Math, Op, Path, Scalar, TypeData, Value};
 use naga::{Barrier, BinaryOperator as Bin, Expression, Statement};
 
 use super::{Buffer, Emitter, Held, Res};
 use crate::build::Expr;
 use crate::memory::{Access, Action};
 use crate::plan::Base;
+use crate::words::word_of_number;
 
 impl<'m> Emitter<'_, 'm> {
     pub(super) fn world(&mut self, data: &'m InstData) -> Res {
@@ -93,7 +94,7 @@ impl<'m> Emitter<'_, 'm> {
                 let e = self.builtin(*builtin)?;
                 self.set(data.results[0], e)
             }
-            Op::Printf(_) => self.refuse("`printf`", "devices have no output", data.span),
+            Op::Printf(format) => self.printf(data, format),
             Op::Assert(message) => {
                 let c = self.get(data.args[0]);
                 self.fail_unless(c, message, data.span);
@@ -113,6 +114,41 @@ impl<'m> Emitter<'_, 'm> {
             }
             _ => self.refuse("an operation", "it is none of memory", data.span),
         }
+    }
+
+    /// Writes a record to the log that the host prints.
+    fn printf(&mut self, data: &InstData, format: &str) -> Res {
+        let (mut args, mut words) = (Vec::new(), Vec::new());
+        for &arg in &data.args {
+            let shown = self.scalar(arg);
+            let def = self.bounds.def(arg).filter(|_| self.printed.contains(arg));
+            let def = def.map(|def| &self.f.insts[def]);
+            let (s, x) = match def {
+                Some(InstData { op: Op::Const(bits), .. }) => {
+                    let (s, small) = super::printed_constant(Some(shown), *bits).unwrap_or((shown, *bits));
+                    (s, self.constant(s, small))
+                }
+                _ => {
+                    let from = def.map_or(arg, |def| def.args[0]);
+                    let s = self.scalar(from);
+                    self.cx.check_scalar(s, data.span)?;
+                    (s, self.get(from))
+                }
+            };
+            if s.bytes() == 8 {
+                self.cx.check_scalar(Scalar::U64, data.span)?;
+            }
+            args.push((s, shown));
+            words.push(word_of_number(&mut self.code, s, x, false));
+            if s.bytes() == 8 {
+                words.push(word_of_number(&mut self.code, s, x, true));
+            }
+        }
+        let function = self.cx.printer(words.len() as u32);
+        let site = self.cx.print_site(format, args, words.len() as u32);
+        let site = self.code.u32(site);
+        self.code.call(function, std::iter::once(site).chain(words).collect(), false);
+        Ok(())
     }
 
     /// Whether a handle's offset counts bytes.
