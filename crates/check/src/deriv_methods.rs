@@ -11,7 +11,6 @@ use syntax::{DeclId, Diagnostic, ExprId, Span};
 
 use crate::conform::FacetKind;
 use crate::infer::Checker;
-use crate::native::Magic;
 use crate::program::Program;
 use crate::signature::{Direction, ParamSig, Signature, Subst, ThisSig};
 use crate::tables::{FuncRef, Meaning};
@@ -133,21 +132,39 @@ impl Program {
         None
     }
 
-    /// A type is a value or a pointer under differentiation, not both; the differential of a pointer is a pointer.
+    /// The differential of a pointer is a pointer.
     pub(crate) fn check_pointer_type(&mut self, decl: DeclId, ty: Ty, interface: Ty) {
         let span = self.base_span(decl, interface);
-        let name = self.type_name(ty);
-        if self.declares(ty, Magic::Differentiable) {
-            let message = format!("'{name}' cannot be both 'IDifferentiable' and 'IDifferentiablePtrType'");
-            let help = "the differential of a value is a result, that of a pointer is given: keep the one that is meant";
-            self.report(Diagnostic::error("E38111", span, message).help(help));
-        }
         let Some(differential) = self.pointer_differential(ty) else { return };
         if differential != Ty::ERROR && self.pointer_differential(differential).is_none() {
             let named = self.type_name(differential);
             let message = format!("the differential '{named}' does not conform to 'IDifferentiablePtrType'");
             self.error("E38029", span, message);
         }
+    }
+
+    /// A value's differential has no place for where the gradients of a pointer go.
+    pub(crate) fn check_value_fields(&mut self, ty: Ty) {
+        for (field, field_ty, no_diff) in self.fields(ty) {
+            if !no_diff
+                && self.differential(field_ty).is_none()
+                && self.pointer_differential(field_ty).is_some()
+            {
+                let diagnostic = self.pointer_in_value(field);
+                self.report(diagnostic);
+            }
+        }
+    }
+
+    /// What is said of a pointer-like field of a type that is a value under differentiation.
+    pub fn pointer_in_value(&self, field: DeclId) -> Diagnostic {
+        let declared = &self.ast.decls[field];
+        let name = self.ast.name(declared.name);
+        let message = format!(
+            "the field '{name}' is a pointer: its gradients have no place in the differential of a value"
+        );
+        let help = "mark it 'no_diff', or make the struct an 'IDifferentiablePtrType'";
+        Diagnostic::error("E38111", declared.name_span, message).help(help)
     }
 
     /// A `[deriv_method]` is a method of a type that has a differential.

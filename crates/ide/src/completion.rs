@@ -165,6 +165,7 @@ impl Analysis {
         let is_type = matches!(info.meaning, Meaning::Type(_));
         let ty = self.content(info.ty);
         let mut decls = self.program.members_of(ty);
+        decls.retain(|&d| !self.program.is_deriv_method(d));
         decls.retain(|&d| {
             let is_instance =
                 matches!(self.program.ast.decls[d].kind, DeclKind::Var { .. } | DeclKind::Func { .. });

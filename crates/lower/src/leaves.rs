@@ -377,6 +377,14 @@ impl Lowerer<'_> {
                 }
             }
             (TyKind::Struct(..) | TyKind::SynthDiff(_), _) => {
+                for part in layout.parts.iter().filter(|p| !p.no_diff && !p.is_shadow) {
+                    if let Some(field) = part.decl.filter(|_| self.is_pointer_like(types, part.ty)) {
+                        let diagnostic = self.program.pointer_in_value(field);
+                        if !self.diagnostics.iter().any(|d| d.primary.span == diagnostic.primary.span) {
+                            self.diagnostics.push(diagnostic);
+                        }
+                    }
+                }
                 for (field, to) in self.program.diff_fields(ty) {
                     let to = match to {
                         DiffFieldTarget::Same(d) | DiffFieldTarget::Synth(d) | DiffFieldTarget::Member(d) => {
