@@ -29,8 +29,9 @@ pub struct Directive {
     pub text: String,
 }
 
-const KEYS: [&str; 12] = [
-    "check", "not", "error", "run", "grad", "stdout", "bind", "entry", "groups", "block", "buffer", "conform",
+const KEYS: [&str; 13] = [
+    "check", "not", "error", "run", "grad", "stdout", "bind", "entry", "groups", "block", "buffer",
+    "conform", "warn",
 ];
 
 impl TestFile {

@@ -83,6 +83,9 @@ pub(crate) struct SourceArgs {
     /// Do not show warnings of this code
     #[arg(long, value_name = "CODE,…", value_delimiter = ',')]
     pub(crate) allow: Vec<String>,
+    /// Only warn where a derivative is lost: it is zero there
+    #[arg(long, value_name = "CODE,…", value_delimiter = ',', value_parser = ["38033", "41022", "41031"])]
+    pub(crate) warn: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]

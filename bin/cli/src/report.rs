@@ -132,6 +132,7 @@ pub(crate) fn session(source: &SourceArgs) -> Session {
         defines,
         include_dirs: source.include.clone(),
         allow: source.allow.clone(),
+        warn: source.warn.iter().filter_map(|code| code.parse().ok()).collect(),
         ..FileOptions::default()
     })
 }

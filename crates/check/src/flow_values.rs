@@ -178,7 +178,7 @@ impl Flow<'_> {
                 } else if self.direction == Direction::Forward {
                     self.overwrite(target);
                 }
-                self.store(expr, target, carried);
+                self.store(expr, target, value, carried);
                 carried
             }
             Meaning::AssignCall { target, value, .. } => {
@@ -353,7 +353,7 @@ impl Flow<'_> {
     }
 
     /// A value is assigned.
-    fn store(&mut self, expr: ExprId, target: ExprId, carried: bool) {
+    fn store(&mut self, expr: ExprId, target: ExprId, value: ExprId, carried: bool) {
         let ty = self.p.tables.exprs[target].ty;
         if !carried || self.p.differential(ty).is_none() {
             return;
@@ -363,6 +363,7 @@ impl Flow<'_> {
         } else {
             let span = self.p.ast.exprs[expr].span;
             let place = self.p.ast.exprs[target].span;
+            self.p.lost.insert(value);
             self.report(
                 Diagnostic::error("E41031", span, "the derivative is lost in this assignment")
                     .note(place, "this place has no derivative")
@@ -469,6 +470,7 @@ impl Flow<'_> {
                 carried |= carries && !param.no_diff;
                 let lost = carries && !param.no_diff && !param.differentiable;
                 if lost && needed && differentiable && self.p.is_lambda(arg) {
+                    self.p.lost.insert(arg);
                     let span = self.p.ast.exprs[arg].span;
                     self.report(
                         Diagnostic::error(
@@ -556,6 +558,7 @@ impl Flow<'_> {
     }
 
     fn lost_in_call(&mut self, expr: ExprId, func: &Callable) {
+        self.p.lost.insert(expr);
         let Callable::Func(FuncRef { decl, .. }) = func else { return };
         let decl = *decl;
         let name = match self.p.ast.decls[decl].kind {

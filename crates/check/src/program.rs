@@ -103,6 +103,8 @@ pub struct Program {
     pub(crate) types_busy: FxHashSet<DeclId>,
     pub(crate) checked: FxHashSet<DeclId>,
     pub(crate) flow_checked: FxHashSet<DeclId>,
+    /// Expressions whose derivative is lost, which is an error or a warning.
+    pub lost: FxHashSet<ExprId>,
     pub(crate) conform_busy: Vec<(Ty, Ty)>,
     pub(crate) enum_values: FxHashMap<DeclId, i64>,
     pub(crate) const_busy: Vec<DeclId>,

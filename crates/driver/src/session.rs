@@ -160,6 +160,8 @@ pub struct FileOptions {
     pub open: Vec<(PathBuf, std::sync::Arc<str>)>,
     /// Codes of warnings that are not shown, with or without their letter.
     pub allow: Vec<String>,
+    /// Codes of errors that are warnings.
+    pub warn: Vec<u32>,
 }
 
 /// The sources of one program.
@@ -227,6 +229,9 @@ impl Session {
             ));
         }
         let mut program = Program::new(ast, &indices);
+        for &code in &self.options.warn {
+            program.ast.warnings.demote(code);
+        }
         program.diagnostics.extend(diagnostics);
         program
     }

@@ -55,6 +55,8 @@ impl Body<'_, '_, '_> {
             }
             _ => self.value_raw(e),
         };
+        let is_lost = self.lw.program.lost.contains(&e);
+        let values = if is_lost { self.detach(values) } else { values };
         self.b.span = outer;
         self.leave();
         values

@@ -37,6 +37,8 @@ pub struct WarningLevels {
     /// Files that are a part of another, with the place that names them.
     parts: Vec<(FileId, Span)>,
     directives: u32,
+    /// Errors that are only warned of.
+    demoted: Vec<u32>,
 }
 
 /// A file may be a part of a part so often.
@@ -57,6 +59,11 @@ impl WarningLevels {
     pub(crate) fn number(&mut self) -> u32 {
         self.directives += 1;
         self.directives
+    }
+
+    /// Errors of this code are warnings.
+    pub fn demote(&mut self, code: u32) {
+        self.demoted.push(code);
     }
 
     /// Makes a file start with the levels of the place that includes it.
@@ -82,15 +89,20 @@ impl WarningLevels {
         Level::Default
     }
 
-    /// The diagnostics that are left, warnings turned into errors where that is asked for.
+    /// The diagnostics that are left, warnings turned into errors or errors into warnings where that is asked for.
     pub fn apply(&self, mut diagnostics: Vec<Diagnostic>) -> Vec<Diagnostic> {
+        let number = |d: &Diagnostic| d.code.get(1..).and_then(|n| n.parse::<u32>().ok());
+        for d in &mut diagnostics {
+            if d.severity == Severity::Error && number(d).is_some_and(|n| self.demoted.contains(&n)) {
+                d.severity = Severity::Warning;
+            }
+        }
         if self.marks.is_empty() && self.lines.is_empty() {
             return diagnostics;
         }
         let mut shown = FxHashSet::default();
         diagnostics.retain_mut(|d| {
-            let number = d.code.get(1..).and_then(|n| n.parse().ok());
-            let (Severity::Warning, Some(code)) = (d.severity, number) else { return true };
+            let (Severity::Warning, Some(code)) = (d.severity, number(d)) else { return true };
             match self.level(code, d.primary.span.file, d.primary.span.start) {
                 Level::Default => true,
                 Level::Disabled => false,

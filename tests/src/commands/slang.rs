@@ -20,7 +20,8 @@ use crate::file::TestFile;
 
 pub(super) fn run(file: &TestFile) -> Result<(), String> {
     for backend in [Backend::Interp, Backend::Cranelift] {
-        let mut session = Session::new(FileOptions::default());
+        let warn = file.all("warn").filter_map(|code| code.parse().ok()).collect();
+        let mut session = Session::new(FileOptions { warn, ..FileOptions::default() });
         let outcome = run_on(file, backend, &mut session);
         outcome.map_err(|why| format!("{backend:?}: {why}"))?;
     }
