@@ -213,7 +213,6 @@ impl Program {
             let magic = self.magic.get(&idecl).copied();
             if magic == Some(Magic::Differentiable) {
                 self.check_differential(decl, ty);
-                self.check_value_fields(ty);
                 self.check_differentiable_type(decl, ty);
                 let DeclKind::Interface { members, .. } = self.ast.decls[idecl].kind.clone() else {
                     continue;

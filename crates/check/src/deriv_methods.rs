@@ -143,20 +143,8 @@ impl Program {
         }
     }
 
-    /// A value's differential has no place for where the gradients of a pointer go.
-    pub(crate) fn check_value_fields(&mut self, ty: Ty) {
-        for (field, field_ty, no_diff) in self.fields(ty) {
-            if !no_diff
-                && self.differential(field_ty).is_none()
-                && self.pointer_differential(field_ty).is_some()
-            {
-                let diagnostic = self.pointer_in_value(field);
-                self.report(diagnostic);
-            }
-        }
-    }
-
-    /// What is said of a pointer-like field of a type that is a value under differentiation.
+    /// A value's differential has no place for where the gradients of a pointer go. Within a derivative the pointer keeps
+    /// them; what is said where such a value is a parameter of one.
     pub fn pointer_in_value(&self, field: DeclId) -> Diagnostic {
         let declared = &self.ast.decls[field];
         let name = self.ast.name(declared.name);

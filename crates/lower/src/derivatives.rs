@@ -11,7 +11,7 @@ use ir::{Function, Op, Slot, Type, Types, Value};
 
 use crate::Lowerer;
 use crate::body::Body;
-use crate::functions::{Declared, FlatSig, Key};
+use crate::functions::{Declared, FlatParam, FlatSig, Key};
 use crate::leaves::DiffMap;
 use check::signature::Subst;
 
@@ -26,6 +26,19 @@ impl Body<'_, '_, '_> {
             bound.push(slots.by_ref().take(n).map(|slot| self.b.param(slot)).collect());
         }
         bound
+    }
+
+    /// A pointer in a value has nothing that its gradients could go to once the value is taken apart.
+    fn refuse_pointers_in(&mut self, param: &FlatParam) {
+        if param.diff.is_none() {
+            return;
+        }
+        if let Some(field) = self.lw.pointer_within(self.b.types, param.ty, 0) {
+            let diagnostic = self.lw.program.pointer_in_value(field);
+            if !self.lw.diagnostics.iter().any(|d| d.primary.span == diagnostic.primary.span) {
+                self.lw.diagnostics.push(diagnostic);
+            }
+        }
     }
 
     /// The differential's leaves of these tangents (one for each leaf that has one); others are the primal's or zero.
@@ -108,6 +121,7 @@ pub(crate) fn build_fwd(
         if !param.is_input() {
             continue;
         }
+        body.refuse_pointers_in(param);
         let (primal, differential) = body.split_pair(param.ty, values);
         let primal = body.with_shadow(param.ty, primal, differential);
         body.check_differential(param.ty, &primal, differential, declared.span);
@@ -202,6 +216,7 @@ pub(crate) fn build_bwd(
             given[k].clone_from(values);
             continue;
         }
+        body.refuse_pointers_in(param);
         let (primal, differential) = body.split_pair(param.ty, values);
         let primal = body.with_shadow(param.ty, primal, differential);
         args.extend(primal);

@@ -303,6 +303,27 @@ impl Lowerer<'_> {
         layout.parts.iter().find(|p| p.is_shadow).map(|p| p.offset..p.offset + p.len)
     }
 
+    /// A field of a value that is a pointer.
+    pub(crate) fn pointer_within(&mut self, types: &mut Types, ty: Ty, depth: u32) -> Option<DeclId> {
+        if depth > MAX_DEPTH {
+            return None;
+        }
+        if let Some((element, _)) = self.array_of(ty) {
+            return self.pointer_within(types, element, depth + 1);
+        }
+        let layout = self.layout(types, ty);
+        for part in layout.parts.iter().filter(|p| !p.no_diff && !p.is_shadow) {
+            let Some(field) = part.decl else { continue };
+            if self.shadow_of(types, part.ty).is_some() {
+                return Some(field);
+            }
+            if let Some(inner) = self.pointer_within(types, part.ty, depth + 1) {
+                return Some(inner);
+            }
+        }
+        None
+    }
+
     /// The memory type of a concrete type.
     pub(crate) fn mem_type(&mut self, types: &mut Types, ty: Ty) -> MemType {
         self.mem_type_at(types, ty, 0)
@@ -377,14 +398,6 @@ impl Lowerer<'_> {
                 }
             }
             (TyKind::Struct(..) | TyKind::SynthDiff(_), _) => {
-                for part in layout.parts.iter().filter(|p| !p.no_diff && !p.is_shadow) {
-                    if let Some(field) = part.decl.filter(|_| self.is_pointer_like(types, part.ty)) {
-                        let diagnostic = self.program.pointer_in_value(field);
-                        if !self.diagnostics.iter().any(|d| d.primary.span == diagnostic.primary.span) {
-                            self.diagnostics.push(diagnostic);
-                        }
-                    }
-                }
                 for (field, to) in self.program.diff_fields(ty) {
                     let to = match to {
                         DiffFieldTarget::Same(d) | DiffFieldTarget::Synth(d) | DiffFieldTarget::Member(d) => {
