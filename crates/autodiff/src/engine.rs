@@ -77,6 +77,9 @@ pub(crate) struct Engine<'m> {
     pub(crate) origins: FxHashMap<Func, Func>,
     /// Whether users' derivatives get marks of differentials.
     pub(crate) mark_custom: bool,
+    /// See [`crate::Options::polish`], and the functions for which that has been done.
+    pub(crate) polish: Option<fn(&mut Module, &[Func])>,
+    pub(crate) polished: EntitySet<Func>,
     names: FxHashSet<String>,
 }
 
@@ -108,6 +111,8 @@ impl<'m> Engine<'m> {
             footprints: FxHashMap::default(),
             called_in_loops: None,
             mark_custom: false,
+            polish: None,
+            polished: EntitySet::new(),
             linearized: FxHashMap::default(),
             shapes: FxHashMap::default(),
             derivative_calls: FxHashSet::default(),

@@ -51,6 +51,8 @@ pub struct Options {
     pub report_kept: bool,
     /// Mark differentials in users' derivatives, too: [`ir::ValueData::differential`].
     pub mark_custom: bool,
+    /// What is done with linear functions that differentiation made before they are differentiated themselves.
+    pub polish: Option<fn(&mut Module, &[Func])>,
     /// Functions whose derivatives are made to see whether they can be made, and not to be run: that a call in them
     /// has no tangent is no loss.
     pub unasked: Vec<Func>,
@@ -103,6 +105,7 @@ pub fn differentiate_with_report(module: &mut Module, options: &Options) -> Repo
     let mut engine = Engine::new(module);
     engine.kept_values = options.report_kept.then(Vec::new);
     engine.mark_custom = options.mark_custom;
+    engine.polish = options.polish;
     engine.unasked.clone_from(&options.unasked);
     engine.resolve_module();
     Report {

@@ -100,6 +100,9 @@ impl Engine<'_> {
         self.resolve_witnesses(func);
         let mut failed = Vec::new();
         for (inst, op, span) in requests {
+            if let Some(callee) = op.callee() {
+                self.polish(callee);
+            }
             let made = match op {
                 Op::CallFwd(callee) => self.forward(callee, span),
                 Op::CallBwd(callee) => self.backward(callee, span),
@@ -112,6 +115,21 @@ impl Engine<'_> {
         }
         if !failed.is_empty() {
             self.zero_results(func, &failed);
+        }
+    }
+
+    /// Polishes the linear functions that a function reaches before it is differentiated.
+    fn polish(&mut self, func: Func) {
+        let Some(polish) = self.polish else { return };
+        let reached = self.reachable(&[func]);
+        let made: Vec<Func> = reached
+            .iter()
+            .filter(|&f| self.module.funcs[f].linear_from.is_some() && self.module.funcs[f].has_body())
+            .filter(|&f| !self.polished.contains(f))
+            .collect();
+        if !made.is_empty() {
+            polish(self.module, &made);
+            self.polished.extend(made);
         }
     }
 

@@ -380,6 +380,7 @@ impl Loaded {
             let mut asked = autodiff::Options::default();
             asked.report_kept = options.report_checkpoints;
             asked.mark_custom = options.check_nan;
+            asked.polish = Some(opt::before_again);
             if request.as_marked {
                 asked.unasked = functions.iter().filter_map(|f| f.jvp).collect();
             }

@@ -238,9 +238,9 @@ impl Masks<'_> {
         let mut otherwise = Vec::new();
         for &r in &results {
             let data = self.func.values[r].clone();
-            let ty = data.ty;
+            let (ty, linear) = (data.ty, data.linear);
             made.push(self.func.values.push(data));
-            let (inst, zero) = make(self.func, Op::Zero, &[], ty, false, span);
+            let (inst, zero) = make(self.func, Op::Zero, &[], ty, linear, span);
             self.defs.add(self.func, inst);
             zeros.push(zero);
             otherwise.push(inst);

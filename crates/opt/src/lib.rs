@@ -80,6 +80,24 @@ pub fn before_ad(module: &mut Module, options: &Options) {
     }
 }
 
+/// Before linear functions that differentiation made are differentiated themselves: what was not taken adds nothing to
+/// their derivatives either. Rules of the library are inlined, since they know what is taken.
+pub fn before_again(module: &mut Module, made: &[Func]) {
+    let is_rule = |f: &Function| f.linear_from.is_some() && module.is_library(f.span);
+    let keep: Vec<bool> = module.funcs.values().map(|f| !is_rule(f)).collect();
+    let keep = |f: Func| keep.get(f.index()).copied().unwrap_or(true);
+    let plan = inline::Plan::of(module, &Options::default(), Stage::BeforeAd, &keep);
+    for &f in made {
+        plan.caller(module, f);
+    }
+    let facts = Facts::of(module, Stage::AfterAd);
+    for &f in made {
+        edit(module, f, |types, func| {
+            guard::run(types, func, &facts);
+        });
+    }
+}
+
 /// After AD: derivatives are plain code; make it fast. `roots` are the functions that the host may
 /// call; what is called once otherwise is only worked on within its caller.
 pub fn after_ad(module: &mut Module, options: &Options, roots: &[Func]) {
