@@ -46,6 +46,9 @@ pub(crate) enum Command {
     /// Minimise a differentiable function of a file
     #[command(after_help = FIT_HELP)]
     Fit(FitArgs),
+    /// List the graphics processors that `--backend wgpu` can use; the first is the one that it does use
+    #[cfg(feature = "wgpu")]
+    Devices(DevicesArgs),
     /// Serve an editor: the language server protocol on standard input and output
     #[command(
         after_help = "Settings come from the editor: `includeDirs` and `defines` in its initialization options."
@@ -95,6 +98,9 @@ pub(crate) enum Backend {
     /// Machine code, by Cranelift
     #[default]
     Cranelift,
+    /// A graphics processor
+    #[cfg(feature = "wgpu")]
+    Wgpu,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -196,6 +202,14 @@ pub(crate) enum Stage {
     Opt,
     /// Cranelift's input
     Clif,
+}
+
+#[cfg(feature = "wgpu")]
+#[derive(Debug, Args)]
+pub(crate) struct DevicesArgs {
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// What `emit --target` writes.

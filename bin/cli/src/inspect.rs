@@ -112,3 +112,38 @@ pub(crate) fn derive(args: &DeriveArgs) -> u8 {
         Ok(0)
     })
 }
+
+/// Lists devices.
+#[cfg(feature = "wgpu")]
+pub(crate) fn devices(args: &crate::args::DevicesArgs) -> u8 {
+    let all = driver::gpu::devices();
+    if args.json {
+        let list: Vec<serde_json::Value> = all
+            .iter()
+            .map(|d| {
+                serde_json::json!({
+                    "name": d.name,
+                    "kind": d.kind,
+                    "interface": d.interface,
+                    "driver": d.driver,
+                    "numbers": d.numbers,
+                    "subgroup_size": [d.subgroups.0, d.subgroups.1],
+                })
+            })
+            .collect();
+        report::out(&(serde_json::json!({ "devices": list }).to_string() + "\n"));
+        return 0;
+    }
+    if all.is_empty() {
+        report::err("this machine has no device with a Vulkan driver\n");
+        return 1;
+    }
+    for d in all {
+        let numbers = if d.numbers.is_empty() { "32 bits only".into() } else { d.numbers.join(", ") };
+        report::out(&format!(
+            "{}: {}, {} ({}); {numbers}; subgroups of {} to {}\n",
+            d.name, d.kind, d.interface, d.driver, d.subgroups.0, d.subgroups.1
+        ));
+    }
+    0
+}

@@ -60,6 +60,8 @@ fn dispatch(command: Command) -> u8 {
         Command::Gradcheck(args) => derive::gradcheck(&args),
         Command::Fit(args) => fit::fit(&args),
         Command::Lsp => serve(),
+        #[cfg(feature = "wgpu")]
+        Command::Devices(args) => inspect::devices(&args),
     }
 }
 
@@ -77,9 +79,11 @@ fn serve() -> u8 {
 fn json_and_file(command: &Command) -> (bool, String) {
     let (json, source) = match command {
         Command::Lsp => return (false, String::new()),
+        #[cfg(feature = "wgpu")]
+        Command::Devices(a) => return (a.json, String::new()),
         Command::Run(a) => (a.json, &a.source),
         Command::Check(a) => (a.json, &a.source),
-        Command::Emit(a) => (false, &a.source),
+        Command::Emit(a) => (a.json, &a.source),
         Command::Explain(a) => (false, &a.source),
         Command::Derive(a) => (a.json, &a.source),
         Command::Grad(a) => (a.json, &a.source),

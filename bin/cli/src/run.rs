@@ -36,6 +36,8 @@ pub(crate) fn run(args: &RunArgs) -> u8 {
         let backend = match args.backend {
             args::Backend::Interp => Backend::Interp,
             args::Backend::Cranelift => Backend::Cranelift,
+            #[cfg(feature = "wgpu")]
+            args::Backend::Wgpu => Backend::Wgpu,
         };
         if args.threads == Some(0) {
             return Err(Stop::Usage("`--threads` must be at least 1".into()));

@@ -5,6 +5,8 @@
 //! on. What holds when the loop goes on is read off the value `again`: if an arm of an `if` would have made it false, the
 //! other arm was taken.
 
+use std::cell::RefCell;
+
 use cranelift_entity::SecondaryMap;
 use cranelift_entity::packed_option::PackedOption;
 use ir::{Builtin, Function, Inst, Math, Op, TypeData, Types, Value};
@@ -19,15 +21,29 @@ pub(crate) struct Bounds<'m> {
     params: FxHashMap<Value, (Inst, usize)>,
     /// The largest thread groups.
     group: [u32; 3],
+    /// What was found out before.
+    uppers: RefCell<FxHashMap<Value, Option<u64>>>,
+    trips: RefCell<FxHashMap<Inst, Option<u64>>>,
 }
 
-/// How deep a chain of definitions is followed.
-const DEPTH: u32 = 24;
+/// How deep a chain of definitions is followed: where each has two operands, twice as many are looked at with each step.
+const DEPTH: u32 = 8;
+
+/// How far a chain is followed where each value leads to one other.
+const CHAIN: u32 = 64;
 
 impl<'m> Bounds<'m> {
     /// Reads a function.
     pub(crate) fn new(types: &'m Types, f: &'m Function, group: [u32; 3]) -> Bounds<'m> {
-        let mut bounds = Bounds { f, types, defs: SecondaryMap::new(), params: FxHashMap::default(), group };
+        let mut bounds = Bounds {
+            f,
+            types,
+            defs: SecondaryMap::new(),
+            params: FxHashMap::default(),
+            group,
+            uppers: RefCell::default(),
+            trips: RefCell::default(),
+        };
         for (inst, data) in f.insts.iter() {
             for &result in &data.results {
                 bounds.defs[result] = inst.into();
@@ -107,7 +123,12 @@ impl<'m> Bounds<'m> {
 
     /// The largest value that an integer can have; it is not negative then.
     pub(crate) fn upper(&self, v: Value) -> Option<u64> {
-        self.upper_at(v, DEPTH)
+        if let Some(&known) = self.uppers.borrow().get(&v) {
+            return known;
+        }
+        let found = self.upper_at(v, DEPTH);
+        self.uppers.borrow_mut().insert(v, found);
+        found
     }
 
     fn upper_at(&self, v: Value, depth: u32) -> Option<u64> {
@@ -190,7 +211,7 @@ impl<'m> Bounds<'m> {
 
     /// A guess of the largest value of an index, for the size of memory whose limit is checked at run time.
     pub(crate) fn index_estimate(&self, mut v: Value) -> Option<u64> {
-        for _ in 0..DEPTH {
+        for _ in 0..CHAIN {
             if let Some(most) = self.upper(v) {
                 return Some(most);
             }
@@ -209,6 +230,21 @@ impl<'m> Bounds<'m> {
     }
 
     fn trips_at(&self, inst: Inst, depth: u32) -> Option<u64> {
+        if let Some(&known) = self.trips.borrow().get(&inst) {
+            return known;
+        }
+        // A loop whose bound is asked for while it is looked for has none.
+        self.trips.borrow_mut().insert(inst, None);
+        let found = self.trips_of(inst, depth);
+        if found.is_some() || depth == DEPTH {
+            self.trips.borrow_mut().insert(inst, found);
+        } else {
+            self.trips.borrow_mut().remove(&inst);
+        }
+        found
+    }
+
+    fn trips_of(&self, inst: Inst, depth: u32) -> Option<u64> {
         let data = &self.f.insts[inst];
         let least = |a: Option<u64>, b: Option<u64>| a.into_iter().chain(b).min();
         match &data.op {
@@ -322,7 +358,7 @@ impl<'m> Bounds<'m> {
 
     /// The value that an `if` or `select` gives where its condition is known.
     fn resolve(&self, mut v: Value, known: &FxHashMap<Value, bool>) -> Value {
-        for _ in 0..DEPTH {
+        for _ in 0..CHAIN {
             let Some(def) = self.def(v) else { return v };
             let data = &self.f.insts[def];
             v = match data.op {

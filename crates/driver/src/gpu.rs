@@ -94,6 +94,18 @@ pub fn emit_compiled(
     }
 }
 
+/// The module's program for this machine's first device.
+#[cfg(feature = "wgpu")]
+pub(crate) fn program(module: &ir::Module) -> Result<run::gpu::Program, Failure> {
+    let options = NagaOptions { target: Language::Spirv, functions: &[], place: &|_| None };
+    let built = codegen_naga::build(module, &options).map_err(failure)?;
+    run::gpu::Program::new(built).map_err(|why| Failure::Other(Error::Input(why)))
+}
+
+/// The devices of this machine.
+#[cfg(feature = "wgpu")]
+pub use run::gpu::{DeviceInfo, devices};
+
 /// The naga module of compiled IR.
 pub fn build(
     sources: &Sources,

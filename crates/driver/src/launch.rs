@@ -16,6 +16,9 @@ pub enum Backend {
     /// Machine code by Cranelift.
     #[default]
     Cranelift,
+    /// A graphics processor, by wgpu.
+    #[cfg(feature = "wgpu")]
+    Wgpu,
 }
 
 /// A module ready to be dispatched.
@@ -23,6 +26,8 @@ pub struct Runner {
     module: Module,
     /// `None`: the interpreter runs it.
     code: Option<codegen_cranelift::Compiled>,
+    #[cfg(feature = "wgpu")]
+    gpu: Option<run::gpu::Program>,
     buffers: run::Buffers,
     bound: Vec<bool>,
     pub(crate) tensors: Vec<Tensor>,
@@ -45,6 +50,8 @@ impl Runner {
     pub fn new(module: Module, backend: Backend, trap: bool) -> Result<Runner, Failure> {
         let code = match backend {
             Backend::Interp => None,
+            #[cfg(feature = "wgpu")]
+            Backend::Wgpu => None,
             Backend::Cranelift => {
                 let options = codegen_cranelift::Options { trap, ..Default::default() };
                 Some(codegen_cranelift::Compiled::compile(&module, &options).map_err(|unsupported| {
@@ -56,10 +63,24 @@ impl Runner {
                 })?)
             }
         };
+        #[cfg(feature = "wgpu")]
+        let gpu = match backend {
+            Backend::Wgpu => Some(crate::gpu::program(&module)?),
+            Backend::Interp | Backend::Cranelift => None,
+        };
         let buffers = run::Buffers::new(&module);
         let bound = vec![false; module.globals.len()];
         let tensors = tensor::tensors(&module);
-        Ok(Runner { module, code, buffers, bound, tensors, printed: String::new() })
+        Ok(Runner {
+            module,
+            code,
+            buffers,
+            bound,
+            tensors,
+            printed: String::new(),
+            #[cfg(feature = "wgpu")]
+            gpu,
+        })
     }
 
     /// The module.
@@ -178,6 +199,8 @@ impl Runner {
             Some(code) => run::Backend::Cranelift(code),
             None => run::Backend::Interp,
         };
+        #[cfg(feature = "wgpu")]
+        let backend = self.gpu.as_ref().map_or(backend, run::Backend::Gpu);
         let options = run::Options { threads };
         match run::dispatch(backend, &self.module, number, groups, &mut self.buffers, options) {
             Ok(output) => Ok(Output { stdout: output.stdout, seconds: output.seconds, cost: output.cost }),

@@ -14,6 +14,8 @@
 
 mod buffers;
 mod compiled;
+#[cfg(feature = "wgpu")]
+pub mod gpu;
 mod interpreted;
 
 use std::time::Instant;
@@ -25,12 +27,15 @@ pub use buffers::Buffers;
 pub use ir::interp::RunError;
 
 /// How code is executed.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub enum Backend<'c> {
     /// The reference interpreter.
     Interp,
     /// Machine code of the same module.
     Cranelift(&'c Compiled),
+    /// A graphics processor, with the same module.
+    #[cfg(feature = "wgpu")]
+    Gpu(&'c gpu::Program),
 }
 
 /// How a dispatch is spread.
@@ -90,6 +95,11 @@ pub fn dispatch(
             };
             compiled::dispatch(code, entry, groups, buffers, threads, &mut stdout)
         }
+        #[cfg(feature = "wgpu")]
+        Backend::Gpu(program) => match program.dispatch(module, entry, groups, buffers, &mut stdout) {
+            Ok(seconds) => return Ok(Output { stdout, seconds, cost: Cost::default() }),
+            Err(error) => Err(error),
+        },
     };
     match result {
         Ok(cost) => Ok(Output { stdout, seconds: start.elapsed().as_secs_f64(), cost }),

@@ -6,7 +6,7 @@ mod grad;
 mod parse;
 mod pass;
 mod run;
-mod slang;
+pub mod slang;
 mod verify;
 
 use ir::Module;

@@ -28,6 +28,19 @@ pub(super) fn run(file: &TestFile) -> Result<(), String> {
     Ok(())
 }
 
+/// What a run prints and what the program's buffers are afterwards, as text.
+pub fn outcome(file: &TestFile, backend: Backend) -> Result<String, String> {
+    let mut session = Session::new(FileOptions::default());
+    let mut printed = String::new();
+    let runner = dispatch(file, backend, &mut session, &mut printed).map_err(|f| text(&session, &f))?;
+    let mut out = printed;
+    for (global, data) in runner.globals().filter(|(g, _)| runner.is_writable(*g)) {
+        let values = output::buffer_text(runner.mem(), runner.element_of(global), runner.bytes_of(global));
+        out += &format!("{}: {values}\n", data.name);
+    }
+    Ok(out)
+}
+
 fn run_on(file: &TestFile, backend: Backend, session: &mut Session) -> Result<(), String> {
     let wanted_error = file.all("error").next();
     let mut printed = String::new();
