@@ -10,7 +10,7 @@ use check::signature::Subst;
 use check::tables::{Callable, FuncRef};
 use check::types::{Ty, TyKind};
 use check::{Applied, Direction, ModuleId, View};
-use ir::{Func, Function, Op, Slot, Types, Value};
+use ir::{Func, Function, Global, Op, Slot, Space, Types, Value};
 use rustc_hash::FxHashSet;
 use syntax::{Diagnostic, FileId, Span};
 
@@ -65,7 +65,8 @@ impl Lowerer<'_> {
             let Some((of, _)) = self.program.pullback_of(operator) else { continue };
             let Ok(Callable::Func(of)) = self.canonical(Callable::Func(of)) else { continue };
             let Some(&(_, func)) = declared.iter().find(|d| d.0 == of) else { continue };
-            let Some((span, what)) = self.effect_of(func) else { continue };
+            let found = self.effect_of(func).or_else(|| self.changing_memory(func));
+            let Some((span, what)) = found else { continue };
             let name = self.program.ast.name(self.program.ast.decls[of.decl].name).to_string();
             let message = format!("the pullback of '{name}' would run it again, and it {what}");
             if !self.diagnostics.iter().any(|d| d.primary.span == span) {
@@ -79,30 +80,81 @@ impl Lowerer<'_> {
 
     /// What a function does besides computing its results, and where.
     fn effect_of(&self, func: Func) -> Option<(Span, &'static str)> {
-        let mut seen = FxHashSet::default();
-        let mut left = vec![func];
-        while let Some(func) = left.pop() {
-            let function = &self.module.funcs[func];
-            if !function.has_body() || !seen.insert(func) {
-                continue;
-            }
-            for inst in function.insts.values() {
+        for func in self.reached(func) {
+            for inst in self.module.funcs[func].insts.values() {
                 let what = match inst.op {
                     Op::BufferStore(_) | Op::Atomic(..) => "writes to memory",
                     Op::Printf(_) => "prints",
                     Op::Barrier | Op::WaveGather => "waits for other threads",
-                    Op::Call(callee) => {
-                        left.push(callee);
-                        continue;
-                    }
                     _ => continue,
                 };
-                let span = inst.span;
-                return Some((Span { file: FileId(span.file), start: span.start, end: span.end }, what));
+                return Some((source_span(inst.span), what));
             }
         }
         None
     }
+
+    /// The functions with bodies that one calls, itself among them.
+    fn reached(&self, func: Func) -> Vec<Func> {
+        let mut reached = Vec::new();
+        let mut seen = FxHashSet::default();
+        let mut left = vec![func];
+        while let Some(func) = left.pop() {
+            let function = &self.module.funcs[func];
+            if function.has_body() && seen.insert(func) {
+                reached.push(func);
+                left.extend(function.insts.values().filter_map(|inst| match inst.op {
+                    Op::Call(callee) => Some(callee),
+                    _ => None,
+                }));
+            }
+        }
+        reached
+    }
+
+    /// Where a function reads a variable of the program's memory that the program writes, perhaps before the function is
+    /// run again. What is behind handles that it is given, the caller knows.
+    fn changing_memory(&self, func: Func) -> Option<(Span, &'static str)> {
+        let accesses = |func: Func, writes: bool| {
+            let function = &self.module.funcs[func];
+            let mut found = Vec::new();
+            for inst in function.insts.values() {
+                let is_write = matches!(inst.op, Op::BufferStore(_) | Op::Atomic(..));
+                if if writes { is_write } else { matches!(inst.op, Op::BufferLoad(_)) } {
+                    found.extend(self.memory_of(function, inst.args[0]).map(|global| (global, inst.span)));
+                }
+            }
+            found
+        };
+        let reads: Vec<_> = self.reached(func).into_iter().flat_map(|f| accesses(f, false)).collect();
+        if reads.is_empty() {
+            return None;
+        }
+        let bodies = self.module.funcs.iter().filter(|(_, f)| f.has_body());
+        let written: FxHashSet<Global> = bodies.flat_map(|(f, _)| accesses(f, true)).map(|w| w.0).collect();
+        let (_, span) = reads.iter().find(|(global, _)| written.contains(global))?;
+        Some((source_span(*span), "reads memory that the program writes"))
+    }
+
+    /// The global behind a handle that can be written, if that can be seen here.
+    fn memory_of(&self, function: &Function, handle: Value) -> Option<Global> {
+        let mut at = handle;
+        while let Some(inst) = function.insts.values().find(|i| i.results.contains(&at)) {
+            match inst.op {
+                Op::BufferOffset | Op::BufferCast => at = inst.args[0],
+                Op::GlobalRef(global) => {
+                    let space = self.module.globals[global].space;
+                    return (!matches!(space, Space::ReadOnly | Space::Uniform)).then_some(global);
+                }
+                _ => break,
+            }
+        }
+        None
+    }
+}
+
+fn source_span(span: ir::Span) -> Span {
+    Span { file: FileId(span.file), start: span.start, end: span.end }
 }
 
 /// The user's `__apply`, with the context after all other results.
