@@ -119,6 +119,10 @@ fn needs(module: &naga::Module) -> wgpu::Features {
             all |= match *expression {
                 naga::Expression::Literal(literal) => of(literal.scalar().kind, literal.scalar().width),
                 naga::Expression::As { kind, convert: Some(width), .. } => of(kind, width),
+                // The bits of a 64-bit float are those of a 64-bit integer.
+                naga::Expression::As { convert: None, .. } if all.contains(wgpu::Features::SHADER_F64) => {
+                    wgpu::Features::SHADER_INT64
+                }
                 _ => wgpu::Features::empty(),
             };
         }
