@@ -10,7 +10,7 @@
 //! - `bounds`: how often loops run, so that reversed loops keep their values in local arrays.
 //! - `emit`: the code.
 //! - [`reflect`]: what a host must know to bind everything.
-//! - [`write`]: the text or binary of a target.
+//! - [`mod@write`]: the text or binary of a target.
 #![forbid(unsafe_code)]
 
 mod access;
