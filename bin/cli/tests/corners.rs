@@ -92,7 +92,8 @@ fn program(rows: &[Row]) -> (String, Vec<String>) {
 
 fn results(path: &Path, points: &[String], n: usize, backend: &str) -> Vec<f64> {
     let out = Command::new(env!("CARGO_BIN_EXE_pullback"))
-        .args(["run", "--out", "result", "--backend", backend])
+        // Functions of steps have rows, too; that their derivative is zero is otherwise an error.
+        .args(["run", "--out", "result", "--backend", backend, "--warn", "41022"])
         .args(["--bind", &format!("at=[{}]", points.join(",")), "--bind", &format!("result=zeros:{n}")])
         .arg(path)
         .output()
