@@ -100,7 +100,7 @@ impl Reader<'_> {
                 }
             }
             TypeData::Stack(t) => Ok(Value::stack(self.list(t, '<', '>')?)),
-            TypeData::Cell(_) | TypeData::Buffer(_) => {
+            TypeData::Cell(_) | TypeData::Buffer(_) | TypeData::Residuals(_) => {
                 Err("no value of that type can be written".to_string())
             }
         }

@@ -244,7 +244,11 @@ impl Flow<'_> {
             | Op::Assert(_)
             | Op::CheckFinite(_) => (),
             // Resolved before anything that contains them is differentiated.
-            Op::CallFwd(_) | Op::CallBwd(_) | Op::CallTransposeOf(_) => (),
+            Op::CallFwd(_)
+            | Op::CallBwd(_)
+            | Op::CallApply(_)
+            | Op::CallPullback(_)
+            | Op::CallTransposeOf(_) => (),
         }
     }
 }

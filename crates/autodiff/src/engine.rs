@@ -12,6 +12,7 @@ use crate::activity::Activity;
 use crate::checkpoint::measure::Footprint;
 use crate::propagate::Marks;
 use crate::report::KeptValue;
+use crate::request::Halves;
 use crate::unzip::Unzipped;
 
 /// Whether the tangent program is to be run as it is, or transposed.
@@ -54,6 +55,10 @@ pub(crate) struct Engine<'m> {
     pub(crate) transposed: FxHashMap<Func, Func>,
     pub(crate) forwards: FxHashMap<Func, Option<Func>>,
     pub(crate) backwards: FxHashMap<Func, Option<Func>>,
+    /// The halves that backward derivatives call.
+    pub(crate) halves: FxHashMap<Func, Halves>,
+    /// What is differentiated in a pullback's place, and whose pullback it is.
+    pub(crate) wholes: FxHashMap<Func, Func>,
     pub(crate) resolved: FxHashSet<Func>,
     /// Functions with nothing to resolve in them or in what they call.
     pub(crate) without_requests: EntitySet<Func>,
@@ -124,6 +129,8 @@ impl<'m> Engine<'m> {
             transposed: FxHashMap::default(),
             forwards: FxHashMap::default(),
             backwards: FxHashMap::default(),
+            halves: FxHashMap::default(),
+            wholes: FxHashMap::default(),
             resolved: FxHashSet::default(),
             without_requests: EntitySet::new(),
             origins: FxHashMap::default(),

@@ -26,6 +26,7 @@ mod linearity;
 mod linearize;
 mod origins;
 mod propagate;
+mod pullback;
 mod recursion;
 mod report;
 mod request;

@@ -43,6 +43,9 @@ impl Engine<'_> {
         if let Some(&known) = self.linearized.get(&key) {
             return known;
         }
+        if let Some(&of) = self.wholes.get(&func) {
+            self.check_again(of, "the derivative of a pullback");
+        }
         if mode == Mode::Reverse && self.cycles.is_recursive(self.module, func) {
             // What its calls of itself are reversed by.
             self.backward(func, self.module.funcs[func].span);

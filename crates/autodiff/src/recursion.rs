@@ -29,7 +29,66 @@ enum Place {
     Handle(Type),
 }
 
+/// Why a function must not be run again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Why {
+    /// It calls a function whose primal in derivatives is another one.
+    OtherValue,
+    /// What it does besides computing.
+    Effect(&'static str),
+    /// It reads memory that may be another by then.
+    ReadsWritten,
+}
+
+/// A function that must not be run again, and where that is seen.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Once {
+    pub(crate) span: Span,
+    pub(crate) why: Why,
+}
+
+impl Once {
+    /// What it does, and why reverse mode must not.
+    pub(crate) fn in_reverse(self) -> String {
+        match self.why {
+            Why::OtherValue => "calls a function that has another value in derivatives".into(),
+            Why::Effect(what) => format!("{what}, which reverse mode would make it do twice"),
+            Why::ReadsWritten => {
+                "reads memory that the program writes, which reverse mode would read again later".into()
+            }
+        }
+    }
+}
+
 impl Engine<'_> {
+    /// Says where running a function again, some time after it was run, would have effects or read other memory. That the
+    /// derivative may be of a substitute is what the user wrote.
+    pub(crate) fn check_again(&mut self, of: Func, who: &str) {
+        match self.runs_once(of) {
+            Some(Once { span, why: Why::Effect(what) }) => self.forbid_again(of, who, span, what),
+            Some(Once { span, why: Why::ReadsWritten }) => {
+                self.forbid_again(of, who, span, "reads memory that the program writes");
+            }
+            Some(Once { why: Why::OtherValue, .. }) | None => {}
+        }
+    }
+
+    /// Says where running a function twice in a row would have effects twice.
+    pub(crate) fn check_twice(&mut self, of: Func) {
+        if let Some(Once { span, why: Why::Effect(what) }) = self.runs_once(of) {
+            self.forbid_again(of, "'__apply' of a function that gives back pointers", span, what);
+        }
+    }
+
+    fn forbid_again(&mut self, of: Func, who: &str, span: Span, what: &str) {
+        let message = format!(
+            "{who} would run '{}' again, and it {what}: call 'bwd_diff', or give it an '__apply' extension with a context \
+             of its own",
+            self.origin_name(of)
+        );
+        self.problem(span, "E0918", message);
+    }
+
     /// Whether reverse mode runs the callee of a call again instead of keeping its residuals.
     pub(crate) fn is_run_again(&mut self, caller: Func, callee: Func) -> bool {
         if self.cycles.closes(self.module, caller, callee) {
@@ -42,11 +101,14 @@ impl Engine<'_> {
         }
         match self.runs_once(callee) {
             None => true,
-            Some((span, what)) => {
+            Some(once) => {
                 // A preference that cannot be met costs memory; a request of the user's is answered.
                 if self.segments.contains(callee) {
-                    let message = format!("a loop with [Checkpoint] {what}");
-                    self.problem(span, "E0914", message);
+                    self.problem(
+                        once.span,
+                        "E0914",
+                        format!("a loop with [Checkpoint] {}", once.in_reverse()),
+                    );
                 }
                 false
             }
@@ -54,16 +116,17 @@ impl Engine<'_> {
     }
 
     /// Why a function cannot be run again, and where, if there is a reason.
-    pub(crate) fn runs_once(&self, func: Func) -> Option<(Span, String)> {
+    pub(crate) fn runs_once(&self, func: Func) -> Option<Once> {
         let reached: Vec<Func> = self.reachable(&[func]).iter().collect();
         let mut reads = Vec::new();
-        let mut effect: Option<(&str, Span)> = None;
+        let mut other = None;
+        let mut effect: Option<(&'static str, Span)> = None;
         for &at in reached.iter().filter(|&&f| self.module.funcs[f].has_body()) {
             let src = &self.module.funcs[at];
             let witness = self.module.witness(at);
-            if witness.apply.is_some() && !witness.apply_is_same || witness.substitute.is_some() {
-                let what = "calls a function that has another value in derivatives";
-                return Some((src.span, what.to_string()));
+            let substitute = witness.substitute.filter(|f| !self.wholes.contains_key(f));
+            if witness.apply.is_some() && !witness.apply_is_same || substitute.is_some() {
+                other = other.or(Some(Once { span: src.span, why: Why::OtherValue }));
             }
             let defs = defs(src);
             src.walk(src.body(), &mut |inst| {
@@ -83,24 +146,23 @@ impl Engine<'_> {
             });
         }
         if let Some((what, span)) = effect {
-            return Some((span, format!("{what}, which reverse mode would make it do twice")));
+            return Some(Once { span, why: Why::Effect(what) });
         }
         let written = if reads.is_empty() { Vec::new() } else { self.written() };
         let clash = |place: &Place| written.iter().any(|w| self.may_be_same(w.0, *place));
         reads.retain(|(place, ..)| clash(place));
         // where the handles come from tells more, if it is needed
         if reads.is_empty() {
-            return None;
+            return other;
         }
         let origins = Origins::of(self.module, &|f| self.origins.contains_key(&f));
         let run = origins.within(func);
         let written: Vec<_> = written.iter().map(|w| (w.0, origins.memory(w.1.0, w.1.1))).collect();
-        let (.., span) = reads.iter().find(|(place, handle, _)| {
+        let clash = reads.iter().find(|(place, handle, _)| {
             let read = run.memory(handle.0, handle.1);
             written.iter().any(|w| self.may_be_same(w.0, *place) && may_meet(&w.1, &read))
-        })?;
-        let message = "reads memory that the program writes, which reverse mode would read again later";
-        Some((*span, message.to_string()))
+        });
+        clash.map(|&(.., span)| Once { span, why: Why::ReadsWritten }).or(other)
     }
 
     /// The memory behind a handle; `None` if nobody can write it.

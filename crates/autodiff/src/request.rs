@@ -16,6 +16,18 @@ use crate::propagate::forget;
 use crate::unzip::Residual;
 use crate::witness::{Source, source};
 
+/// What a backward derivative calls: the one, then with its residuals the other.
+#[derive(Clone, Debug)]
+pub(crate) struct Halves {
+    /// `(params…) -> (results…, residuals…)`.
+    pub(crate) primal: Func,
+    pub(crate) residuals: Vec<Residual>,
+    /// `(residuals…, cotangents of active results…) -> (cotangents of diff params…)`.
+    pub(crate) transposed: Func,
+    /// Which results are active.
+    pub(crate) active: Mask,
+}
+
 /// The forward derivative to be transposed, and what it has tangents of.
 struct Linearized {
     func: Func,
@@ -29,6 +41,7 @@ impl Engine<'_> {
         self.keep_budgets();
         let before = self.module.funcs.len();
         let all: Vec<Func> = self.module.funcs.keys().collect();
+        self.split_pullbacks();
         for &func in &all {
             self.resolve(func);
         }
@@ -46,6 +59,7 @@ impl Engine<'_> {
         self.keep_budgets();
         let before = self.module.funcs.len();
         let all: Vec<Func> = self.module.funcs.keys().collect();
+        self.split_pullbacks();
         self.resolve(func);
         let made = make(self).filter(|_| self.problems.is_empty());
         let roots: Vec<Func> = all.into_iter().chain(made).collect();
@@ -55,12 +69,19 @@ impl Engine<'_> {
 
     /// Empties the functions from number `first` on that the roots do not reach.
     fn sweep(&mut self, roots: &[Func], first: usize) {
-        let reached = self.reachable(roots);
+        let mut reached = self.reachable(roots);
+        // what a pullback is differentiated as is needed when its caller is differentiated later
+        let of_pullbacks: Vec<Func> = (self.module.witnesses.iter())
+            .filter(|(f, _)| f.as_u32() as usize >= first && reached.contains(**f))
+            .filter_map(|(_, witness)| witness.substitute)
+            .collect();
+        reached.extend(self.reachable(&of_pullbacks).iter());
         let swept: Vec<Func> =
             self.module.funcs.keys().skip(first).filter(|f| !reached.contains(*f)).collect();
         for func in swept {
             let name = std::mem::take(&mut self.module.funcs[func].name);
             self.module.funcs[func] = ir::Function { name, ..ir::Function::default() };
+            self.module.witnesses.swap_remove(&func);
         }
     }
 
@@ -99,9 +120,13 @@ impl Engine<'_> {
         }
         self.resolve_witnesses(func);
         let mut failed = Vec::new();
+        let reruns = self.module.funcs[func].reruns;
         for (inst, op, span) in requests {
             if let Some(callee) = op.callee() {
                 self.polish(callee);
+                if reruns {
+                    self.check_twice(callee);
+                }
             }
             let made = match op {
                 Op::CallFwd(callee) => self.forward(callee, span),
@@ -119,7 +144,7 @@ impl Engine<'_> {
     }
 
     /// Polishes the linear functions that a function reaches before it is differentiated.
-    fn polish(&mut self, func: Func) {
+    pub(crate) fn polish(&mut self, func: Func) {
         let Some(polish) = self.polish else { return };
         let reached = self.reachable(&[func]);
         let made: Vec<Func> = reached
@@ -133,7 +158,7 @@ impl Engine<'_> {
         }
     }
 
-    fn resolve_witnesses(&mut self, func: Func) {
+    pub(crate) fn resolve_witnesses(&mut self, func: Func) {
         let witness = self.module.witness(func);
         for custom in [witness.jvp, witness.vjp, witness.apply, witness.substitute].into_iter().flatten() {
             self.resolve(custom);
@@ -189,7 +214,9 @@ impl Engine<'_> {
             if src.has_body() {
                 src.walk(src.body(), &mut |inst| match src.insts[inst].op {
                     Op::Call(callee) => left.push(callee),
-                    Op::CallFwd(_) | Op::CallBwd(_) => requests = true,
+                    Op::CallFwd(_) | Op::CallBwd(_) | Op::CallApply(_) | Op::CallPullback(_) => {
+                        requests = true
+                    }
                     _ => (),
                 });
             }
@@ -328,9 +355,9 @@ impl Engine<'_> {
         let declared = self.declare_backward(func);
         self.module.funcs[declared].linear_from = Some(self.module.funcs[func].params.len() as u32);
         if self.cycles.is_recursive(self.module, func) {
-            if let Some((span, what)) = self.runs_once(func) {
-                let message = format!("'{}' is recursive and {what}", self.origin_name(func));
-                self.problem(span, "E0913", message);
+            if let Some(once) = self.runs_once(func) {
+                let message = format!("'{}' is recursive and {}", self.origin_name(func), once.in_reverse());
+                self.problem(once.span, "E0913", message);
                 return None;
             }
             self.backwards.insert(func, Some(declared));
@@ -339,11 +366,10 @@ impl Engine<'_> {
         let marked = self.mark_tangents(&linearized)?;
         let unzipped = self.unzip(marked)?;
         let transposed = self.transpose(unzipped.linear);
-        let made = self.backward_wrapper(
-            func,
-            declared,
-            Some((unzipped.primal, &unzipped.residuals, transposed, &linearized.active_results)),
-        );
+        let active = linearized.active_results;
+        let halves = Halves { primal: unzipped.primal, residuals: unzipped.residuals, transposed, active };
+        let made = self.backward_wrapper(func, declared, Some(&halves));
+        self.halves.insert(func, halves);
         for func in self.reachable(&[made]).iter().collect::<Vec<_>>() {
             forget(&mut self.module.funcs[func]);
         }
@@ -369,7 +395,7 @@ impl Engine<'_> {
     }
 
     /// The signature of `call_bwd`, without a body.
-    fn declare_backward(&mut self, func: Func) -> Func {
+    pub(crate) fn declare_backward(&mut self, func: Func) -> Func {
         let src = &self.module.funcs[func];
         let mut params = src.params.clone();
         params.extend(src.results.iter().filter(|s| s.diff).map(|s| tangent_slot(s, false)));
@@ -379,12 +405,7 @@ impl Engine<'_> {
     }
 
     /// Calls the primal half, then the transposed one; or the primal function alone, for zeros.
-    fn backward_wrapper(
-        &mut self,
-        func: Func,
-        made: Func,
-        halves: Option<(Func, &[Residual], Func, &[bool])>,
-    ) -> Func {
+    fn backward_wrapper(&mut self, func: Func, made: Func, halves: Option<&Halves>) -> Func {
         let Function { params, results, .. } = self.module.funcs[made].clone();
         let module = &mut *self.module;
         let src = &module.funcs[func];
@@ -392,16 +413,16 @@ impl Engine<'_> {
         b.span = src.span;
         let all: Vec<Value> = params.iter().map(|slot| b.param(slot.clone())).collect();
         let (args, cotangents) = all.split_at(src.params.len());
-        let primal = halves.map_or(func, |(primal, ..)| primal);
+        let primal = halves.map_or(func, |halves| halves.primal);
         let called = b.call_func(primal, &module.funcs[primal].results, args);
         let values = match halves {
-            Some((_, residuals, transposed, active)) => {
+            Some(Halves { residuals, transposed, active, .. }) => {
                 let mut operands: Vec<Value> = residuals.iter().map(|r| r.of(args, &called)).collect();
-                let diff = src.results.iter().zip(active).filter(|(slot, _)| slot.diff);
+                let diff = src.results.iter().zip(active.iter()).filter(|(slot, _)| slot.diff);
                 operands.extend(diff.zip(cotangents).filter(|((_, active), _)| **active).map(|(_, &v)| v));
                 let types = results.iter().map(|s| s.ty);
                 let made = fresh(&mut b, types, false);
-                b.push(Op::Call(transposed), &operands, &made, &[]);
+                b.push(Op::Call(*transposed), &operands, &made, &[]);
                 made
             }
             None => results.iter().map(|slot| b.zero(slot.ty, false)).collect(),
@@ -413,6 +434,7 @@ impl Engine<'_> {
 
     /// See [`crate::stages`].
     pub(crate) fn stages(&mut self, func: Func) -> Option<Stages> {
+        self.split_pullbacks();
         self.resolve(func);
         self.resolve_witnesses(func);
         let linearized = self.linearized_for_transpose(func)?;

@@ -142,7 +142,12 @@ pub(crate) fn tangent(pass: &mut Linearize, data: &ir::InstData) {
         | Op::Assert(_)
         | Op::CheckFinite(_) => None,
         // Handled by `linearize`.
-        Op::Call(_) | Op::CallFwd(_) | Op::CallBwd(_) | Op::CallTransposeOf(_) => None,
+        Op::Call(_)
+        | Op::CallFwd(_)
+        | Op::CallBwd(_)
+        | Op::CallApply(_)
+        | Op::CallPullback(_)
+        | Op::CallTransposeOf(_) => None,
         Op::If | Op::Switch(_) | Op::For(_) | Op::Loop(_) => None,
     };
     if let Some(tangent) = tangent

@@ -111,7 +111,7 @@ fn elements(types: &Types, ty: Type) -> Option<u64> {
     match types[ty] {
         TypeData::Scalar(_) | TypeData::Vector(..) => Some(1),
         TypeData::Array(t, n) => Some(elements(types, t)?.saturating_mul(n as u64)),
-        TypeData::Stack(_) | TypeData::Cell(_) | TypeData::Buffer(_) => None,
+        TypeData::Stack(_) | TypeData::Cell(_) | TypeData::Buffer(_) | TypeData::Residuals(_) => None,
     }
 }
 

@@ -500,6 +500,8 @@ impl Transpose<'_> {
             // `Op::linearity` says never; `propagate` refused it.
             Op::CallFwd(_)
             | Op::CallBwd(_)
+            | Op::CallApply(_)
+            | Op::CallPullback(_)
             | Op::Const(_)
             | Op::Rem
             | Op::And

@@ -168,7 +168,7 @@ impl Program {
             let message =
                 "'[deriv_method]' is for methods that are not static, of types that have a differential";
             let help = "the type has to conform to 'IDifferentiable' or 'IDifferentiablePtrType'";
-            self.report(Diagnostic::error("E31150", span, message).help(help));
+            self.report(Diagnostic::error("E0922", span, message).help(help));
         }
     }
 }
@@ -201,7 +201,7 @@ impl Checker<'_> {
     pub(crate) fn half_is_missing(&mut self, name: &str, span: Span) {
         let message = format!("'this' is a pair here: '{name}' is a member of both halves");
         let help = format!("write 'this.p.{name}' or 'this.d.{name}'");
-        self.p.report(Diagnostic::error("E31151", span, message).help(help));
+        self.p.report(Diagnostic::error("E0923", span, message).help(help));
     }
 
     /// A `[deriv_method]` is called by derivative operators only.
@@ -209,6 +209,6 @@ impl Checker<'_> {
         let name = self.p.ast.name(self.p.ast.decls[decl].name).to_string();
         let message = format!("'{name}' is a '[deriv_method]': it is no method that can be called");
         let help = "call 'fwd_diff' or 'bwd_diff' of the method that it belongs to";
-        self.p.report(Diagnostic::error("E31150", span, message).help(help));
+        self.p.report(Diagnostic::error("E0922", span, message).help(help));
     }
 }

@@ -88,7 +88,8 @@ pub struct Program {
     pub(crate) derivatives_busy: FxHashSet<FuncRef>,
     /// Structs made for `__apply`, by the function and who asks, and by the call operator.
     pub(crate) pullbacks: FxHashMap<(DeclId, ModuleId), crate::pullback::Pullback>,
-    pub(crate) pullback_operators: FxHashMap<DeclId, crate::pullback::Pullback>,
+    /// By the declarations of the structs and of their call operators.
+    pub(crate) pullback_decls: FxHashMap<DeclId, crate::pullback::Pullback>,
     /// How deep types are nested, of those that were asked for.
     pub(crate) nestings: FxHashMap<Ty, u32>,
     pub(crate) facets: FxHashMap<Ty, Rc<[Facet]>>,

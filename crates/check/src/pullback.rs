@@ -1,10 +1,10 @@
 //! `__apply(f)(x) ↦ (f(x), pullback)`: the value together with what gives the gradient at this point.
 //!
 //! `pullback(out dx…, dResult)` has the parameters of the call operator of a context (see [`crate::apply`]). If `f` has an
-//! `__apply` extension, the pullback is its context. Else it is a value of a struct that is made for `f`: it keeps the
-//! arguments, and its call operator runs the reverse derivative of `f` at them. The struct is declared inside of `f`, so
-//! that it has the generic parameters of `f`. It is its own differential and its call operator is differentiable, so
-//! pullbacks can be differentiated like any function.
+//! `__apply` extension, the pullback is its context. Else it is a value of a struct that is made for `f`: it holds the
+//! arguments and, unnamed, what reverse mode keeps besides; its call operator runs the backward half with them. The
+//! struct is declared inside of `f`, so that it has the generic parameters of `f`. It is its own differential and its
+//! call operator is differentiable, so pullbacks can be differentiated like any function.
 
 use std::rc::Rc;
 
@@ -40,9 +40,19 @@ impl Program {
 
     /// The function whose derivative a pullback's call operator runs, and who asked for it.
     pub fn pullback_of(&mut self, operator: &FuncRef) -> Option<(FuncRef, ModuleId)> {
-        let Pullback { of, asks, .. } = *self.pullback_operators.get(&operator.decl)?;
+        self.with_pullback(operator.decl, operator.args.clone())
+    }
+
+    /// The function whose pullbacks are of this type, and who asked for them.
+    pub fn pullbacks_of_type(&mut self, ty: Ty) -> Option<(FuncRef, ModuleId)> {
+        let TyKind::Struct(decl, args) = self.types[ty].clone() else { return None };
+        self.with_pullback(decl, args)
+    }
+
+    fn with_pullback(&mut self, decl: DeclId, args: crate::types::Args) -> Option<(FuncRef, ModuleId)> {
+        let Pullback { of, asks, .. } = *self.pullback_decls.get(&decl)?;
         let self_ty = self.container_of(of).map(|c| self.self_type(c));
-        let func = FuncRef { decl: of, args: operator.args.clone(), self_ty: None };
+        let func = FuncRef { decl: of, args, self_ty: None };
         let env = self.subst_of(&func);
         let self_ty = self_ty.map(|ty| self.substitute(ty, &env));
         Some((FuncRef { self_ty, ..func }, asks))
@@ -50,7 +60,7 @@ impl Program {
 
     /// The module that asks for the derivative which a pullback's call operator runs.
     pub fn asked_by(&self, operator: &FuncRef) -> Option<ModuleId> {
-        self.pullback_operators.get(&operator.decl).map(|p| p.asks)
+        self.pullback_decls.get(&operator.decl).map(|p| p.asks)
     }
 
     fn pullback_struct(&mut self, of: DeclId, asks: ModuleId) -> DeclId {
@@ -104,7 +114,8 @@ impl Program {
         self.bases.insert(context, bases.into());
         let pullback = Pullback { of, asks, context };
         self.pullbacks.insert((of, asks), pullback);
-        self.pullback_operators.insert(operator, pullback);
+        self.pullback_decls.insert(operator, pullback);
+        self.pullback_decls.insert(context, pullback);
         context
     }
 

@@ -32,6 +32,7 @@ pub(crate) fn parts(ts: &Types, ty: Type) -> SmallVec<[ClifType; 4]> {
         TypeData::Vector(s, n) => smallvec![clif(s); n as usize],
         TypeData::Array(..) | TypeData::Stack(_) | TypeData::Cell(_) => smallvec![types::I64],
         TypeData::Buffer(_) => smallvec![types::I64; 3],
+        TypeData::Residuals(_) => smallvec![],
     }
 }
 
@@ -61,6 +62,7 @@ pub(crate) fn size(ts: &Types, ty: Type) -> u64 {
         TypeData::Cell(t) => size(ts, t),
         TypeData::Stack(_) => 8,
         TypeData::Buffer(_) => 24,
+        TypeData::Residuals(_) => 0,
     }
 }
 
@@ -75,7 +77,7 @@ pub(crate) fn flat(ts: &Types, ty: Type) -> Option<(Scalar, u64)> {
         TypeData::Scalar(s) => Some((s, 1)),
         TypeData::Vector(s, n) => Some((s, n as u64)),
         TypeData::Array(t, n) => flat(ts, t).map(|(s, k)| (s, k * n as u64)),
-        TypeData::Stack(_) | TypeData::Cell(_) | TypeData::Buffer(_) => None,
+        TypeData::Stack(_) | TypeData::Cell(_) | TypeData::Buffer(_) | TypeData::Residuals(_) => None,
     }
 }
 

@@ -120,7 +120,7 @@ impl Place<'_> {
                     ..Handle::default()
                 })
             }
-            TypeData::Cell(_) => Value::Scalar(0),
+            TypeData::Cell(_) | TypeData::Residuals(_) => Value::Scalar(0),
         }
     }
 

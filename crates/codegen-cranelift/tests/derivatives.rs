@@ -22,7 +22,7 @@ fn value(rng: &mut Rng, types: &Types, ty: Type) -> Value {
         TypeData::Vector(s, n) => Value::Vector((0..n).map(|_| number(rng, s)).collect()),
         TypeData::Array(t, n) => Value::array((0..n).map(|_| value(rng, types, t)).collect()),
         TypeData::Stack(t) => Value::stack((0..3).map(|_| value(rng, types, t)).collect()),
-        TypeData::Cell(_) | TypeData::Buffer(_) => Value::zero(types, ty),
+        TypeData::Cell(_) | TypeData::Buffer(_) | TypeData::Residuals(_) => Value::zero(types, ty),
     }
 }
 

@@ -156,7 +156,7 @@ pub(crate) fn holds_handle(module: &Module, ty: Type) -> bool {
     match module.types[ty] {
         TypeData::Buffer(_) => true,
         TypeData::Array(t, _) | TypeData::Stack(t) | TypeData::Cell(t) => holds_handle(module, t),
-        TypeData::Scalar(_) | TypeData::Vector(..) => false,
+        TypeData::Scalar(_) | TypeData::Vector(..) | TypeData::Residuals(_) => false,
     }
 }
 
@@ -528,7 +528,11 @@ impl Walker<'_, '_> {
                 }
                 self.set(v, Arg::Stack(shape));
             }
-            TypeData::Scalar(_) | TypeData::Vector(..) | TypeData::Array(..) | TypeData::Cell(_) => {}
+            TypeData::Scalar(_)
+            | TypeData::Vector(..)
+            | TypeData::Array(..)
+            | TypeData::Cell(_)
+            | TypeData::Residuals(_) => {}
         }
     }
 

@@ -141,6 +141,9 @@ impl Cx<'_> {
                 let members = vec![member("length", len, 0), member("items", items, at)];
                 self.structure("Stack", members, (at + size).next_multiple_of(align.max(4)))
             }
+            TypeData::Residuals(_) => {
+                return Err(self.refuse("a pullback", "it was not differentiated", span));
+            }
             TypeData::Buffer(_) => {
                 return Err(self.refuse("a buffer or pointer as a value", "it has no such values", span));
             }

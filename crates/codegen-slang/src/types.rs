@@ -67,6 +67,7 @@ pub(crate) fn declarator(
             Ok((name, format!("[{}]{rest}", n.max(1))))
         }
         TypeData::Cell(content) => declarator(types, content, bounds, span),
+        TypeData::Residuals(_) => Err(Unsupported { span, message: "a pullback".into() }),
         TypeData::Buffer(_) => Err(Unsupported { span, message: "memory of the host".into() }),
     }
 }

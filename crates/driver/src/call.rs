@@ -338,7 +338,7 @@ fn indices(types: &Types, ty: Type, prefix: String, out: &mut Vec<String>) {
         TypeData::Scalar(_) => out.push(prefix),
         TypeData::Vector(_, n) => out.extend((0..n).map(|k| format!("{prefix}[{k}]"))),
         TypeData::Array(t, n) => (0..n).for_each(|k| indices(types, t, format!("{prefix}[{k}]"), out)),
-        TypeData::Stack(_) | TypeData::Cell(_) | TypeData::Buffer(_) => {}
+        TypeData::Stack(_) | TypeData::Cell(_) | TypeData::Buffer(_) | TypeData::Residuals(_) => {}
     }
 }
 
@@ -353,7 +353,9 @@ fn from_bits(types: &Types, ty: Type, bits: &mut dyn Iterator<Item = u64>) -> Va
             }
             Value::array(elements)
         }
-        TypeData::Stack(_) | TypeData::Cell(_) | TypeData::Buffer(_) => Value::zero(types, ty),
+        TypeData::Stack(_) | TypeData::Cell(_) | TypeData::Buffer(_) | TypeData::Residuals(_) => {
+            Value::zero(types, ty)
+        }
     }
 }
 
@@ -388,7 +390,7 @@ fn read(types: &Types, ty: Type, path: &str, json: &Json) -> Result<Value, Strin
                 list(n)?.iter().map(|j| read(types, t, "", j)).collect();
             Ok(Value::array(elements?))
         }
-        TypeData::Stack(_) | TypeData::Cell(_) | TypeData::Buffer(_) => {
+        TypeData::Stack(_) | TypeData::Cell(_) | TypeData::Buffer(_) | TypeData::Residuals(_) => {
             Err("a buffer cannot be an argument here".into())
         }
     }

@@ -90,7 +90,7 @@ fn wide(types: &mut Types, ty: Type) -> Type {
             let t = wide(types, t);
             types.cell(t)
         }
-        TypeData::Scalar(_) | TypeData::Vector(..) | TypeData::Buffer(_) => ty,
+        TypeData::Scalar(_) | TypeData::Vector(..) | TypeData::Buffer(_) | TypeData::Residuals(_) => ty,
     }
 }
 

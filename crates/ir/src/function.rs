@@ -143,6 +143,8 @@ pub struct Function {
     pub regions: PrimaryMap<Region, RegionData>,
     /// Inlining.
     pub inline: Inline,
+    /// What forward mode is asked of here has been run before: it must not do anything twice.
+    pub reruns: bool,
     /// What reverse mode is to keep.
     pub checkpoint: CheckpointPolicy,
     /// The results are zero if all parameters from this number on are: differentiation made the function so.

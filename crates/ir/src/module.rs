@@ -6,7 +6,7 @@ use rustc_hash::FxBuildHasher;
 
 use crate::function::{Func, Function, Span};
 use crate::memory::{MemType, MemTypes};
-use crate::types::Types;
+use crate::types::{Type, Types};
 
 /// A global of a module.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -87,6 +87,8 @@ pub struct Module {
     pub globals: PrimaryMap<Global, GlobalData>,
     /// Functions.
     pub funcs: PrimaryMap<Func, Function>,
+    /// The functions whose residuals are types of values, by number.
+    pub residuals: Vec<Func>,
     /// Custom derivatives.
     pub witnesses: IndexMap<Func, Witness, FxBuildHasher>,
     /// Entry points.
@@ -104,6 +106,15 @@ impl Module {
     /// The witness of `func`, if it has one.
     pub fn witness(&self, func: Func) -> Witness {
         self.witnesses.get(&func).copied().unwrap_or_default()
+    }
+
+    /// The type of what reverse mode keeps of a function.
+    pub fn residuals_of(&mut self, func: Func) -> Type {
+        let number = self.residuals.iter().position(|&f| f == func).unwrap_or_else(|| {
+            self.residuals.push(func);
+            self.residuals.len() - 1
+        });
+        self.types.residuals(number as u32)
     }
 
     /// The function of that name.

@@ -154,6 +154,12 @@ pub enum Op {
     /// `bwd_diff(f)`: operands are the parameters, then the cotangent of each `diff` result;
     /// results are the cotangents of the `diff` parameters. Replaced by `autodiff`.
     CallBwd(Func),
+    /// Replaced by `autodiff`: `(params…) -> (results…, residuals)`, with what reverse mode keeps of this run as a value of
+    /// the type [`crate::TypeData::Residuals`].
+    CallApply(Func),
+    /// Replaced by `autodiff`: `(params…, residuals, cotangents of diff results…) -> (cotangents of diff params…)`, where the
+    /// parameters are those that gave the residuals.
+    CallPullback(Func),
     /// Linear, known only by its transpose: operands are the parameters of the primal function of
     /// the custom derivative `f`, then the tangents of its `diff` parameters; results are the
     /// tangents of its `diff` results. `f` is the vjp: see [`crate::module::Witness`]. Exists only
@@ -413,6 +419,8 @@ impl Op {
             Op::Call(_)
             | Op::CallFwd(_)
             | Op::CallBwd(_)
+            | Op::CallApply(_)
+            | Op::CallPullback(_)
             | Op::CallTransposeOf(_)
             | Op::If
             | Op::Switch(_)
@@ -472,6 +480,8 @@ impl Op {
                 | Op::Call(_)
                 | Op::CallFwd(_)
                 | Op::CallBwd(_)
+                | Op::CallApply(_)
+                | Op::CallPullback(_)
                 | Op::CallTransposeOf(_)
                 | Op::If
                 | Op::Switch(_)
@@ -483,7 +493,12 @@ impl Op {
     /// The callee, of any kind of call.
     pub fn callee(&self) -> Option<Func> {
         match self {
-            Op::Call(f) | Op::CallFwd(f) | Op::CallBwd(f) | Op::CallTransposeOf(f) => Some(*f),
+            Op::Call(f)
+            | Op::CallFwd(f)
+            | Op::CallBwd(f)
+            | Op::CallApply(f)
+            | Op::CallPullback(f)
+            | Op::CallTransposeOf(f) => Some(*f),
             _ => None,
         }
     }

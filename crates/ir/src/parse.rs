@@ -8,7 +8,8 @@
 mod body;
 mod cursor;
 
-use rustc_hash::FxHashMap;
+use indexmap::IndexSet;
+use rustc_hash::{FxBuildHasher, FxHashMap};
 use smallvec::SmallVec;
 
 use crate::function::{Func, Function, Inline, Prefer, Region, RegionData, Slot, Span, Value, ValueData};
@@ -48,6 +49,7 @@ pub fn parse_module(text: &str) -> Result<Module, ParseError> {
         funcs: FxHashMap::default(),
         globals: FxHashMap::default(),
         structs: FxHashMap::default(),
+        residuals: IndexSet::default(),
         depth: 0,
     };
     parser.module().map_err(|message| ParseError {
@@ -69,6 +71,8 @@ struct Parser<'t> {
     funcs: FxHashMap<String, Func>,
     globals: FxHashMap<String, Global>,
     structs: FxHashMap<String, MemType>,
+    /// The functions whose residuals are types, by name: a head may name a later function.
+    residuals: IndexSet<String, FxBuildHasher>,
     depth: usize,
 }
 
@@ -86,7 +90,12 @@ impl Parser<'_> {
     pub(super) fn module(&mut self) -> Parsed<()> {
         self.declarations()?;
         self.at = 0;
-        self.definitions()
+        self.definitions()?;
+        for key in &self.residuals {
+            let func = self.funcs.get(key).copied();
+            self.module.residuals.push(func.ok_or_else(|| format!("no function is named '{key}'"))?);
+        }
+        Ok(())
     }
 
     /// First pass: structs, globals, heads.
@@ -308,6 +317,7 @@ impl Parser<'_> {
         } else if self.eat_word("never_inline") {
             f.inline = Inline::Never;
         }
+        f.reruns = self.eat_word("reruns");
         if self.eat_word("prefer_recompute") {
             f.checkpoint.prefer = Prefer::Recompute;
         } else if self.eat_word("prefer_checkpoint") {
@@ -353,7 +363,7 @@ impl Parser<'_> {
                 return Ok(p.module.types.array(element, n));
             }
             let word = p.word()?;
-            if let "stack" | "cell" | "buffer" = word {
+            if let "stack" | "cell" | "buffer" | "residuals" = word {
                 p.expect("<")?;
                 let ty = match word {
                     "stack" => {
@@ -363,6 +373,11 @@ impl Parser<'_> {
                     "cell" => {
                         let t = p.ty()?;
                         p.module.types.cell(t)
+                    }
+                    "residuals" => {
+                        let key = p.key()?;
+                        let number = p.residuals.insert_full(key).0;
+                        p.module.types.residuals(number as u32)
                     }
                     _ => {
                         let t = p.mem_type()?;

@@ -208,6 +208,9 @@ impl<'m> Printer<'m> {
             TypeData::Stack(t) => format!("stack<{}>", self.ty(t)),
             TypeData::Cell(t) => format!("cell<{}>", self.ty(t)),
             TypeData::Buffer(t) => format!("buffer<{}>", self.mem_type(t)),
+            TypeData::Residuals(n) => {
+                format!("residuals<{}>", self.func_name(self.module.residuals[n as usize]))
+            }
         }
     }
 
@@ -242,6 +245,9 @@ impl<'m> Printer<'m> {
             Inline::Always => " always_inline",
             Inline::Never => " never_inline",
         };
+        if f.reruns {
+            head += " reruns";
+        }
         head += match f.checkpoint.prefer {
             Prefer::Neither => "",
             Prefer::Recompute => " prefer_recompute",
@@ -368,7 +374,12 @@ impl<'m> Printer<'m> {
                 let comma = if data.args.is_empty() { "" } else { ", " };
                 format!("{} {}{comma}{args}", op_name(&data.op), quote(text))
             }
-            Op::Call(callee) | Op::CallFwd(callee) | Op::CallBwd(callee) | Op::CallTransposeOf(callee) => {
+            Op::Call(callee)
+            | Op::CallFwd(callee)
+            | Op::CallBwd(callee)
+            | Op::CallApply(callee)
+            | Op::CallPullback(callee)
+            | Op::CallTransposeOf(callee) => {
                 format!("{} {}({args})", op_name(&data.op), self.func_name(*callee))
             }
             op => {
@@ -446,7 +457,12 @@ pub(crate) fn result_types(
             }
             None => Vec::new(),
         },
-        Op::CallBwd(callee) => match funcs.get(*callee) {
+        Op::CallApply(callee) => match funcs.get(*callee) {
+            // the last is what is kept, whose type is written
+            Some(callee) => callee.results.iter().map(|slot| Some(slot.ty)).chain([None]).collect(),
+            None => Vec::new(),
+        },
+        Op::CallBwd(callee) | Op::CallPullback(callee) => match funcs.get(*callee) {
             Some(callee) => callee.params.iter().filter(|p| p.diff).map(|p| Some(p.ty)).collect(),
             None => Vec::new(),
         },
@@ -543,6 +559,8 @@ pub fn op_name(op: &Op) -> String {
         Op::Call(_) => "call",
         Op::CallFwd(_) => "call_fwd",
         Op::CallBwd(_) => "call_bwd",
+        Op::CallApply(_) => "call_apply",
+        Op::CallPullback(_) => "call_pullback",
         Op::CallTransposeOf(_) => "call_transpose_of",
         Op::If => "if",
         Op::Switch(_) => "switch",

@@ -118,6 +118,9 @@ pub enum TypeData {
     Cell(Type),
     /// A handle of memory that the host sees: a sequence of elements of that type in memory.
     Buffer(MemType),
+    /// What reverse mode keeps of a function besides its arguments, by number in [`crate::Module::residuals`]. Differentiation
+    /// replaces such a value by the values that are kept; no backend sees one.
+    Residuals(u32),
 }
 
 /// The interner. Scalars have fixed handles, the associated constants of [`Type`].
@@ -163,6 +166,11 @@ impl Types {
         Type(self.set.insert_full(data).0 as u32)
     }
 
+    /// All types so far.
+    pub fn iter(&self) -> impl Iterator<Item = (Type, &TypeData)> {
+        self.set.iter().enumerate().map(|(n, data)| (Type(n as u32), data))
+    }
+
     /// `scalar` if `n` is 0, else a vector of `n`.
     pub fn scalar_or_vector(&mut self, scalar: Scalar, n: u32) -> Type {
         if n == 0 { scalar.into() } else { self.vector(scalar, n) }
@@ -193,12 +201,17 @@ impl Types {
         self.intern(TypeData::Buffer(element))
     }
 
+    /// What a function keeps, by number in [`crate::Module::residuals`].
+    pub fn residuals(&mut self, number: u32) -> Type {
+        self.intern(TypeData::Residuals(number))
+    }
+
     /// The kind of number that a scalar, vector, array, stack or cell is made of.
     pub fn scalar_of(&self, ty: Type) -> Option<Scalar> {
         match self[ty] {
             TypeData::Scalar(s) | TypeData::Vector(s, _) => Some(s),
             TypeData::Array(t, _) | TypeData::Stack(t) | TypeData::Cell(t) => self.scalar_of(t),
-            TypeData::Buffer(_) => None,
+            TypeData::Buffer(_) | TypeData::Residuals(_) => None,
         }
     }
 
@@ -220,7 +233,8 @@ impl Types {
             | TypeData::Array(..)
             | TypeData::Stack(_)
             | TypeData::Cell(_)
-            | TypeData::Buffer(_) => None,
+            | TypeData::Buffer(_)
+            | TypeData::Residuals(_) => None,
         }
     }
 
@@ -229,7 +243,7 @@ impl Types {
         match self[ty] {
             TypeData::Vector(s, _) => Some(s.into()),
             TypeData::Array(t, _) | TypeData::Stack(t) => Some(t),
-            TypeData::Scalar(_) | TypeData::Cell(_) | TypeData::Buffer(_) => None,
+            TypeData::Scalar(_) | TypeData::Cell(_) | TypeData::Buffer(_) | TypeData::Residuals(_) => None,
         }
     }
 
@@ -241,7 +255,8 @@ impl Types {
             | TypeData::Vector(..)
             | TypeData::Array(..)
             | TypeData::Stack(_)
-            | TypeData::Buffer(_) => None,
+            | TypeData::Buffer(_)
+            | TypeData::Residuals(_) => None,
         }
     }
 
@@ -250,7 +265,9 @@ impl Types {
         match self[ty] {
             TypeData::Stack(_) => true,
             TypeData::Array(t, _) | TypeData::Cell(t) => self.has_stack(t),
-            TypeData::Scalar(_) | TypeData::Vector(..) | TypeData::Buffer(_) => false,
+            TypeData::Scalar(_) | TypeData::Vector(..) | TypeData::Buffer(_) | TypeData::Residuals(_) => {
+                false
+            }
         }
     }
 
@@ -262,7 +279,7 @@ impl Types {
             TypeData::Vector(s, n) => s.bytes() as u64 * n as u64,
             TypeData::Array(t, n) => self.bytes(t).saturating_mul(n as u64),
             TypeData::Cell(t) => self.bytes(t),
-            TypeData::Stack(_) | TypeData::Buffer(_) => 8,
+            TypeData::Stack(_) | TypeData::Buffer(_) | TypeData::Residuals(_) => 8,
         }
     }
 

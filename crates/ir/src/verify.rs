@@ -236,6 +236,7 @@ impl Verifier<'_> {
                 element(t) && !matches!(types[t], TypeData::Stack(_)) && self.is_good_type(t)
             }
             TypeData::Stack(t) | TypeData::Cell(t) => element(t) && self.is_good_type(t),
+            TypeData::Residuals(n) => (n as usize) < self.module.residuals.len(),
             TypeData::Buffer(t) => (t.as_u32() as usize) < self.module.mem.iter().count(),
         };
         self.good_types[ty] = good;

@@ -214,6 +214,7 @@ pub fn compact(types: &mut Types, f: &Function) -> Function {
     let mut copy = b.finish(results, f.results.clone());
     copy.inline = f.inline;
     copy.checkpoint = f.checkpoint;
+    copy.reruns = f.reruns;
     copy.span = f.span;
     copy
 }

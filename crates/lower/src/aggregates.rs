@@ -43,7 +43,11 @@ impl Body<'_, '_, '_> {
                     self.components(inner, out);
                 }
             }
-            TypeData::Scalar(_) | TypeData::Stack(_) | TypeData::Cell(_) | TypeData::Buffer(_) => {
+            TypeData::Scalar(_)
+            | TypeData::Stack(_)
+            | TypeData::Cell(_)
+            | TypeData::Buffer(_)
+            | TypeData::Residuals(_) => {
                 out.push(value);
             }
         }
@@ -72,12 +76,14 @@ impl Body<'_, '_, '_> {
                 }
                 self.b.emit_typed(Op::Construct, &elements, ty)
             }
-            TypeData::Scalar(_) | TypeData::Stack(_) | TypeData::Cell(_) | TypeData::Buffer(_) => {
-                match scalars.next() {
-                    Some(value) => self.convert_leaf(value, ty),
-                    None => self.b.zero(ty, false),
-                }
-            }
+            TypeData::Scalar(_)
+            | TypeData::Stack(_)
+            | TypeData::Cell(_)
+            | TypeData::Buffer(_)
+            | TypeData::Residuals(_) => match scalars.next() {
+                Some(value) => self.convert_leaf(value, ty),
+                None => self.b.zero(ty, false),
+            },
         }
     }
 
@@ -278,6 +284,10 @@ impl Body<'_, '_, '_> {
                 }
                 None => values.extend(self.default_value(part.ty, span)),
             }
+        }
+        // what a pullback keeps belongs to no field
+        for leaf in layout.leaves.iter().skip(values.len()) {
+            values.push(self.b.zero(leaf.ty, false));
         }
         self.leave();
         values

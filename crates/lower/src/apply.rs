@@ -3,16 +3,14 @@
 //! `apply : (x) ↦ (y, c)` and `propagate : (c, ȳ) ↦ x̄`, with the leaves of the context as `c`. What `apply`
 //! stores is what `propagate` gets; nothing of the function itself is run again.
 //!
-//! `__apply(f)` as an expression gives the same pair: of the extension, or the arguments as the context, whose call
-//! operator applies `bwd_diff`.
+//! `__apply(f)` as an expression gives the same pair: of the extension, or of [`Op::CallApply`], with the arguments and
+//! what it keeps as the context, which [`Op::CallPullback`] takes.
 
 use check::signature::Subst;
 use check::tables::{Callable, FuncRef};
 use check::types::{Ty, TyKind};
 use check::{Applied, Direction, ModuleId, View};
-use ir::{Func, Function, Global, Op, Slot, Space, Types, Value};
-use rustc_hash::FxHashSet;
-use syntax::{Diagnostic, FileId, Span};
+use ir::{Func, Function, Op, Slot, Types, Value};
 
 use crate::Lowerer;
 use crate::body::Body;
@@ -43,6 +41,19 @@ impl Lowerer<'_> {
         (Some(apply), Some(propagate))
     }
 
+    /// The type of what a pullback of this type keeps besides the arguments.
+    pub(crate) fn residuals_in(&mut self, types: &mut Types, ty: Ty) -> Option<ir::Type> {
+        let (of, asks) = self.program.pullbacks_of_type(ty)?;
+        let callable = self.canonical(Callable::Func(of)).ok()?;
+        let func = self.function(types, &callable).func;
+        Some(self.residuals_of(types, func, asks))
+    }
+
+    fn residuals_of(&mut self, types: &mut Types, func: Func, asks: ModuleId) -> ir::Type {
+        let number = self.residuals.insert_full((func, asks), ()).0;
+        types.residuals(number as u32)
+    }
+
     /// The context in what an `__apply` of a function with this result returns.
     fn context_of(&self, ret: Ty, given: Ty) -> Ty {
         match &self.program.types[given] {
@@ -50,111 +61,6 @@ impl Lowerer<'_> {
             _ => given,
         }
     }
-}
-
-impl Lowerer<'_> {
-    /// A pullback that keeps the arguments runs its function again: what that does besides is done twice.
-    pub(crate) fn check_pullbacks(&mut self) {
-        let declared: Vec<(FuncRef, Func)> = (self.declared.iter())
-            .filter_map(|(key, declared)| match key {
-                Key::Callable(Callable::Func(f)) => Some((f.clone(), declared.func)),
-                _ => None,
-            })
-            .collect();
-        for (operator, _) in &declared {
-            let Some((of, _)) = self.program.pullback_of(operator) else { continue };
-            let Ok(Callable::Func(of)) = self.canonical(Callable::Func(of)) else { continue };
-            let Some(&(_, func)) = declared.iter().find(|d| d.0 == of) else { continue };
-            let found = self.effect_of(func).or_else(|| self.changing_memory(func));
-            let Some((span, what)) = found else { continue };
-            let name = self.program.ast.name(self.program.ast.decls[of.decl].name).to_string();
-            let message = format!("the pullback of '{name}' would run it again, and it {what}");
-            if !self.diagnostics.iter().any(|d| d.primary.span == span) {
-                self.diagnostics
-                    .push(Diagnostic::error("E0918", span, message).help(
-                        "call 'bwd_diff', or give it an '__apply' extension with a context of its own",
-                    ));
-            }
-        }
-    }
-
-    /// What a function does besides computing its results, and where.
-    fn effect_of(&self, func: Func) -> Option<(Span, &'static str)> {
-        for func in self.reached(func) {
-            for inst in self.module.funcs[func].insts.values() {
-                let what = match inst.op {
-                    Op::BufferStore(_) | Op::Atomic(..) => "writes to memory",
-                    Op::Printf(_) => "prints",
-                    Op::Barrier | Op::WaveGather => "waits for other threads",
-                    _ => continue,
-                };
-                return Some((source_span(inst.span), what));
-            }
-        }
-        None
-    }
-
-    /// The functions with bodies that one calls, itself among them.
-    fn reached(&self, func: Func) -> Vec<Func> {
-        let mut reached = Vec::new();
-        let mut seen = FxHashSet::default();
-        let mut left = vec![func];
-        while let Some(func) = left.pop() {
-            let function = &self.module.funcs[func];
-            if function.has_body() && seen.insert(func) {
-                reached.push(func);
-                left.extend(function.insts.values().filter_map(|inst| match inst.op {
-                    Op::Call(callee) => Some(callee),
-                    _ => None,
-                }));
-            }
-        }
-        reached
-    }
-
-    /// Where a function reads a variable of the program's memory that the program writes, perhaps before the function is
-    /// run again. What is behind handles that it is given, the caller knows.
-    fn changing_memory(&self, func: Func) -> Option<(Span, &'static str)> {
-        let accesses = |func: Func, writes: bool| {
-            let function = &self.module.funcs[func];
-            let mut found = Vec::new();
-            for inst in function.insts.values() {
-                let is_write = matches!(inst.op, Op::BufferStore(_) | Op::Atomic(..));
-                if if writes { is_write } else { matches!(inst.op, Op::BufferLoad(_)) } {
-                    found.extend(self.memory_of(function, inst.args[0]).map(|global| (global, inst.span)));
-                }
-            }
-            found
-        };
-        let reads: Vec<_> = self.reached(func).into_iter().flat_map(|f| accesses(f, false)).collect();
-        if reads.is_empty() {
-            return None;
-        }
-        let bodies = self.module.funcs.iter().filter(|(_, f)| f.has_body());
-        let written: FxHashSet<Global> = bodies.flat_map(|(f, _)| accesses(f, true)).map(|w| w.0).collect();
-        let (_, span) = reads.iter().find(|(global, _)| written.contains(global))?;
-        Some((source_span(*span), "reads memory that the program writes"))
-    }
-
-    /// The global behind a handle that can be written, if that can be seen here.
-    fn memory_of(&self, function: &Function, handle: Value) -> Option<Global> {
-        let mut at = handle;
-        while let Some(inst) = function.insts.values().find(|i| i.results.contains(&at)) {
-            match inst.op {
-                Op::BufferOffset | Op::BufferCast => at = inst.args[0],
-                Op::GlobalRef(global) => {
-                    let space = self.module.globals[global].space;
-                    return (!matches!(space, Space::ReadOnly | Space::Uniform)).then_some(global);
-                }
-                _ => break,
-            }
-        }
-        None
-    }
-}
-
-fn source_span(span: ir::Span) -> Span {
-    Span { file: FileId(span.file), start: span.start, end: span.end }
 }
 
 /// The user's `__apply`, with the context after all other results.
@@ -283,25 +189,33 @@ pub(crate) fn build_value_and_pullback(
         }
     }
     let moves = callee.sig.outputs().iter().any(|o| body.lw.is_pointer_like(body.b.types, o.ty));
-    let results = if moves {
+    let mut slots = result_types(&callee.results);
+    let mut results = Vec::new();
+    let mut kept = None;
+    if custom.is_none() {
+        slots.push((body.lw.residuals_of(body.b.types, callee.func, asks), false));
+        results = body.b.call(Op::CallApply(callee.func), &args, &slots);
+        kept = results.pop();
+    } else if !moves {
+        results = body.b.call(Op::Call(callee.func), &args, &slots);
+    }
+    if moves {
         // only forward mode takes along where the gradients of a pointer go
         let diff = |slots: &[Slot]| slots.iter().filter(|s| s.diff).cloned().collect::<Vec<Slot>>();
         let (inputs, outputs) = (diff(&callee.params), diff(&callee.results));
         let mut args = args.clone();
         args.extend(inputs.iter().map(|slot| body.b.zero(slot.ty, false)));
-        let results: Vec<Slot> = callee.results.iter().cloned().chain(outputs).collect();
-        let mut results = body.b.call(Op::CallFwd(callee.func), &args, &result_types(&results)).to_vec();
+        let all: Vec<Slot> = callee.results.iter().cloned().chain(outputs).collect();
+        results = body.b.call(Op::CallFwd(callee.func), &args, &result_types(&all));
         results.truncate(callee.results.len());
-        results
-    } else {
-        body.b.call_func(callee.func, &callee.results, &args).to_vec()
-    };
+    }
     let n_returned = body.layout(callee.sig.ret).leaves.len();
     let (returned, mut written) = results.split_at(n_returned);
     let mut results = returned.to_vec();
     if custom.is_none() {
         // after the returned value
         results.extend(args);
+        results.extend(kept);
     }
     for output in callee.sig.outputs().iter().skip(1) {
         let (values, rest) = written.split_at(body.layout(output.ty).leaves.len());
@@ -315,10 +229,12 @@ pub(crate) fn build_value_and_pullback(
             results.extend(differential);
         }
     }
-    Some(body.b.finish(results, declared.results.clone()))
+    let mut function = body.b.finish(results, declared.results.clone());
+    function.reruns = moves && custom.is_none();
+    Some(function)
 }
 
-/// The call operator of a pullback that keeps the arguments of `f`.
+/// The call operator of a pullback that was made for `f`.
 pub(crate) fn build_pullback(
     lw: &mut Lowerer<'_>,
     types: &mut Types,
@@ -344,7 +260,7 @@ pub(crate) fn build_pullback(
         }
     }
     let diff: Vec<Slot> = f.params.iter().filter(|s| s.diff).cloned().collect();
-    let cotangents = body.b.call(Op::CallBwd(f.func), &args, &result_types(&diff));
+    let cotangents = body.b.call(Op::CallPullback(f.func), &args, &result_types(&diff));
     let mut results = Vec::new();
     let mut at = 0;
     // primals are the context's leaves, in the order of the inputs

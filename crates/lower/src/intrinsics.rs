@@ -560,7 +560,7 @@ impl Body<'_, '_, '_> {
                 }
             }
             TypeData::Scalar(_) => out.push(value),
-            TypeData::Stack(_) | TypeData::Cell(_) | TypeData::Buffer(_) => {}
+            TypeData::Stack(_) | TypeData::Cell(_) | TypeData::Buffer(_) | TypeData::Residuals(_) => {}
         }
     }
 }

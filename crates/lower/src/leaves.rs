@@ -204,6 +204,10 @@ impl Lowerer<'_> {
                 });
                 let parts: Vec<_> = parts.collect();
                 let mut layout = self.product(types, parts, depth);
+                if let Some(kept) = self.residuals_in(types, ty) {
+                    let name = ".kept".to_owned();
+                    layout.leaves.push(Leaf { name, ty: kept, is_array: false, is_tag: false });
+                }
                 if let Some(differential) = self.program.pointer_differential(ty) {
                     let bare = if differential == ty {
                         layout.leaves.clone()
@@ -473,6 +477,7 @@ pub(crate) fn rows(types: &Types, ty: Type) -> Option<(Type, u32)> {
         | TypeData::Vector(..)
         | TypeData::Stack(_)
         | TypeData::Cell(_)
-        | TypeData::Buffer(_) => None,
+        | TypeData::Buffer(_)
+        | TypeData::Residuals(_) => None,
     }
 }

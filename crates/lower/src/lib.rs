@@ -167,6 +167,7 @@ fn lower_round(
         module,
         declared: FxIndexMap::default(),
         next: 0,
+        residuals: FxIndexMap::default(),
         layouts: FxHashMap::default(),
         diff_maps: FxHashMap::default(),
         conformances,
@@ -197,7 +198,6 @@ fn lower_round(
     lowerer.run(&mut types);
     lowerer.separate_views();
     lowerer.check_addresses();
-    lowerer.check_pullbacks();
     let Lowerer { mut module, mem, diagnostics, conformances, .. } = lowerer;
     module.types = types;
     module.mem = mem;
@@ -213,6 +213,9 @@ pub(crate) struct Lowerer<'p> {
     pub(crate) declared: FxIndexMap<Key, Rc<Declared>>,
     /// The first of `declared` without a body.
     pub(crate) next: usize,
+    /// The functions whose pullbacks are values, and who asks for their derivatives: by number, as in
+    /// [`ir::Module::residuals`].
+    pub(crate) residuals: FxIndexMap<(ir::Func, check::ModuleId), ()>,
     layouts: FxHashMap<Ty, Rc<Layout>>,
     diff_maps: FxHashMap<Ty, Option<Rc<DiffMap>>>,
     pub(crate) conformances: Conformances,

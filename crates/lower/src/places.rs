@@ -471,7 +471,11 @@ impl Body<'_, '_, '_> {
     fn length(&self, value: Value) -> u32 {
         match self.b.types[self.b.func.ty(value)] {
             TypeData::Vector(_, n) | TypeData::Array(_, n) => n,
-            TypeData::Scalar(_) | TypeData::Stack(_) | TypeData::Cell(_) | TypeData::Buffer(_) => 0,
+            TypeData::Scalar(_)
+            | TypeData::Stack(_)
+            | TypeData::Cell(_)
+            | TypeData::Buffer(_)
+            | TypeData::Residuals(_) => 0,
         }
     }
 

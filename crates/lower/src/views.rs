@@ -194,7 +194,9 @@ impl Lowerer<'_> {
                 match inst.op {
                     Op::Call(f) | Op::CallTransposeOf(f) => own.push((f, Edge::Call, inst.span)),
                     Op::CallFwd(f) => own.push((f, Edge::Forward, inst.span)),
-                    Op::CallBwd(f) => own.push((f, Edge::Backward, inst.span)),
+                    Op::CallBwd(f) | Op::CallApply(f) | Op::CallPullback(f) => {
+                        own.push((f, Edge::Backward, inst.span));
+                    }
                     _ => {}
                 }
             }
@@ -232,6 +234,11 @@ impl Lowerer<'_> {
             }
             targets.insert(node, target);
         }
+        for k in 0..self.residuals.len() {
+            let (&(func, asks), ()) = self.residuals.get_index(k).expect("k is in range");
+            let view = self.view_of(func, View::of(asks));
+            self.module.residuals.push(targets.get(&(func, view)).copied().unwrap_or(func));
+        }
         // functions that are not differentiated may ask for derivatives
         for k in 0..edges.len() {
             let func = Func::from_u32(k as u32);
@@ -259,6 +266,8 @@ impl Lowerer<'_> {
                     Op::CallTransposeOf(f) => Op::CallTransposeOf(find(self, f, Edge::Call)),
                     Op::CallFwd(f) => Op::CallFwd(find(self, f, Edge::Forward)),
                     Op::CallBwd(f) => Op::CallBwd(find(self, f, Edge::Backward)),
+                    Op::CallApply(f) => Op::CallApply(find(self, f, Edge::Backward)),
+                    Op::CallPullback(f) => Op::CallPullback(find(self, f, Edge::Backward)),
                     _ => continue,
                 };
                 self.module.funcs[target].insts[inst].op = op;

@@ -75,7 +75,8 @@ impl Plan {
                 func.has_body()
                     && func.inline != Inline::Never
                     && !cycles.is_recursive(module, f)
-                    && !(stage == Stage::BeforeAd && func.checkpoint != CheckpointPolicy::default())
+                    && !(stage == Stage::BeforeAd
+                        && (func.reruns || func.checkpoint != CheckpointPolicy::default()))
                     && !keep(f)
             })
             .collect();

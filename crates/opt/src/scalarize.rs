@@ -79,7 +79,7 @@ fn scalars(types: &Types, ty: Type) -> u64 {
     match types[ty] {
         TypeData::Vector(_, n) => n as u64,
         TypeData::Array(t, n) => scalars(types, t).saturating_mul(n as u64),
-        TypeData::Scalar(_) | TypeData::Buffer(_) => 1,
+        TypeData::Scalar(_) | TypeData::Buffer(_) | TypeData::Residuals(_) => 1,
         TypeData::Stack(_) | TypeData::Cell(_) => u64::MAX,
     }
 }

@@ -135,7 +135,11 @@ pub(crate) type Lanes = SmallVec<[u64; 4]>;
 pub(crate) fn length(types: &Types, ty: Type) -> Option<u32> {
     match types[ty] {
         TypeData::Vector(_, n) | TypeData::Array(_, n) => Some(n),
-        TypeData::Scalar(_) | TypeData::Stack(_) | TypeData::Cell(_) | TypeData::Buffer(_) => None,
+        TypeData::Scalar(_)
+        | TypeData::Stack(_)
+        | TypeData::Cell(_)
+        | TypeData::Buffer(_)
+        | TypeData::Residuals(_) => None,
     }
 }
 

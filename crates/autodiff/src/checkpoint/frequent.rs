@@ -45,9 +45,7 @@ impl Engine<'_> {
 fn calls(src: &Function, region: Region, in_loop: bool, found: &mut Vec<(Func, bool)>) {
     for &inst in &src.regions[region].insts {
         let data = &src.insts[inst];
-        if let Op::Call(f) | Op::CallFwd(f) | Op::CallBwd(f) | Op::CallTransposeOf(f) = data.op {
-            found.push((f, in_loop));
-        }
+        found.extend(data.op.callee().map(|f| (f, in_loop)));
         let is_loop = matches!(data.op, Op::For(_) | Op::Loop(_));
         data.regions.iter().for_each(|&r| calls(src, r, in_loop || is_loop, found));
     }

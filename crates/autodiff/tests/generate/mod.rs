@@ -273,7 +273,9 @@ impl Program<'_> {
                 let parts: Vec<Value> = (0..n).map(|_| self.any(element)).collect();
                 self.b.emit_typed(Op::Construct, &parts, ty)
             }
-            TypeData::Stack(_) | TypeData::Cell(_) | TypeData::Buffer(_) => self.b.zero(ty, false),
+            TypeData::Stack(_) | TypeData::Cell(_) | TypeData::Buffer(_) | TypeData::Residuals(_) => {
+                self.b.zero(ty, false)
+            }
         }
     }
 

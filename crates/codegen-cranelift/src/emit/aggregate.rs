@@ -118,7 +118,7 @@ impl Emitter<'_, '_> {
                 let at = self.place_below(&from, at, len);
                 Ok(self.load(ty, at, 0))
             }
-            TypeData::Scalar(_) | TypeData::Cell(_) | TypeData::Buffer(_) => {
+            TypeData::Scalar(_) | TypeData::Cell(_) | TypeData::Buffer(_) | TypeData::Residuals(_) => {
                 self.unsupported(&data.op, "operands of this type", data.span)
             }
         }

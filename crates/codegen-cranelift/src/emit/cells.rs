@@ -165,7 +165,7 @@ impl Emitter<'_, '_> {
                 TypeData::Array(_, n) | TypeData::Vector(_, n) => {
                     self.place(&Indexed { base: at, stride, otherwise }, idx, n as u64)
                 }
-                TypeData::Scalar(_) | TypeData::Cell(_) | TypeData::Buffer(_) => at,
+                TypeData::Scalar(_) | TypeData::Cell(_) | TypeData::Buffer(_) | TypeData::Residuals(_) => at,
             };
             ty = elem;
         }

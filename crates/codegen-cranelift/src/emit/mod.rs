@@ -493,6 +493,8 @@ impl<'a, 'm> Emitter<'a, 'm> {
             Op::Call(_)
             | Op::CallFwd(_)
             | Op::CallBwd(_)
+            | Op::CallApply(_)
+            | Op::CallPullback(_)
             | Op::CallTransposeOf(_)
             | Op::If
             | Op::Switch(_)

@@ -56,6 +56,7 @@ impl Emitter<'_, '_> {
             TypeData::Array(..) | TypeData::Cell(_) => Vals::from_slice(&[self.i64(self.cx.zero)]),
             TypeData::Stack(_) => Vals::from_slice(&[self.i64(self.cx.empty)]),
             TypeData::Buffer(_) => Vals::from_elem(self.i64(0), 3),
+            TypeData::Residuals(_) => Vals::new(),
         }
     }
 

@@ -327,7 +327,11 @@ impl<'a, 'm> Emitter<'a, 'm> {
             | Op::Assert(_)
             | Op::CheckFinite(_) => self.world(data),
             Op::Call(_) => self.call(inst),
-            Op::CallFwd(_) | Op::CallBwd(_) | Op::CallTransposeOf(_) => {
+            Op::CallFwd(_)
+            | Op::CallBwd(_)
+            | Op::CallApply(_)
+            | Op::CallPullback(_)
+            | Op::CallTransposeOf(_) => {
                 self.refuse("a derivative that was not made", "there is an operator left", data.span)
             }
             Op::If => self.if_op(data),

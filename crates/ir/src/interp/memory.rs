@@ -164,6 +164,8 @@ fn lanes_of(types: &Types, ty: Type) -> (u64, u64, bool) {
         }
         TypeData::Cell(t) | TypeData::Stack(t) => lanes_of(types, t),
         TypeData::Buffer(_) => (1, 8, true),
+        // never in memory
+        TypeData::Residuals(_) => (0, 1, false),
     }
 }
 
@@ -195,7 +197,7 @@ fn build<L: Lane>(
         TypeData::Scalar(_) => Value::Scalar(lane(lanes)),
         TypeData::Vector(_, n) => Value::Vector((0..n).map(|_| lane(lanes)).collect()),
         TypeData::Array(t, n) => Value::array((0..n).map(|_| build(types, t, lanes, host)).collect()),
-        TypeData::Cell(_) | TypeData::Stack(_) => Value::zero(types, ty),
+        TypeData::Cell(_) | TypeData::Stack(_) | TypeData::Residuals(_) => Value::zero(types, ty),
         TypeData::Buffer(_) => {
             let bits = lanes.next().unwrap_or(0);
             Value::Buffer(Handle { buffer: host.pointee(bits), ..Handle::default() })

@@ -95,6 +95,8 @@ impl<L: Lane> Value<L> {
             TypeData::Stack(_) => Value::stack(Vec::new()),
             TypeData::Cell(t) => Value::filled(types, t, bits),
             TypeData::Buffer(_) => Value::Buffer(Handle::default()),
+            // nothing reads it
+            TypeData::Residuals(_) => Value::stack(Vec::new()),
         }
     }
 

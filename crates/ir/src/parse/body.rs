@@ -153,12 +153,14 @@ impl Parser<'_> {
                 };
                 return Ok((op, args, none()));
             }
-            "call" | "call_fwd" | "call_bwd" | "call_transpose_of" => {
+            "call" | "call_fwd" | "call_bwd" | "call_apply" | "call_pullback" | "call_transpose_of" => {
                 let callee = self.func_name()?;
                 let op = match word {
                     "call" => Op::Call(callee),
                     "call_fwd" => Op::CallFwd(callee),
                     "call_bwd" => Op::CallBwd(callee),
+                    "call_apply" => Op::CallApply(callee),
+                    "call_pullback" => Op::CallPullback(callee),
                     _ => Op::CallTransposeOf(callee),
                 };
                 self.expect("(")?;

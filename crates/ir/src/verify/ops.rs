@@ -62,7 +62,12 @@ impl Verifier<'_> {
             Op::Printf(_) => (None, 0, 0),
             Op::Assert(_) => (Some(1), 0, 0),
             Op::CheckFinite(_) => (None, 1, 0),
-            Op::Call(_) | Op::CallFwd(_) | Op::CallBwd(_) | Op::CallTransposeOf(_) => {
+            Op::Call(_)
+            | Op::CallFwd(_)
+            | Op::CallBwd(_)
+            | Op::CallApply(_)
+            | Op::CallPullback(_)
+            | Op::CallTransposeOf(_) => {
                 return check(data.regions.is_empty(), || "a call holds no region".to_string());
             }
             Op::If => (Some(1), data.results.len(), 2),
@@ -109,9 +114,21 @@ impl Verifier<'_> {
     fn numeric(&self, v: Value) -> Result<Scalar, String> {
         match self.types[self.ty(v)] {
             TypeData::Scalar(s) | TypeData::Vector(s, _) => Ok(s),
-            TypeData::Array(..) | TypeData::Stack(_) | TypeData::Cell(_) | TypeData::Buffer(_) => {
+            TypeData::Array(..)
+            | TypeData::Stack(_)
+            | TypeData::Cell(_)
+            | TypeData::Buffer(_)
+            | TypeData::Residuals(_) => {
                 Err(format!("{v} is {}, not a scalar or vector", self.name(self.ty(v))))
             }
+        }
+    }
+
+    /// Whether a value is what reverse mode keeps of a function.
+    fn keeps(&self, of: crate::Func, kept: Value) -> Checked {
+        match self.types[self.ty(kept)] {
+            TypeData::Residuals(n) if self.module.residuals.get(n as usize) == Some(&of) => Ok(()),
+            _ => Err(format!("{kept} is {}, not what that function keeps", self.name(self.ty(kept)))),
         }
     }
 
@@ -367,6 +384,24 @@ impl Verifier<'_> {
                 let cotangents = params.iter().filter(|p| p.diff);
                 self.list("result", &data.results, cotangents.map(|p| p.ty))
             }
+            Op::CallApply(of) => {
+                let callee = self.callee(*of)?;
+                self.list("operand", args, callee.params.iter().map(|p| p.ty))?;
+                let (kept, results) = data.results.split_last().ok_or("what is kept is no result")?;
+                self.list("result", results, callee.results.iter().map(|r| r.ty))?;
+                self.keeps(*of, *kept)
+            }
+            Op::CallPullback(of) => {
+                let callee = self.callee(*of)?;
+                let n = callee.params.len();
+                let kept = *args.get(n).ok_or("what is kept is no operand")?;
+                self.keeps(*of, kept)?;
+                self.list("operand", &args[..n], callee.params.iter().map(|p| p.ty))?;
+                let cotangents = callee.results.iter().filter(|r| r.diff);
+                self.list("operand", &args[n + 1..], cotangents.map(|r| r.ty))?;
+                let cotangents = callee.params.iter().filter(|p| p.diff);
+                self.list("result", &data.results, cotangents.map(|p| p.ty))
+            }
             Op::CallTransposeOf(vjp) => {
                 let vjp = self.callee(*vjp)?;
                 let n = args.len().checked_sub(vjp.results.len()).filter(|n| *n <= vjp.params.len());
@@ -412,7 +447,11 @@ impl Verifier<'_> {
         match self.types[self.ty(v)] {
             TypeData::Vector(s, n) => Ok((s.into(), n)),
             TypeData::Array(t, n) => Ok((t, n)),
-            TypeData::Scalar(_) | TypeData::Stack(_) | TypeData::Cell(_) | TypeData::Buffer(_) => {
+            TypeData::Scalar(_)
+            | TypeData::Stack(_)
+            | TypeData::Cell(_)
+            | TypeData::Buffer(_)
+            | TypeData::Residuals(_) => {
                 Err(format!("{v} is {}, not a vector or array", self.name(self.ty(v))))
             }
         }

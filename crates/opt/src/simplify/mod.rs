@@ -216,6 +216,8 @@ impl Simplify<'_> {
             | Op::Call(_)
             | Op::CallFwd(_)
             | Op::CallBwd(_)
+            | Op::CallApply(_)
+            | Op::CallPullback(_)
             | Op::CallTransposeOf(_) => Step::Keep,
         }
     }
