@@ -1,10 +1,15 @@
 //! Every program of tests/run on the first graphics processor of this machine, compared with the interpreter: the same text
-//! and buffers, numbers to a relative 1e-4, or a refusal with a reason. Without a device the test says so and passes.
+//! and buffers, numbers to a relative 1e-4, or a refusal with a reason; and fits, whose losses and gradients agree with the
+//! CPU's. Without a device the tests say so and pass.
 #![cfg(feature = "wgpu")]
 
 use std::path::Path;
 
+use driver::fit::items::Items;
+use driver::fit::{Fit, Setup};
 use driver::launch::Backend;
+use driver::pipeline::Options;
+use driver::session::{FileOptions, Session};
 use pullback_tests::commands::slang::outcome;
 use pullback_tests::file::{TestFile, discover};
 
@@ -82,3 +87,84 @@ fn programs_give_the_same_on_the_device() {
     let faults = thread.join().expect("no panic");
     assert!(faults.is_empty(), "{}", faults.join("\n\n"));
 }
+
+/// A fit of one of the examples or of a program here.
+fn fit(path: &Path, defines: &[(&str, &str)], items: Items, backend: Backend) -> Fit {
+    let defines = defines.iter().map(|&(name, value)| (name.to_string(), value.to_string())).collect();
+    let mut session = Session::new(FileOptions { defines, ..FileOptions::default() });
+    let setup = Setup {
+        path: path.to_path_buf(),
+        loss: "loss".into(),
+        render: None,
+        inits: Vec::new(),
+        backend,
+        threads: 2,
+        options: Options::default(),
+        seed: 1,
+    };
+    let Ok(fit) = Fit::new(&mut session, &setup, items) else { panic!("{} fits", path.display()) };
+    fit
+}
+
+/// Losses and gradients of a fit on both, at the start and along a descent.
+fn compare_fits(path: &Path, defines: &[(&str, &str)], items: impl Fn() -> Items) {
+    let mut cpu = fit(path, defines, items(), Backend::Cranelift);
+    let mut device = fit(path, defines, items(), Backend::Wgpu);
+    assert_eq!(cpu.start.len(), device.start.len());
+    let mut x = cpu.start.clone();
+    let order: Vec<u32> = (0..cpu.items.n as u32).collect();
+    for step in 0..5 {
+        // Batches of different sizes.
+        let order = &order[..order.len() - step];
+        let (mut a, mut b) = (vec![0.0; x.len()], vec![0.0; x.len()]);
+        let loss = cpu.evaluate(&x, order, true, &mut a).expect("it runs");
+        let found = device.evaluate(&x, order, true, &mut b).expect("it runs");
+        assert!((loss - found).abs() <= 1e-4 * loss.abs(), "step {step}: {found} instead of {loss}");
+        let most = a.iter().fold(0.0f64, |most, g| most.max(g.abs()));
+        for (k, (a, b)) in a.iter().zip(&b).enumerate() {
+            let error = (a - b).abs();
+            assert!(error <= 1e-4 * a.abs().max(1e-2 * most), "step {step}, number {k}: {b} instead of {a}");
+        }
+        x.iter_mut().zip(&a).for_each(|(x, g)| *x -= 1e-3 / most * g);
+    }
+    let (a, b) = (cpu.render(&x).expect("it runs"), device.render(&x).expect("it runs"));
+    let (Some((a, _)), Some((b, _))) = (a, b) else { return };
+    assert!(a.iter().zip(&b).all(|(a, b)| (a - b).abs() <= 1e-4 * a.abs().max(1.0)));
+}
+
+#[test]
+fn fits_agree_with_those_of_the_cpu() {
+    if driver::gpu::devices().is_empty() {
+        eprintln!("there is no device with a Vulkan driver: skipped");
+        return;
+    }
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let (width, height) = (24, 16);
+    let colors = || (0..width * height * 3).map(|k| 0.5 + 0.5 * (0.1 * k as f64).sin()).collect();
+    let picture = || Items::pixels(width, height, colors());
+    compare_fits(&root.join("../examples/gaussians.slang"), &[("COUNT", "20")], picture);
+    // Parameters of several kinds, a loop that runs as often as the data say, and a loss that is a double.
+    let folder = std::env::temp_dir().join(format!("pullback-fit-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder for temporary files");
+    let path = folder.join("curve.slang");
+    std::fs::write(&path, CURVE).expect("the program is written");
+    compare_fits(&path, &[], || Items::parse("100", &folder).expect("a number of items"));
+    std::fs::remove_dir_all(&folder).expect("the folder is removed");
+}
+
+const CURVE: &str = "
+struct Bend : IDifferentiable { float2x2 turn; no_diff int steps; float3 shift; }
+Bend initial(uint index, uint count) { return { float2x2(1.0, 0.1, -0.1, 0.9), int(index) + 2, float3(0.25) }; }
+[Differentiable] double loss(Bend bends[3], float scale, no_diff uint index)
+{
+    double sum = 0.0;
+    for (int b = 0; b < 3; b++)
+    {
+        float2 at = float2(index * 0.01, scale);
+        [MaxIters(8)] for (int k = 0; k < bends[b].steps; k++)
+            at = mul(bends[b].turn, at) + bends[b].shift.xy * sin(at.yx);
+        sum += double(dot(at, at) + bends[b].shift.z);
+    }
+    return sum;
+}
+";

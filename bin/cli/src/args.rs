@@ -103,6 +103,17 @@ pub(crate) enum Backend {
     Wgpu,
 }
 
+impl From<Backend> for driver::launch::Backend {
+    fn from(backend: Backend) -> driver::launch::Backend {
+        match backend {
+            Backend::Interp => driver::launch::Backend::Interp,
+            Backend::Cranelift => driver::launch::Backend::Cranelift,
+            #[cfg(feature = "wgpu")]
+            Backend::Wgpu => driver::launch::Backend::Wgpu,
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Layout {
     #[default]
@@ -393,6 +404,9 @@ pub(crate) struct FitArgs {
     /// Learning rate of Adam: for all (0.01), for a parameter (x=0.1) or a field (x.center=0.1)
     #[arg(long, value_name = "[NAME=]RATE")]
     pub(crate) rate: Vec<String>,
+    /// What runs it
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) backend: Backend,
     /// Items in each step of Adam [default: 8192, or all]
     #[arg(long, value_name = "N")]
     pub(crate) batch: Option<usize>,

@@ -4,12 +4,12 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use driver::bind::{self, Bind, BindValue, MatrixLayout};
-use driver::launch::{Backend, Runner};
+use driver::launch::Runner;
 use driver::pipeline::{self, Loaded};
 use driver::{Error, Request, checkpoints, npy, output};
 use ir::{MemType, MemTypes};
 
-use crate::args::{self, Layout, RunArgs};
+use crate::args::{Layout, RunArgs};
 use crate::report::{self, Stop};
 
 /// What to do with the buffers afterwards.
@@ -33,12 +33,6 @@ pub(crate) fn run(args: &RunArgs) -> u8 {
             Layout::Row => MatrixLayout::Row,
             Layout::Column => MatrixLayout::Column,
         };
-        let backend = match args.backend {
-            args::Backend::Interp => Backend::Interp,
-            args::Backend::Cranelift => Backend::Cranelift,
-            #[cfg(feature = "wgpu")]
-            args::Backend::Wgpu => Backend::Wgpu,
-        };
         if args.threads == Some(0) {
             return Err(Stop::Usage("`--threads` must be at least 1".into()));
         }
@@ -60,7 +54,7 @@ pub(crate) fn run(args: &RunArgs) -> u8 {
         if args.compile.report_checkpoints {
             report::err(&checkpoints::text(&session.sources, &compiled.kept));
         }
-        let mut runner = Runner::new(compiled.module, backend, args.trap)?;
+        let mut runner = Runner::new(compiled.module, args.backend.into(), args.trap)?;
         let unused = bind_all(&mut loaded, &mut runner, &binds, layout)?;
         check_outputs(&loaded, &runner, &outputs)?;
 

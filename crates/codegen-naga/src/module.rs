@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 
 use ir::{Func, Global, Module, Space};
 use naga::proc::Layouter;
-use naga::valid::{Capabilities, ModuleInfo, ValidationFlags, Validator};
+use naga::valid::{Capabilities, FunctionInfo, GlobalUse, ModuleInfo, ValidationFlags, Validator};
 use naga::{AddressSpace, GlobalVariable, Handle, ResourceBinding, Span, StorageAccess, TypeInner};
 use rustc_hash::FxHashMap;
 
@@ -13,7 +13,7 @@ use crate::layout::{self, Rule};
 use crate::memory::{Access, Form, Slot};
 use crate::names::Names;
 use crate::plan::{Base, Plan};
-use crate::reflect::{self, Binding, BindingKind, EntryPoint, Print, Reflection, Site};
+use crate::reflect::{self, Binding, BindingKind, EntryPoint, Print, Reflection, Site, Use};
 use crate::types::Shaped;
 use crate::{Error, Options, Target, Unsupported};
 
@@ -382,9 +382,14 @@ impl<'m> Cx<'m> {
             }
             Error::Internal(format!("naga refuses the module: {text}"))
         })?;
-        let entries = self.ir.entries.iter();
-        let entries =
-            entries.map(|e| EntryPoint { name: e.name.clone(), group_size: e.group_size }).collect();
+        let entries = self.ir.entries.iter().enumerate();
+        let entries = entries
+            .map(|(k, e)| EntryPoint {
+                name: e.name.clone(),
+                group_size: e.group_size,
+                uses: uses(&self.out, info.get_entry_point(k), &self.bindings),
+            })
+            .collect();
         let reflection = Reflection {
             target: self.target,
             entries,
@@ -394,6 +399,19 @@ impl<'m> Cx<'m> {
         };
         Ok(Built { module: self.out, info, reflection, comments: self.comments })
     }
+}
+
+/// The bindings that an entry point uses, in their order.
+fn uses(module: &naga::Module, info: &FunctionInfo, bindings: &[Binding]) -> Vec<Use> {
+    let mut uses = Vec::new();
+    for (var, data) in module.global_variables.iter() {
+        let Some(place) = data.binding.filter(|_| !info[var].is_empty()) else { continue };
+        let found = bindings.iter().position(|b| (b.set, b.binding) == (place.group, place.binding));
+        let written = info[var].intersects(GlobalUse::WRITE | GlobalUse::ATOMIC);
+        uses.extend(found.map(|binding| Use { binding, written }));
+    }
+    uses.sort_by_key(|u| u.binding);
+    uses
 }
 
 /// What naga may use for a target; whether a target has it was checked before.

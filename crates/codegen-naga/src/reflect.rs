@@ -12,6 +12,17 @@ pub struct EntryPoint {
     pub name: String,
     /// Threads of a group.
     pub group_size: [u32; 3],
+    /// What of the bindings it uses, in order.
+    pub uses: Vec<Use>,
+}
+
+/// A binding that an entry point uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Use {
+    /// Its place in [`Reflection::bindings`].
+    pub binding: usize,
+    /// Whether it may be written.
+    pub written: bool,
 }
 
 /// What is bound.

@@ -98,8 +98,9 @@ pub fn emit_compiled(
 #[cfg(feature = "wgpu")]
 pub(crate) fn program(module: &ir::Module) -> Result<run::gpu::Program, Failure> {
     let options = NagaOptions { target: Language::Spirv, functions: &[], place: &|_| None };
+    let device = run::gpu::Device::first().map_err(|why| Failure::Other(Error::Input(why)))?;
     let built = codegen_naga::build(module, &options).map_err(failure)?;
-    run::gpu::Program::new(built).map_err(|why| Failure::Other(Error::Input(why)))
+    run::gpu::Program::new(&device, built).map_err(|why| Failure::Other(Error::Input(why)))
 }
 
 /// The devices of this machine.
@@ -142,8 +143,14 @@ fn failure(error: NagaError) -> Failure {
 
 /// The reflection as JSON.
 fn reflection(sources: &Sources, all: &Reflection, compiled: &Compiled) -> Json {
-    let entries: Vec<Json> =
-        all.entries.iter().map(|e| json!({ "name": e.name, "thread_group_size": e.group_size })).collect();
+    let entries: Vec<Json> = all
+        .entries
+        .iter()
+        .map(|e| {
+            let bindings: Vec<u32> = e.uses.iter().map(|u| all.bindings[u.binding].binding).collect();
+            json!({ "name": e.name, "thread_group_size": e.group_size, "bindings": bindings })
+        })
+        .collect();
     let bindings: Vec<Json> = all
         .bindings
         .iter()

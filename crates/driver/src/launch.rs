@@ -193,6 +193,17 @@ impl Runner {
 
     /// Runs thread groups of an entry point. `threads` 0: all cores.
     pub fn dispatch(&mut self, entry: &str, groups: [u32; 3], threads: usize) -> Result<Output, Error> {
+        self.dispatch_for(entry, groups, threads, None)
+    }
+
+    /// As [`Self::dispatch`], where the host reads only so many bytes of some buffers afterwards; `None`: all of all.
+    pub fn dispatch_for(
+        &mut self,
+        entry: &str,
+        groups: [u32; 3],
+        threads: usize,
+        reads: Option<&[(Global, usize)]>,
+    ) -> Result<Output, Error> {
         let number = self.module.entries.iter().position(|e| e.name == entry);
         let number = number.ok_or_else(|| Error::input(format!("there is no entry point `{entry}`")))?;
         let backend = match &self.code {
@@ -201,7 +212,7 @@ impl Runner {
         };
         #[cfg(feature = "wgpu")]
         let backend = self.gpu.as_ref().map_or(backend, run::Backend::Gpu);
-        let options = run::Options { threads };
+        let options = run::Options { threads, reads };
         match run::dispatch(backend, &self.module, number, groups, &mut self.buffers, options) {
             Ok(output) => Ok(Output { stdout: output.stdout, seconds: output.seconds, cost: output.cost }),
             Err(run::Stopped { error, stdout }) => {

@@ -4,6 +4,8 @@
 //! memory refers to. Memory is aligned to 16 and one element longer than its contents, zeroed, so
 //! that code may read where there is nothing.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use codegen_cranelift::Desc;
 use cranelift_entity::EntityRef;
 use ir::{Global, MemData, Module};
@@ -16,12 +18,20 @@ pub(crate) struct Buffer {
     pub(crate) len: usize,
     /// Bytes of an element.
     element: u64,
+    /// See [`Buffers::stamp`].
+    stamp: u64,
+}
+
+/// A number that was never given before.
+fn fresh_stamp() -> u64 {
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    LAST.fetch_add(1, Ordering::Relaxed) + 1
 }
 
 impl Buffer {
     fn new(bytes: &[u8], element: u64) -> Buffer {
         let room = bytes.len() + element as usize;
-        let mut buffer = Buffer { memory: vec![0; room / 16 + 1], len: bytes.len(), element };
+        let mut buffer = Buffer { memory: vec![0; room / 16 + 1], len: bytes.len(), element, stamp: 0 };
         buffer.bytes_mut().copy_from_slice(bytes);
         buffer
     }
@@ -32,11 +42,13 @@ impl Buffer {
     }
 
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+        self.stamp = fresh_stamp();
         // SAFETY: as above, and borrowed uniquely.
         unsafe { std::slice::from_raw_parts_mut(self.memory.as_mut_ptr().cast(), self.len) }
     }
 
     fn desc(&mut self) -> Desc {
+        self.stamp = fresh_stamp();
         let count = self.len as u64 / self.element.max(1);
         Desc { ptr: self.memory.as_mut_ptr().cast(), count }
     }
@@ -80,6 +92,12 @@ impl Buffers {
     pub fn bytes_mut(&mut self, global: Global) -> &mut [u8] {
         let number = self.number(global);
         self.all[number].bytes_mut()
+    }
+
+    /// A number that changes whenever the bytes may have changed, and that no other buffer has; so a device knows whether
+    /// its copy is of now.
+    pub fn stamp(&self, global: Global) -> u64 {
+        self.all[self.number(global)].stamp
     }
 
     fn number(&self, global: Global) -> usize {

@@ -21,7 +21,7 @@ mod interpreted;
 use std::time::Instant;
 
 use codegen_cranelift::Compiled;
-use ir::Module;
+use ir::{Global, Module};
 
 pub use buffers::Buffers;
 pub use ir::interp::RunError;
@@ -40,9 +40,12 @@ pub enum Backend<'c> {
 
 /// How a dispatch is spread.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Options {
+pub struct Options<'r> {
     /// Worker threads; 0 for one for each core.
     pub threads: usize,
+    /// The buffers that the host reads after the dispatch, and how many bytes of each; `None` for all. A graphics processor
+    /// keeps the others to itself.
+    pub reads: Option<&'r [(Global, usize)]>,
 }
 
 /// What a dispatch gives besides its buffers.
@@ -82,7 +85,7 @@ pub fn dispatch(
     entry: usize,
     groups: [u32; 3],
     buffers: &mut Buffers,
-    options: Options,
+    options: Options<'_>,
 ) -> Result<Output, Stopped> {
     let start = Instant::now();
     let mut stdout = String::new();
@@ -96,10 +99,12 @@ pub fn dispatch(
             compiled::dispatch(code, entry, groups, buffers, threads, &mut stdout)
         }
         #[cfg(feature = "wgpu")]
-        Backend::Gpu(program) => match program.dispatch(module, entry, groups, buffers, &mut stdout) {
-            Ok(seconds) => return Ok(Output { stdout, seconds, cost: Cost::default() }),
-            Err(error) => Err(error),
-        },
+        Backend::Gpu(program) => {
+            match program.dispatch(module, entry, groups, buffers, options.reads, &mut stdout) {
+                Ok(seconds) => return Ok(Output { stdout, seconds, cost: Cost::default() }),
+                Err(error) => Err(error),
+            }
+        }
     };
     match result {
         Ok(cost) => Ok(Output { stdout, seconds: start.elapsed().as_secs_f64(), cost }),

@@ -28,7 +28,8 @@ fn run(
         let (global, _) = module.globals.iter().find(|(_, g)| g.name == *name).expect("a global");
         buffers.bind(module, global, bytes);
     }
-    let result = dispatch(backend, module, 0, groups, &mut buffers, Options { threads });
+    let result =
+        dispatch(backend, module, 0, groups, &mut buffers, Options { threads, ..Options::default() });
     let host = module.globals.iter().filter(|(_, g)| !matches!(g.space, Space::GroupShared | Space::Private));
     (result, host.map(|(g, _)| buffers.bytes(g).to_vec()).collect())
 }

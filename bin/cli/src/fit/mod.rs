@@ -44,6 +44,7 @@ pub(crate) fn fit(args: &FitArgs) -> u8 {
             loss: args.loss.clone(),
             render: args.render.clone(),
             inits: inits?,
+            backend: args.backend.into(),
             threads,
             options: report::options(&args.compile),
             seed: args.seed,

@@ -3,6 +3,9 @@
 //! `fit_gradient`: each worker adds up `bwd_diff(loss)` over its share of the items in arrays of its
 //! own, so that nothing is atomic and the sum does not depend on the scheduler. `fit_initial_…`
 //! fills the parameters, `fit_render` evaluates a function for every item. Shown by `--show-kernel`.
+//!
+//! On a graphics processor a worker is a thread, there are many, and `fit_sum_…` adds what they found to what the first
+//! has, so that the host reads the gradient once.
 
 use std::fmt::Write as _;
 
@@ -73,6 +76,8 @@ pub struct Kernel {
     pub loss: Function,
     /// What is shown.
     pub render: Option<Function>,
+    /// Threads of a group; 1 on the CPU, where a worker is a group.
+    pub block: u32,
 }
 
 /// Reads the loss: differentiable parameters are fitted, the others come from the items.
@@ -257,12 +262,45 @@ impl Kernel {
         match &self.render {
             Some(render) => self.render(t, render),
             None => Ok(()),
+        }?;
+        if self.sums() {
+            for f in &self.fitted {
+                self.sum(t, f)?;
+            }
         }
+        Ok(())
+    }
+
+    /// Whether the gradients of all workers are added up by kernels.
+    pub fn sums(&self) -> bool {
+        self.block > 1
+    }
+
+    /// Begins an entry point for so many threads; those beyond do nothing.
+    fn entry(&self, t: &mut String, name: &str, threads: &str) -> std::fmt::Result {
+        writeln!(t, "[shader(\"compute\")]\n[numthreads({}, 1, 1)]", self.block)?;
+        writeln!(t, "void {name}(uint3 thread : SV_DispatchThreadID)\n{{")?;
+        if self.block > 1 {
+            writeln!(t, "    if (thread.x >= {threads}) return;")?;
+        }
+        Ok(())
+    }
+
+    /// Each number's sum over the workers, in place of the first one's.
+    fn sum(&self, t: &mut String, f: &Fitted) -> std::fmt::Result {
+        let (name, n) = (&f.name, f.n());
+        writeln!(t)?;
+        self.entry(t, &format!("fit_sum_{name}"), &n.to_string())?;
+        writeln!(t, "    {} sum = fit_gradient_{name}[thread.x];", f.gradient)?;
+        writeln!(t, "    for (uint k = 1; k < fit_workers; k++)")?;
+        let next = format!("fit_gradient_{name}[k * {n} + thread.x]");
+        let sum = add(f, "sum".into(), next);
+        writeln!(t, "        {sum}\n    fit_gradient_{name}[thread.x] = sum;\n}}")
     }
 
     fn gradient(&self, t: &mut String) -> std::fmt::Result {
         let real = &self.loss.result;
-        entry(t, "fit_gradient")?;
+        self.entry(t, "fit_gradient", "fit_workers")?;
         self.load(t)?;
         for f in &self.fitted {
             let zero =
@@ -287,22 +325,17 @@ impl Kernel {
         let comma = if call.is_empty() { "" } else { ", " };
         writeln!(t, "        bwd_diff({})({call}{comma}fit_weight);", self.loss.name)?;
         for f in &self.fitted {
-            let add = |place: String, d: String| {
-                if f.builtin {
-                    format!("{place} = {place} + {d};")
-                } else {
-                    format!("{place} = {}.dadd({place}, {d});", f.gradient)
-                }
-            };
             match f.length {
                 Some(n) => {
                     writeln!(t, "        let gradient_{0} = pair_{0}.d;", f.name)?;
-                    let line = add(format!("sum_{}[i]", f.name), format!("gradient_{}[i]", f.name));
+                    let line = add(f, format!("sum_{}[i]", f.name), format!("gradient_{}[i]", f.name));
                     writeln!(t, "        for (int i = 0; i < {n}; i++) {line}")?;
                 }
-                None => {
-                    writeln!(t, "        {}", add(format!("sum_{}", f.name), format!("pair_{}.d", f.name)))?
-                }
+                None => writeln!(
+                    t,
+                    "        {}",
+                    add(f, format!("sum_{}", f.name), format!("pair_{}.d", f.name))
+                )?,
             }
         }
         writeln!(t, "    }}")?;
@@ -321,7 +354,7 @@ impl Kernel {
 
     fn initial(&self, t: &mut String, f: &Fitted, initial: &Function) -> std::fmt::Result {
         writeln!(t, "RWStructuredBuffer<{}> fit_start_{};\n", f.element, f.name)?;
-        entry(t, &format!("fit_initial_{}", f.name))?;
+        self.entry(t, &format!("fit_initial_{}", f.name), &f.n().to_string())?;
         writeln!(t, "    uint item = fit_order[thread.x];")?;
         let call = self.arguments(initial, "item", "", &f.n().to_string());
         writeln!(t, "    fit_start_{}[thread.x] = {}({call});\n}}\n", f.name, initial.name)
@@ -329,7 +362,7 @@ impl Kernel {
 
     fn render(&self, t: &mut String, render: &Function) -> std::fmt::Result {
         writeln!(t, "RWStructuredBuffer<{}> fit_image;\n", render.result)?;
-        entry(t, "fit_render")?;
+        self.entry(t, "fit_render", "fit_workers")?;
         self.load(t)?;
         writeln!(t, "    for (uint item = thread.x; item < fit_count; item += fit_workers)")?;
         let call = self.arguments(render, "item", "", "");
@@ -367,9 +400,13 @@ fn loader(t: &mut String, f: &Fitted) -> std::fmt::Result {
     writeln!(t, "    return all;\n}}\n")
 }
 
-fn entry(t: &mut String, name: &str) -> std::fmt::Result {
-    writeln!(t, "[shader(\"compute\")]\n[numthreads(1, 1, 1)]")?;
-    writeln!(t, "void {name}(uint3 thread : SV_DispatchThreadID)\n{{")
+/// Adds a gradient to one at a place.
+fn add(f: &Fitted, place: String, d: String) -> String {
+    if f.builtin {
+        format!("{place} = {place} + {d};")
+    } else {
+        format!("{place} = {}.dadd({place}, {d});", f.gradient)
+    }
 }
 
 /// A type's text as part of a name.
@@ -404,6 +441,7 @@ mod tests {
                 result: "float".into(),
             },
             render: None,
+            block: 1,
         };
         let text = kernel.text();
         for part in [
@@ -415,6 +453,15 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part} in\n{text}");
         }
+        assert!(!text.contains("fit_sum"));
         assert_eq!(kernel.columns().len(), 2);
+        let text = Kernel { block: 64, ..kernel }.text();
+        for part in [
+            "[numthreads(64, 1, 1)]\nvoid fit_gradient(",
+            "if (thread.x >= fit_workers) return;",
+            "sum = Blob.Differential.dadd(sum, fit_gradient_w[k * 4 + thread.x]);",
+        ] {
+            assert!(text.contains(part), "{part} in\n{text}");
+        }
     }
 }

@@ -48,6 +48,8 @@ pub struct Setup {
     pub render: Option<String>,
     /// By parameter. One that is not named starts by the function `initial` if its result fits, else at random.
     pub inits: Vec<(String, Init)>,
+    /// What runs it.
+    pub backend: Backend,
     /// Worker threads.
     pub threads: usize,
     /// Of the compiler.
@@ -68,6 +70,14 @@ struct Place {
     gradient_at: usize,
     gradient_scalar: Scalar,
 }
+
+/// Threads of a group of a graphics processor.
+#[cfg(feature = "wgpu")]
+const BLOCK: u32 = 64;
+/// Its threads that each add up gradients of their own; enough to be busy, and not much to add up.
+const MOST_WORKERS: usize = 2048;
+/// Bytes of all their gradients.
+const MOST_BYTES: usize = 64 << 20;
 
 /// A function to minimise, compiled.
 pub struct Fit {
@@ -106,12 +116,17 @@ impl Fit {
         if kernel.render.is_some() {
             entries.push(loaded.entry(Some("fit_render"))?);
         }
-        for f in kernel.fitted.iter().filter(|f| f.initial.is_some()) {
-            entries.push(loaded.entry(Some(&format!("fit_initial_{}", f.name)))?);
+        for f in &kernel.fitted {
+            if f.initial.is_some() {
+                entries.push(loaded.entry(Some(&format!("fit_initial_{}", f.name)))?);
+            }
+            if kernel.sums() {
+                entries.push(loaded.entry(Some(&format!("fit_sum_{}", f.name)))?);
+            }
         }
         let request = Request { entries, ..Request::default() };
         let compiled = loaded.compile(&request, &setup.options)?;
-        let mut runner = Runner::new(compiled.module, Backend::Cranelift, false)?;
+        let mut runner = Runner::new(compiled.module, setup.backend, false)?;
 
         for (name, ty) in kernel.columns() {
             let buffer = kernel.column_buffer(&name, &ty);
@@ -119,7 +134,6 @@ impl Fit {
             let bytes = column_bytes(runner.mem(), element, &name, &items)?;
             runner.bind(&buffer, bytes)?;
         }
-        let workers = (setup.threads * 4).clamp(1, items.n);
         let mut fit = Fit {
             runner,
             kernel,
@@ -128,11 +142,15 @@ impl Fit {
             names: Vec::new(),
             values: Vec::new(),
             shares: Vec::new(),
-            workers,
+            workers: 1,
             threads: setup.threads,
             start: Vec::new(),
         };
         fit.find_places()?;
+        let bytes: usize = fit.shares.iter().sum();
+        let most =
+            if fit.kernel.sums() { MOST_WORKERS.min(MOST_BYTES / bytes.max(1)) } else { setup.threads * 4 };
+        fit.workers = most.clamp(1, fit.items.n);
         fit.bind_rest()?;
         let mut random = Random::new(setup.seed);
         fit.initialise(setup, &mut random)?;
@@ -154,12 +172,20 @@ impl Fit {
         let weight = 1.0 / order.len().max(1) as f64;
         let real = self.uniform_scalar("fit_weight");
         self.runner.bind("fit_weight", number_bytes(real, weight))?;
-        self.runner.dispatch("fit_gradient", [self.workers as u32, 1, 1], self.threads)?;
+        let sums = self.kernel.sums();
+        let loss = self.runner.find("fit_loss").map(|loss| (loss, usize::MAX));
+        self.dispatch("fit_gradient", self.workers, if sums { Some(loss.as_slice()) } else { None })?;
         gradient.fill(0.0);
-        for (param, share) in self.shares.iter().enumerate() {
-            let name = format!("fit_gradient_{}", self.kernel.fitted[param].name);
+        for (param, share) in self.shares.clone().into_iter().enumerate() {
+            let fitted = &self.kernel.fitted[param];
+            let name = format!("fit_gradient_{}", fitted.name);
+            if sums {
+                let (sum, n) = (format!("fit_sum_{}", fitted.name), fitted.n());
+                let read = self.runner.find(&name).map(|g| (g, share));
+                self.dispatch(&sum, n, Some(read.as_slice()))?;
+            }
             let bytes = self.runner.bytes(&name)?;
-            for worker in 0..self.workers {
+            for worker in 0..if sums { 1 } else { self.workers } {
                 let bytes = &bytes[worker * share..(worker + 1) * share];
                 for (place, g) in self.places.iter().zip(gradient.iter_mut()).filter(|p| p.0.param == param) {
                     *g += read_number(place.gradient_scalar, bytes, place.gradient_at);
@@ -181,7 +207,7 @@ impl Fit {
         }
         self.put(x)?;
         self.runner.bind("fit_count", (self.items.n as u32).to_le_bytes().to_vec())?;
-        self.runner.dispatch("fit_render", [self.workers as u32, 1, 1], self.threads)?;
+        self.dispatch("fit_render", self.workers, None)?;
         let Some(element) = self.runner.element("fit_image") else { return Ok(None) };
         let leaves = bind::scalars(self.runner.mem(), element);
         let stride = self.runner.mem().size(element) as usize;
@@ -205,6 +231,18 @@ impl Fit {
             ));
         }
         Ok(out)
+    }
+
+    /// Runs so many threads of an entry point.
+    fn dispatch(
+        &mut self,
+        entry: &str,
+        n: usize,
+        reads: Option<&[(ir::Global, usize)]>,
+    ) -> Result<(), Error> {
+        let groups = n.div_ceil(self.kernel.block as usize) as u32;
+        self.runner.dispatch_for(entry, [groups, 1, 1], self.threads, reads)?;
+        Ok(())
     }
 
     /// Writes the point into the parameters' buffers.
@@ -288,7 +326,10 @@ impl Fit {
             if f.initial.is_some() {
                 let order: Vec<u32> = (0..f.n()).map(|i| spread(&self.items, i, f.n(), random)).collect();
                 self.runner.bind("fit_order", order.iter().flat_map(|i| i.to_le_bytes()).collect())?;
-                self.runner.dispatch(&format!("fit_initial_{}", f.name), [f.n() as u32, 1, 1], 1)?;
+                let (entry, threads) = (format!("fit_initial_{}", f.name), self.threads);
+                self.threads = 1;
+                self.dispatch(&entry, f.n(), None)?;
+                self.threads = threads;
                 self.values[k] = self.runner.bytes(&format!("fit_start_{}", f.name))?.to_vec();
                 continue;
             }
@@ -350,7 +391,12 @@ fn plan(session: &mut Session, setup: &Setup, items: &Items) -> Result<Kernel, F
     };
     loaded.errors()?;
     let include = setup.path.file_name().map_or_else(String::new, |n| n.to_string_lossy().into_owned());
-    Ok(Kernel { include, fitted, loss, render })
+    let block = match setup.backend {
+        #[cfg(feature = "wgpu")]
+        Backend::Wgpu => BLOCK,
+        Backend::Interp | Backend::Cranelift => 1,
+    };
+    Ok(Kernel { include, fitted, loss, render, block })
 }
 
 fn initial(

@@ -1,0 +1,163 @@
+//! The devices of this machine, and what they have.
+
+/// A device of this machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceInfo {
+    /// Its name.
+    pub name: String,
+    /// What kind of device it is.
+    pub kind: String,
+    /// The interface by which it is used.
+    pub interface: String,
+    /// Its driver.
+    pub driver: String,
+    /// Kinds of number that it has besides those of 32 bits.
+    pub numbers: Vec<&'static str>,
+    /// Lanes of its subgroups, at least and at most.
+    pub subgroups: (u32, u32),
+}
+
+/// wgpu without windows. The libraries of window systems are not asked for: Mesa's choose among devices by asking the
+/// compositor, and say on the standard error where there is none.
+fn instance() -> wgpu::Instance {
+    let mut descriptor = wgpu::InstanceDescriptor::new_without_display_handle();
+    descriptor.backends = wgpu::Backends::VULKAN;
+    let hal = wgpu::hal::InstanceDescriptor {
+        name: "pullback",
+        flags: descriptor.flags,
+        memory_budget_thresholds: descriptor.memory_budget_thresholds,
+        backend_options: descriptor.backend_options.clone(),
+        telemetry: None,
+        display: None,
+    };
+    let without_windows: Box<wgpu::hal::vulkan::CreateInstanceCallback<'_>> =
+        Box::new(|args| args.extensions.retain(|name| !name.to_bytes().ends_with(b"wayland_surface")));
+    // SAFETY: the list is as it is with a driver that knows no Wayland, which wgpu allows for; no surface is made.
+    let made = unsafe { wgpu::hal::vulkan::Instance::init_with_callback(&hal, Some(without_windows)) };
+    match made {
+        // SAFETY: the instance was made just now and belongs to nobody else.
+        Ok(made) => unsafe { wgpu::Instance::from_hal::<wgpu::hal::api::Vulkan>(made) },
+        // There is no Vulkan: an instance without devices.
+        Err(_) => wgpu::Instance::new(descriptor),
+    }
+}
+
+/// The devices of this machine, those of hardware first.
+fn adapters() -> Vec<wgpu::Adapter> {
+    let mut all = pollster::block_on(instance().enumerate_adapters(wgpu::Backends::VULKAN));
+    all.sort_by_key(|a| match a.get_info().device_type {
+        wgpu::DeviceType::DiscreteGpu => 0,
+        wgpu::DeviceType::IntegratedGpu => 1,
+        wgpu::DeviceType::VirtualGpu => 2,
+        wgpu::DeviceType::Cpu => 3,
+        wgpu::DeviceType::Other => 4,
+    });
+    all
+}
+
+/// The devices that programs can run on; the first is the one that does.
+pub fn devices() -> Vec<DeviceInfo> {
+    adapters().iter().map(describe).collect()
+}
+
+fn describe(adapter: &wgpu::Adapter) -> DeviceInfo {
+    let info = adapter.get_info();
+    let features = adapter.features();
+    let numbers = [
+        (wgpu::Features::SHADER_F16, "f16"),
+        (wgpu::Features::SHADER_F64, "f64"),
+        (wgpu::Features::SHADER_INT64, "i64"),
+    ];
+    let kind = match info.device_type {
+        wgpu::DeviceType::DiscreteGpu => "discrete GPU",
+        wgpu::DeviceType::IntegratedGpu => "integrated GPU",
+        wgpu::DeviceType::VirtualGpu => "virtual GPU",
+        wgpu::DeviceType::Cpu => "CPU",
+        wgpu::DeviceType::Other => "other",
+    };
+    DeviceInfo {
+        name: info.name.clone(),
+        kind: kind.into(),
+        interface: format!("{:?}", info.backend),
+        driver: format!("{} {}", info.driver, info.driver_info).trim().to_string(),
+        numbers: numbers.iter().filter(|n| features.contains(n.0)).map(|n| n.1).collect(),
+        subgroups: (info.subgroup_min_size, info.subgroup_max_size),
+    }
+}
+
+/// The kinds of number that a module needs, as features of a device.
+fn needs(module: &naga::Module) -> wgpu::Features {
+    let of = |kind: naga::ScalarKind, width: u8| match (kind, width) {
+        (naga::ScalarKind::Float, 2) => wgpu::Features::SHADER_F16,
+        (naga::ScalarKind::Float, 8) => wgpu::Features::SHADER_F64,
+        (naga::ScalarKind::Sint | naga::ScalarKind::Uint, 8) => wgpu::Features::SHADER_INT64,
+        _ => wgpu::Features::empty(),
+    };
+    let mut all = wgpu::Features::empty();
+    for (_, ty) in module.types.iter() {
+        if let naga::TypeInner::Scalar(s)
+        | naga::TypeInner::Vector { scalar: s, .. }
+        | naga::TypeInner::Atomic(s) = ty.inner
+        {
+            all |= of(s.kind, s.width);
+        }
+    }
+    let functions = module.functions.iter().map(|f| f.1);
+    for function in functions.chain(module.entry_points.iter().map(|e| &e.function)) {
+        for (_, expression) in function.expressions.iter() {
+            all |= match *expression {
+                naga::Expression::Literal(literal) => of(literal.scalar().kind, literal.scalar().width),
+                naga::Expression::As { kind, convert: Some(width), .. } => of(kind, width),
+                // The bits of a 64-bit float are those of a 64-bit integer.
+                naga::Expression::As { convert: None, .. } if all.contains(wgpu::Features::SHADER_F64) => {
+                    wgpu::Features::SHADER_INT64
+                }
+                _ => wgpu::Features::empty(),
+            };
+        }
+    }
+    all
+}
+
+/// The device that programs run on.
+pub struct Device {
+    adapter: wgpu::Adapter,
+}
+
+impl Device {
+    /// The first device of this machine.
+    pub fn first() -> Result<Device, String> {
+        match adapters().into_iter().next() {
+            Some(adapter) => Ok(Device { adapter }),
+            None => Err("this machine has no device with a Vulkan driver".into()),
+        }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> String {
+        self.adapter.get_info().name
+    }
+
+    pub(super) fn limits(&self) -> wgpu::Limits {
+        self.adapter.limits()
+    }
+
+    /// Opens it, with what a module needs.
+    pub(super) fn open(&self, module: &naga::Module) -> Result<(wgpu::Device, wgpu::Queue), String> {
+        let name = self.name();
+        let needed = needs(module);
+        let missing = needed - self.adapter.features();
+        if !missing.is_empty() {
+            let names: Vec<String> =
+                missing.iter_names().map(|n| n.0.to_lowercase().replace('_', " ")).collect();
+            return Err(format!("the device `{name}` does not have {}", names.join(" and ")));
+        }
+        let descriptor = wgpu::DeviceDescriptor {
+            label: None,
+            required_features: needed,
+            required_limits: self.limits(),
+            ..wgpu::DeviceDescriptor::default()
+        };
+        pollster::block_on(self.adapter.request_device(&descriptor)).map_err(|e| format!("`{name}`: {e}"))
+    }
+}

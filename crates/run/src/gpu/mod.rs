@@ -1,0 +1,334 @@
+//! A dispatch on a graphics processor, by wgpu.
+//!
+//! Pipelines are compiled once, for each entry point with the bindings that it uses. Buffers stay on the device between
+//! dispatches: one is copied there when the host has changed it since ([`Buffers::stamp`]), and back after a dispatch that
+//! may have written it, if the caller reads it. The layouts differ; the reflection of the module says where each number is.
+//! What a kernel printed is in a log buffer, and what went wrong in an error word.
+
+mod device;
+mod report;
+mod transfer;
+
+use std::borrow::Cow;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use codegen_naga::{Binding, BindingKind, Built};
+use ir::interp::RunError;
+use ir::{Global, Module, Span};
+
+use crate::Buffers;
+
+pub use device::{Device, DeviceInfo, devices};
+
+/// A compiled module on a device.
+pub struct Program {
+    device: wgpu::Device,
+    queue: wgpu::Queue,
+    name: String,
+    built: Built,
+    entries: Vec<Entry>,
+    /// What the device complained about.
+    faults: Arc<Mutex<Vec<String>>>,
+    limits: wgpu::Limits,
+    held: Mutex<Held>,
+}
+
+/// An entry point.
+struct Entry {
+    pipeline: wgpu::ComputePipeline,
+    layout: wgpu::BindGroupLayout,
+}
+
+/// What stays on the device between dispatches.
+struct Held {
+    /// By binding.
+    buffers: Vec<Option<Resource>>,
+    /// By entry point, until one of its buffers is replaced.
+    groups: Vec<Option<wgpu::BindGroup>>,
+}
+
+/// A buffer on the device.
+struct Resource {
+    buffer: wgpu::Buffer,
+    len: u64,
+    /// Which state of the host's buffer it has.
+    stamp: u64,
+    /// Where it is read from.
+    staging: Option<wgpu::Buffer>,
+}
+
+/// Words of the log.
+const LOG_WORDS: u64 = 1 << 20;
+
+impl Program {
+    /// Compiles a module for a device.
+    pub fn new(on: &Device, built: Built) -> Result<Program, String> {
+        let name = on.name();
+        let (device, queue) = on.open(&built.module)?;
+        let faults = Arc::new(Mutex::new(Vec::new()));
+        let list = faults.clone();
+        device.on_uncaptured_error(Arc::new(move |error: wgpu::Error| {
+            if let Ok(mut list) = list.lock() {
+                list.push(error.to_string());
+            }
+        }));
+        let source = wgpu::ShaderSource::Naga(Cow::Owned(built.module.clone()));
+        let shader = device.create_shader_module(wgpu::ShaderModuleDescriptor { label: None, source });
+        let all = &built.reflection.bindings;
+        let entries = built.reflection.entries.iter().map(|entry| {
+            let bindings: Vec<wgpu::BindGroupLayoutEntry> =
+                entry.uses.iter().map(|u| layout_entry(&all[u.binding])).collect();
+            let layout = device.create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor {
+                label: None,
+                entries: &bindings,
+            });
+            let pipeline_layout = device.create_pipeline_layout(&wgpu::PipelineLayoutDescriptor {
+                label: None,
+                bind_group_layouts: &[Some(&layout)],
+                immediate_size: 0,
+            });
+            let pipeline = device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
+                label: Some(&entry.name),
+                layout: Some(&pipeline_layout),
+                module: &shader,
+                entry_point: Some(&entry.name),
+                compilation_options: wgpu::PipelineCompilationOptions::default(),
+                cache: None,
+            });
+            Entry { pipeline, layout }
+        });
+        let entries: Vec<Entry> = entries.collect();
+        let held = Held {
+            buffers: all.iter().map(|_| None).collect(),
+            groups: entries.iter().map(|_| None).collect(),
+        };
+        let held = Mutex::new(held);
+        let program = Program { device, queue, name, built, entries, faults, limits: on.limits(), held };
+        program.fault()?;
+        Ok(program)
+    }
+
+    /// What the device complained about since it was asked last.
+    fn fault(&self) -> Result<(), String> {
+        let list = self.faults.lock().map(|mut list| std::mem::take(&mut *list)).unwrap_or_default();
+        match list.first() {
+            None => Ok(()),
+            Some(fault) => Err(format!("the device `{}`: {}", self.name, fault.trim())),
+        }
+    }
+
+    /// Runs thread groups of entry point number `entry`; adds what was printed. `reads` names the buffers that the host
+    /// reads afterwards, and how many bytes of each; `None` for all that are written. Gives the seconds of the dispatch
+    /// alone.
+    pub fn dispatch(
+        &self,
+        module: &Module,
+        entry: usize,
+        groups: [u32; 3],
+        buffers: &mut Buffers,
+        reads: Option<&[(Global, usize)]>,
+        stdout: &mut String,
+    ) -> Result<f64, RunError> {
+        let other = |message: String| RunError { message, span: Span::NONE, thread: [0; 3] };
+        let limit = self.limits.max_compute_workgroups_per_dimension;
+        if let Some(most) = groups.iter().find(|&&n| n > limit) {
+            return Err(other(format!(
+                "{most} thread groups along an axis; `{}` has at most {limit}",
+                self.name
+            )));
+        }
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let held = &mut *held;
+        self.upload(module, entry, buffers, held).map_err(other)?;
+        let group = self.group(entry, held);
+
+        let start = Instant::now();
+        let mut encoder = self.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+        {
+            let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
+            pass.set_pipeline(&self.entries[entry].pipeline);
+            pass.set_bind_group(0, group, &[]);
+            pass.dispatch_workgroups(groups[0], groups[1], groups[2]);
+        }
+        self.queue.submit([encoder.finish()]);
+        self.wait().map_err(other)?;
+        let seconds = start.elapsed().as_secs_f64();
+
+        let reflection = &self.built.reflection;
+        let size = reflection.entries[entry].group_size;
+        let wanted = self.wanted(module, entry, reads, held);
+        let found = self.read(&wanted, held).map_err(other)?;
+        let mut failed = None;
+        for (&(number, _), bytes) in wanted.iter().zip(&found) {
+            let binding = &reflection.bindings[number];
+            match binding.kind {
+                BindingKind::Uniform | BindingKind::ReadOnlyStorage => {}
+                BindingKind::Storage => {
+                    transfer::from_device(module, binding, bytes, buffers);
+                    if let (Some(resource), Some(global)) = (&mut held.buffers[number], binding.global) {
+                        resource.stamp = buffers.stamp(global);
+                    }
+                }
+                BindingKind::ErrorWord => failed = report::error(reflection, bytes),
+                BindingKind::PrintLog => {
+                    report::printed(reflection, bytes, groups, size, stdout).map_err(other)?;
+                }
+            }
+        }
+        match failed {
+            Some(error) => Err(error),
+            None => Ok(seconds),
+        }
+    }
+
+    /// Brings to the device what an entry point needs and the host has changed.
+    fn upload(
+        &self,
+        module: &Module,
+        entry: usize,
+        buffers: &Buffers,
+        held: &mut Held,
+    ) -> Result<(), String> {
+        for uses in &self.built.reflection.entries[entry].uses {
+            let binding = &self.built.reflection.bindings[uses.binding];
+            let stamp = binding.global.map_or(0, |g| buffers.stamp(g));
+            let slot = &mut held.buffers[uses.binding];
+            if let Some(resource) = slot
+                && resource.stamp == stamp
+            {
+                if binding.global.is_none() {
+                    // Of the log, what counts is its first word; of the error word, all.
+                    self.queue.write_buffer(&resource.buffer, 0, &[0; 32]);
+                }
+                continue;
+            }
+            let bytes = transfer::to_device(module, binding, buffers)?;
+            let len = bytes.len() as u64;
+            match slot {
+                Some(resource) if resource.len == len => resource.stamp = stamp,
+                _ => {
+                    let usage = match binding.kind {
+                        BindingKind::Uniform => wgpu::BufferUsages::UNIFORM,
+                        _ => wgpu::BufferUsages::STORAGE,
+                    };
+                    let buffer = self.device.create_buffer(&wgpu::BufferDescriptor {
+                        label: Some(&binding.name),
+                        size: len,
+                        usage: usage | wgpu::BufferUsages::COPY_DST | wgpu::BufferUsages::COPY_SRC,
+                        mapped_at_creation: false,
+                    });
+                    *slot = Some(Resource { buffer, len, stamp, staging: None });
+                    held.groups.fill_with(|| None);
+                }
+            }
+            if let Some(resource) = slot {
+                self.queue.write_buffer(&resource.buffer, 0, &bytes);
+            }
+        }
+        self.fault()?;
+        self.queue.submit([]);
+        self.wait()
+    }
+
+    /// The bind group of an entry point.
+    fn group<'h>(&self, entry: usize, held: &'h mut Held) -> &'h wgpu::BindGroup {
+        let Held { buffers, groups } = held;
+        groups[entry].get_or_insert_with(|| {
+            let all = &self.built.reflection;
+            let entries: Vec<wgpu::BindGroupEntry<'_>> = all.entries[entry]
+                .uses
+                .iter()
+                .filter_map(|u| {
+                    let resource = buffers[u.binding].as_ref()?.buffer.as_entire_binding();
+                    Some(wgpu::BindGroupEntry { binding: all.bindings[u.binding].binding, resource })
+                })
+                .collect();
+            self.device.create_bind_group(&wgpu::BindGroupDescriptor {
+                label: None,
+                layout: &self.entries[entry].layout,
+                entries: &entries,
+            })
+        })
+    }
+
+    /// The bindings that are read after a dispatch, and how many bytes of each.
+    fn wanted(
+        &self,
+        module: &Module,
+        entry: usize,
+        reads: Option<&[(Global, usize)]>,
+        held: &Held,
+    ) -> Vec<(usize, u64)> {
+        let all = &self.built.reflection;
+        let mut wanted = Vec::new();
+        for uses in all.entries[entry].uses.iter().filter(|u| u.written) {
+            let Some(resource) = &held.buffers[uses.binding] else { continue };
+            let binding = &all.bindings[uses.binding];
+            let len = match (reads, binding.global) {
+                (Some(reads), Some(global)) => match reads.iter().find(|r| r.0 == global) {
+                    Some(read) => transfer::device_bytes(module, binding, read.1).min(resource.len),
+                    None => continue,
+                },
+                _ => resource.len,
+            };
+            wanted.push((uses.binding, len));
+        }
+        wanted
+    }
+
+    fn wait(&self) -> Result<(), String> {
+        self.device.poll(wgpu::PollType::wait_indefinitely()).map_err(|e| format!("`{}`: {e}", self.name))?;
+        self.fault()
+    }
+
+    /// The first bytes of buffers.
+    fn read(&self, wanted: &[(usize, u64)], held: &mut Held) -> Result<Vec<Vec<u8>>, String> {
+        let mut encoder = self.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+        for &(number, len) in wanted {
+            let Some(resource) = &mut held.buffers[number] else { continue };
+            let staging = resource.staging.get_or_insert_with(|| {
+                self.device.create_buffer(&wgpu::BufferDescriptor {
+                    label: None,
+                    size: resource.len,
+                    usage: wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST,
+                    mapped_at_creation: false,
+                })
+            });
+            encoder.copy_buffer_to_buffer(&resource.buffer, 0, staging, 0, len);
+        }
+        self.queue.submit([encoder.finish()]);
+        let staging: Vec<(&wgpu::Buffer, u64)> = wanted
+            .iter()
+            .filter_map(|&(number, len)| Some((held.buffers[number].as_ref()?.staging.as_ref()?, len)))
+            .collect();
+        for (buffer, len) in &staging {
+            buffer.map_async(wgpu::MapMode::Read, ..*len, |_| {});
+        }
+        self.wait()?;
+        let mut found = Vec::new();
+        for (buffer, len) in staging {
+            let view = buffer.get_mapped_range(..len).map_err(|e| format!("`{}`: {e}", self.name))?;
+            found.push(view.to_vec());
+            drop(view);
+            buffer.unmap();
+        }
+        Ok(found)
+    }
+}
+
+fn layout_entry(binding: &Binding) -> wgpu::BindGroupLayoutEntry {
+    let ty = match binding.kind {
+        BindingKind::Uniform => wgpu::BufferBindingType::Uniform,
+        BindingKind::ReadOnlyStorage => wgpu::BufferBindingType::Storage { read_only: true },
+        BindingKind::Storage | BindingKind::ErrorWord | BindingKind::PrintLog => {
+            wgpu::BufferBindingType::Storage { read_only: false }
+        }
+    };
+    wgpu::BindGroupLayoutEntry {
+        binding: binding.binding,
+        visibility: wgpu::ShaderStages::COMPUTE,
+        ty: wgpu::BindingType::Buffer { ty, has_dynamic_offset: false, min_binding_size: None },
+        count: None,
+    }
+}

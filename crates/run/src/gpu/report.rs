@@ -1,0 +1,57 @@
+//! What a dispatch says besides its buffers: the error word, and the log of what was printed.
+
+use codegen_naga::Reflection;
+use ir::interp::RunError;
+use ir::scalar;
+
+use super::LOG_WORDS;
+
+/// What the error word says.
+pub(super) fn error(reflection: &Reflection, bytes: &[u8]) -> Option<RunError> {
+    let word = |k: usize| u32::from_le_bytes(bytes[4 * k..4 * k + 4].try_into().unwrap_or_default());
+    let site = reflection.sites.get((word(0) as usize).checked_sub(1)?)?;
+    Some(RunError { message: site.message.clone(), span: site.span, thread: [word(4), word(5), word(6)] })
+}
+
+/// Adds the log's text, in the order of threads.
+pub(super) fn printed(
+    reflection: &Reflection,
+    bytes: &[u8],
+    groups: [u32; 3],
+    size: [u32; 3],
+    out: &mut String,
+) -> Result<(), String> {
+    let words: Vec<u32> =
+        bytes.chunks_exact(4).map(|b| u32::from_le_bytes(b.try_into().unwrap_or_default())).collect();
+    let used = words[0] as usize;
+    if used + 1 > words.len() {
+        return Err(format!("the kernel printed more than {LOG_WORDS} words"));
+    }
+    let mut lines: Vec<([u64; 2], String)> = Vec::new();
+    let mut at = 1;
+    while at <= used {
+        let Some(print) = reflection.prints.get(words[at] as usize) else { break };
+        let thread = [words[at + 1], words[at + 2], words[at + 3]];
+        let group: [u64; 3] = std::array::from_fn(|k| (thread[k] / size[k]) as u64);
+        let local: [u64; 3] = std::array::from_fn(|k| (thread[k] % size[k]) as u64);
+        let [gx, gy] = [groups[0] as u64, groups[1] as u64];
+        let [sx, sy] = [size[0] as u64, size[1] as u64];
+        let order = [group[0] + gx * (group[1] + gy * group[2]), local[0] + sx * (local[1] + sy * local[2])];
+        at += 4;
+        let mut args = Vec::new();
+        for &(from, shown) in &print.args {
+            let mut bits = words[at] as u64;
+            at += 1;
+            if from.bytes() == 8 {
+                bits |= (words[at] as u64) << 32;
+                at += 1;
+            }
+            let bits = if from.is_float() { bits } else { scalar::canonical(from, bits) };
+            args.push((shown, if from == shown { bits } else { scalar::convert(from, shown, bits) }));
+        }
+        lines.push((order, ir::interp::format_printf(&print.format, &args)));
+    }
+    lines.sort_by_key(|l| l.0);
+    out.extend(lines.into_iter().map(|l| l.1));
+    Ok(())
+}
