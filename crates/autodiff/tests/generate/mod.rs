@@ -136,6 +136,7 @@ pub(crate) fn program(seed: u64, size: usize) -> (Module, Func) {
         },
     };
     let mut callable: Vec<Func> = vec![both, backward];
+    let mut residuals: Vec<Func> = Vec::new();
     let n_functions = 1 + rng.below(3);
     for k in 0..n_functions {
         let recursive = rng.chance(25);
@@ -151,6 +152,7 @@ pub(crate) fn program(seed: u64, size: usize) -> (Module, Func) {
             kinds,
             sin,
             callable: signatures,
+            residuals: &mut residuals,
             scope: Vec::new(),
             budget,
             depth: 0,
@@ -160,6 +162,7 @@ pub(crate) fn program(seed: u64, size: usize) -> (Module, Func) {
         let body = program.function();
         callable.push(module.funcs.push(body));
     }
+    module.residuals = residuals;
     let last = *callable.last().expect("at least one");
     (module, last)
 }
@@ -170,6 +173,8 @@ struct Program<'a> {
     kinds: Kinds,
     sin: Func,
     callable: Vec<(Func, Vec<Slot>, Vec<Slot>)>,
+    /// As in the module.
+    residuals: &'a mut Vec<Func>,
     scope: Vec<Value>,
     budget: usize,
     depth: usize,
@@ -552,7 +557,9 @@ impl Program<'_> {
     fn request(&mut self, func: Func, params: &[Slot], results: &[Slot]) {
         let diff = |slots: &[Slot]| slots.iter().filter(|s| s.diff).map(|s| s.ty).collect::<Vec<Type>>();
         let mut args: Vec<Value> = params.iter().map(|p| self.any(p.ty)).collect();
-        let values = if self.rng.chance(50) {
+        let values = if self.rng.chance(30) {
+            self.pullback(func, args, params, results)
+        } else if self.rng.chance(50) {
             args.extend(diff(params).into_iter().map(|ty| self.any(ty)).collect::<Vec<_>>());
             let mut types: Vec<(Type, bool)> = results.iter().map(|r| (r.ty, false)).collect();
             types.extend(diff(results).into_iter().map(|ty| (ty, false)));
@@ -566,6 +573,60 @@ impl Program<'_> {
             let v = self.tame(v);
             self.see(v);
         }
+    }
+
+    /// The value now; the cotangents after some other statements, from what was kept in a cell, an arm, a loop or as it is.
+    fn pullback(&mut self, func: Func, args: Vec<Value>, params: &[Slot], results: &[Slot]) -> Vec<Value> {
+        let number = self.residuals.iter().position(|&f| f == func).unwrap_or_else(|| {
+            self.residuals.push(func);
+            self.residuals.len() - 1
+        });
+        let kept = self.b.types.residuals(number as u32);
+        let mut types: Vec<(Type, bool)> = results.iter().map(|r| (r.ty, false)).collect();
+        types.push((kept, false));
+        let mut values = self.b.call(Op::CallApply(func), &args, &types);
+        let mut held = values.pop().expect("what is kept is a result");
+        for v in values {
+            let v = self.tame(v);
+            self.see(v);
+        }
+        let way = self.rng.below(4);
+        let cell = (way == 0).then(|| self.b.emit(Op::Local, &[held]));
+        self.budget = self.budget.saturating_sub(1);
+        if self.depth < 3 {
+            self.depth += 1;
+            self.statements();
+            self.depth -= 1;
+        }
+        held = match way {
+            0 => self.b.emit(Op::Load, &[cell.expect("made above")]),
+            1 => {
+                let c = self.condition();
+                let then = self.b.open();
+                self.b.close(vec![held]);
+                let other = self.b.open();
+                self.b.close(vec![held]);
+                self.b.nest(Op::If, &[c], &[then, other])[0]
+            }
+            2 => {
+                // the last of the runs that a loop made at the same arguments, if it made any
+                let body = self.b.open();
+                self.b.region_param(Type::U32, false);
+                self.b.region_param(kept, false);
+                let again = self.b.call(Op::CallApply(func), &args, &types);
+                self.b.close(vec![again[results.len()]]);
+                let trips = self.rng.below(3) as u64;
+                let trips = self.b.emit_typed(Op::Const(trips), &[], Type::U32);
+                self.b.nest(Op::For(LoopInfo::default()), &[trips, held], &[body])[0]
+            }
+            _ => held,
+        };
+        let mut operands = args;
+        operands.push(held);
+        let diff = |slots: &[Slot]| slots.iter().filter(|s| s.diff).map(|s| s.ty).collect::<Vec<Type>>();
+        operands.extend(diff(results).into_iter().map(|ty| self.any(ty)).collect::<Vec<_>>());
+        let types: Vec<(Type, bool)> = diff(params).into_iter().map(|ty| (ty, false)).collect();
+        self.b.call(Op::CallPullback(func), &operands, &types)
     }
 
     /// Some types of what a region yields.
