@@ -98,6 +98,8 @@ pub(crate) struct Shape {
 impl<'m> Engine<'m> {
     pub(crate) fn new(module: &'m mut Module) -> Engine<'m> {
         let names = module.funcs.values().map(|f| f.name.clone()).collect();
+        let pullbacks = module.witnesses.values().filter(|w| w.is_same);
+        let wholes = pullbacks.filter_map(|w| w.substitute).map(|whole| (whole, whole)).collect();
         Engine {
             module,
             problems: Vec::new(),
@@ -130,7 +132,7 @@ impl<'m> Engine<'m> {
             forwards: FxHashMap::default(),
             backwards: FxHashMap::default(),
             halves: FxHashMap::default(),
-            wholes: FxHashMap::default(),
+            wholes,
             resolved: FxHashSet::default(),
             without_requests: EntitySet::new(),
             origins: FxHashMap::default(),

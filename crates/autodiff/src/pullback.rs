@@ -223,9 +223,10 @@ impl Engine<'_> {
         let values = b.call_func(whole, &module.funcs[whole].results, &operands).to_vec();
         let body = b.finish(values, results);
         self.define(made, body);
-        self.module
-            .witnesses
-            .insert(pullback, ir::Witness { substitute: Some(made), ..ir::Witness::default() });
+        self.module.witnesses.insert(
+            pullback,
+            ir::Witness { substitute: Some(made), is_same: true, ..ir::Witness::default() },
+        );
         self.wholes.insert(made, of);
     }
 }
@@ -267,6 +268,8 @@ impl Expansion<'_> {
                     function.values.push(part)
                 });
                 parts[v] = Some(made.collect());
+                // nothing names it any more
+                function.values[v].ty = Type::U32;
             }
         }
         self.slots(&mut function.params);

@@ -124,8 +124,7 @@ impl Engine<'_> {
         for &at in reached.iter().filter(|&&f| self.module.funcs[f].has_body()) {
             let src = &self.module.funcs[at];
             let witness = self.module.witness(at);
-            let substitute = witness.substitute.filter(|f| !self.wholes.contains_key(f));
-            if witness.apply.is_some() && !witness.apply_is_same || substitute.is_some() {
+            if (witness.apply.is_some() || witness.substitute.is_some()) && !witness.is_same {
                 other = other.or(Some(Once { span: src.span, why: Why::OtherValue }));
             }
             let defs = defs(src);

@@ -55,8 +55,8 @@ pub struct Witness {
     pub vjp: Option<Func>,
     /// What reverse mode calls in place of the function, `(params…) -> (results…, context…)`; needs a `vjp`.
     pub apply: Option<Func>,
-    /// The results of `apply` are those of the function itself.
-    pub apply_is_same: bool,
+    /// The results of `apply` and `substitute` are those of the function itself.
+    pub is_same: bool,
     /// The function to differentiate in this one's place; of the same signature.
     pub substitute: Option<Func>,
     /// A mode that has no custom derivative is derived from the body.

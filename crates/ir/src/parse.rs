@@ -171,7 +171,7 @@ impl Parser<'_> {
                         } else if self.eat_word("substitute") {
                             witness.substitute = Some(self.func_name()?);
                         } else if self.eat_word("same") {
-                            witness.apply_is_same = true;
+                            witness.is_same = true;
                         } else if self.eat_word("differentiable") {
                             witness.differentiable = true;
                         } else if self.eat_word("treat_as_differentiable") {

@@ -53,7 +53,7 @@ pub fn print_module(module: &Module) -> String {
                 let _ = write!(p.out, " {word} {}", p.funcs[&func]);
             }
         }
-        if witness.apply_is_same {
+        if witness.is_same {
             p.out += " same";
         }
         if witness.differentiable {

@@ -67,7 +67,7 @@ impl Lowerer<'_> {
         if witness == Witness::default() {
             witness.jvp = self.request_twin(types, f, declared);
         } else if witness.vjp.is_some() && witness.apply.is_none() {
-            (witness.apply, witness.apply_is_same) = self.request_moved(types, f, &derivatives, declared);
+            (witness.apply, witness.is_same) = self.request_moved(types, f, &derivatives, declared);
         }
         witness
     }

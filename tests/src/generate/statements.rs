@@ -380,10 +380,36 @@ impl Generator {
             ));
             return self.declare(&v, Ty::Float, false);
         }
+        if self.rng.one_in(2) {
+            let first = [a, b, d, e];
+            return self.pullback(&name, shape == Shape::InOut, first);
+        }
         self.line(&format!("DifferentialPair<F> {p} = DifferentialPair<F>({a}, {e});"));
         self.line(&format!("DifferentialPair<F> {q} = DifferentialPair<F>({b}, 0);"));
         self.line(&format!("bwd_diff({name})({p}, {q}, {d});"));
         self.line(&format!("F {v} = tanh({p}.d) + 0.5 * sin({q}.d);"));
+        self.declare(&v, Ty::Float, false);
+    }
+
+    /// Two pullbacks of one function, of which a condition chooses one, called after some other statements.
+    fn pullback(&mut self, name: &str, inout: bool, [a, b, d, e]: [String; 4]) {
+        let (c, other) = (self.condition(), self.float(1));
+        let (x, z, y, p, q) =
+            (self.fresh("x"), self.fresh("x"), self.fresh("y"), self.fresh("p"), self.fresh("p"));
+        let (u, w, v) = (self.fresh("u"), self.fresh("u"), self.fresh("v"));
+        self.line(&format!("F {x} = {a}; F {z} = {other};"));
+        self.line(&format!("let ({y}, {p}) = __apply({name})({x}, {b});"));
+        self.line(&format!("let ({y}b, {q}) = __apply({name})({z}, {b});"));
+        self.declare(&y, Ty::Float, true);
+        if self.rng.one_in(2) {
+            self.statements(1);
+        }
+        self.line(&format!("var {p}c = {p};"));
+        self.line(&format!("if ({c}) {p}c = {q};"));
+        let start = if inout { e } else { "0".to_string() };
+        self.line(&format!("F {u} = {start}; F {w};"));
+        self.line(&format!("{p}c({u}, {w}, {d});"));
+        self.line(&format!("F {v} = tanh({u}) + 0.5 * sin({w}) + 0.1 * {y}b;"));
         self.declare(&v, Ty::Float, false);
     }
 }
