@@ -55,6 +55,7 @@ impl Engine<'_> {
                 module.funcs[func] = function;
             }
         }
+        self.module.residuals.clear();
     }
 
     /// Whether a function or what it needs has a value of the type [`TypeData::Residuals`].
