@@ -14,15 +14,9 @@ use pullback_tests::commands::slang::outcome;
 use pullback_tests::file::{TestFile, discover};
 
 /// Programs that are not compared, and why.
-const NOT_HERE: [(&str, &str); 5] = [
+const NOT_HERE: [(&str, &str); 2] = [
     ("first-group-last.slang", "devices do not promise that the first group runs last"),
     ("guards.slang", "an infinity in the middle of an expression may be lost on devices"),
-    ("checkpoint-budget.slang", "lavapipe of Mesa 22.3 compiles it for minutes"),
-    (
-        "43-loads-and-stores-that-happen-once.slang",
-        "the process ends in lavapipe of Mesa 22.3; to be looked into",
-    ),
-    ("dimensions.slang", "the process ends in lavapipe of Mesa 22.3; to be looked into"),
 ];
 
 /// Whether two texts are the same but for the last digits of numbers.

@@ -298,6 +298,11 @@ impl Code {
         self.when(condition, |c| c.push(Statement::Break));
     }
 
+    /// What an expression is.
+    pub(crate) fn expression(&self, expr: Expr) -> &Expression {
+        &self.func.expressions[expr]
+    }
+
     /// The type of a variable, given its place.
     pub(crate) fn local_type(&self, place: Expr) -> Option<Handle<Type>> {
         match self.func.expressions[place] {

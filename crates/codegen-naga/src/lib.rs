@@ -9,7 +9,9 @@
 //! - `plan`: which buffers handles refer to, how they are used; one *instance* of a function for each.
 //! - `bounds`: how often loops run, so that reversed loops keep their values in local arrays.
 //! - `emit`: the code.
+//! - [`uniform`]: whether uniforms decide where control goes.
 //! - [`reflect`]: what a host must know to bind everything.
+//! - [`spirv`]: SPIR-V, of all entry points or one.
 //! - [`mod@write`]: the text or binary of a target.
 #![forbid(unsafe_code)]
 
@@ -24,7 +26,9 @@ mod module;
 mod names;
 mod plan;
 pub mod reflect;
+pub mod spirv;
 mod types;
+pub mod uniform;
 mod words;
 pub mod write;
 
@@ -82,6 +86,8 @@ pub struct Options<'a> {
     pub target: Target,
     /// Functions that are emitted besides the entry points.
     pub functions: &'a [ir::Func],
+    /// How many uniforms there may be; further ones are storage.
+    pub max_uniforms: u32,
     /// A place of the source in words, as `file.slang:12`; `None` if it is nowhere.
     pub place: &'a dyn Fn(ir::Span) -> Option<String>,
 }

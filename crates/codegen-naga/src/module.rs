@@ -65,6 +65,8 @@ pub(crate) struct Cx<'m> {
     pub(crate) thread: Option<Handle<GlobalVariable>>,
     pub(crate) comments: Vec<(String, String)>,
     pub(crate) bindings: Vec<Binding>,
+    /// How many more uniforms there may be.
+    pub(crate) uniforms_left: u32,
     /// The largest thread group, for indices that are in range in any case.
     pub(crate) group: [u32; 3],
 }
@@ -104,6 +106,7 @@ pub fn build(ir: &Module, options: &Options<'_>) -> Result<Built, Error> {
         thread: None,
         comments: Vec::new(),
         bindings: Vec::new(),
+        uniforms_left: options.max_uniforms,
         group,
     };
     for entry in &ir.entries {
@@ -145,7 +148,12 @@ impl<'m> Cx<'m> {
             let (size, _) = layout::size_align(&self.ir.mem, usage.element, Rule::Std140);
             let form = match space {
                 Space::GroupShared | Space::Private => Form::Local,
-                Space::Uniform if !usage.raw && !usage.written && size <= LARGEST_UNIFORM => Form::Std140,
+                Space::Uniform
+                    if !usage.raw && !usage.written && size <= LARGEST_UNIFORM && self.uniforms_left > 0 =>
+                {
+                    self.uniforms_left -= 1;
+                    Form::Std140
+                }
                 Space::Uniform | Space::ReadOnly | Space::ReadWrite => Form::Std430,
             };
             // One element, or as many as the host binds.

@@ -1,9 +1,9 @@
 //! The text or binary of a target, by naga's writers.
 
-use naga::back::{glsl, hlsl, msl, spv, wgsl};
-use naga::proc::{BoundsCheckPolicies, BoundsCheckPolicy};
+use naga::back::{glsl, hlsl, msl, wgsl};
+use naga::proc::BoundsCheckPolicies;
 
-use crate::{BindingKind, Built, Error, Target};
+use crate::{BindingKind, Built, Error, Target, spirv};
 
 /// What a target is given.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,8 +21,7 @@ pub fn write(built: &Built, entry: Option<&str>) -> Result<Output, Error> {
     let internal = |e: &dyn std::fmt::Display| Error::Internal(format!("naga's writer: {e}"));
     let text = match built.reflection.target {
         Target::Spirv => {
-            let words = spv::write_vec(module, info, &spirv_options(), None).map_err(|e| internal(&e))?;
-            return Ok(Output::Words(words));
+            return Ok(Output::Words(spirv::write(built)?));
         }
         Target::Wgsl => {
             wgsl::write_string(module, info, wgsl::WriterFlags::empty()).map_err(|e| internal(&e))?
@@ -92,23 +91,6 @@ fn msl_options(built: &Built) -> msl::Options {
     resources.sizes_buffer = Some(built.reflection.bindings.len() as u8);
     let entries = built.reflection.entries.iter().map(|e| (e.name.clone(), resources.clone()));
     msl::Options { lang_version: (2, 4), per_entry_point_map: entries.collect(), ..msl::Options::default() }
-}
-
-/// How SPIR-V is written: checks of indices are in the module already.
-pub fn spirv_options() -> spv::Options<'static> {
-    let unchecked = BoundsCheckPolicy::Unchecked;
-    spv::Options {
-        lang_version: (1, 3),
-        flags: spv::WriterFlags::DEBUG,
-        bounds_check_policies: BoundsCheckPolicies {
-            index: unchecked,
-            buffer: unchecked,
-            image_load: unchecked,
-            binding_array: unchecked,
-        },
-        force_loop_bounding: false,
-        ..spv::Options::default()
-    }
 }
 
 /// The assembly text of SPIR-V.

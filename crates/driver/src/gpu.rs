@@ -97,9 +97,15 @@ pub fn emit_compiled(
 /// The module's program for this machine's first device.
 #[cfg(feature = "wgpu")]
 pub(crate) fn program(module: &ir::Module) -> Result<run::gpu::Program, Failure> {
-    let options = NagaOptions { target: Language::Spirv, functions: &[], place: &|_| None };
     let device = run::gpu::Device::first().map_err(|why| Failure::Other(Error::Input(why)))?;
-    let built = codegen_naga::build(module, &options).map_err(failure)?;
+    let with = |max_uniforms: u32| {
+        let options = NagaOptions { target: Language::Spirv, functions: &[], max_uniforms, place: &|_| None };
+        codegen_naga::build(module, &options).map_err(failure)
+    };
+    let mut built = with(device.max_uniforms())?;
+    if device.fails_where_uniforms_decide() && codegen_naga::uniform::decides_control(&built.module) {
+        built = with(0)?;
+    }
     run::gpu::Program::new(&device, built).map_err(|why| Failure::Other(Error::Input(why)))
 }
 
@@ -115,7 +121,7 @@ pub fn build(
     functions: &[Func],
 ) -> Result<Built, Failure> {
     let place = |span: ir::Span| place(sources, span);
-    let options = NagaOptions { target, functions, place: &place };
+    let options = NagaOptions { target, functions, max_uniforms: u32::MAX, place: &place };
     codegen_naga::build(&compiled.module, &options).map_err(failure)
 }
 

@@ -167,9 +167,8 @@ impl<'m> Emitter<'_, 'm> {
         }
         // The variable of a value that is used no more is written; else a copy.
         let x = self.get(part);
-        let old = self.get(whole);
         let place = self.variable(result, ty)?;
-        self.code.store(place, old);
+        self.store_value(place, whole)?;
         let element = self.code.part(place, k);
         self.code.store(element, x);
         self.values[result] = Held::Place(place);
@@ -274,7 +273,7 @@ impl<'m> Emitter<'_, 'm> {
             None => self.code.zero(naga_ty),
         };
         let place = self.variable(result, ty)?;
-        self.code.store(place, y);
+        self.store_expr(place, y)?;
         self.code.when(c, |code| code.store(place, x));
         Ok(self.code.load(place))
     }
@@ -299,6 +298,18 @@ impl<'m> Emitter<'_, 'm> {
             let accept = self.code.close(before);
             let before = self.code.enter();
             self.copy_stack(place, b)?;
+            let reject = self.code.close(before);
+            self.code.if_else(condition, accept, reject);
+            self.values[result] = Held::Place(place);
+            return Ok(());
+        }
+        if self.lanes(self.ty(c)) == 1 && self.is_large_value(result)? {
+            let place = self.variable(result, ty)?;
+            let before = self.code.enter();
+            self.store_value(place, a)?;
+            let accept = self.code.close(before);
+            let before = self.code.enter();
+            self.store_value(place, b)?;
             let reject = self.code.close(before);
             self.code.if_else(condition, accept, reject);
             self.values[result] = Held::Place(place);

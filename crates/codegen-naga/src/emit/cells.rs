@@ -25,8 +25,7 @@ impl<'m> Emitter<'_, 'm> {
                 if let TypeData::Stack(_) = self.types[self.ty(init)] {
                     self.copy_stack(place, init)?;
                 } else {
-                    let value = self.get(init);
-                    self.code.store(place, value);
+                    self.store_value(place, init)?;
                 }
                 self.values[result] = Held::Cell(place);
                 Ok(())
@@ -39,6 +38,19 @@ impl<'m> Emitter<'_, 'm> {
                     let from = self.stack_shape_of(data.args[0], data.args.len() - 1);
                     let to = self.shape(result);
                     self.copy_stack_place(place, &to, part.place, &from, part.ty)?;
+                    self.values[result] = Held::Place(place);
+                    return Ok(());
+                }
+                if self.is_large_value(result)? {
+                    let place = self.variable(result, part.ty)?;
+                    let ty = self.naga_type(result, data.span)?;
+                    if part.inside.is_some() {
+                        self.store_zero(place, ty)?;
+                    }
+                    let before = self.code.enter();
+                    self.copy_place(place, part.place, ty)?;
+                    let body = self.code.close(before);
+                    self.conditional(part.inside, body);
                     self.values[result] = Held::Place(place);
                     return Ok(());
                 }
@@ -57,8 +69,7 @@ impl<'m> Emitter<'_, 'm> {
                     let to = self.stack_shape_of(data.args[0], indices.len());
                     self.copy_stack_to(part.place, &to, x)?;
                 } else {
-                    let value = self.get(x);
-                    self.code.store(part.place, value);
+                    self.store_value(part.place, x)?;
                 }
                 let body = self.code.close(before);
                 self.conditional(part.inside, body);
@@ -245,8 +256,7 @@ impl<'m> Emitter<'_, 'm> {
             let to = self.variable(result, element)?;
             let to_shape = self.shape(result);
             let naga_ty = self.naga_type(result, data.span)?;
-            let zero = self.code.zero(naga_ty);
-            self.code.store(to, zero);
+            self.store_zero(to, naga_ty)?;
             let before = self.code.enter();
             self.copy_stack_place(to, &to_shape, part, &shape[1..], element)?;
             let body = self.code.close(before);
@@ -291,9 +301,7 @@ impl<'m> Emitter<'_, 'm> {
             Some(place) => self.copy_stack_place(to, to_shape, place, &from_shape, ty),
             None => {
                 let naga_ty = self.cx.value_type(ty, to_shape, self.f.span)?;
-                let zero = self.code.zero(naga_ty);
-                self.code.store(to, zero);
-                Ok(())
+                self.store_zero(to, naga_ty)
             }
         }
     }
@@ -309,13 +317,13 @@ impl<'m> Emitter<'_, 'm> {
     ) -> Res {
         let TypeData::Stack(element) = self.types[ty] else { return Ok(()) };
         let naga_ty = self.cx.value_type(ty, to_shape, self.f.span)?;
-        let zero = self.code.zero(naga_ty);
+        let element_ty = self.cx.value_type(element, to_shape.get(1..).unwrap_or_default(), self.f.span)?;
         let (room, have) = (to_shape.first().copied().unwrap_or(1), from_shape.first().copied().unwrap_or(1));
         let length = self.code.part(from, 0);
         let length = self.code.load(length);
         let most = self.code.u32(room.min(have).max(1));
         let length = self.code.math(naga::MathFunction::Min, &[length, most]);
-        self.code.store(to, zero);
+        self.store_zero(to, naga_ty)?;
         let to_length = self.code.part(to, 0);
         self.code.store(to_length, length);
         let (to_items, from_items) = (self.code.part(to, 1), self.code.part(from, 1));
@@ -327,9 +335,7 @@ impl<'m> Emitter<'_, 'm> {
             if let TypeData::Stack(_) = e.types[element] {
                 return e.copy_stack_place(to, &inner_to, from, &inner_from, element);
             }
-            let x = e.code.load(from);
-            e.code.store(to, x);
-            Ok(())
+            e.copy_place(to, from, element_ty)
         })
     }
 

@@ -49,6 +49,10 @@ impl<'m> Emitter<'_, 'm> {
     /// Assigns values to variables, as if all at once.
     pub(super) fn assign(&mut self, to: &[Joined], of: &[Value], from: &[Value]) -> Res {
         let mut stores = Vec::new();
+        let written: Vec<Expr> = to
+            .iter()
+            .filter_map(|t| if let Joined::Value(place) = t { Some(*place) } else { None })
+            .collect();
         for ((to, &of), &from) in to.iter().zip(of).zip(from) {
             match to {
                 Joined::Unused => {}
@@ -57,6 +61,13 @@ impl<'m> Emitter<'_, 'm> {
                     if let Held::Place(p) = self.values[from]
                         && p == *place
                     {
+                        continue;
+                    }
+                    // What is no variable of these is not changed meanwhile.
+                    if let Held::Place(p) = self.values[from]
+                        && !written.contains(&p)
+                    {
+                        self.store_value(*place, from)?;
                         continue;
                     }
                     let value = self.get(from);
@@ -80,7 +91,7 @@ impl<'m> Emitter<'_, 'm> {
             }
         }
         for (place, value) in stores {
-            self.code.store(place, value);
+            self.store_expr(place, value)?;
         }
         Ok(())
     }

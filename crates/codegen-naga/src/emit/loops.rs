@@ -59,9 +59,7 @@ impl<'m> Emitter<'_, 'm> {
             let shape = self.shape(stack).get(1..).unwrap_or_default().to_vec();
             return self.copy_stack_to(to, &shape, value);
         }
-        let value = self.get(value);
-        self.code.store(to, value);
-        Ok(())
+        self.store_value(to, value)
     }
 
     pub(super) fn for_op(&mut self, inst: Inst, info: LoopInfo) -> Res {

@@ -8,6 +8,7 @@ mod arithmetic;
 mod cells;
 mod control;
 mod convert;
+mod copies;
 mod functions;
 mod loops;
 mod world;
@@ -129,7 +130,7 @@ impl<'a, 'm> Emitter<'a, 'm> {
         }
         if self.indexed.contains(v) && self.is_array(self.f.ty(v)) {
             let place = self.variable(v, self.f.ty(v))?;
-            self.code.store(place, e);
+            self.store_expr(place, e)?;
             self.values[v] = Held::Place(place);
         } else {
             self.values[v] = Held::Expr(e);

@@ -138,6 +138,20 @@ impl Device {
         self.adapter.get_info().name
     }
 
+    /// How many uniforms an entry point may have.
+    pub fn max_uniforms(&self) -> u32 {
+        self.limits().max_uniform_buffers_per_shader_stage
+    }
+
+    /// Whether the process may end in the driver where a uniform decides where control goes. Mesa's lavapipe writes such
+    /// uniforms into the program at each dispatch; up to 23 it may look for the first in a buffer before the first.
+    pub fn fails_where_uniforms_decide(&self) -> bool {
+        let info = self.adapter.get_info();
+        let text = info.driver_info.strip_prefix("Mesa ").unwrap_or_default();
+        let version: u32 = text.split('.').next().and_then(|v| v.parse().ok()).unwrap_or(0);
+        info.driver == "llvmpipe" && version < 24
+    }
+
     pub(super) fn limits(&self) -> wgpu::Limits {
         self.adapter.limits()
     }
@@ -154,7 +168,7 @@ impl Device {
         }
         let descriptor = wgpu::DeviceDescriptor {
             label: None,
-            required_features: needed,
+            required_features: needed | wgpu::Features::PASSTHROUGH_SHADERS,
             required_limits: self.limits(),
             ..wgpu::DeviceDescriptor::default()
         };

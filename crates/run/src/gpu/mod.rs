@@ -73,10 +73,21 @@ impl Program {
                 list.push(error.to_string());
             }
         }));
-        let source = wgpu::ShaderSource::Naga(Cow::Owned(built.module.clone()));
-        let shader = device.create_shader_module(wgpu::ShaderModuleDescriptor { label: None, source });
         let all = &built.reflection.bindings;
-        let entries = built.reflection.entries.iter().map(|entry| {
+        let entries = built.reflection.entries.iter().enumerate().map(|(k, entry)| {
+            let words = codegen_naga::spirv::write_entry(&built, k).map_err(|e| format!("{e:?}"))?;
+            let entry_point =
+                wgpu::PassthroughShaderEntryPoint { name: (&entry.name).into(), workgroup_size: (0, 0, 0) };
+            // SAFETY: naga's validator has accepted the module, codegen-naga checks every index that is not known to be in
+            // range, and the layout below has the bindings that the module was written for.
+            let shader = unsafe {
+                device.create_shader_module_passthrough(wgpu::ShaderModuleDescriptorPassthrough {
+                    label: None,
+                    entry_points: Cow::Owned(vec![entry_point]),
+                    spirv: Some(Cow::Owned(words)),
+                    ..Default::default()
+                })
+            };
             let bindings: Vec<wgpu::BindGroupLayoutEntry> =
                 entry.uses.iter().map(|u| layout_entry(&all[u.binding])).collect();
             let layout = device.create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor {
@@ -96,9 +107,9 @@ impl Program {
                 compilation_options: wgpu::PipelineCompilationOptions::default(),
                 cache: None,
             });
-            Entry { pipeline, layout }
+            Ok(Entry { pipeline, layout })
         });
-        let entries: Vec<Entry> = entries.collect();
+        let entries: Vec<Entry> = entries.collect::<Result<_, String>>()?;
         let held = Held {
             buffers: all.iter().map(|_| None).collect(),
             groups: entries.iter().map(|_| None).collect(),

@@ -1,0 +1,107 @@
+//! SPIR-V: how it is written, and variables without first values.
+//!
+//! naga gives each variable of a function a first value of zeros. Drivers write that out, number by number, and take minutes
+//! for large arrays. No code here reads what it has not written, so those of large types go.
+
+use naga::back::spv::{self, BindingInfo};
+use naga::proc::{BoundsCheckPolicies, BoundsCheckPolicy};
+use rustc_hash::FxHashMap;
+
+use crate::{Built, Error};
+
+/// A type of more numbers and vectors is large.
+const SMALL: u64 = 16;
+
+/// How SPIR-V is written: checks of indices are in the module already.
+pub fn options() -> spv::Options<'static> {
+    let unchecked = BoundsCheckPolicy::Unchecked;
+    spv::Options {
+        lang_version: (1, 3),
+        flags: spv::WriterFlags::DEBUG,
+        bounds_check_policies: BoundsCheckPolicies {
+            index: unchecked,
+            buffer: unchecked,
+            image_load: unchecked,
+            binding_array: unchecked,
+        },
+        force_loop_bounding: false,
+        ..spv::Options::default()
+    }
+}
+
+/// The module with all entry points.
+pub fn write(built: &Built) -> Result<Vec<u32>, Error> {
+    let words = spv::write_vec(&built.module, &built.info, &options(), None).map_err(failed)?;
+    Ok(without_first_values(words))
+}
+
+/// The module for one entry point, whose bindings are numbered from 0 in their order.
+pub fn write_entry(built: &Built, entry: usize) -> Result<Vec<u32>, Error> {
+    let all = &built.reflection;
+    let entry = &all.entries[entry];
+    let mut options = options();
+    for (number, uses) in entry.uses.iter().enumerate() {
+        let binding = &all.bindings[uses.binding];
+        let place = naga::ResourceBinding { group: binding.set, binding: binding.binding };
+        let info = BindingInfo { descriptor_set: 0, binding: number as u32, binding_array_size: None };
+        options.binding_map.insert(place, info);
+    }
+    let pipeline =
+        spv::PipelineOptions { shader_stage: naga::ShaderStage::Compute, entry_point: entry.name.clone() };
+    let words = spv::write_vec(&built.module, &built.info, &options, Some(&pipeline)).map_err(failed)?;
+    Ok(without_first_values(words))
+}
+
+fn failed(error: spv::Error) -> Error {
+    Error::Internal(format!("naga's writer: {error}"))
+}
+
+const HEADER: usize = 5;
+const OP_TYPE_ARRAY: u32 = 28;
+const OP_TYPE_STRUCT: u32 = 30;
+const OP_TYPE_POINTER: u32 = 32;
+const OP_CONSTANT: u32 = 43;
+const OP_VARIABLE: u32 = 59;
+const STORAGE_FUNCTION: u32 = 7;
+
+/// Takes the first values from the large variables of functions.
+fn without_first_values(words: Vec<u32>) -> Vec<u32> {
+    // Numbers and vectors of each type; what is no array or struct has one.
+    let mut leaves: FxHashMap<u32, u64> = FxHashMap::default();
+    let mut constants: FxHashMap<u32, u32> = FxHashMap::default();
+    let mut pointees: FxHashMap<u32, u32> = FxHashMap::default();
+    let mut out = words[..HEADER.min(words.len())].to_vec();
+    let mut at = HEADER;
+    while at < words.len() {
+        let (len, op) = ((words[at] >> 16) as usize, words[at] & 0xFFFF);
+        let inst = &words[at..(at + len.max(1)).min(words.len())];
+        at += inst.len();
+        let of = |leaves: &FxHashMap<u32, u64>, ty: u32| leaves.get(&ty).copied().unwrap_or(1);
+        match (op, inst) {
+            (OP_TYPE_ARRAY, &[_, id, element, length]) => {
+                let n = constants.get(&length).copied().unwrap_or(1);
+                leaves.insert(id, of(&leaves, element).saturating_mul(n as u64));
+            }
+            (OP_TYPE_STRUCT, [_, id, members @ ..]) => {
+                let n = members.iter().map(|&m| of(&leaves, m)).sum();
+                leaves.insert(*id, n);
+            }
+            (OP_TYPE_POINTER, &[_, id, _, pointee]) => {
+                pointees.insert(id, pointee);
+            }
+            (OP_CONSTANT, &[_, _, id, value]) => {
+                constants.insert(id, value);
+            }
+            (OP_VARIABLE, &[_, ty, id, STORAGE_FUNCTION, _]) => {
+                let pointee = pointees.get(&ty).copied().unwrap_or(0);
+                if of(&leaves, pointee) > SMALL {
+                    out.extend([4 << 16 | OP_VARIABLE, ty, id, STORAGE_FUNCTION]);
+                    continue;
+                }
+            }
+            _ => {}
+        }
+        out.extend(inst);
+    }
+    out
+}

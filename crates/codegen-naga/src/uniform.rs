@@ -1,0 +1,139 @@
+//! Whether what a uniform holds may decide where control goes.
+//!
+//! Mesa's lavapipe puts such numbers into the program before it runs it, and in its older versions may crash of that. The
+//! answer errs on the side of yes: a value depends on uniforms if anything that it is made of does, in any call of its
+//! function; a local variable does if any value that is ever stored there does. Where control goes does not count, nor what
+//! storage holds. All of that only grows, so it is found by going over the module until nothing changes.
+
+use naga::{AddressSpace, Block, Expression, Function, Handle, Module, Statement};
+use rustc_hash::FxHashSet;
+
+/// A function of the module; `None` for entry points, whose expressions no other function sees.
+type Owner = (Option<Handle<Function>>, usize);
+
+#[derive(Default)]
+struct Facts {
+    /// Expressions that depend on uniforms.
+    values: FxHashSet<(Owner, usize)>,
+    /// Local variables.
+    locals: FxHashSet<(Owner, usize)>,
+    /// Parameters.
+    params: FxHashSet<(Handle<Function>, usize)>,
+    /// Functions, by their results.
+    results: FxHashSet<Handle<Function>>,
+    /// A branch does.
+    branches: bool,
+    changed: bool,
+}
+
+/// Whether a branch, a `switch` or the end of a loop depends on a uniform.
+pub fn decides_control(module: &Module) -> bool {
+    let mut facts = Facts::default();
+    loop {
+        facts.changed = false;
+        for (handle, function) in module.functions.iter() {
+            facts.function(module, (Some(handle), 0), function);
+        }
+        for (k, entry) in module.entry_points.iter().enumerate() {
+            facts.function(module, (None, k), &entry.function);
+        }
+        if facts.branches || !facts.changed {
+            return facts.branches;
+        }
+    }
+}
+
+impl Facts {
+    fn function(&mut self, module: &Module, owner: Owner, function: &Function) {
+        for (handle, expression) in function.expressions.iter() {
+            if self.depends(module, owner, expression) {
+                self.changed |= self.values.insert((owner, handle.index()));
+            }
+        }
+        self.block(owner, function, &function.body);
+    }
+
+    fn has(&self, owner: Owner, e: Handle<Expression>) -> bool {
+        self.values.contains(&(owner, e.index()))
+    }
+
+    fn depends(&self, module: &Module, owner: Owner, expression: &Expression) -> bool {
+        let has = |e: &Handle<Expression>| self.has(owner, *e);
+        let maybe = |e: &Option<Handle<Expression>>| e.is_some_and(|e| self.has(owner, e));
+        match expression {
+            Expression::GlobalVariable(var) => module.global_variables[*var].space == AddressSpace::Uniform,
+            Expression::LocalVariable(local) => self.locals.contains(&(owner, local.index())),
+            Expression::FunctionArgument(k) => {
+                owner.0.is_some_and(|f| self.params.contains(&(f, *k as usize)))
+            }
+            Expression::CallResult(f) => self.results.contains(f),
+            Expression::Load { pointer: e }
+            | Expression::Access { base: e, .. }
+            | Expression::AccessIndex { base: e, .. }
+            | Expression::Splat { value: e, .. }
+            | Expression::Swizzle { vector: e, .. }
+            | Expression::Unary { expr: e, .. }
+            | Expression::Relational { argument: e, .. }
+            | Expression::As { expr: e, .. } => has(e),
+            Expression::Compose { components, .. } => components.iter().any(has),
+            Expression::Binary { left, right, .. } => has(left) || has(right),
+            Expression::Select { condition, accept, reject } => has(condition) || has(accept) || has(reject),
+            Expression::Math { arg, arg1, arg2, arg3, .. } => {
+                has(arg) || maybe(arg1) || maybe(arg2) || maybe(arg3)
+            }
+            // Literals, lengths, and what comes from other threads.
+            _ => false,
+        }
+    }
+
+    fn block(&mut self, owner: Owner, function: &Function, block: &Block) {
+        for statement in block.iter() {
+            match statement {
+                Statement::Block(inner) => self.block(owner, function, inner),
+                Statement::If { condition, accept, reject } => {
+                    self.branches |= self.has(owner, *condition);
+                    self.block(owner, function, accept);
+                    self.block(owner, function, reject);
+                }
+                Statement::Switch { selector, cases } => {
+                    self.branches |= self.has(owner, *selector);
+                    cases.iter().for_each(|case| self.block(owner, function, &case.body));
+                }
+                Statement::Loop { body, continuing, break_if } => {
+                    self.branches |= break_if.is_some_and(|e| self.has(owner, e));
+                    self.block(owner, function, body);
+                    self.block(owner, function, continuing);
+                }
+                Statement::Store { pointer, value } if self.has(owner, *value) => {
+                    if let Some(local) = local_of(function, *pointer) {
+                        self.changed |= self.locals.insert((owner, local));
+                    }
+                }
+                Statement::Call { function: callee, arguments, .. } => {
+                    for (k, &argument) in arguments.iter().enumerate() {
+                        if self.has(owner, argument) {
+                            self.changed |= self.params.insert((*callee, k));
+                        }
+                    }
+                }
+                Statement::Return { value: Some(value) } if self.has(owner, *value) => {
+                    if let Some(f) = owner.0 {
+                        self.changed |= self.results.insert(f);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// The local variable that a pointer is into.
+fn local_of(function: &Function, mut pointer: Handle<Expression>) -> Option<usize> {
+    loop {
+        match function.expressions[pointer] {
+            Expression::LocalVariable(local) => return Some(local.index()),
+            Expression::Access { base, .. } | Expression::AccessIndex { base, .. } => pointer = base,
+            _ => return None,
+        }
+    }
+}
