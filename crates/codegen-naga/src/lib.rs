@@ -8,6 +8,7 @@
 //! - [`layout`]: where every field of a struct is in memory.
 //! - `plan`: which buffers handles refer to, how they are used; one *instance* of a function for each.
 //! - `bounds`: how often loops run, so that reversed loops keep their values in local arrays.
+//! - `uniformity`: where all threads of a group come by together.
 //! - `emit`: the code.
 //! - [`uniform`]: whether uniforms decide where control goes.
 //! - [`reflect`]: what a host must know to bind everything.
@@ -29,6 +30,7 @@ pub mod reflect;
 pub mod spirv;
 mod types;
 pub mod uniform;
+mod uniformity;
 mod words;
 pub mod write;
 

@@ -15,6 +15,7 @@ use crate::names::Names;
 use crate::plan::{Base, Plan};
 use crate::reflect::{self, Binding, BindingKind, EntryPoint, Print, Reflection, Site, Use};
 use crate::types::Shaped;
+use crate::uniformity;
 use crate::{Error, Options, Target, Unsupported};
 
 /// A module that naga's validator has accepted.
@@ -63,6 +64,8 @@ pub(crate) struct Cx<'m> {
     pub(crate) print_log: Option<Handle<GlobalVariable>>,
     pub(crate) prints: Vec<Print>,
     pub(crate) thread: Option<Handle<GlobalVariable>>,
+    /// What the threads of a group give each other, by type.
+    pub(crate) wave_values: FxHashMap<Handle<naga::Type>, Handle<GlobalVariable>>,
     pub(crate) comments: Vec<(String, String)>,
     pub(crate) bindings: Vec<Binding>,
     /// How many more uniforms there may be.
@@ -104,6 +107,7 @@ pub fn build(ir: &Module, options: &Options<'_>) -> Result<Built, Error> {
         print_log: None,
         prints: Vec::new(),
         thread: None,
+        wave_values: FxHashMap::default(),
         comments: Vec::new(),
         bindings: Vec::new(),
         uniforms_left: options.max_uniforms,
@@ -112,6 +116,7 @@ pub fn build(ir: &Module, options: &Options<'_>) -> Result<Built, Error> {
     for entry in &ir.entries {
         cx.names.unique(&entry.name);
     }
+    cx.check_waves()?;
     cx.globals()?;
     let instances = cx.plan.roots.clone();
     for (&instance, entry) in instances.iter().zip(&ir.entries) {
@@ -131,6 +136,49 @@ impl<'m> Cx<'m> {
         span: ir::Span,
     ) -> Unsupported {
         Unsupported::new(self.target, what, why, span)
+    }
+
+    /// Refuses operations of waves that not all threads of a group come by together.
+    fn check_waves(&self) -> Result<(), Unsupported> {
+        let mut known = FxHashMap::default();
+        for instance in &self.plan.instances {
+            let Some(func) = instance.func else { continue };
+            if !uniformity::has_waves(self.ir, func, &mut known) {
+                continue;
+            }
+            if self.ir.entries.is_empty() {
+                let what = "an operation of a wave in a function that no entry point calls";
+                return Err(self.refuse(
+                    what,
+                    "how many threads there are is not known",
+                    self.ir.funcs[func].span,
+                ));
+            }
+            if let Some(span) = uniformity::divergent_wave(self.ir, func, &mut known) {
+                let what = "an operation of a wave where threads may go different ways";
+                let why = "lanes meet through group-shared memory, and all threads of the group must come by";
+                return Err(self.refuse(what, why, span));
+            }
+        }
+        Ok(())
+    }
+
+    /// Group-shared memory of one value for each thread.
+    pub(crate) fn wave_values(&mut self, ty: Handle<naga::Type>) -> Handle<GlobalVariable> {
+        if let Some(&found) = self.wave_values.get(&ty) {
+            return found;
+        }
+        let all = self.array_of(ty, NonZeroU32::new(self.threads()));
+        let name = self.names.unique("wave_values");
+        let var = self.variable(&name, AddressSpace::WorkGroup, all, false);
+        self.wave_values.insert(ty, var);
+        var
+    }
+
+    /// Threads of the largest thread group.
+    pub(crate) fn threads(&self) -> u32 {
+        let sizes = self.ir.entries.iter().map(|e| e.group_size.iter().product());
+        sizes.max().unwrap_or(1).max(1)
     }
 
     /// Declares the globals that are used.

@@ -11,6 +11,7 @@ mod convert;
 mod copies;
 mod functions;
 mod loops;
+mod waves;
 mod world;
 
 use cranelift_entity::packed_option::PackedOption;

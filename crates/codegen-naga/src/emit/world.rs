@@ -79,17 +79,7 @@ impl<'m> Emitter<'_, 'm> {
                 self.code.push(Statement::ControlBarrier(Barrier::STORAGE | Barrier::WORK_GROUP));
                 Ok(())
             }
-            Op::WaveGather => {
-                if data.results.iter().all(|&r| self.uses[r] == 0) {
-                    return Ok(());
-                }
-                let what = "an operation of a wave";
-                self.refuse(
-                    what,
-                    "waves here have 32 lanes on every device, and the device's do not",
-                    data.span,
-                )
-            }
+            Op::WaveGather => self.wave_gather(data),
             Op::Builtin(builtin) => {
                 let e = self.builtin(*builtin)?;
                 self.set(data.results[0], e)
