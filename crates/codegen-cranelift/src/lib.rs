@@ -1,27 +1,13 @@
-//! IR to machine code in memory.
+//! IR to machine code in memory, by Cranelift.
 //!
-//! [`Compiled`] is the code of a module's entry points and of functions that were asked for;
-//! [`Worker`] runs it on one core. The code means what `ir::interp` says, bit for bit (any two NaN
-//! are equal): both share the scalar functions of `ir::scalar` where the machine has no exact
+//! [`compile`] gives the code of a module's entry points and of functions that were asked for; the crate `native` runs
+//! it and says how it is entered. Both share the scalar functions of `ir::scalar` where the machine has no exact
 //! instruction.
-//!
-//! Errors of a running program — a failed assertion, a loop past the bound that its reversal
-//! relies on, calls nested too deep — stop it and are reported with the user's line and the
-//! thread. An op that this backend cannot express is an [`Unsupported`] that names it.
-//!
-//! Unsafe code is where it must be: entering compiled code (`exec`) and the functions that
-//! compiled code calls (`runtime`).
 
 mod compile;
 mod emit;
-mod exec;
-mod plan;
-mod runtime;
 mod spill;
 mod types;
-mod values;
-
-use std::sync::Arc;
 
 use cranelift_codegen::Context as ClifContext;
 use cranelift_codegen::isa::CallConv;
@@ -29,197 +15,59 @@ use cranelift_entity::SecondaryMap;
 use cranelift_frontend::FunctionBuilderContext;
 use cranelift_jit::{JITBuilder, JITModule};
 use cranelift_module::{FuncId, Module as _, ModuleError, default_libcall_names};
-use ir::interp::{RunError, Value};
-use ir::{Entry, Func, Module, Slot, Space, Span, Types};
+use ir::{Entry, Func, Module, Span};
+use native::plan::Plan;
+use native::runtime::{Tables, symbols};
+use native::{Compiled, EntryFn, Fixed, Options, Parts, RawFn, Unsupported};
 
 use compile::Queue;
 use emit::{Emitter, ModuleCx};
-use plan::{Facts, Plan};
-use runtime::{Header, Tables};
 
-pub use exec::Worker;
-pub use runtime::Desc;
+/// The backend's name in diagnostics.
+const NAME: &str = "cranelift";
 
-/// What the user wants of the code.
-#[derive(Clone, Debug, Default)]
-pub struct Options {
-    /// Report the first buffer access that is out of range, instead of reading zero and writing
-    /// nothing.
-    pub trap: bool,
-    /// Functions that [`Compiled::call`] will be asked for, besides the entry points.
-    pub functions: Vec<Func>,
-    /// Compile faster, to slower code.
-    pub fast_compile: bool,
-}
+/// The executable memory, until it is dropped.
+struct Memory(Option<JITModule>);
 
-/// An op that this backend cannot express.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unsupported {
-    /// The op and why.
-    pub op: String,
-    /// The user's line.
-    pub span: Span,
-}
-
-impl std::fmt::Display for Unsupported {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "the cranelift backend does not support {}", self.op)
-    }
-}
-
-impl std::error::Error for Unsupported {}
-
-/// Memory that code refers to by address, at fixed places.
-struct Fixed {
-    zero: Vec<u128>,
-    empty: Box<Header>,
-    empty_at: Box<*mut Header>,
-}
-
-/// An entry point's code.
-#[derive(Clone, Copy)]
-struct EntryCode {
-    /// Runs a thread if `barrier`, else a group.
-    code: extern "C" fn(*mut runtime::Context),
-    size: [u32; 3],
-    facts: Facts,
-}
-
-/// A function's code for Rust.
-struct RawCode {
-    func: Func,
-    code: extern "C" fn(*mut runtime::Context, *const u64, *mut u64),
-    params: Vec<Slot>,
-    results: Vec<Slot>,
-}
-
-/// A global's memory.
-#[derive(Clone, Copy)]
-struct GlobalShape {
-    space: Space,
-    bytes: u64,
-}
-
-/// The code of a module.
-pub struct Compiled {
-    entries: Vec<(String, EntryCode)>,
-    raw: Vec<RawCode>,
-    globals: Vec<GlobalShape>,
-    types: Types,
-    tables: Arc<Tables>,
-    fixed: Fixed,
-    largest: u64,
-    /// Bytes of stack that calls without recursion need.
-    stack_need: usize,
-    /// The executable memory; taken on drop.
-    jit: Option<JITModule>,
-}
-
-// SAFETY: after compilation nothing of it changes: code, tables and the fixed memory are only read
-// (`empty` is never grown in place, the zeros are never written), and the module is only kept for
-// its memory.
-unsafe impl Send for Compiled {}
-// SAFETY: as above.
-unsafe impl Sync for Compiled {}
-
-impl std::fmt::Debug for Compiled {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Compiled")
-            .field("entries", &self.entries.iter().map(|e| &e.0).collect::<Vec<_>>())
-            .finish_non_exhaustive()
-    }
-}
-
-impl Drop for Compiled {
+impl Drop for Memory {
     fn drop(&mut self) {
-        if let Some(jit) = self.jit.take() {
-            // SAFETY: the function pointers die with `self`, and a `Worker` borrows it.
+        if let Some(jit) = self.0.take() {
+            // SAFETY: whoever owns this has given up the pointers into it.
             unsafe { jit.free_memory() };
         }
     }
 }
 
-impl Compiled {
-    /// Compiles the entry points of a verified module, the functions in `options`, and all that they
-    /// call.
-    pub fn compile(module: &Module, options: &Options) -> Result<Compiled, Unsupported> {
-        let (mut cx, fixed) = prepare(module, options)?;
-        let made = emit_all(&mut cx);
-        let ModuleCx { mut jit, plan, tables, frames, .. } = cx;
-        let (entries, raw) = match made {
-            Ok(made) => made,
-            Err(unsupported) => {
-                // SAFETY: no pointer into the memory was taken.
-                unsafe { jit.free_memory() };
-                return Err(unsupported);
-            }
-        };
-        if let Err(error) = jit.finalize_definitions() {
-            return Err(Unsupported { op: error.to_string(), span: Span::NONE });
-        }
-        let entries = module
-            .entries
-            .iter()
-            .zip(entries)
-            .map(|(entry, id)| {
-                let code = jit.get_finalized_function(id);
-                // SAFETY: emitted with this signature.
-                let code =
-                    unsafe { std::mem::transmute::<*const u8, extern "C" fn(*mut runtime::Context)>(code) };
-                let facts = plan.facts[entry.func];
-                (entry.name.clone(), EntryCode { code, size: entry.group_size, facts })
-            })
-            .collect();
-        let raw =
-            raw.into_iter()
-                .map(|(func, id)| {
-                    let code = jit.get_finalized_function(id);
-                    let f = &module.funcs[func];
-                    // SAFETY: emitted with this signature.
-                    let code = unsafe {
-                        std::mem::transmute::<
-                            *const u8,
-                            extern "C" fn(*mut runtime::Context, *const u64, *mut u64),
-                        >(code)
-                    };
-                    RawCode { func, code, params: f.params.clone(), results: f.results.clone() }
-                })
-                .collect();
-        let globals = module
-            .globals
-            .values()
-            .map(|g| GlobalShape { space: g.space, bytes: module.mem.size(g.ty) })
-            .collect();
-        Ok(Compiled {
-            entries,
-            raw,
-            globals,
-            types: module.types.clone(),
-            tables: Arc::new(tables),
-            fixed,
-            largest: plan.largest,
-            stack_need: plan.stack_need(&frames) as usize,
-            jit: Some(jit),
-        })
+/// Compiles the entry points of a verified module, the functions in `options`, and all that they call.
+pub fn compile(module: &Module, options: &Options) -> Result<Compiled, Unsupported> {
+    let (mut cx, fixed) = prepare(module, options)?;
+    let made = emit_all(&mut cx);
+    let ModuleCx { jit, plan, tables, frames, .. } = cx;
+    let mut memory = Memory(Some(jit));
+    let (entries, raw) = made?;
+    let jit = memory.0.as_mut().expect("just made");
+    if let Err(error) = jit.finalize_definitions() {
+        return Err(Unsupported { backend: NAME, op: error.to_string(), span: Span::NONE });
     }
-
-    /// Whether an entry point's threads wait for each other.
-    pub fn has_barrier(&self, entry: usize) -> bool {
-        self.entries[entry].1.facts.barrier
-    }
-
-    /// The number of the entry point of that name, for [`Worker::run_groups`].
-    pub fn entry(&self, name: &str) -> Option<usize> {
-        self.entries.iter().position(|e| e.0 == name)
-    }
-
-    /// Calls a function of [`Options::functions`] with no global bound.
-    pub fn call(&self, func: Func, args: &[Value]) -> Result<Vec<Value>, RunError> {
-        Worker::new(self).call(func, args)
-    }
+    let entry = |id: &FuncId| {
+        let code = jit.get_finalized_function(*id);
+        // SAFETY: emitted with this signature.
+        unsafe { std::mem::transmute::<*const u8, EntryFn>(code) }
+    };
+    let entries = entries.iter().map(entry).collect();
+    let function = |&(func, id): &(Func, FuncId)| {
+        let code = jit.get_finalized_function(id);
+        // SAFETY: emitted with this signature.
+        (func, unsafe { std::mem::transmute::<*const u8, RawFn>(code) })
+    };
+    let raw = raw.iter().map(function).collect();
+    let stack_need = plan.stack_need(&frames);
+    let parts = Parts { entries, raw, tables, fixed, stack_need, memory: Box::new(memory) };
+    // SAFETY: the emitter keeps the contract.
+    Ok(unsafe { Compiled::new(module, &plan, parts) })
 }
 
-/// The text of Cranelift's IR for what [`Compiled::compile`] compiles, before its optimiser.
+/// The text of Cranelift's IR for what [`compile`] compiles, before its optimiser.
 pub fn clif_text(module: &Module, options: &Options) -> Result<String, Unsupported> {
     let (mut cx, _fixed) = prepare(module, options)?;
     cx.text = Some(String::new());
@@ -233,15 +81,9 @@ pub fn clif_text(module: &Module, options: &Options) -> Result<String, Unsupport
 fn prepare<'m>(module: &'m Module, options: &Options) -> Result<(ModuleCx<'m>, Fixed), Unsupported> {
     let roots = module.entries.iter().map(|e| e.func).chain(options.functions.iter().copied());
     let plan = Plan::new(module, roots);
-    let mut fixed = Fixed {
-        zero: vec![0; plan.largest as usize / 16 + 2],
-        empty: Box::new(Header { ptr: std::ptr::null_mut(), len: 0, cap: 0 }),
-        empty_at: Box::new(std::ptr::null_mut()),
-    };
-    fixed.empty.ptr = fixed.zero.as_mut_ptr().cast();
-    *fixed.empty_at = &raw mut *fixed.empty;
-
-    let queue = Queue::new(options.fast_compile).map_err(|op| Unsupported { op, span: Span::NONE })?;
+    let fixed = Fixed::new(plan.largest);
+    let queue =
+        Queue::new(options.fast_compile).map_err(|op| Unsupported { backend: NAME, op, span: Span::NONE })?;
     let jit = new_module(&queue);
     let has = |name: &str| {
         jit.isa().isa_flags().iter().any(|flag| flag.name == name && flag.as_bool() == Some(true))
@@ -256,10 +98,9 @@ fn prepare<'m>(module: &'m Module, options: &Options) -> Result<(ModuleCx<'m>, F
         funcs: SecondaryMap::new(),
         symbols: Default::default(),
         tables: Tables::default(),
-        shapes: Default::default(),
-        zero: fixed.zero.as_ptr() as i64,
-        empty: &raw const *fixed.empty as i64,
-        empty_at: &raw const *fixed.empty_at as i64,
+        zero: fixed.zero() as i64,
+        empty: fixed.empty() as i64,
+        empty_at: fixed.empty_at() as i64,
         plan,
         frames: SecondaryMap::new(),
         text: None,
@@ -271,7 +112,7 @@ fn prepare<'m>(module: &'m Module, options: &Options) -> Result<(ModuleCx<'m>, F
 /// A module that emits for this machine.
 fn new_module(queue: &Queue) -> JITModule {
     let mut builder = JITBuilder::with_isa(queue.isa(), default_libcall_names());
-    builder.symbols(runtime::symbols());
+    builder.symbols(symbols());
     JITModule::new(builder)
 }
 
@@ -345,7 +186,7 @@ fn emit_entry(
     let f = &module.funcs[entry.func];
     if !f.has_body() || !f.params.is_empty() {
         let op = format!("the entry point '{}', which has parameters or no body", entry.name);
-        return Err(Unsupported { op, span: f.span });
+        return Err(Unsupported { backend: NAME, op, span: f.span });
     }
     let sig = Emitter::entry_signature(system, false);
     let id = cx.jit.declare_anonymous_function(&sig).map_err(|e| too_big(e, entry.func, module))?;
@@ -389,5 +230,5 @@ fn too_big(error: ModuleError, func: Func, module: &Module) -> Unsupported {
         ModuleError::Compilation(e) => format!("the function '{}': {e:?}", f.name),
         e => format!("the function '{}': {e}", f.name),
     };
-    Unsupported { op, span: f.span }
+    Unsupported { backend: NAME, op, span: f.span }
 }

@@ -9,7 +9,8 @@ mod generate;
 use generate::{Rng, program};
 use ir::interp::{Limits, Memory, Value, call_limited};
 use ir::{Func, Module, Scalar, Type, TypeData, Types, scalar};
-use pullback_codegen_cranelift::{Compiled, Options};
+use native::Options;
+use pullback_codegen_cranelift::compile;
 
 fn value(rng: &mut Rng, types: &Types, ty: Type) -> Value {
     let number = |rng: &mut Rng, s: Scalar| match s {
@@ -28,7 +29,7 @@ fn value(rng: &mut Rng, types: &Types, ty: Type) -> Value {
 
 fn agree(module: &Module, functions: &[Func], seed: u64) {
     let options = Options { functions: functions.to_vec(), ..Options::default() };
-    let compiled = Compiled::compile(module, &options).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+    let compiled = compile(module, &options).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
     let mut rng = Rng(seed);
     for &func in functions {
         let f = &module.funcs[func];

@@ -2,7 +2,8 @@
 
 use ir::interp::Value;
 use ir::{Builder, LoopInfo, Module, Op, Scalar, Slot, Type};
-use pullback_codegen_cranelift::{Compiled, Options};
+use native::Options;
+use pullback_codegen_cranelift::compile;
 
 fn slot(ty: Type) -> Slot {
     Slot { ty, diff: false, linear: false, name: None }
@@ -11,7 +12,7 @@ fn slot(ty: Type) -> Slot {
 fn run(module: &mut Module, function: ir::Function, args: &[Value]) -> Vec<Value> {
     let func = module.funcs.push(function);
     let options = Options { functions: vec![func], ..Options::default() };
-    Compiled::compile(module, &options).expect("compiles").call(func, args).expect("runs")
+    compile(module, &options).expect("compiles").call(func, args).expect("runs")
 }
 
 #[test]
@@ -136,11 +137,11 @@ fn a_large_frame_in_a_group_with_barriers() {
     module.types = types;
     let func = module.funcs.push(func);
     module.entries.push(ir::Entry { name: "main".into(), func, group_size: [64, 1, 1] });
-    let compiled = Compiled::compile(&module, &Options::default()).expect("compiles");
+    let compiled = compile(&module, &Options::default()).expect("compiles");
     let mut memory = vec![1.0f32; 64];
-    let desc = pullback_codegen_cranelift::Desc { ptr: memory.as_mut_ptr().cast(), count: 64 };
+    let desc = native::Desc { ptr: memory.as_mut_ptr().cast(), count: 64 };
     // SAFETY: the buffer outlives the worker, and nobody else uses it.
-    let mut worker = unsafe { pullback_codegen_cranelift::Worker::with_buffers(&compiled, &[desc]) };
+    let mut worker = unsafe { native::Worker::with_buffers(&compiled, &[desc]) };
     let entry = compiled.entry("main").expect("an entry point");
     worker.run_groups(entry, std::iter::once([0; 3])).expect("runs");
     assert_eq!(memory[..3], [20_000.0, 20_001.0, 20_002.0]);
@@ -211,6 +212,6 @@ fn many_functions_on_all_cores() {
     let expected = (0..n).fold(1.0, step);
     let func = last.expect("there are functions");
     let options = Options { functions: vec![func], ..Options::default() };
-    let compiled = Compiled::compile(&module, &options).expect("compiles");
+    let compiled = compile(&module, &options).expect("compiles");
     assert_eq!(compiled.call(func, &[Value::f64(1.0)]).expect("runs"), [Value::f64(expected)]);
 }

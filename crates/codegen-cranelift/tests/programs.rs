@@ -2,7 +2,7 @@
 
 use ir::interp::{Memory, Value, call};
 use ir::{Func, Module};
-use pullback_codegen_cranelift::{Compiled, Options};
+use native::{Compiled, Options};
 
 fn module(text: &str) -> Module {
     let module = ir::parse::parse_module(text).unwrap_or_else(|e| panic!("{e}\n{text}"));
@@ -14,7 +14,7 @@ fn module(text: &str) -> Module {
 fn compile(module: &Module) -> (Compiled, Func) {
     let func = module.find("main").expect("a function main");
     let options = Options { functions: vec![func], ..Options::default() };
-    (Compiled::compile(module, &options).expect("compiles"), func)
+    (pullback_codegen_cranelift::compile(module, &options).expect("compiles"), func)
 }
 
 /// Calls `main` both ways and gives the results where they agree.
@@ -347,7 +347,7 @@ fn what_cannot_be_expressed_is_named() {
     );
     let func = module.find("main").expect("main");
     let options = Options { functions: vec![func], ..Options::default() };
-    let error = Compiled::compile(&module, &options).expect_err("unsupported");
+    let error = pullback_codegen_cranelift::compile(&module, &options).expect_err("unsupported");
     assert!(error.op.starts_with("CallFwd"), "{error}");
     let text = pullback_codegen_cranelift::clif_text(&module, &Options::default()).expect("no entry");
     assert!(text.is_empty());

@@ -7,7 +7,8 @@ mod generate;
 use generate::{Rng, program};
 use ir::interp::{Limits, Memory, Value, call_limited};
 use ir::{Scalar, Type, TypeData, Types};
-use pullback_codegen_cranelift::{Compiled, Desc, Options, Worker};
+use native::{Desc, Options, Worker};
+use pullback_codegen_cranelift::compile;
 
 fn argument(types: &Types, ty: Type, rng: &mut Rng) -> Value {
     let bits = |s: Scalar, rng: &mut Rng| match s {
@@ -38,7 +39,7 @@ fn one(seed: u64) {
     let text = || ir::print::print_module(module);
     let options =
         Options { functions: vec![program.main], fast_compile: seed.is_multiple_of(3), ..Options::default() };
-    let compiled = Compiled::compile(module, &options).unwrap_or_else(|e| panic!("{e}\n{}", text()));
+    let compiled = compile(module, &options).unwrap_or_else(|e| panic!("{e}\n{}", text()));
     for k in 0..3 {
         let mut rng = Rng::new(seed + k);
         let func = &module.funcs[program.main];

@@ -2,7 +2,8 @@
 
 use ir::interp::Value;
 use ir::{Builder, Math, Module, Op, Scalar, Slot, scalar};
-use pullback_codegen_cranelift::{Compiled, Options};
+use native::Options;
+use pullback_codegen_cranelift::compile;
 
 struct Rng(u64);
 
@@ -91,8 +92,8 @@ fn every_op_of_every_type() {
         functions.push(module.funcs.push(function));
     }
     let options = Options { functions: functions.clone(), ..Options::default() };
-    let compiled = Compiled::compile(&module, &options).expect("compiles");
-    let mut worker = pullback_codegen_cranelift::Worker::new(&compiled);
+    let compiled = compile(&module, &options).expect("compiles");
+    let mut worker = native::Worker::new(&compiled);
     let mut rng = Rng(7);
     for (func, (op, from, to)) in functions.iter().zip(&cases) {
         for _ in 0..120 {

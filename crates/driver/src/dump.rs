@@ -96,7 +96,7 @@ pub fn emit(
         Stage::Clif => {
             let compiled = loaded.compile(&request, options)?;
             let functions = compiled.functions.iter().flat_map(|f| [Some(f.func), f.jvp, f.vjp]).flatten();
-            let options = codegen_cranelift::Options { functions: functions.collect(), ..Default::default() };
+            let options = native::Options { functions: functions.collect(), ..Default::default() };
             codegen_cranelift::clif_text(&compiled.module, &options)
                 .map_err(|e| Failure::Other(Error::Input(e.to_string())))
         }

@@ -25,7 +25,7 @@ pub enum Backend {
 pub struct Runner {
     module: Module,
     /// `None`: the interpreter runs it.
-    code: Option<codegen_cranelift::Compiled>,
+    code: Option<native::Compiled>,
     #[cfg(feature = "wgpu")]
     gpu: Option<run::gpu::Program>,
     buffers: run::Buffers,
@@ -53,8 +53,8 @@ impl Runner {
             #[cfg(feature = "wgpu")]
             Backend::Wgpu => None,
             Backend::Cranelift => {
-                let options = codegen_cranelift::Options { trap, ..Default::default() };
-                Some(codegen_cranelift::Compiled::compile(&module, &options).map_err(|unsupported| {
+                let options = native::Options { trap, ..Default::default() };
+                Some(codegen_cranelift::compile(&module, &options).map_err(|unsupported| {
                     let message = unsupported.to_string();
                     Failure::Program(vec![
                         Diagnostic::error("E0902", source_span(unsupported.span), message)
@@ -207,7 +207,7 @@ impl Runner {
         let number = self.module.entries.iter().position(|e| e.name == entry);
         let number = number.ok_or_else(|| Error::input(format!("there is no entry point `{entry}`")))?;
         let backend = match &self.code {
-            Some(code) => run::Backend::Cranelift(code),
+            Some(code) => run::Backend::Compiled(code),
             None => run::Backend::Interp,
         };
         #[cfg(feature = "wgpu")]

@@ -6,9 +6,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use codegen_cranelift::Desc;
 use cranelift_entity::EntityRef;
 use ir::{Global, MemData, Module};
+use native::Desc;
 
 /// One buffer.
 #[derive(Clone, Debug, Default)]

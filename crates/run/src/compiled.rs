@@ -3,8 +3,8 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use codegen_cranelift::{Compiled, Desc, Worker};
 use ir::interp::RunError;
+use native::{Compiled, Desc, Worker};
 
 use crate::{Buffers, Cost, group_at, phases};
 

@@ -9,7 +9,7 @@
 //! others have ended. Programs let that group read, after a barrier for all memory, what the others
 //! have added up; on hardware that runs all groups at once they get away with it.
 //!
-//! [`Backend::Interp`] is the reference and runs on one core; [`Backend::Cranelift`] runs compiled
+//! [`Backend::Interp`] is the reference and runs on one core; [`Backend::Compiled`] runs compiled
 //! code.
 
 mod buffers;
@@ -20,8 +20,8 @@ mod interpreted;
 
 use std::time::Instant;
 
-use codegen_cranelift::Compiled;
 use ir::{Global, Module};
+use native::Compiled;
 
 pub use buffers::Buffers;
 pub use ir::interp::RunError;
@@ -32,7 +32,7 @@ pub enum Backend<'c> {
     /// The reference interpreter.
     Interp,
     /// Machine code of the same module.
-    Cranelift(&'c Compiled),
+    Compiled(&'c Compiled),
     /// A graphics processor, with the same module.
     #[cfg(feature = "wgpu")]
     Gpu(&'c gpu::Program),
@@ -91,7 +91,7 @@ pub fn dispatch(
     let mut stdout = String::new();
     let result = match backend {
         Backend::Interp => interpreted::dispatch(module, entry, groups, buffers, &mut stdout),
-        Backend::Cranelift(code) => {
+        Backend::Compiled(code) => {
             let threads = match options.threads {
                 0 => std::thread::available_parallelism().map_or(1, |n| n.get()),
                 n => n,

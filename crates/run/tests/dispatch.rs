@@ -1,7 +1,7 @@
 //! Dispatches on both backends: same buffers, same output, same errors.
 
-use codegen_cranelift::Compiled;
 use ir::{Module, Space};
+use native::Compiled;
 use pullback_run::{Backend, Buffers, Options, Output, Stopped, dispatch};
 
 fn module(text: &str) -> Module {
@@ -12,8 +12,8 @@ fn module(text: &str) -> Module {
 }
 
 fn compile(module: &Module, trap: bool) -> Compiled {
-    let options = codegen_cranelift::Options { trap, ..Default::default() };
-    Compiled::compile(module, &options).expect("compiles")
+    let options = native::Options { trap, ..Default::default() };
+    codegen_cranelift::compile(module, &options).expect("compiles")
 }
 
 fn run(
@@ -41,7 +41,7 @@ fn agree(text: &str, groups: [u32; 3], bindings: &[(&str, Vec<u8>)]) -> (String,
     let expected = expected.expect("runs").stdout;
     let code = compile(&module, false);
     for threads in [1, 3] {
-        let (got, buffers) = run(Backend::Cranelift(&code), &module, groups, bindings, threads);
+        let (got, buffers) = run(Backend::Compiled(&code), &module, groups, bindings, threads);
         assert_eq!(expected, got.expect("runs").stdout);
         assert_eq!(expected_buffers, buffers);
     }
@@ -269,7 +269,7 @@ fn pointers_handles_and_bounds() {
     // With the option, the first access out of range is an error.
     let module = module(text);
     let code = compile(&module, true);
-    let (result, _) = run(Backend::Cranelift(&code), &module, [1, 1, 1], &bindings, 1);
+    let (result, _) = run(Backend::Compiled(&code), &module, [1, 1, 1], &bindings, 1);
     assert!(result.expect_err("out of range").error.message.contains("range"));
     // Unbound buffers are empty.
     agree(text, [1, 1, 1], &[]);
@@ -295,7 +295,7 @@ fn an_error_names_its_thread() {
     for threads in [1, 4] {
         let bindings = [("limit", ints([100]))];
         let (expected, _) = run(Backend::Interp, &module, [64, 1, 1], &bindings, 1);
-        let (got, _) = run(Backend::Cranelift(&code), &module, [64, 1, 1], &bindings, threads);
+        let (got, _) = run(Backend::Compiled(&code), &module, [64, 1, 1], &bindings, threads);
         let (expected, got) = (expected.expect_err("fails"), got.expect_err("fails"));
         assert_eq!(expected.error.message, got.error.message);
         if threads == 1 {
@@ -305,7 +305,7 @@ fn an_error_names_its_thread() {
     let with_barrier = text.replace("assert", "barrier\nassert");
     let module = self::module(&with_barrier);
     let code = compile(&module, false);
-    let (got, _) = run(Backend::Cranelift(&code), &module, [64, 1, 1], &[("limit", ints([100]))], 2);
+    let (got, _) = run(Backend::Compiled(&code), &module, [64, 1, 1], &[("limit", ints([100]))], 2);
     assert_eq!(got.expect_err("fails").error.thread, [100, 0, 0]);
 }
 

@@ -2,7 +2,6 @@
 //! error of 1e-5; `error TEXT` wants the run to stop with that message. `; stdout: TEXT` lines are
 //! what the calls print.
 
-use codegen_cranelift::Compiled;
 use ir::interp::{Memory, RunError, STEP_LIMIT_MESSAGE, Value, call_limited};
 use ir::{Func, Module};
 
@@ -72,7 +71,7 @@ fn one(module: &Module, text: &str, printed: &mut String) -> Result<(), String> 
 
 /// The call on machine code.
 fn jit(module: &Module, func: Func, args: &[Value]) -> Result<Result<Vec<Value>, RunError>, String> {
-    let options = codegen_cranelift::Options { functions: vec![func], ..Default::default() };
-    let compiled = Compiled::compile(module, &options).map_err(|e| e.op)?;
+    let options = native::Options { functions: vec![func], ..Default::default() };
+    let compiled = codegen_cranelift::compile(module, &options).map_err(|e| e.op)?;
     Ok(compiled.call(func, args))
 }

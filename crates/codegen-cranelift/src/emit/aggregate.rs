@@ -9,7 +9,7 @@ use ir::{InstData, Op, Type, TypeData};
 
 use super::local::UNROLL;
 use super::{Emitter, Res, Vals, plain};
-use crate::types::size;
+use native::types::size;
 
 /// Where an index selects from.
 pub(super) struct Indexed {

@@ -10,8 +10,9 @@ use ir::{Inst, InstData, Op, Type, TypeData};
 
 use super::aggregate::Indexed;
 use super::{Emitter, Res, Vals, plain};
-use crate::runtime::Helper;
-use crate::types::{Shape, clif, flat, is_array, size};
+use crate::types::clif;
+use native::runtime::Helper;
+use native::types::{Shape, flat, is_array, size};
 
 /// What a walk into a cell is for.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -6,7 +6,8 @@ use cranelift_module::FuncId;
 use ir::{Func, InstData, Op, Type, scalar};
 
 use super::{Emitter, Res, Vals, plain, slot_types};
-use crate::types::{is_array, parts, returns, size};
+use crate::types::{parts, returns};
+use native::types::{is_array, size};
 
 impl<'m> Emitter<'_, 'm> {
     /// Calls and the ops that hold regions.

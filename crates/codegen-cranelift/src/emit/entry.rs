@@ -11,8 +11,9 @@ use cranelift_module::Module as _;
 use ir::{Func, Op};
 
 use super::{Emitter, Res, Vals, plain, slot_types};
-use crate::runtime::{Site, offsets};
-use crate::types::{is_array, parts, returns, size};
+use crate::types::{parts, returns};
+use native::runtime::{Site, offsets};
+use native::types::{is_array, size};
 
 impl Emitter<'_, '_> {
     /// Emits the body of the function itself.

@@ -5,8 +5,9 @@ use cranelift_codegen::ir::{InstBuilder, StackSlotData, StackSlotKind, Type as C
 use ir::Type;
 
 use super::{Emitter, Res, Vals, constant_memory, plain};
-use crate::runtime::{Helper, offsets};
-use crate::types::{is_array, parts, size};
+use crate::types::parts;
+use native::runtime::{Helper, offsets};
+use native::types::{is_array, size};
 
 /// Lanes or elements up to which a loop over them is written out.
 pub(super) const UNROLL: u64 = 16;

@@ -15,8 +15,9 @@ use cranelift_codegen::ir::{Block, InstBuilder, Value, types::*};
 use ir::{InstData, LoopInfo, Op, Region, Type, TypeData};
 
 use super::{Emitter, Res, Vals, plain};
-use crate::runtime::{Helper, Site, offsets};
-use crate::types::{clif, is_array, parts, size};
+use crate::types::{clif, parts};
+use native::runtime::{Helper, Site, offsets};
+use native::types::{is_array, size};
 
 /// A loop while its body is emitted.
 struct Loop<'d> {

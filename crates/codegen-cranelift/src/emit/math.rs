@@ -6,8 +6,8 @@ use cranelift_codegen::ir::{InstBuilder, Value, types::*};
 use ir::{Math, Op, Scalar, Span, scalar};
 
 use super::{Emitter, Res, Vals};
-use crate::runtime::libm_name;
 use crate::types::clif;
+use native::runtime::libm_name;
 
 impl Emitter<'_, '_> {
     /// A math function of numbers of one kind.

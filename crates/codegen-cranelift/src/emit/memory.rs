@@ -5,8 +5,9 @@ use cranelift_codegen::ir::{AtomicRmwOp, InstBuilder, Value, types::*};
 use ir::{AtomicOp, Builtin, Global, InstData, MemData, MemType, Op, Path, Scalar, Step, TypeData};
 
 use super::{Emitter, Res, Vals, constant_memory, plain};
-use crate::runtime::{Helper, Site, atomic_code, offsets};
-use crate::types::{clif, has_handle, is_array, size};
+use crate::types::clif;
+use native::runtime::{Helper, Site, atomic_code, offsets};
+use native::types::{has_handle, is_array, size};
 
 /// A place in a buffer: the address, and whether it is in range if that is not certain.
 struct Place {
@@ -412,7 +413,7 @@ impl Emitter<'_, '_> {
             };
             let leaves = self.call_func(init, &[], &types, &call)?;
             for ((place, vals), &ty) in
-                crate::types::mem_leaves(&module.mem, data.ty).iter().zip(&leaves).zip(&types)
+                native::types::mem_leaves(&module.mem, data.ty).iter().zip(&leaves).zip(&types)
             {
                 if has_handle(&module.mem, place.ty) {
                     continue;

@@ -33,10 +33,11 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use crate::compile::Queue;
-use crate::plan::Plan;
-use crate::runtime::{Helper, Site, Tables};
-use crate::types::{Shape, is_array, parts, returns, size};
-use crate::{Options, Unsupported};
+use crate::types::{parts, returns};
+use native::plan::Plan;
+use native::runtime::{Helper, Site, Tables, Word};
+use native::types::{Shape, is_array, size};
+use native::{Options, Unsupported};
 
 /// The Cranelift values that hold an IR value.
 pub(crate) type Vals = SmallVec<[Value; 4]>;
@@ -65,8 +66,6 @@ pub(crate) struct ModuleCx<'m> {
     pub(crate) symbols: FxHashMap<String, FuncId>,
     /// What code refers to by number or address.
     pub(crate) tables: Tables,
-    /// Addresses of the shapes in `tables`.
-    pub(crate) shapes: FxHashMap<Shape, i64>,
     /// Address of memory that is always zero.
     pub(crate) zero: i64,
     /// Address of the empty stack's header.
@@ -88,20 +87,12 @@ pub(crate) struct ModuleCx<'m> {
 impl ModuleCx<'_> {
     /// The number of a place.
     pub(crate) fn site(&mut self, site: Site) -> i64 {
-        self.tables.sites.push(site);
-        self.tables.sites.len() as i64 - 1
+        self.tables.site(site)
     }
 
     /// The address of a shape, which stays.
     pub(crate) fn shape(&mut self, shape: Shape) -> i64 {
-        if let Some(&at) = self.shapes.get(&shape) {
-            return at;
-        }
-        let boxed = Box::new(shape.clone());
-        let at = std::ptr::from_ref(&*boxed) as i64;
-        self.tables.shapes.push(boxed);
-        self.shapes.insert(shape, at);
-        at
+        self.tables.shape(shape)
     }
 
     /// The signature of a function: context, parameters, a destination for each array result, and
@@ -382,7 +373,8 @@ impl<'a, 'm> Emitter<'a, 'm> {
     /// Calls a helper.
     pub(crate) fn helper(&mut self, helper: Helper, args: &[Value]) -> Option<Value> {
         let (params, result) = helper.signature();
-        self.call_symbol(helper.name(), params, result, args)
+        let params: SmallVec<[ClifType; 8]> = params.iter().map(|&w| word(w)).collect();
+        self.call_symbol(helper.name(), &params, result.map(word), args)
     }
 
     /// Calls a helper that gives a value.
@@ -505,7 +497,17 @@ impl<'a, 'm> Emitter<'a, 'm> {
 
     /// The error for an op that this backend cannot express.
     pub(crate) fn unsupported<T>(&self, op: &Op, why: &str, span: Span) -> Res<T> {
-        Err(Unsupported { op: format!("{op:?}: {why}"), span })
+        Err(Unsupported { backend: crate::NAME, op: format!("{op:?}: {why}"), span })
+    }
+}
+
+/// The type of a helper's parameter.
+fn word(w: Word) -> ClifType {
+    match w {
+        Word::I32 => I32,
+        Word::I64 => I64,
+        Word::F32 => F32,
+        Word::F64 => F64,
     }
 }
 

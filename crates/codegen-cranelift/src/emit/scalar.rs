@@ -7,8 +7,9 @@ use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Value, types::*};
 use ir::{InstData, Op, Scalar, Span, Type, TypeData};
 
 use super::{Emitter, Res, Vals};
-use crate::runtime::Helper;
-use crate::types::{Shape, clif, flat, size};
+use crate::types::clif;
+use native::runtime::Helper;
+use native::types::{Shape, flat, size};
 
 impl Emitter<'_, '_> {
     /// Constants and elementwise ops.

@@ -11,8 +11,8 @@ use cranelift_codegen::ir::{InstBuilder, Value};
 use ir::{Func, Inst, InstData, Op, Region};
 
 use super::{Emitter, Res};
-use crate::runtime::Helper;
-use crate::types::{is_array, size};
+use native::runtime::Helper;
+use native::types::{is_array, size};
 
 impl Emitter<'_, '_> {
     /// Begins a function: if its paths matter, its own depth is asked for.

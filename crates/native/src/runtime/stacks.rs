@@ -8,13 +8,13 @@ use crate::types::Shape;
 /// A stack. `ptr` is readable for one element even if the stack is empty.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Header {
+pub struct Header {
     /// The first element.
-    pub(crate) ptr: *mut u8,
+    pub ptr: *mut u8,
     /// Elements in use.
-    pub(crate) len: u64,
+    pub len: u64,
     /// Elements that there is room for.
-    pub(crate) cap: u64,
+    pub cap: u64,
 }
 
 impl Context {
@@ -22,7 +22,7 @@ impl Context {
     ///
     /// # Safety
     /// As [`Context::stop`].
-    pub(crate) unsafe fn alloc(&mut self, bytes: u64) -> *mut u8 {
+    pub unsafe fn alloc(&mut self, bytes: u64) -> *mut u8 {
         match self.arena.alloc(bytes) {
             Some(at) => at,
             None => {
@@ -39,7 +39,7 @@ impl Context {
     ///
     /// # Safety
     /// As [`Context::stop`].
-    pub(crate) unsafe fn alloc_elements(&mut self, n: u64, size: u64) -> *mut u8 {
+    pub unsafe fn alloc_elements(&mut self, n: u64, size: u64) -> *mut u8 {
         // SAFETY: passed on. A product that overflows is no amount of memory that there is.
         unsafe { self.alloc(n.max(1).saturating_mul(size)) }
     }
@@ -48,7 +48,7 @@ impl Context {
     ///
     /// # Safety
     /// As [`Context::stop`].
-    pub(crate) unsafe fn new_header(&mut self, header: Header) -> *mut Header {
+    pub unsafe fn new_header(&mut self, header: Header) -> *mut Header {
         // SAFETY: the arena gives aligned memory of the size asked for.
         unsafe {
             let at = self.alloc(size_of::<Header>() as u64).cast::<Header>();
@@ -83,7 +83,7 @@ impl Context {
     /// # Safety
     /// `loc` holds a stack of elements of that shape which the cell owns, or `empty`, the empty
     /// stack that is shared; and as [`Context::stop`].
-    pub(crate) unsafe fn grow(&mut self, loc: *mut *mut Header, len: u64, shape: &Shape, empty: *mut Header) {
+    pub unsafe fn grow(&mut self, loc: *mut *mut Header, len: u64, shape: &Shape, empty: *mut Header) {
         // SAFETY: headers and elements are the arena's; sizes as allocated.
         unsafe {
             if *loc == empty {
@@ -111,7 +111,7 @@ impl Context {
     ///
     /// # Safety
     /// `from` is a stack of elements of that shape; and as [`Context::stop`].
-    pub(crate) unsafe fn clone_stack(
+    pub unsafe fn clone_stack(
         &mut self,
         from: *const Header,
         shape: &Shape,
@@ -144,7 +144,7 @@ impl Context {
     ///
     /// # Safety
     /// As [`Context::grow`]; `from` is a stack of elements of that shape.
-    pub(crate) unsafe fn add_stack(
+    pub unsafe fn add_stack(
         &mut self,
         loc: *mut *mut Header,
         from: *const Header,

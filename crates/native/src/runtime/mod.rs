@@ -20,10 +20,12 @@ use std::sync::Arc;
 use corosensei::Yielder;
 use ir::interp::RunError;
 use ir::{Scalar, Span};
+use rustc_hash::FxHashMap;
 
 pub(crate) use arena::Arena;
-pub(crate) use helpers::{Helper, atomic_code, libm_name, symbols};
-pub(crate) use stacks::{Header, read, write};
+pub use helpers::{Helper, Word, atomic_code, libm_name, symbols};
+pub use stacks::Header;
+pub(crate) use stacks::{read, write};
 
 use crate::types::Shape;
 
@@ -44,7 +46,7 @@ unsafe impl Sync for Desc {}
 
 /// Why a coroutine of compiled code was suspended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Signal {
+pub enum Signal {
     /// The thread waits for its group.
     Barrier,
     /// The thread waits for its wave: see [`Context::exchange`].
@@ -55,7 +57,7 @@ pub(crate) enum Signal {
 
 /// A place in the program that the runtime may have to name.
 #[derive(Clone, Debug)]
-pub(crate) enum Site {
+pub enum Site {
     /// `Assert`.
     Assert(Box<str>, Span),
     /// A loop whose bound is exceeded.
@@ -72,25 +74,47 @@ pub(crate) enum Site {
 
 /// The tables that compiled code refers to by number or address.
 #[derive(Debug, Default)]
-pub(crate) struct Tables {
+pub struct Tables {
     /// Named places.
-    pub(crate) sites: Vec<Site>,
+    sites: Vec<Site>,
     /// Shapes of stack elements, at fixed addresses.
     #[expect(clippy::vec_box, reason = "code holds their addresses while the list grows")]
-    pub(crate) shapes: Vec<Box<Shape>>,
+    shapes: Vec<Box<Shape>>,
+    /// Where each shape is.
+    addresses: FxHashMap<Shape, i64>,
+}
+
+impl Tables {
+    /// The number of a place.
+    pub fn site(&mut self, site: Site) -> i64 {
+        self.sites.push(site);
+        self.sites.len() as i64 - 1
+    }
+
+    /// The address of a shape, which stays.
+    pub fn shape(&mut self, shape: Shape) -> i64 {
+        if let Some(&at) = self.addresses.get(&shape) {
+            return at;
+        }
+        let boxed = Box::new(shape.clone());
+        let at = std::ptr::from_ref(&*boxed) as i64;
+        self.shapes.push(boxed);
+        self.addresses.insert(shape, at);
+        at
+    }
 }
 
 /// The operands of a `wave_gather`.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Exchange {
+pub struct Exchange {
     /// The thread's own value.
-    pub(crate) from: *const u8,
+    pub from: *const u8,
     /// Bytes of a value.
-    pub(crate) bytes: usize,
+    pub bytes: usize,
     /// Room for the values of all lanes.
-    pub(crate) to: *mut u8,
+    pub to: *mut u8,
     /// The lanes that gave a value.
-    pub(crate) mask: u32,
+    pub mask: u32,
 }
 
 impl Default for Exchange {
@@ -102,68 +126,69 @@ impl Default for Exchange {
 /// A thread's state. Compiled code reads and writes the fields up to `handles` at the offsets in
 /// [`offsets`]; the rest is Rust's.
 #[repr(C)]
-pub(crate) struct Context {
+pub struct Context {
     /// The lowest stack address at which a function that may recurse may still start.
-    pub(crate) stack_limit: usize,
+    pub stack_limit: usize,
     /// A descriptor for each global of the module.
-    pub(crate) globals: *const Desc,
+    pub globals: *const Desc,
     /// The arena's bump pointer, end and start of the current chunk.
-    pub(crate) arena: Arena,
+    pub arena: Arena,
     /// Memory where writes that are dropped go.
-    pub(crate) sink: *mut u8,
+    pub sink: *mut u8,
     /// `SV_DispatchThreadID`.
-    pub(crate) thread: [u32; 3],
+    pub thread: [u32; 3],
     /// `SV_GroupID`.
-    pub(crate) group: [u32; 3],
+    pub group: [u32; 3],
     /// `SV_GroupThreadID`.
-    pub(crate) local: [u32; 3],
+    pub local: [u32; 3],
     /// `SV_GroupIndex`.
-    pub(crate) index: u32,
+    pub index: u32,
     /// Threads of a group, along each axis.
-    pub(crate) size: [u32; 3],
+    pub size: [u32; 3],
     /// The descriptors that handles in memory number, from 1.
-    pub(crate) handles: *const Desc,
+    pub handles: *const Desc,
     /// How many there are.
-    pub(crate) handle_count: u64,
+    pub handle_count: u64,
     /// What suspends the thread; set while compiled code runs.
-    pub(crate) yielder: *const Yielder<(), Signal>,
+    pub yielder: *const Yielder<(), Signal>,
     /// Where the thread is, kept in kernels with wave operations: see `emit/waves.rs`.
-    pub(crate) path: Vec<u64>,
+    pub path: Vec<u64>,
     /// While it waits for its wave: what it gives, where it takes, and who was here.
-    pub(crate) exchange: Exchange,
+    pub exchange: Exchange,
     /// What `printf` wrote.
-    pub(crate) stdout: String,
+    pub stdout: String,
     /// The first error.
-    pub(crate) failure: Option<RunError>,
+    pub failure: Option<RunError>,
     /// The tables of the code that runs.
-    pub(crate) tables: Arc<Tables>,
+    pub tables: Arc<Tables>,
     sink_memory: Vec<u128>,
 }
 
-/// Offsets of the fields of [`Context`] that compiled code uses.
-pub(crate) mod offsets {
+/// Offsets of the fields of [`Context`] that compiled code uses, in bytes.
+#[expect(missing_docs, reason = "the names of the fields")]
+pub mod offsets {
     use std::mem::offset_of;
 
     use super::Context;
 
-    pub(crate) const STACK_LIMIT: i32 = offset_of!(Context, stack_limit) as i32;
-    pub(crate) const GLOBALS: i32 = offset_of!(Context, globals) as i32;
-    pub(crate) const ARENA_TOP: i32 = offset_of!(Context, arena) as i32;
-    pub(crate) const ARENA_END: i32 = ARENA_TOP + 8;
-    pub(crate) const ARENA_BASE: i32 = ARENA_TOP + 16;
-    pub(crate) const SINK: i32 = offset_of!(Context, sink) as i32;
-    pub(crate) const THREAD: i32 = offset_of!(Context, thread) as i32;
-    pub(crate) const GROUP: i32 = offset_of!(Context, group) as i32;
-    pub(crate) const LOCAL: i32 = offset_of!(Context, local) as i32;
-    pub(crate) const INDEX: i32 = offset_of!(Context, index) as i32;
-    pub(crate) const SIZE: i32 = offset_of!(Context, size) as i32;
-    pub(crate) const HANDLES: i32 = offset_of!(Context, handles) as i32;
-    pub(crate) const HANDLE_COUNT: i32 = offset_of!(Context, handle_count) as i32;
+    pub const STACK_LIMIT: i32 = offset_of!(Context, stack_limit) as i32;
+    pub const GLOBALS: i32 = offset_of!(Context, globals) as i32;
+    pub const ARENA_TOP: i32 = offset_of!(Context, arena) as i32;
+    pub const ARENA_END: i32 = ARENA_TOP + 8;
+    pub const ARENA_BASE: i32 = ARENA_TOP + 16;
+    pub const SINK: i32 = offset_of!(Context, sink) as i32;
+    pub const THREAD: i32 = offset_of!(Context, thread) as i32;
+    pub const GROUP: i32 = offset_of!(Context, group) as i32;
+    pub const LOCAL: i32 = offset_of!(Context, local) as i32;
+    pub const INDEX: i32 = offset_of!(Context, index) as i32;
+    pub const SIZE: i32 = offset_of!(Context, size) as i32;
+    pub const HANDLES: i32 = offset_of!(Context, handles) as i32;
+    pub const HANDLE_COUNT: i32 = offset_of!(Context, handle_count) as i32;
 }
 
 impl Context {
     /// A context without globals. `sink_bytes` is the size of the largest value that is written.
-    pub(crate) fn new(tables: Arc<Tables>, sink_bytes: u64) -> Box<Context> {
+    pub fn new(tables: Arc<Tables>, sink_bytes: u64) -> Box<Context> {
         let mut sink_memory = vec![0u128; sink_bytes as usize / 16 + 2];
         let sink = sink_memory.as_mut_ptr().cast();
         Box::new(Context {
@@ -189,7 +214,7 @@ impl Context {
     }
 
     /// Records the first error.
-    pub(crate) fn record(&mut self, message: String, span: Span) {
+    pub fn record(&mut self, message: String, span: Span) {
         let thread = self.thread;
         self.failure.get_or_insert(RunError { message, span, thread });
     }
@@ -208,4 +233,4 @@ impl Context {
 }
 
 /// The address of a helper.
-pub(crate) type Address = *const c_void;
+pub type Address = *const c_void;

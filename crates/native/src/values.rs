@@ -4,7 +4,7 @@ use ir::interp::{Handle, Value};
 use ir::{Type, TypeData, Types};
 
 use crate::runtime::{Desc, Header, read, write};
-use crate::types::{parts, size};
+use crate::types::{size, words};
 
 /// Memory that arguments and results live in for one call.
 #[derive(Default)]
@@ -133,7 +133,7 @@ impl Place<'_> {
             // SAFETY: an array's word is its address.
             return unsafe { self.value(ty, &[at as u64]) };
         }
-        let n = parts(self.types, ty).len();
+        let n = words(self.types, ty);
         let s = self.types.scalar_of(ty).filter(|_| self.types.is_numeric(ty)).unwrap_or(ir::Scalar::U64);
         // SAFETY: a value of the type is that many words of the kind.
         let words: Vec<u64> = (0..n).map(|k| unsafe { read(s, at, k) }).collect();

@@ -10,7 +10,7 @@ const LIMIT: usize = 4 << 30;
 /// The arena of a thread. Compiled code allocates and releases within a chunk by itself, by the
 /// first three fields; `top` is always aligned to 16, and is the mark.
 #[repr(C)]
-pub(crate) struct Arena {
+pub struct Arena {
     top: usize,
     end: usize,
     base: usize,
@@ -29,7 +29,7 @@ impl Default for Arena {
 
 impl Arena {
     /// `bytes` of memory, aligned to 16; `None` if there is none.
-    pub(crate) fn alloc(&mut self, bytes: u64) -> Option<*mut u8> {
+    pub fn alloc(&mut self, bytes: u64) -> Option<*mut u8> {
         let bytes = usize::try_from(bytes).ok()?.checked_add(15)? & !15;
         if self.end - self.top < bytes {
             self.next_chunk(bytes)?;
@@ -40,7 +40,7 @@ impl Arena {
     }
 
     /// Gives back everything handed out since `top` was `mark`.
-    pub(crate) fn release(&mut self, mark: usize) {
+    pub fn release(&mut self, mark: usize) {
         while !(self.base..=self.end).contains(&mark) && self.current > 0 {
             self.enter(self.current - 1);
         }
@@ -49,12 +49,12 @@ impl Arena {
     }
 
     /// Gives everything back.
-    pub(crate) fn reset(&mut self) {
+    pub fn reset(&mut self) {
         self.enter(0);
     }
 
     /// The bytes of all chunks.
-    pub(crate) fn held(&self) -> usize {
+    pub fn held(&self) -> usize {
         self.chunks.iter().map(|c| c.capacity() * 16).sum()
     }
 

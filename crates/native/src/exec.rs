@@ -66,7 +66,7 @@ impl<'c> Worker<'c> {
     /// While the worker is used, each buffer is memory of so many elements of the global's type,
     /// aligned to 16, that others touch only as threads of the same dispatch do.
     pub unsafe fn with_buffers(compiled: &'c Compiled, buffers: &[Desc]) -> Worker<'c> {
-        let nothing = Desc { ptr: compiled.fixed.zero.as_ptr().cast_mut().cast(), count: 0 };
+        let nothing = Desc { ptr: compiled.fixed.zero() as *mut u8, count: 0 };
         let mut shared = Vec::new();
         let mut globals: Vec<Desc> = compiled
             .globals
@@ -123,8 +123,8 @@ impl<'c> Worker<'c> {
                 unsafe {
                     (*ctx).group = group;
                     (*ctx).size = code.size;
+                    (code.code)(ctx);
                 }
-                (code.code)(ctx);
             }
         });
         self.stdout.push_str(&std::mem::take(&mut thread.ctx.stdout));
@@ -154,7 +154,10 @@ impl<'c> Worker<'c> {
             let size = code.size;
             ctx.size = size;
             ctx.thread = std::array::from_fn(|k| group[k].wrapping_mul(size[k]).wrapping_add(local[k]));
-            let coroutine = thread.start(move |ctx| (code.code)(ctx));
+            let coroutine = thread.start(move |ctx| {
+                // SAFETY: a context of this code.
+                unsafe { (code.code)(ctx) }
+            });
             running.push((thread, Running(Some(coroutine))));
         }
         let mut failed = false;
@@ -218,7 +221,7 @@ impl<'c> Worker<'c> {
             return Err(error("the arguments do not fit the parameters"));
         }
         let globals = self.globals.clone();
-        let empty = &raw const *self.compiled.fixed.empty;
+        let empty = self.compiled.fixed.empty() as *const _;
         let place = Place { types, globals: &globals, empty };
         let mut scratch = Scratch::default();
         let mut words = Vec::new();
@@ -227,7 +230,7 @@ impl<'c> Worker<'c> {
         }
         let mut results = Vec::new();
         for slot in &raw.results {
-            let n = crate::types::parts(types, slot.ty).len();
+            let n = crate::types::words(types, slot.ty);
             results.extend(std::iter::repeat_n(0u64, n));
             if crate::types::is_array(types, slot.ty) {
                 let at = scratch.alloc(crate::types::size(types, slot.ty));
@@ -237,13 +240,16 @@ impl<'c> Worker<'c> {
         clear(&mut self.shared);
         let mut thread = self.take_thread(0, ALONE);
         let (from, to, code) = (words.as_ptr(), results.as_mut_ptr(), raw.code);
-        let ran = thread.enter(|ctx| code(ctx, from, to));
+        let ran = thread.enter(|ctx| {
+            // SAFETY: the words are those of the function's arguments and results.
+            unsafe { code(ctx, from, to) }
+        });
         self.stdout.push_str(&std::mem::take(&mut thread.ctx.stdout));
         let mut values = Vec::new();
         if ran.is_ok() {
             let mut at = 0;
             for slot in &raw.results {
-                let n = crate::types::parts(types, slot.ty).len();
+                let n = crate::types::words(types, slot.ty);
                 // SAFETY: the code wrote the results of its signature; `thread` still has its arena.
                 values.push(unsafe { place.value(slot.ty, &results[at..at + n]) });
                 at += n;

@@ -6,27 +6,39 @@
 
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
-use cranelift_codegen::ir::{Type as ClifType, types::*};
 use ir::{AtomicOp, Math, Op, Scalar, interp, scalar};
 
 use super::stacks::read;
 use super::{Address, Context, Exchange, Header, Signal, Site};
 use crate::types::Shape;
 
+/// A parameter or result of a helper; a pointer is an `I64`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum Word {
+    I32,
+    I64,
+    F32,
+    F64,
+}
+
+use Word::{F32, F64, I32, I64};
+
 macro_rules! helpers {
     ($($variant:ident = $function:ident($($param:expr),*) $(-> $result:expr)?;)*) => {
         /// A helper that does not depend on a type.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        pub(crate) enum Helper {
+        #[expect(missing_docs, reason = "the functions below say what they do")]
+        pub enum Helper {
             $($variant,)*
         }
 
         impl Helper {
             /// Every helper, in the order of the discriminants.
-            pub(crate) const ALL: &[Helper] = &[$(Helper::$variant,)*];
+            pub const ALL: &[Helper] = &[$(Helper::$variant,)*];
 
             /// Its symbol.
-            pub(crate) fn name(self) -> &'static str {
+            pub fn name(self) -> &'static str {
                 match self { $(Helper::$variant => concat!("rt_", stringify!($function)),)* }
             }
 
@@ -35,8 +47,8 @@ macro_rules! helpers {
                 match self { $(Helper::$variant => $function as *const () as Address,)* }
             }
 
-            /// Its parameters and result in Cranelift's types.
-            pub(crate) fn signature(self) -> (&'static [ClifType], Option<ClifType>) {
+            /// Its parameters and result.
+            pub fn signature(self) -> (&'static [Word], Option<Word>) {
                 match self { $(Helper::$variant => (&[$($param),*], helpers!(@ $($result)?)),)* }
             }
         }
@@ -73,12 +85,12 @@ helpers! {
 }
 
 /// The symbol of a math function at `f32` or `f64`.
-pub(crate) fn libm_name(m: Math, double: bool) -> String {
+pub fn libm_name(m: Math, double: bool) -> String {
     format!("rt_{}_{}", m.name(), if double { 64 } else { 32 })
 }
 
 /// Every symbol that compiled code may name, with its address.
-pub(crate) fn symbols() -> Vec<(String, *const u8)> {
+pub fn symbols() -> Vec<(String, *const u8)> {
     let mut all: Vec<(String, *const u8)> =
         Helper::ALL.iter().map(|h| (h.name().to_string(), h.address().cast())).collect();
     for m in Math::ALL {
@@ -318,7 +330,7 @@ unsafe extern "C" fn path_next(ctx: *mut Context, depth: u64) {
 }
 
 /// The number that compiled code passes for an atomic op of a kind of number.
-pub(crate) fn atomic_code(op: AtomicOp, s: Scalar) -> u32 {
+pub fn atomic_code(op: AtomicOp, s: Scalar) -> u32 {
     (op as u32) << 8 | s as u32
 }
 

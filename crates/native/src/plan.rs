@@ -8,43 +8,43 @@ use crate::types::size;
 
 /// Facts of one function and all that it calls.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Facts {
+pub struct Facts {
     /// It may be active twice at a time.
-    pub(crate) recursive: bool,
+    pub recursive: bool,
     /// A barrier is reached.
-    pub(crate) barrier: bool,
+    pub barrier: bool,
     /// A wave operation is reached.
-    pub(crate) wave: bool,
+    pub wave: bool,
     /// Memory of the group is used.
-    pub(crate) shared: bool,
+    pub shared: bool,
     /// Memory of the thread is used.
-    pub(crate) private: bool,
+    pub private: bool,
 }
 
 impl Facts {
     /// Whether threads of a group wait for each other.
-    pub(crate) fn waits(&self) -> bool {
+    pub fn waits(&self) -> bool {
         self.barrier || self.wave
     }
 }
 
 /// The plan of a module.
 #[derive(Debug, Default)]
-pub(crate) struct Plan {
+pub struct Plan {
     /// Functions in an order where a callee precedes its callers but for recursion.
-    pub(crate) order: Vec<Func>,
+    pub order: Vec<Func>,
     /// Facts of each function in `order`.
-    pub(crate) facts: SecondaryMap<Func, Facts>,
+    pub facts: SecondaryMap<Func, Facts>,
     /// Bytes of the largest value.
-    pub(crate) largest: u64,
+    pub largest: u64,
     /// Whether any function reaches a wave operation.
-    pub(crate) has_waves: bool,
+    pub has_waves: bool,
     callees: SecondaryMap<Func, Vec<Func>>,
 }
 
 impl Plan {
     /// The plan for `roots`.
-    pub(crate) fn new(module: &Module, roots: impl Iterator<Item = Func>) -> Plan {
+    pub fn new(module: &Module, roots: impl Iterator<Item = Func>) -> Plan {
         let mut plan = Plan { largest: 64, ..Plan::default() };
         let mut callees: SecondaryMap<Func, Vec<Func>> = SecondaryMap::new();
         let inits: Vec<Func> = module.globals.values().filter_map(|g| g.init).collect();
@@ -81,7 +81,7 @@ impl Plan {
     }
 
     /// Whether threads may wait in a function for others of their wave, so that the path there matters.
-    pub(crate) fn converges(&self, func: Func) -> bool {
+    pub fn converges(&self, func: Func) -> bool {
         let facts = &self.facts[func];
         facts.wave || facts.barrier && self.has_waves
     }
@@ -89,7 +89,7 @@ impl Plan {
     /// Bytes of stack that code needs from where a function starts whose stack was checked, or that
     /// Rust calls, to where the stack is checked again or ends. A function checks after it has its
     /// frame.
-    pub(crate) fn stack_need(&self, frames: &SecondaryMap<Func, u32>) -> u64 {
+    pub fn stack_need(&self, frames: &SecondaryMap<Func, u32>) -> u64 {
         let largest = self.order.iter().map(|&f| frames[f] as u64).max().unwrap_or(0);
         let mut needs: SecondaryMap<Func, u64> = SecondaryMap::new();
         let mut need = 0;

@@ -1,0 +1,230 @@
+//! What compiled code of every CPU backend shares: the run-time contract, in one place.
+//!
+//! A backend turns a module into a [`Compiled`]: addresses of code, and the memory that the code refers to.
+//! [`Worker`] runs it on one core. Whatever the backend, the code means what `ir::interp` says, bit for bit (any two
+//! NaN are equal).
+//!
+//! # The contract
+//!
+//! Code is entered by functions of the platform's C calling convention:
+//!
+//! - an entry point whose threads do not wait for each other by `code(ctx)`, which runs all threads of the group whose
+//!   number is in the context, one after the other;
+//! - an entry point whose threads wait (barriers, waves) by `code(ctx)`, which runs the thread whose numbers are in the
+//!   context;
+//! - a function that was asked for by `code(ctx, arguments, results)` with each word (see [`types::words`]) of its
+//!   arguments and results in eight bytes; an array is a pointer, and for a result a pointer to where it goes.
+//!
+//! `ctx` is a [`runtime::Context`]; code uses the fields at [`runtime::offsets`], and the functions that
+//! [`runtime::symbols`] lists. It runs inside a coroutine, so that it can wait and can be stopped anywhere.
+//!
+//! Errors of a running program — a failed assertion, a loop past the bound that its reversal relies on, calls nested
+//! too deep — stop it and are reported with the user's line and the thread. An op that a backend cannot express is an
+//! [`Unsupported`] that names it.
+//!
+//! Unsafe code is where it must be: entering compiled code (`exec`) and the functions that compiled code calls
+//! (`runtime`).
+
+mod exec;
+pub mod plan;
+pub mod runtime;
+pub mod types;
+mod values;
+
+use std::any::Any;
+use std::sync::Arc;
+
+use ir::interp::{RunError, Value};
+use ir::{Func, Module, Slot, Space, Span, Types};
+
+use plan::Facts;
+use runtime::{Context, Header, Tables};
+
+pub use exec::Worker;
+pub use runtime::Desc;
+
+/// What the user wants of the code.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Report the first buffer access that is out of range, instead of reading zero and writing
+    /// nothing.
+    pub trap: bool,
+    /// Functions that [`Compiled::call`] will be asked for, besides the entry points.
+    pub functions: Vec<Func>,
+    /// Compile faster, to slower code.
+    pub fast_compile: bool,
+}
+
+/// An op that a backend cannot express.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unsupported {
+    /// The backend's name.
+    pub backend: &'static str,
+    /// The op and why.
+    pub op: String,
+    /// The user's line.
+    pub span: Span,
+}
+
+impl std::fmt::Display for Unsupported {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "the {} backend does not support {}", self.backend, self.op)
+    }
+}
+
+impl std::error::Error for Unsupported {}
+
+/// Memory that code refers to by address, at fixed places. Nobody writes it once it is made.
+pub struct Fixed {
+    zero: Vec<u128>,
+    empty: Box<Header>,
+    empty_at: Box<*mut Header>,
+}
+
+impl Fixed {
+    /// The memory for values of `largest` bytes at most.
+    pub fn new(largest: u64) -> Fixed {
+        let mut fixed = Fixed {
+            zero: vec![0; largest as usize / 16 + 2],
+            empty: Box::new(Header { ptr: std::ptr::null_mut(), len: 0, cap: 0 }),
+            empty_at: Box::new(std::ptr::null_mut()),
+        };
+        fixed.empty.ptr = fixed.zero.as_mut_ptr().cast();
+        *fixed.empty_at = &raw mut *fixed.empty;
+        fixed
+    }
+
+    /// Address of memory that is always zero.
+    pub fn zero(&self) -> usize {
+        self.zero.as_ptr() as usize
+    }
+
+    /// Address of the empty stack's header.
+    pub fn empty(&self) -> usize {
+        &raw const *self.empty as usize
+    }
+
+    /// Address of a word that holds [`Self::empty`].
+    pub fn empty_at(&self) -> usize {
+        &raw const *self.empty_at as usize
+    }
+}
+
+/// Code of an entry point.
+pub type EntryFn = unsafe extern "C" fn(*mut Context);
+
+/// Code of a function for Rust.
+pub type RawFn = unsafe extern "C" fn(*mut Context, *const u64, *mut u64);
+
+/// An entry point's code.
+#[derive(Clone, Copy)]
+struct EntryCode {
+    /// Runs a thread if threads wait, else a group.
+    code: EntryFn,
+    size: [u32; 3],
+    facts: Facts,
+}
+
+/// A function's code for Rust.
+struct RawCode {
+    func: Func,
+    code: RawFn,
+    params: Vec<Slot>,
+    results: Vec<Slot>,
+}
+
+/// A global's memory.
+#[derive(Clone, Copy)]
+struct GlobalShape {
+    space: Space,
+    bytes: u64,
+}
+
+/// What a backend has made of a module.
+pub struct Parts {
+    /// The code of each entry point, in order.
+    pub entries: Vec<EntryFn>,
+    /// The code of functions that were asked for.
+    pub raw: Vec<(Func, RawFn)>,
+    /// What the code refers to by number or address.
+    pub tables: Tables,
+    /// What the code refers to by address.
+    pub fixed: Fixed,
+    /// Bytes of stack that calls without recursion need.
+    pub stack_need: u64,
+    /// Owns the executable memory; dropped when the code cannot run any more.
+    pub memory: Box<dyn Any>,
+}
+
+/// The code of a module.
+pub struct Compiled {
+    entries: Vec<(String, EntryCode)>,
+    raw: Vec<RawCode>,
+    globals: Vec<GlobalShape>,
+    types: Types,
+    tables: Arc<Tables>,
+    fixed: Fixed,
+    largest: u64,
+    /// Bytes of stack that calls without recursion need.
+    stack_need: usize,
+    _memory: Box<dyn Any>,
+}
+
+// SAFETY: after compilation nothing of it changes: code, tables and the fixed memory are only read
+// (`empty` is never grown in place, the zeros are never written), and `_memory` is only kept to be dropped.
+unsafe impl Send for Compiled {}
+// SAFETY: as above.
+unsafe impl Sync for Compiled {}
+
+impl std::fmt::Debug for Compiled {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Compiled")
+            .field("entries", &self.entries.iter().map(|e| &e.0).collect::<Vec<_>>())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Compiled {
+    /// The code of `module`, made by this `plan`.
+    ///
+    /// # Safety
+    /// The code keeps the contract at the head of this crate, means what the module says, and stays in place until
+    /// `parts.memory` is dropped.
+    pub unsafe fn new(module: &Module, plan: &plan::Plan, parts: Parts) -> Compiled {
+        let entry = |(entry, code): (&ir::Entry, EntryFn)| {
+            let facts = plan.facts[entry.func];
+            (entry.name.clone(), EntryCode { code, size: entry.group_size, facts })
+        };
+        let raw = |(func, code): (Func, RawFn)| {
+            let f = &module.funcs[func];
+            RawCode { func, code, params: f.params.clone(), results: f.results.clone() }
+        };
+        let shape = |g: &ir::GlobalData| GlobalShape { space: g.space, bytes: module.mem.size(g.ty) };
+        Compiled {
+            entries: module.entries.iter().zip(parts.entries).map(entry).collect(),
+            raw: parts.raw.into_iter().map(raw).collect(),
+            globals: module.globals.values().map(shape).collect(),
+            types: module.types.clone(),
+            tables: Arc::new(parts.tables),
+            fixed: parts.fixed,
+            largest: plan.largest,
+            stack_need: parts.stack_need as usize,
+            _memory: parts.memory,
+        }
+    }
+
+    /// Whether an entry point's threads wait for each other.
+    pub fn has_barrier(&self, entry: usize) -> bool {
+        self.entries[entry].1.facts.barrier
+    }
+
+    /// The number of the entry point of that name, for [`Worker::run_groups`].
+    pub fn entry(&self, name: &str) -> Option<usize> {
+        self.entries.iter().position(|e| e.0 == name)
+    }
+
+    /// Calls a function of [`Options::functions`] with no global bound.
+    pub fn call(&self, func: Func, args: &[Value]) -> Result<Vec<Value>, RunError> {
+        Worker::new(self).call(func, args)
+    }
+}

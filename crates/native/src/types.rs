@@ -1,0 +1,144 @@
+//! How IR values are held, in words and in local memory.
+//!
+//! - A scalar is one word (a `bool` 0 or 1 in a byte, `f16` its bits), a vector one word for each lane.
+//! - An array is a pointer to memory that nobody writes after the array is built, a stack a pointer
+//!   to a [`Header`](crate::runtime::Header), a cell a pointer to memory that its function owns.
+//! - A buffer handle is three words: the first element's address, the number of elements and an
+//!   element offset, which is added to every index.
+//!
+//! Local memory packs elements without padding, since all scalars of a local type are of one kind.
+
+use ir::{MemData, MemType, MemTypes, Scalar, Type, TypeData, Types};
+use smallvec::SmallVec;
+
+/// How many words hold a value in an argument of `raw` code: a number each, one for an array, a stack or a cell, three
+/// for a handle.
+pub fn words(ts: &Types, ty: Type) -> usize {
+    match ts[ty] {
+        TypeData::Scalar(_) | TypeData::Array(..) | TypeData::Stack(_) | TypeData::Cell(_) => 1,
+        TypeData::Vector(_, n) => n as usize,
+        TypeData::Buffer(_) => 3,
+        TypeData::Residuals(_) => 0,
+    }
+}
+
+/// Bytes in local memory.
+pub fn size(ts: &Types, ty: Type) -> u64 {
+    match ts[ty] {
+        TypeData::Scalar(s) => s.bytes() as u64,
+        TypeData::Vector(s, n) => s.bytes() as u64 * n as u64,
+        TypeData::Array(t, n) => size(ts, t).saturating_mul(n as u64),
+        TypeData::Cell(t) => size(ts, t),
+        TypeData::Stack(_) => 8,
+        TypeData::Buffer(_) => 24,
+        TypeData::Residuals(_) => 0,
+    }
+}
+
+/// Whether the value is an array (held as a pointer to its elements).
+pub fn is_array(ts: &Types, ty: Type) -> bool {
+    matches!(ts[ty], TypeData::Array(..))
+}
+
+/// The kind and count of the numbers that a scalar, vector or array of those consists of.
+pub fn flat(ts: &Types, ty: Type) -> Option<(Scalar, u64)> {
+    match ts[ty] {
+        TypeData::Scalar(s) => Some((s, 1)),
+        TypeData::Vector(s, n) => Some((s, n as u64)),
+        TypeData::Array(t, n) => flat(ts, t).map(|(s, k)| (s, k * n as u64)),
+        TypeData::Stack(_) | TypeData::Cell(_) | TypeData::Buffer(_) | TypeData::Residuals(_) => None,
+    }
+}
+
+/// What the runtime knows of an element of a stack.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Shape {
+    /// Numbers of one kind: their kind and count.
+    Flat(Scalar, u64),
+    /// Bytes that cannot be added, such as handles.
+    Opaque(u64),
+    /// A stack of such elements.
+    Stack(Box<Shape>),
+}
+
+impl Shape {
+    /// The shape of values of a type.
+    pub fn of(ts: &Types, ty: Type) -> Shape {
+        match ts[ty] {
+            TypeData::Stack(t) => Shape::Stack(Box::new(Shape::of(ts, t))),
+            _ => match flat(ts, ty) {
+                Some((s, n)) => Shape::Flat(s, n),
+                None => Shape::Opaque(size(ts, ty)),
+            },
+        }
+    }
+
+    /// Bytes of one element.
+    pub fn size(&self) -> u64 {
+        match self {
+            Shape::Flat(s, n) => s.bytes() as u64 * n,
+            Shape::Opaque(n) => *n,
+            Shape::Stack(_) => 8,
+        }
+    }
+}
+
+/// A leaf of a memory type, as `lower` takes structs apart: fields in order; an array of structs is
+/// one array for each leaf.
+#[derive(Clone, Debug)]
+pub struct MemLeaf {
+    /// Byte offset of the leaf in the element (of its first part, under arrays of structs).
+    pub offset: u64,
+    /// Count and stride of each array of structs on the way.
+    pub dims: SmallVec<[(u64, u64); 2]>,
+    /// The memory type of one part.
+    pub ty: MemType,
+}
+
+/// The leaves of a memory type in order.
+pub fn mem_leaves(mem: &MemTypes, ty: MemType) -> Vec<MemLeaf> {
+    match &mem[ty] {
+        MemData::Struct { fields, .. } => {
+            let mut out = Vec::new();
+            for (idx, field) in fields.iter().enumerate() {
+                let at = mem.field_offset(ty, idx);
+                for mut leaf in mem_leaves(mem, field.1) {
+                    leaf.offset += at;
+                    out.push(leaf);
+                }
+            }
+            out
+        }
+        MemData::Array(elem, n) if has_struct(mem, *elem) => {
+            let mut out = mem_leaves(mem, *elem);
+            for leaf in &mut out {
+                leaf.dims.insert(0, (*n as u64, mem.size(*elem)));
+            }
+            out
+        }
+        MemData::Scalar(_)
+        | MemData::Vector(..)
+        | MemData::Array(..)
+        | MemData::Matrix(..)
+        | MemData::Handle(_) => vec![MemLeaf { offset: 0, dims: SmallVec::new(), ty }],
+    }
+}
+
+/// Whether a struct is the type or its innermost element.
+fn has_struct(mem: &MemTypes, ty: MemType) -> bool {
+    match &mem[ty] {
+        MemData::Struct { .. } => true,
+        MemData::Array(t, _) => has_struct(mem, *t),
+        MemData::Scalar(_) | MemData::Vector(..) | MemData::Matrix(..) | MemData::Handle(_) => false,
+    }
+}
+
+/// Whether a handle occurs in a memory type.
+pub fn has_handle(mem: &MemTypes, ty: MemType) -> bool {
+    match &mem[ty] {
+        MemData::Handle(_) => true,
+        MemData::Array(t, _) => has_handle(mem, *t),
+        MemData::Struct { fields, .. } => fields.iter().any(|f| has_handle(mem, f.1)),
+        MemData::Scalar(_) | MemData::Vector(..) | MemData::Matrix(..) => false,
+    }
+}
