@@ -96,6 +96,7 @@ fn prepare<'m>(module: &'m Module, options: &Options) -> Result<(ModuleCx<'m>, F
         options: options.clone(),
         jit,
         funcs: SecondaryMap::new(),
+        rare: Vec::new(),
         symbols: Default::default(),
         tables: Tables::default(),
         zero: fixed.zero() as i64,
@@ -170,6 +171,12 @@ fn emit_all(cx: &mut ModuleCx<'_>) -> Result<Made, Unsupported> {
         Emitter::new(cx, &module.funcs[func], &mut clif.func, &mut frontend).raw(func, private)?;
         define(cx, id, &mut clif, func)?;
         raw.push((func, id));
+    }
+    if let (Some(&func), None) = (order.first(), &cx.text) {
+        for k in 0..cx.rare.len() {
+            let id = cx.emit_rare(k, &mut clif, &mut frontend);
+            define(cx, id, &mut clif, func)?;
+        }
     }
     flush(cx)?;
     Ok((entries, raw))

@@ -185,7 +185,7 @@ impl Emitter<'_, '_> {
         self.enter(grow);
         let shape = self.cx.shape(Shape::of(self.ts, elem));
         let (shape, empty) = (self.i64(shape), self.i64(self.cx.empty));
-        self.helper(Helper::CellGrow, &[self.ctx, at, i, shape, empty]);
+        self.rare_call(Helper::CellGrow, &[self.ctx, at, i, shape, empty]);
         self.jump(go, &[]);
         self.enter(go);
     }

@@ -135,7 +135,7 @@ impl<'m> Emitter<'_, 'm> {
         self.b.ins().store(plain(), mark, self.ctx, offsets::ARENA_TOP);
         self.jump(go, &[]);
         self.enter(far);
-        self.helper(Helper::Release, &[self.ctx, mark]);
+        self.rare_call(Helper::Release, &[self.ctx, mark]);
         self.jump(go, &[]);
         self.enter(go);
     }
@@ -172,7 +172,7 @@ impl<'m> Emitter<'_, 'm> {
         }
         self.enter(slow);
         let bytes = self.i64(bytes as i64);
-        let made = self.helper_value(Helper::StackNew, &[self.ctx, n, bytes]);
+        let made = self.rare_value(Helper::StackNew, &[self.ctx, n, bytes]);
         let first = self.b.ins().load(I64, plain(), made, 0);
         self.jump(join, &[made, first]);
         self.enter(join);
@@ -375,7 +375,7 @@ impl<'m> Emitter<'_, 'm> {
             let own = Vals::from_slice(&self.b.block_params(exit)[at..]);
             for (k, &result) in data.results[n..].iter().enumerate() {
                 let args = [self.ctx, own[2 + k], own[0], own[1]];
-                let header = self.helper_value(Helper::StackHeader, &args);
+                let header = self.rare_value(Helper::StackHeader, &args);
                 self.set(result, &[header]);
             }
         }
@@ -456,7 +456,7 @@ impl<'m> Emitter<'_, 'm> {
         let mut grown = Vals::from_slice(&[cap]);
         for (&ptr, &ty) in lp.stacks.iter().zip(&lp.stacked) {
             let bytes = self.i64(size(self.ts, ty) as i64);
-            grown.push(self.helper_value(Helper::StackRoom, &[self.ctx, ptr, lp.len, cap, bytes]));
+            grown.push(self.rare_value(Helper::StackRoom, &[self.ctx, ptr, lp.len, cap, bytes]));
         }
         self.jump(fits, &grown);
         self.enter(fits);

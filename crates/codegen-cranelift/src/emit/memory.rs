@@ -111,7 +111,7 @@ impl Emitter<'_, '_> {
             }
             let site = self.cx.site(Site::NotFinite(what.into(), kinds, data.span));
             let site = self.b.ins().iconst(I32, site);
-            self.helper(Helper::NotFinite, &[self.ctx, site, words]);
+            self.rare_call(Helper::NotFinite, &[self.ctx, site, words]);
             self.jump(go_on, &[]);
             self.enter(go_on);
         }

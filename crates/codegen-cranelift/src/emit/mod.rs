@@ -15,6 +15,7 @@ mod local;
 mod loops;
 mod math;
 mod memory;
+mod rare;
 mod scalar;
 mod waves;
 
@@ -62,6 +63,8 @@ pub(crate) struct ModuleCx<'m> {
     pub(crate) jit: JITModule,
     /// Declared functions.
     pub(crate) funcs: SecondaryMap<Func, Option<FuncId>>,
+    /// Helpers that are called where control hardly ever comes.
+    pub(crate) rare: Vec<(Helper, FuncId)>,
     /// Declared symbols of the runtime.
     pub(crate) symbols: FxHashMap<String, FuncId>,
     /// What code refers to by number or address.
@@ -155,6 +158,8 @@ pub(crate) struct Emitter<'a, 'm> {
     counters: FxHashMap<ir::Value, u64>,
     /// Functions that this one refers to.
     refs: FxHashMap<FuncId, FuncRef>,
+    /// Where helpers that are called rarely leave their results.
+    rare_result: Option<cranelift_codegen::ir::StackSlot>,
     /// Values larger than this live in the arena.
     big: u64,
     /// The path of each cell within a cell.
@@ -223,6 +228,7 @@ impl<'a, 'm> Emitter<'a, 'm> {
             defs,
             counters: FxHashMap::default(),
             refs: FxHashMap::default(),
+            rare_result: None,
             big,
             sub_cells: FxHashMap::default(),
             inst_region,
@@ -414,7 +420,7 @@ impl<'a, 'm> Emitter<'a, 'm> {
         self.enter(bad);
         let site = self.cx.site(site);
         let site = self.b.ins().iconst(I32, site);
-        self.helper(Helper::Fail, &[self.ctx, site]);
+        self.rare_call(Helper::Fail, &[self.ctx, site]);
         self.jump(good, &[]);
         self.enter(good);
     }

@@ -1,0 +1,93 @@
+//! Helpers that are almost never called, such that the code around pays nothing for them.
+//!
+//! A call clobbers every floating-point register on most machines, and the register allocator keeps what lives
+//! across it in the frame, also in loops that never make the call: a loop of a derivative took twice its time. So
+//! these calls go through a function of their own that keeps all registers. Such a function has no result, as
+//! Cranelift has it: the result goes through memory that the caller names.
+
+use cranelift_codegen::ir::{
+    AbiParam, InstBuilder, Signature, StackSlotData, StackSlotKind, Value, types::I64,
+};
+use cranelift_codegen::isa::CallConv;
+use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
+use cranelift_module::{FuncId, Module as _};
+
+use super::{Emitter, ModuleCx, plain, word};
+use native::runtime::Helper;
+
+/// Whether the machine's backend has that calling convention.
+const HAS: bool = cfg!(all(not(windows), any(target_arch = "x86_64", target_arch = "aarch64")));
+
+impl ModuleCx<'_> {
+    fn rare_signature(&self, helper: Helper) -> Signature {
+        let (params, result) = helper.signature();
+        let mut sig = Signature::new(CallConv::PreserveAll);
+        sig.params.extend(params.iter().map(|&w| AbiParam::new(word(w))));
+        sig.params.extend(result.map(|_| AbiParam::new(I64)));
+        sig
+    }
+
+    /// The function that keeps all registers and calls a helper.
+    fn rare(&mut self, helper: Helper) -> FuncId {
+        if let Some(known) = self.rare.iter().find(|known| known.0 == helper) {
+            return known.1;
+        }
+        let sig = self.rare_signature(helper);
+        let id = self.jit.declare_anonymous_function(&sig).expect("a function without a name");
+        self.rare.push((helper, id));
+        id
+    }
+
+    /// Emits the `k`th of those functions.
+    pub(crate) fn emit_rare(
+        &mut self,
+        k: usize,
+        clif: &mut cranelift_codegen::Context,
+        frontend: &mut FunctionBuilderContext,
+    ) -> FuncId {
+        let (helper, id) = self.rare[k];
+        clif.func.signature = self.rare_signature(helper);
+        let (params, result) = helper.signature();
+        let types: Vec<_> = params.iter().map(|&w| word(w)).collect();
+        let callee = self.symbol(helper.name(), &types, result.map(word));
+        let callee = self.jit.declare_func_in_func(callee, &mut clif.func);
+        let mut b = FunctionBuilder::new(&mut clif.func, frontend);
+        let block = b.create_block();
+        b.append_block_params_for_function_params(block);
+        b.switch_to_block(block);
+        b.seal_block(block);
+        let all = b.block_params(block).to_vec();
+        let call = b.ins().call(callee, &all[..types.len()]);
+        if let Some(&made) = b.inst_results(call).first() {
+            b.ins().store(plain(), made, all[types.len()], 0);
+        }
+        b.ins().return_(&[]);
+        b.finalize(self.jit.target_config());
+        id
+    }
+}
+
+impl Emitter<'_, '_> {
+    /// Calls a helper that gives a value where control hardly ever comes.
+    pub(crate) fn rare_value(&mut self, helper: Helper, args: &[Value]) -> Value {
+        self.rare_call(helper, args).expect("the helper has a result")
+    }
+
+    /// Calls a helper where control hardly ever comes.
+    pub(crate) fn rare_call(&mut self, helper: Helper, args: &[Value]) -> Option<Value> {
+        if !HAS {
+            return self.helper(helper, args);
+        }
+        let mut args = args.to_vec();
+        let result = helper.signature().1.map(|w| {
+            let slot = StackSlotData::new(StackSlotKind::ExplicitSlot, 8, 3);
+            let slot = *self.rare_result.get_or_insert_with(|| self.b.create_sized_stack_slot(slot));
+            args.push(self.b.ins().stack_addr(I64, slot, 0));
+            (word(w), slot)
+        });
+        let id = self.cx.rare(helper);
+        let func = self.func_ref(id);
+        self.b.ins().call(func, &args);
+        result.map(|(ty, slot)| self.b.ins().stack_load(I64, ty, slot, 0))
+    }
+}
