@@ -24,6 +24,8 @@ pub(crate) struct Code {
     literals: FxHashMap<(u8, u64), Expr>,
     zeros: FxHashMap<Handle<Type>, Expr>,
     depth: Vec<u8>,
+    /// Places of variables that are no local variables, and their types.
+    elsewhere: FxHashMap<Expr, Handle<Type>>,
 }
 
 impl Code {
@@ -36,6 +38,7 @@ impl Code {
             literals: FxHashMap::default(),
             zeros: FxHashMap::default(),
             depth: Vec::new(),
+            elsewhere: FxHashMap::default(),
         }
     }
 
@@ -307,8 +310,13 @@ impl Code {
     pub(crate) fn local_type(&self, place: Expr) -> Option<Handle<Type>> {
         match self.func.expressions[place] {
             Expression::LocalVariable(local) => Some(self.func.local_variables[local].ty),
-            _ => None,
+            _ => self.elsewhere.get(&place).copied(),
         }
+    }
+
+    /// Says that a place is a variable of a type.
+    pub(crate) fn is_variable(&mut self, place: Expr, ty: Handle<Type>) {
+        self.elsewhere.insert(place, ty);
     }
 
     /// Goes on with the statements of a block.

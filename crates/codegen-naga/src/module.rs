@@ -64,6 +64,8 @@ pub(crate) struct Cx<'m> {
     pub(crate) print_log: Option<Handle<GlobalVariable>>,
     pub(crate) prints: Vec<Print>,
     pub(crate) thread: Option<Handle<GlobalVariable>>,
+    /// The thread's number in the dispatch, which entry points set.
+    pub(crate) slot_number: Option<Handle<GlobalVariable>>,
     /// What the threads of a group give each other, by type.
     pub(crate) wave_values: FxHashMap<Handle<naga::Type>, Handle<GlobalVariable>>,
     pub(crate) comments: Vec<(String, String)>,
@@ -107,6 +109,7 @@ pub fn build(ir: &Module, options: &Options<'_>) -> Result<Built, Error> {
         print_log: None,
         prints: Vec::new(),
         thread: None,
+        slot_number: None,
         wave_values: FxHashMap::default(),
         comments: Vec::new(),
         bindings: Vec::new(),
@@ -382,6 +385,26 @@ impl<'m> Cx<'m> {
         let thread = self.variable(&name, AddressSpace::Private, vector, false);
         self.thread = Some(thread);
         thread
+    }
+
+    /// The thread's number in the dispatch, by which it finds its large variables.
+    pub(crate) fn slot_number(&mut self) -> Handle<GlobalVariable> {
+        if let Some(slot) = self.slot_number {
+            return slot;
+        }
+        let uint = self.ty(TypeInner::Scalar(naga::Scalar::U32));
+        let name = self.names.unique("thread_number");
+        let slot = self.variable(&name, AddressSpace::Private, uint, false);
+        self.slot_number = Some(slot);
+        slot
+    }
+
+    /// A variable of which each thread of the dispatch has one, in storage.
+    pub(crate) fn scratch(&mut self, name: &str, ty: Handle<naga::Type>) -> Handle<GlobalVariable> {
+        let all = self.array_of(ty, None);
+        let (size, align) = self.natural(ty);
+        let layout = (size.next_multiple_of(align) as u64, None);
+        self.own_buffer(name, all, BindingKind::Scratch, "scratch", layout, Vec::new())
     }
 
     /// A `printf`, numbered from 0.

@@ -39,6 +39,9 @@ pub enum BindingKind {
     /// The storage buffer of what is printed; zero at first. Its first word counts the words of all records. A record is the
     /// number of a [`Print`], from 0, the thread's place and the words of the arguments.
     PrintLog,
+    /// The storage buffer of a variable that is too large for a thread's own memory: an element for each thread of the
+    /// dispatch, in the order of groups, then of threads within the group. What it holds at first does not matter.
+    Scratch,
 }
 
 impl BindingKind {
@@ -50,6 +53,7 @@ impl BindingKind {
             BindingKind::ReadOnlyStorage => "read_only_storage",
             BindingKind::ErrorWord => "error_word",
             BindingKind::PrintLog => "print_log",
+            BindingKind::Scratch => "scratch",
         }
     }
 }

@@ -152,14 +152,23 @@ impl Cx<'_> {
         Ok(made)
     }
 
+    /// Whether `bool` is in values of a type.
+    pub(crate) fn has_bool(&self, ty: Handle<naga::Type>) -> bool {
+        match &self.out.types[ty].inner {
+            TypeInner::Array { base, .. } => self.has_bool(*base),
+            TypeInner::Struct { members, .. } => members.iter().any(|m| self.has_bool(m.ty)),
+            TypeInner::Scalar(s) | TypeInner::Vector { scalar: s, .. } => s.kind == naga::ScalarKind::Bool,
+            _ => false,
+        }
+    }
+
     /// Refuses local arrays that no device has room for.
     fn check_size(&mut self, base: Handle<naga::Type>, n: u32, span: ir::Span) -> Result<(), Unsupported> {
         let (size, align) = self.natural(base);
         let bytes = size.next_multiple_of(align) as u64 * n as u64;
         if bytes > LARGEST_LOCAL {
             let what = format!("a local array of {bytes} bytes");
-            let mut error =
-                self.refuse(what, format!("{LARGEST_LOCAL} are the most that devices have"), span);
+            let mut error = self.refuse(what, format!("{LARGEST_LOCAL} are the most for each thread"), span);
             error.help =
                 Some("a smaller bound in `[MaxIters(n)]`, or `[Checkpoint(n)]`, makes it smaller".into());
             return Err(error);
@@ -169,4 +178,4 @@ impl Cx<'_> {
 }
 
 /// The largest local array, in bytes.
-const LARGEST_LOCAL: u64 = 1 << 18;
+const LARGEST_LOCAL: u64 = 1 << 26;

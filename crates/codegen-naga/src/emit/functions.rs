@@ -276,10 +276,23 @@ impl<'m> Emitter<'_, 'm> {
     /// What an entry point does first: the thread's own globals get their values.
     fn prologue(&mut self) -> Res {
         let inits = self.cx.initialisers();
-        let thread = self.cx.thread;
-        if inits.is_empty() && thread.is_none() {
+        for &(_, instance) in &inits {
+            self.cx.function(instance)?;
+        }
+        let (thread, slot) = (self.cx.thread, self.cx.slot_number);
+        if inits.is_empty() && thread.is_none() && slot.is_none() {
             return Ok(());
         }
+        let counts = slot.map(|_| {
+            let ty = self.cx.lanes_type(Scalar::U32, 3);
+            self.code.param("group_counts", ty, Some(BuiltIn::NumWorkGroups))
+        });
+        let numbers = match counts {
+            Some(counts) => {
+                Some((self.builtin(Builtin::GroupId)?, self.builtin(Builtin::GroupIndex)?, counts))
+            }
+            None => None,
+        };
         let id = match thread {
             Some(_) => Some(self.builtin(Builtin::DispatchThreadId)?),
             None => None,
@@ -288,6 +301,21 @@ impl<'m> Emitter<'_, 'm> {
         if let (Some(thread), Some(id)) = (thread, id) {
             let place = self.code.expr(naga::Expression::GlobalVariable(thread));
             self.code.store(place, id);
+        }
+        if let (Some(slot), Some((group, index, counts))) = (slot, numbers) {
+            use naga::BinaryOperator::{Add, Multiply};
+            let [x, y, z] = [0, 1, 2].map(|k| self.code.part(group, k));
+            let [width, height] = [0, 1].map(|k| self.code.part(counts, k));
+            let row = self.code.binary(Multiply, z, height);
+            let row = self.code.binary(Add, row, y);
+            let number = self.code.binary(Multiply, row, width);
+            let number = self.code.binary(Add, number, x);
+            let size = self.entry_group.map_or(1, |size| size.iter().product());
+            let size = self.code.u32(size);
+            let number = self.code.binary(Multiply, number, size);
+            let number = self.code.binary(Add, number, index);
+            let place = self.code.expr(naga::Expression::GlobalVariable(slot));
+            self.code.store(place, number);
         }
         for (global, instance) in inits {
             let emitted = self.cx.function(instance)?;

@@ -27,6 +27,9 @@ use crate::plan::{Arg, Base};
 
 pub(crate) type Res<T = ()> = Result<T, Unsupported>;
 
+/// A variable of more bytes is in storage, where each thread has its own.
+const LARGEST_PRIVATE: u64 = 1 << 16;
+
 /// A handle of a buffer.
 #[derive(Clone, Debug)]
 pub(crate) struct Buffer {
@@ -153,7 +156,35 @@ impl<'a, 'm> Emitter<'a, 'm> {
                 _ => "x".into(),
             },
         };
+        // HLSL does not say how many groups there are, so a thread has no number.
+        let hlsl = self.cx.target == crate::Target::Hlsl;
+        let most = if hlsl { 4 * LARGEST_PRIVATE } else { LARGEST_PRIVATE };
+        if self.cx.natural(naga_ty).0 as u64 > most {
+            return self.scratch(&name, naga_ty);
+        }
         Ok(self.code.local(&name, naga_ty))
+    }
+
+    /// The thread's own of a variable that is in storage.
+    fn scratch(&mut self, name: &str, ty: Handle<naga::Type>) -> Res<Expr> {
+        let span = self.f.span;
+        if self.cx.ir.entries.is_empty() {
+            return self.refuse("a large array outside of entry points", "there are no threads", span);
+        }
+        if self.cx.has_bool(ty) {
+            return self.refuse("a large array of `bool`", "storage has none", span);
+        }
+        if self.cx.target == crate::Target::Hlsl {
+            return self.refuse("a large array", "it does not say how many groups there are", span);
+        }
+        let var = self.cx.scratch(name, ty);
+        let slot = self.cx.slot_number();
+        let slot = self.code.expr(naga::Expression::GlobalVariable(slot));
+        let slot = self.code.load(slot);
+        let all = self.code.expr(naga::Expression::GlobalVariable(var));
+        let place = self.code.expr(naga::Expression::Access { base: all, index: slot });
+        self.code.is_variable(place, ty);
+        Ok(place)
     }
 
     /// The sizes of a value's stacks.

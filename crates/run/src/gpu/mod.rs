@@ -151,7 +151,7 @@ impl Program {
         }
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         let held = &mut *held;
-        self.upload(module, entry, buffers, held).map_err(other)?;
+        self.upload(module, entry, groups, buffers, held).map_err(other)?;
         let group = self.group(entry, held);
 
         let start = Instant::now();
@@ -174,7 +174,7 @@ impl Program {
         for (&(number, _), bytes) in wanted.iter().zip(&found) {
             let binding = &reflection.bindings[number];
             match binding.kind {
-                BindingKind::Uniform | BindingKind::ReadOnlyStorage => {}
+                BindingKind::Uniform | BindingKind::ReadOnlyStorage | BindingKind::Scratch => {}
                 BindingKind::Storage => {
                     transfer::from_device(module, binding, bytes, buffers);
                     if let (Some(resource), Some(global)) = (&mut held.buffers[number], binding.global) {
@@ -198,11 +198,16 @@ impl Program {
         &self,
         module: &Module,
         entry: usize,
+        groups: [u32; 3],
         buffers: &Buffers,
         held: &mut Held,
     ) -> Result<(), String> {
         for uses in &self.built.reflection.entries[entry].uses {
             let binding = &self.built.reflection.bindings[uses.binding];
+            if binding.kind == BindingKind::Scratch {
+                self.make_scratch(entry, groups, uses.binding, held)?;
+                continue;
+            }
             let stamp = binding.global.map_or(0, |g| buffers.stamp(g));
             let slot = &mut held.buffers[uses.binding];
             if let Some(resource) = slot
@@ -219,17 +224,7 @@ impl Program {
             match slot {
                 Some(resource) if resource.len == len => resource.stamp = stamp,
                 _ => {
-                    let usage = match binding.kind {
-                        BindingKind::Uniform => wgpu::BufferUsages::UNIFORM,
-                        _ => wgpu::BufferUsages::STORAGE,
-                    };
-                    let buffer = self.device.create_buffer(&wgpu::BufferDescriptor {
-                        label: Some(&binding.name),
-                        size: len,
-                        usage: usage | wgpu::BufferUsages::COPY_DST | wgpu::BufferUsages::COPY_SRC,
-                        mapped_at_creation: false,
-                    });
-                    *slot = Some(Resource { buffer, len, stamp, staging: None });
+                    *slot = Some(self.resource(binding, len, stamp));
                     held.groups.fill_with(|| None);
                 }
             }
@@ -240,6 +235,46 @@ impl Program {
         self.fault()?;
         self.queue.submit([]);
         self.wait()
+    }
+
+    fn resource(&self, binding: &Binding, len: u64, stamp: u64) -> Resource {
+        let usage = match binding.kind {
+            BindingKind::Uniform => wgpu::BufferUsages::UNIFORM,
+            _ => wgpu::BufferUsages::STORAGE,
+        };
+        let buffer = self.device.create_buffer(&wgpu::BufferDescriptor {
+            label: Some(&binding.name),
+            size: len,
+            usage: usage | wgpu::BufferUsages::COPY_DST | wgpu::BufferUsages::COPY_SRC,
+            mapped_at_creation: false,
+        });
+        Resource { buffer, len, stamp, staging: None }
+    }
+
+    /// Makes room for a large variable of each thread of a dispatch.
+    fn make_scratch(
+        &self,
+        entry: usize,
+        groups: [u32; 3],
+        number: usize,
+        held: &mut Held,
+    ) -> Result<(), String> {
+        let binding = &self.built.reflection.bindings[number];
+        let size = self.built.reflection.entries[entry].group_size;
+        let threads = groups.iter().chain(&size).fold(1u64, |n, &k| n.saturating_mul(k as u64));
+        let len = threads.saturating_mul(binding.stride).checked_next_multiple_of(4).unwrap_or(u64::MAX);
+        let most = self.limits.max_storage_buffer_binding_size.min(self.limits.max_buffer_size);
+        if len > most {
+            return Err(format!(
+                "`{}` of all {threads} threads takes {len} bytes of storage; `{}` has at most {most}",
+                binding.name, self.name
+            ));
+        }
+        if held.buffers[number].as_ref().is_none_or(|r| r.len < len) {
+            held.buffers[number] = Some(self.resource(binding, len, 0));
+            held.groups.fill_with(|| None);
+        }
+        Ok(())
     }
 
     /// The bind group of an entry point.
@@ -276,6 +311,9 @@ impl Program {
         for uses in all.entries[entry].uses.iter().filter(|u| u.written) {
             let Some(resource) = &held.buffers[uses.binding] else { continue };
             let binding = &all.bindings[uses.binding];
+            if binding.kind == BindingKind::Scratch {
+                continue;
+            }
             let len = match (reads, binding.global) {
                 (Some(reads), Some(global)) => match reads.iter().find(|r| r.0 == global) {
                     Some(read) => transfer::device_bytes(module, binding, read.1).min(resource.len),
@@ -332,7 +370,7 @@ fn layout_entry(binding: &Binding) -> wgpu::BindGroupLayoutEntry {
     let ty = match binding.kind {
         BindingKind::Uniform => wgpu::BufferBindingType::Uniform,
         BindingKind::ReadOnlyStorage => wgpu::BufferBindingType::Storage { read_only: true },
-        BindingKind::Storage | BindingKind::ErrorWord | BindingKind::PrintLog => {
+        BindingKind::Storage | BindingKind::ErrorWord | BindingKind::PrintLog | BindingKind::Scratch => {
             wgpu::BufferBindingType::Storage { read_only: false }
         }
     };
