@@ -90,7 +90,7 @@ impl Activity {
     }
 
     /// Whether tangents come out of a custom forward derivative though none goes in.
-    fn is_source(&self, jvp: Func, mode: Mode) -> bool {
+    pub(crate) fn is_source(&self, jvp: Func, mode: Mode) -> bool {
         mode == Mode::Forward && self.affine.contains(&jvp)
     }
 
@@ -248,6 +248,8 @@ impl Flow<'_> {
             | Op::CallBwd(_)
             | Op::CallApply(_)
             | Op::CallPullback(_)
+            | Op::CallLinearize(_)
+            | Op::CallPushforward(_)
             | Op::CallTransposeOf(_) => (),
         }
     }

@@ -167,6 +167,8 @@ impl<'m> Origins<'m> {
             | Op::CallBwd(callee)
             | Op::CallApply(callee)
             | Op::CallPullback(callee)
+            | Op::CallLinearize(callee)
+            | Op::CallPushforward(callee)
             | Op::CallTransposeOf(callee) => {
                 let has_body = self.module.funcs[callee].has_body();
                 for (k, &to) in data.results.iter().enumerate().filter(|r| self.is_handle(func, *r.1)) {

@@ -29,10 +29,10 @@ pub(crate) struct Halves {
 }
 
 /// The forward derivative to be transposed, and what it has tangents of.
-struct Linearized {
-    func: Func,
-    n_params: usize,
-    active_results: Mask,
+pub(crate) struct Linearized {
+    pub(crate) func: Func,
+    pub(crate) n_params: usize,
+    pub(crate) active_results: Mask,
 }
 
 impl Engine<'_> {
@@ -258,7 +258,7 @@ impl Engine<'_> {
     }
 
     /// A function known by its vjp alone is differentiated from its body if it is asked for itself.
-    fn forward_source(&self, func: Func) -> Source {
+    pub(crate) fn forward_source(&self, func: Func) -> Source {
         let witness = self.module.witness(func);
         let own = witness.jvp.is_none() && witness.substitute.is_none() && !witness.treat_as_differentiable;
         match source(self.module, func, Mode::Forward) {
@@ -344,7 +344,7 @@ impl Engine<'_> {
         }
     }
 
-    fn mark_tangents(&mut self, linearized: &Linearized) -> Option<Func> {
+    pub(crate) fn mark_tangents(&mut self, linearized: &Linearized) -> Option<Func> {
         let n = self.module.funcs[linearized.func].params.len();
         let tangents: Mask = (0..n).map(|k| k >= linearized.n_params).collect();
         self.propagate(linearized.func, &tangents)

@@ -147,6 +147,8 @@ pub(crate) fn tangent(pass: &mut Linearize, data: &ir::InstData) {
         | Op::CallBwd(_)
         | Op::CallApply(_)
         | Op::CallPullback(_)
+        | Op::CallLinearize(_)
+        | Op::CallPushforward(_)
         | Op::CallTransposeOf(_) => None,
         Op::If | Op::Switch(_) | Op::For(_) | Op::Loop(_) => None,
     };

@@ -502,6 +502,8 @@ impl Transpose<'_> {
             | Op::CallBwd(_)
             | Op::CallApply(_)
             | Op::CallPullback(_)
+            | Op::CallLinearize(_)
+            | Op::CallPushforward(_)
             | Op::Const(_)
             | Op::Rem
             | Op::And

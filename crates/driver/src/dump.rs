@@ -65,7 +65,8 @@ pub fn emit(
             let mut wanted: Vec<Func> = functions.iter().map(|f| f.func).collect();
             for (_, function) in &module.funcs {
                 for inst in function.insts.values() {
-                    if let Op::CallFwd(f) | Op::CallBwd(f) | Op::CallApply(f) = inst.op {
+                    if let Op::CallFwd(f) | Op::CallBwd(f) | Op::CallApply(f) | Op::CallLinearize(f) = inst.op
+                    {
                         wanted.push(f);
                     }
                 }

@@ -31,6 +31,6 @@ pub use function::{
     ValueData,
 };
 pub use memory::{MemData, MemType, MemTypes};
-pub use module::{Entry, Global, GlobalData, Module, Space, Witness};
+pub use module::{Entry, Global, GlobalData, Module, Residuals, Space, Witness};
 pub use ops::{AtomicOp, Builtin, Linearity, LoopInfo, Math, Op, Path, Step, WAVE_LANES};
 pub use types::{Scalar, Type, TypeData, Types};

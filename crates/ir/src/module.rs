@@ -65,6 +65,15 @@ pub struct Witness {
     pub treat_as_differentiable: bool,
 }
 
+/// What is kept of a run of a function for what comes later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Residuals {
+    /// The function.
+    pub func: Func,
+    /// For [`crate::Op::CallPushforward`]; else for [`crate::Op::CallPullback`].
+    pub forward: bool,
+}
+
 /// An entry point.
 #[derive(Clone, Debug)]
 pub struct Entry {
@@ -87,8 +96,8 @@ pub struct Module {
     pub globals: PrimaryMap<Global, GlobalData>,
     /// Functions.
     pub funcs: PrimaryMap<Func, Function>,
-    /// The functions whose residuals are types of values, by number.
-    pub residuals: Vec<Func>,
+    /// What [`crate::TypeData::Residuals`] are of, by number.
+    pub residuals: Vec<Residuals>,
     /// Custom derivatives.
     pub witnesses: IndexMap<Func, Witness, FxBuildHasher>,
     /// Entry points.
@@ -108,10 +117,10 @@ impl Module {
         self.witnesses.get(&func).copied().unwrap_or_default()
     }
 
-    /// The type of what reverse mode keeps of a function.
-    pub fn residuals_of(&mut self, func: Func) -> Type {
-        let number = self.residuals.iter().position(|&f| f == func).unwrap_or_else(|| {
-            self.residuals.push(func);
+    /// The type of what is kept of a function.
+    pub fn residuals_of(&mut self, of: Residuals) -> Type {
+        let number = self.residuals.iter().position(|&known| known == of).unwrap_or_else(|| {
+            self.residuals.push(of);
             self.residuals.len() - 1
         });
         self.types.residuals(number as u32)

@@ -160,6 +160,11 @@ pub enum Op {
     /// Replaced by `autodiff`: `(params…, residuals, cotangents of diff results…) -> (cotangents of diff params…)`, where the
     /// parameters are those that gave the residuals.
     CallPullback(Func),
+    /// Replaced by `autodiff`: as `CallApply`, with what forward mode reads of this run.
+    CallLinearize(Func),
+    /// Replaced by `autodiff`: `(params…, residuals, tangents of diff params…) -> (tangents of diff results…)`, where the
+    /// parameters are those that gave the residuals.
+    CallPushforward(Func),
     /// Linear, known only by its transpose: operands are the parameters of the primal function of
     /// the custom derivative `f`, then the tangents of its `diff` parameters; results are the
     /// tangents of its `diff` results. `f` is the vjp: see [`crate::module::Witness`]. Exists only
@@ -421,6 +426,8 @@ impl Op {
             | Op::CallBwd(_)
             | Op::CallApply(_)
             | Op::CallPullback(_)
+            | Op::CallLinearize(_)
+            | Op::CallPushforward(_)
             | Op::CallTransposeOf(_)
             | Op::If
             | Op::Switch(_)
@@ -482,6 +489,8 @@ impl Op {
                 | Op::CallBwd(_)
                 | Op::CallApply(_)
                 | Op::CallPullback(_)
+                | Op::CallLinearize(_)
+                | Op::CallPushforward(_)
                 | Op::CallTransposeOf(_)
                 | Op::If
                 | Op::Switch(_)
@@ -498,6 +507,8 @@ impl Op {
             | Op::CallBwd(f)
             | Op::CallApply(f)
             | Op::CallPullback(f)
+            | Op::CallLinearize(f)
+            | Op::CallPushforward(f)
             | Op::CallTransposeOf(f) => Some(*f),
             _ => None,
         }

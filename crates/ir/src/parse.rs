@@ -14,7 +14,7 @@ use smallvec::SmallVec;
 
 use crate::function::{Func, Function, Inline, Prefer, Region, RegionData, Slot, Span, Value, ValueData};
 use crate::memory::{MemData, MemType};
-use crate::module::{Entry, Global, GlobalData, Module, Space, Witness};
+use crate::module::{Entry, Global, GlobalData, Module, Residuals, Space, Witness};
 use crate::ops::Op;
 use crate::types::{Scalar, Type};
 
@@ -72,7 +72,7 @@ struct Parser<'t> {
     globals: FxHashMap<String, Global>,
     structs: FxHashMap<String, MemType>,
     /// The functions whose residuals are types, by name: a head may name a later function.
-    residuals: IndexSet<String, FxBuildHasher>,
+    residuals: IndexSet<(String, bool), FxBuildHasher>,
     depth: usize,
 }
 
@@ -91,9 +91,9 @@ impl Parser<'_> {
         self.declarations()?;
         self.at = 0;
         self.definitions()?;
-        for key in &self.residuals {
-            let func = self.funcs.get(key).copied();
-            self.module.residuals.push(func.ok_or_else(|| format!("no function is named '{key}'"))?);
+        for (key, forward) in &self.residuals {
+            let func = self.funcs.get(key).copied().ok_or_else(|| format!("no function is named '{key}'"))?;
+            self.module.residuals.push(Residuals { func, forward: *forward });
         }
         Ok(())
     }
@@ -375,8 +375,9 @@ impl Parser<'_> {
                         p.module.types.cell(t)
                     }
                     "residuals" => {
-                        let key = p.key()?;
-                        let number = p.residuals.insert_full(key).0;
+                        let forward = p.eat_word("forward");
+                        let of = (p.key()?, forward);
+                        let number = p.residuals.insert_full(of).0;
                         p.module.types.residuals(number as u32)
                     }
                     _ => {

@@ -209,7 +209,9 @@ impl<'m> Printer<'m> {
             TypeData::Cell(t) => format!("cell<{}>", self.ty(t)),
             TypeData::Buffer(t) => format!("buffer<{}>", self.mem_type(t)),
             TypeData::Residuals(n) => {
-                format!("residuals<{}>", self.func_name(self.module.residuals[n as usize]))
+                let of = self.module.residuals[n as usize];
+                let forward = if of.forward { "forward " } else { "" };
+                format!("residuals<{forward}{}>", self.func_name(of.func))
             }
         }
     }
@@ -379,6 +381,8 @@ impl<'m> Printer<'m> {
             | Op::CallBwd(callee)
             | Op::CallApply(callee)
             | Op::CallPullback(callee)
+            | Op::CallLinearize(callee)
+            | Op::CallPushforward(callee)
             | Op::CallTransposeOf(callee) => {
                 format!("{} {}({args})", op_name(&data.op), self.func_name(*callee))
             }
@@ -457,9 +461,13 @@ pub(crate) fn result_types(
             }
             None => Vec::new(),
         },
-        Op::CallApply(callee) => match funcs.get(*callee) {
+        Op::CallApply(callee) | Op::CallLinearize(callee) => match funcs.get(*callee) {
             // the last is what is kept, whose type is written
             Some(callee) => callee.results.iter().map(|slot| Some(slot.ty)).chain([None]).collect(),
+            None => Vec::new(),
+        },
+        Op::CallPushforward(callee) => match funcs.get(*callee) {
+            Some(callee) => callee.results.iter().filter(|r| r.diff).map(|r| Some(r.ty)).collect(),
             None => Vec::new(),
         },
         Op::CallBwd(callee) | Op::CallPullback(callee) => match funcs.get(*callee) {
@@ -561,6 +569,8 @@ pub fn op_name(op: &Op) -> String {
         Op::CallBwd(_) => "call_bwd",
         Op::CallApply(_) => "call_apply",
         Op::CallPullback(_) => "call_pullback",
+        Op::CallLinearize(_) => "call_linearize",
+        Op::CallPushforward(_) => "call_pushforward",
         Op::CallTransposeOf(_) => "call_transpose_of",
         Op::If => "if",
         Op::Switch(_) => "switch",

@@ -118,7 +118,7 @@ pub enum TypeData {
     Cell(Type),
     /// A handle of memory that the host sees: a sequence of elements of that type in memory.
     Buffer(MemType),
-    /// What reverse mode keeps of a function besides its arguments, by number in [`crate::Module::residuals`]. Differentiation
+    /// What is kept of a run of a function for its linear part, besides its arguments, by number in [`crate::Module::residuals`]. Differentiation
     /// replaces such a value by the values that are kept; no backend sees one.
     Residuals(u32),
 }

@@ -3,7 +3,10 @@
 //!
 //! Numbers stay of moderate size, since what a loop carries goes through `sin`, and divisors are at least 1.
 
-use ir::{Builder, Func, LoopInfo, Math, Module, Op, Region, Scalar, Slot, Type, TypeData, Value, Witness};
+use ir::{
+    Builder, Func, LoopInfo, Math, Module, Op, Region, Residuals, Scalar, Slot, Type, TypeData, Value,
+    Witness,
+};
 
 /// A small generator of numbers (splitmix64), so that a seed means the same program for ever.
 pub(crate) struct Rng(pub u64);
@@ -136,7 +139,7 @@ pub(crate) fn program(seed: u64, size: usize) -> (Module, Func) {
         },
     };
     let mut callable: Vec<Func> = vec![both, backward];
-    let mut residuals: Vec<Func> = Vec::new();
+    let mut residuals: Vec<Residuals> = Vec::new();
     let n_functions = 1 + rng.below(3);
     for k in 0..n_functions {
         let recursive = rng.chance(25);
@@ -174,7 +177,7 @@ struct Program<'a> {
     sin: Func,
     callable: Vec<(Func, Vec<Slot>, Vec<Slot>)>,
     /// As in the module.
-    residuals: &'a mut Vec<Func>,
+    residuals: &'a mut Vec<Residuals>,
     scope: Vec<Value>,
     budget: usize,
     depth: usize,
@@ -575,16 +578,22 @@ impl Program<'_> {
         }
     }
 
-    /// The value now; the cotangents after some other statements, from what was kept in a cell, an arm, a loop or as it is.
+    /// The value now; the cotangents or tangents after some other statements, from what was kept in a cell, an arm, a loop or as it is.
     fn pullback(&mut self, func: Func, args: Vec<Value>, params: &[Slot], results: &[Slot]) -> Vec<Value> {
-        let number = self.residuals.iter().position(|&f| f == func).unwrap_or_else(|| {
-            self.residuals.push(func);
+        let forward = self.rng.chance(40);
+        let (first, second) = match forward {
+            true => (Op::CallLinearize(func), Op::CallPushforward(func)),
+            false => (Op::CallApply(func), Op::CallPullback(func)),
+        };
+        let of = Residuals { func, forward };
+        let number = self.residuals.iter().position(|&known| known == of).unwrap_or_else(|| {
+            self.residuals.push(of);
             self.residuals.len() - 1
         });
         let kept = self.b.types.residuals(number as u32);
         let mut types: Vec<(Type, bool)> = results.iter().map(|r| (r.ty, false)).collect();
         types.push((kept, false));
-        let mut values = self.b.call(Op::CallApply(func), &args, &types);
+        let mut values = self.b.call(first.clone(), &args, &types);
         let mut held = values.pop().expect("what is kept is a result");
         for v in values {
             let v = self.tame(v);
@@ -613,7 +622,7 @@ impl Program<'_> {
                 let body = self.b.open();
                 self.b.region_param(Type::U32, false);
                 self.b.region_param(kept, false);
-                let again = self.b.call(Op::CallApply(func), &args, &types);
+                let again = self.b.call(first, &args, &types);
                 self.b.close(vec![again[results.len()]]);
                 let trips = self.rng.below(3) as u64;
                 let trips = self.b.emit_typed(Op::Const(trips), &[], Type::U32);
@@ -624,9 +633,10 @@ impl Program<'_> {
         let mut operands = args;
         operands.push(held);
         let diff = |slots: &[Slot]| slots.iter().filter(|s| s.diff).map(|s| s.ty).collect::<Vec<Type>>();
-        operands.extend(diff(results).into_iter().map(|ty| self.any(ty)).collect::<Vec<_>>());
-        let types: Vec<(Type, bool)> = diff(params).into_iter().map(|ty| (ty, false)).collect();
-        self.b.call(Op::CallPullback(func), &operands, &types)
+        let (given, wanted) = if forward { (params, results) } else { (results, params) };
+        operands.extend(diff(given).into_iter().map(|ty| self.any(ty)).collect::<Vec<_>>());
+        let types: Vec<(Type, bool)> = diff(wanted).into_iter().map(|ty| (ty, false)).collect();
+        self.b.call(second, &operands, &types)
     }
 
     /// Some types of what a region yields.

@@ -493,6 +493,8 @@ impl<'a, 'm> Emitter<'a, 'm> {
             | Op::CallBwd(_)
             | Op::CallApply(_)
             | Op::CallPullback(_)
+            | Op::CallLinearize(_)
+            | Op::CallPushforward(_)
             | Op::CallTransposeOf(_)
             | Op::If
             | Op::Switch(_)

@@ -211,6 +211,8 @@ impl<L: Lane> Machine<'_, L> {
             | Op::CallBwd(callee)
             | Op::CallApply(callee)
             | Op::CallPullback(callee)
+            | Op::CallLinearize(callee)
+            | Op::CallPushforward(callee)
             | Op::CallTransposeOf(callee) => {
                 let name = &self.module.funcs[*callee].name;
                 return Err(format!("a derivative of '{name}' was not differentiated"));

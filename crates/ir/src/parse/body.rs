@@ -153,7 +153,8 @@ impl Parser<'_> {
                 };
                 return Ok((op, args, none()));
             }
-            "call" | "call_fwd" | "call_bwd" | "call_apply" | "call_pullback" | "call_transpose_of" => {
+            "call" | "call_fwd" | "call_bwd" | "call_apply" | "call_pullback" | "call_linearize"
+            | "call_pushforward" | "call_transpose_of" => {
                 let callee = self.func_name()?;
                 let op = match word {
                     "call" => Op::Call(callee),
@@ -161,6 +162,8 @@ impl Parser<'_> {
                     "call_bwd" => Op::CallBwd(callee),
                     "call_apply" => Op::CallApply(callee),
                     "call_pullback" => Op::CallPullback(callee),
+                    "call_linearize" => Op::CallLinearize(callee),
+                    "call_pushforward" => Op::CallPushforward(callee),
                     _ => Op::CallTransposeOf(callee),
                 };
                 self.expect("(")?;

@@ -67,6 +67,8 @@ impl Verifier<'_> {
             | Op::CallBwd(_)
             | Op::CallApply(_)
             | Op::CallPullback(_)
+            | Op::CallLinearize(_)
+            | Op::CallPushforward(_)
             | Op::CallTransposeOf(_) => {
                 return check(data.regions.is_empty(), || "a call holds no region".to_string());
             }
@@ -124,8 +126,9 @@ impl Verifier<'_> {
         }
     }
 
-    /// Whether a value is what reverse mode keeps of a function.
-    fn keeps(&self, of: crate::Func, kept: Value) -> Checked {
+    /// Whether a value is what is kept of a function.
+    fn keeps(&self, func: crate::Func, kept: Value, forward: bool) -> Checked {
+        let of = crate::Residuals { func, forward };
         match self.types[self.ty(kept)] {
             TypeData::Residuals(n) if self.module.residuals.get(n as usize) == Some(&of) => Ok(()),
             _ => Err(format!("{kept} is {}, not what that function keeps", self.name(self.ty(kept)))),
@@ -384,23 +387,26 @@ impl Verifier<'_> {
                 let cotangents = params.iter().filter(|p| p.diff);
                 self.list("result", &data.results, cotangents.map(|p| p.ty))
             }
-            Op::CallApply(of) => {
+            Op::CallApply(of) | Op::CallLinearize(of) => {
                 let callee = self.callee(*of)?;
                 self.list("operand", args, callee.params.iter().map(|p| p.ty))?;
                 let (kept, results) = data.results.split_last().ok_or("what is kept is no result")?;
                 self.list("result", results, callee.results.iter().map(|r| r.ty))?;
-                self.keeps(*of, *kept)
+                self.keeps(*of, *kept, matches!(data.op, Op::CallLinearize(_)))
             }
-            Op::CallPullback(of) => {
+            Op::CallPullback(of) | Op::CallPushforward(of) => {
                 let callee = self.callee(*of)?;
                 let n = callee.params.len();
                 let kept = *args.get(n).ok_or("what is kept is no operand")?;
-                self.keeps(*of, kept)?;
+                let forward = matches!(data.op, Op::CallPushforward(_));
+                self.keeps(*of, kept, forward)?;
                 self.list("operand", &args[..n], callee.params.iter().map(|p| p.ty))?;
-                let cotangents = callee.results.iter().filter(|r| r.diff);
-                self.list("operand", &args[n + 1..], cotangents.map(|r| r.ty))?;
-                let cotangents = callee.params.iter().filter(|p| p.diff);
-                self.list("result", &data.results, cotangents.map(|p| p.ty))
+                let (mut from, mut to) = (&callee.results, &callee.params);
+                if forward {
+                    std::mem::swap(&mut from, &mut to);
+                }
+                self.list("operand", &args[n + 1..], from.iter().filter(|s| s.diff).map(|s| s.ty))?;
+                self.list("result", &data.results, to.iter().filter(|s| s.diff).map(|s| s.ty))
             }
             Op::CallTransposeOf(vjp) => {
                 let vjp = self.callee(*vjp)?;

@@ -218,6 +218,8 @@ impl Simplify<'_> {
             | Op::CallBwd(_)
             | Op::CallApply(_)
             | Op::CallPullback(_)
+            | Op::CallLinearize(_)
+            | Op::CallPushforward(_)
             | Op::CallTransposeOf(_) => Step::Keep,
         }
     }

@@ -1,0 +1,336 @@
+//! `call_apply` and `call_pullback`, `call_linearize` and `call_pushforward`: the value now, derivatives later.
+//!
+//! `(y, r) = apply(x)` and `x̄ = pullback(x, r, ȳ)` are the two halves that reverse mode calls one after the other;
+//! `(y, r) = linearize(x)` and `ẏ = pushforward(x, r, ẋ)` those of forward mode, which has one `r` for as many directions
+//! as one likes. What is kept, `r`, has the type [`TypeData::Residuals`] until the halves are made and it is known what
+//! they keep. Then every value of that type becomes the values that are kept, in every function at once
+//! ([`expand`]). This is done before anything else is differentiated, so a pullback may go wherever a value may: into
+//! arrays, cells and structs, through calls and loops, and what uses it is differentiated like any function.
+//!
+//! The residuals have no tangents: a derivative of the pullback is one of `call_bwd` at the same `x`, whose value the
+//! pullback has, and that of the pushforward one of `call_fwd`. These run the function again, which must do no harm
+//! then (E0918).
+//!
+//! Where a mode itself runs the function again (recursion) or calls a derivative of the user's, nothing but the
+//! arguments is kept. So it is where a pullback is an element of an array and a residual would be a stack, which no array
+//! holds, and in forward mode where tangents come from elsewhere than the arguments.
+
+mod expand;
+
+use cranelift_entity::EntitySet;
+use ir::{Builder, Func, Function, Inst, Op, Residuals, Slot, Type, TypeData, Value, Witness};
+use rustc_hash::FxHashMap;
+
+use crate::copy::fresh;
+use crate::engine::{Engine, Mask, Mode, tangent_slot};
+use crate::propagate::forget;
+use crate::request::Linearized;
+use crate::unzip::Residual;
+use crate::witness::{Source, source};
+
+use expand::{Expansion, holds};
+
+/// What takes the place of a function's `call_apply` and `call_pullback`, or of the other two.
+struct Split {
+    /// `(params…) -> (results…, kept…)`.
+    first: Func,
+    /// `(params…, kept…, (co)tangents…) -> ((co)tangents…)`.
+    second: Func,
+    /// The types of what is kept.
+    kept: Vec<Type>,
+}
+
+/// A linear function of residuals and differentials.
+struct LinearHalf {
+    /// `(params…) -> (results…, residuals…)`.
+    primal: Func,
+    residuals: Vec<Residual>,
+    /// `(residuals…, differentials…) -> (differentials…)`.
+    linear: Func,
+    /// Which of the differentials given it takes, and which of those wanted it gives.
+    takes: Mask,
+    gives: Mask,
+}
+
+type Functions = cranelift_entity::PrimaryMap<Func, Function>;
+
+impl Engine<'_> {
+    /// Takes all values of the type [`TypeData::Residuals`] apart, callees first.
+    pub(crate) fn split_pullbacks(&mut self) {
+        let mut left: Vec<u32> = (0..self.module.residuals.len() as u32).collect();
+        while !left.is_empty() {
+            let ready =
+                left.iter().position(|&n| !self.makes_pullbacks(self.module.residuals[n as usize].func));
+            let number = left.remove(ready.unwrap_or(0));
+            let of = self.module.residuals[number as usize];
+            let split = if ready.is_some() {
+                self.split(number, of)
+            } else {
+                let message = format!("a pullback of '{}' needs itself", self.origin_name(of.func));
+                self.problem(self.module.funcs[of.func].span, "E0911", message);
+                None
+            };
+            let module = &mut *self.module;
+            for func in module.funcs.keys().collect::<Vec<_>>() {
+                let mut function = std::mem::take(&mut module.funcs[func]);
+                Expansion { types: &mut module.types, number, of, split: split.as_ref() }
+                    .function(&mut function);
+                module.funcs[func] = function;
+            }
+        }
+        self.module.residuals.clear();
+    }
+
+    /// Whether a function or what it needs has a value of the type [`TypeData::Residuals`].
+    fn makes_pullbacks(&self, func: Func) -> bool {
+        let mut seen = EntitySet::new();
+        let mut left = vec![func];
+        while let Some(func) = left.pop() {
+            let function = &self.module.funcs[func];
+            if !function.has_body() || !seen.insert(func) {
+                continue;
+            }
+            if function.values.values().any(|v| holds(&self.module.types, v.ty, None)) {
+                return true;
+            }
+            function.walk(function.body(), &mut |inst| left.extend(function.insts[inst].op.callee()));
+            let Witness { jvp, vjp, apply, substitute, .. } = self.module.witness(func);
+            left.extend([jvp, vjp, apply, substitute].into_iter().flatten());
+        }
+        false
+    }
+
+    fn split(&mut self, number: u32, of: Residuals) -> Option<Split> {
+        let Residuals { func, forward } = of;
+        self.resolve(func);
+        self.resolve_witnesses(func);
+        self.polish(func);
+        let span = self.module.funcs[func].span;
+        let is_recursive = self.cycles.is_recursive(self.module, func);
+        if forward {
+            let whole = self.forward(func, span)?;
+            let half = if is_recursive { None } else { self.forward_half(func) };
+            let made = half.and_then(|half| self.from_half(number, of, whole, &half));
+            return Some(made.unwrap_or_else(|| self.from_arguments(of, whole)));
+        }
+        let whole = self.backward(func, span)?;
+        let made = match source(self.module, func, Mode::Reverse) {
+            Source::Applied { apply, vjp } => Some(self.from_context(of, whole, apply, vjp)),
+            Source::Jvp(_) | Source::Body(_) if !is_recursive => {
+                let halves = self.halves.get(&func)?.clone();
+                let half = LinearHalf {
+                    primal: halves.primal,
+                    residuals: halves.residuals,
+                    linear: halves.transposed,
+                    takes: halves.active,
+                    gives: self.module.funcs[func].params.iter().map(|s| s.diff).collect(),
+                };
+                self.from_half(number, of, whole, &half)
+            }
+            Source::Jvp(_) | Source::Body(_) | Source::Vjp(_) | Source::Zero => None,
+        };
+        Some(made.unwrap_or_else(|| self.from_arguments(of, whole)))
+    }
+
+    /// The halves of forward mode, if all tangents come from the arguments and the user's derivatives are linear.
+    fn forward_half(&mut self, func: Func) -> Option<LinearHalf> {
+        let takes: Mask = self.module.funcs[func].params.iter().map(|s| s.diff).collect();
+        let n_params = takes.len();
+        let (linearized, gives) = match self.forward_source(func) {
+            Source::Jvp(jvp) if !self.activity.is_source(jvp, Mode::Forward) => {
+                (jvp, self.module.funcs[func].results.iter().map(|s| s.diff).collect())
+            }
+            Source::Body(body) if !self.activity.calls_custom(self.module, body, Mode::Forward) => {
+                let made = self.linearize(body, &takes, Mode::Forward);
+                (made, self.activity.results(self.module, body, &takes, Mode::Forward))
+            }
+            _ => return None,
+        };
+        let n_problems = self.problems.len();
+        let linearized = Linearized { func: linearized, n_params, active_results: gives };
+        let unzipped = self.mark_tangents(&linearized).and_then(|marked| self.unzip(marked));
+        // a derivative of the user's that is not linear is one all the same
+        let is_linear = self.problems.len() == n_problems;
+        self.problems.truncate(n_problems);
+        let unzipped = unzipped.filter(|_| is_linear)?;
+        let linear = self.without_marks(unzipped.linear, &mut FxHashMap::default());
+        let gives = linearized.active_results;
+        Some(LinearHalf { primal: unzipped.primal, residuals: unzipped.residuals, linear, takes, gives })
+    }
+
+    /// Of the halves of the function, unless a residual would be a stack in an array.
+    fn from_half(&mut self, number: u32, of: Residuals, whole: Func, half: &LinearHalf) -> Option<Split> {
+        let results: Vec<Slot> = self.module.funcs[half.primal].results.clone();
+        let mut kept: Vec<usize> = Vec::new();
+        for residual in &half.residuals {
+            if let Residual::Result(n) = residual
+                && !kept.contains(n)
+            {
+                kept.push(*n);
+            }
+        }
+        let types: Vec<Type> = kept.iter().map(|&n| results[n].ty).collect();
+        let interned = &self.module.types;
+        let in_array = interned
+            .iter()
+            .any(|(ty, data)| matches!(data, TypeData::Array(..)) && holds(interned, ty, Some(number)));
+        if in_array && types.iter().any(|&ty| interned.has_stack(ty)) {
+            self.check_again(of.func, "a pullback that is an element of an array");
+            return None;
+        }
+        let n_results = self.module.funcs[of.func].results.len();
+        let first = self.first_of(of, &types, |b, module, args| {
+            let called = b.call_func(half.primal, &module[half.primal].results, args);
+            let own = called[..n_results].iter();
+            own.copied().chain(kept.iter().map(|&n| called[n])).collect()
+        });
+        let second = self.second_of(of, &types, |b, (given, wanted), args, values, differentials| {
+            let mut operands: Vec<Value> = Vec::new();
+            for residual in &half.residuals {
+                operands.push(match residual {
+                    Residual::Param(n) => args[*n],
+                    Residual::Result(n) => values[kept.iter().position(|k| k == n).unwrap_or(0)],
+                });
+            }
+            let taken = given.iter().zip(&half.takes).filter(|(slot, _)| slot.diff);
+            operands.extend(taken.zip(differentials).filter(|((_, taken), _)| **taken).map(|(_, &v)| v));
+            let gives = || wanted.iter().zip(&half.gives).filter(|(slot, _)| slot.diff);
+            let made = fresh(b, gives().filter(|(_, given)| **given).map(|(s, _)| s.ty), false);
+            b.push(Op::Call(half.linear), &operands, &made, &[]);
+            let mut made = made.into_iter();
+            let all = gives().map(|(slot, &given)| match made.next().filter(|_| given) {
+                Some(v) => v,
+                None => b.zero(slot.ty, false),
+            });
+            all.collect()
+        });
+        self.differentiate_as_whole(of, whole, second, types.len());
+        Some(Split { first, second, kept: types })
+    }
+
+    /// Of the user's `apply`, whose context is kept.
+    fn from_context(&mut self, of: Residuals, whole: Func, custom: Func, vjp: Func) -> Split {
+        let n_results = self.module.funcs[of.func].results.len();
+        let types: Vec<Type> = self.module.funcs[custom].results[n_results..].iter().map(|s| s.ty).collect();
+        let first =
+            self.first_of(of, &types, |b, module, args| b.call_func(custom, &module[custom].results, args));
+        let results = self.module.funcs[vjp].results.clone();
+        let second = self.second_of(of, &types, |b, _, _, values, cotangents| {
+            let operands = [values, cotangents].concat();
+            b.call_func(vjp, &results, &operands)
+        });
+        self.differentiate_as_whole(of, whole, second, types.len());
+        Split { first, second, kept: types }
+    }
+
+    /// Of the function itself and its whole derivative.
+    fn from_arguments(&mut self, of: Residuals, whole: Func) -> Split {
+        let first =
+            self.first_of(of, &[], |b, module, args| b.call_func(of.func, &module[of.func].results, args));
+        let results = self.module.funcs[whole].results.clone();
+        let n_primals = if of.forward { self.module.funcs[of.func].results.len() } else { 0 };
+        let second = self.second_of(of, &[], |b, _, args, _, differentials| {
+            let operands = [args, differentials].concat();
+            b.call_func(whole, &results, &operands).split_off(n_primals)
+        });
+        Split { first, second, kept: Vec::new() }
+    }
+
+    fn first_of(
+        &mut self,
+        of: Residuals,
+        kept: &[Type],
+        make: impl FnOnce(&mut Builder<'_>, &Functions, &[Value]) -> Vec<Value>,
+    ) -> Func {
+        let src = &self.module.funcs[of.func];
+        let name = format!("{}_{}", src.name, if of.forward { "linearized" } else { "apply" });
+        let (params, mut results) = (src.params.clone(), src.results.clone());
+        results.extend(kept.iter().map(|&ty| Slot { ty, diff: false, linear: false, name: None }));
+        let made = self.declare(name, of.func, params.clone(), results.clone());
+        let module = &mut *self.module;
+        let mut b = Builder::new(&mut module.types, String::new());
+        b.span = module.funcs[of.func].span;
+        let args: Vec<Value> = params.into_iter().map(|slot| b.param(slot)).collect();
+        let values = make(&mut b, &module.funcs, &args);
+        let body = b.finish(values, results);
+        self.define(made, body);
+        made
+    }
+
+    /// `make` is given the slots whose differentials are operands and results, and all operands.
+    fn second_of(
+        &mut self,
+        of: Residuals,
+        kept: &[Type],
+        make: impl FnOnce(&mut Builder<'_>, (&[Slot], &[Slot]), &[Value], &[Value], &[Value]) -> Vec<Value>,
+    ) -> Func {
+        let src = self.module.funcs[of.func].clone();
+        let (given, wanted) = match of.forward {
+            true => (&src.params, &src.results),
+            false => (&src.results, &src.params),
+        };
+        let differentials = |slots: &[Slot]| -> Vec<Slot> {
+            slots.iter().filter(|s| s.diff).map(|s| tangent_slot(s, false)).collect()
+        };
+        let mut params = src.params.clone();
+        params.extend(kept.iter().map(|&ty| Slot { ty, diff: false, linear: false, name: None }));
+        params.extend(differentials(given));
+        let results = differentials(wanted);
+        let name = format!("{}_{}", src.name, if of.forward { "pushforward" } else { "pullback" });
+        let made = self.declare(name, of.func, params.clone(), results.clone());
+        self.module.funcs[made].linear_from = Some((src.params.len() + kept.len()) as u32);
+        let mut b = Builder::new(&mut self.module.types, String::new());
+        b.span = src.span;
+        let all: Vec<Value> = params.into_iter().map(|slot| b.param(slot)).collect();
+        let (args, rest) = all.split_at(src.params.len());
+        let (values, differentials) = rest.split_at(kept.len());
+        let values = make(&mut b, (given, wanted), args, values, differentials);
+        let body = b.finish(values, results);
+        self.define(made, body);
+        made
+    }
+
+    /// The derivatives of the second half are those of the whole derivative at the same arguments.
+    fn differentiate_as_whole(&mut self, of: Residuals, whole: Func, second: Func, n_kept: usize) {
+        let Function { params, results, name, .. } = self.module.funcs[second].clone();
+        let n_params = self.module.funcs[of.func].params.len();
+        let n_primals = if of.forward { self.module.funcs[of.func].results.len() } else { 0 };
+        let made = self.declare(format!("{name}_whole"), of.func, params.clone(), results.clone());
+        let module = &mut *self.module;
+        let mut b = Builder::new(&mut module.types, String::new());
+        b.span = module.funcs[of.func].span;
+        let all: Vec<Value> = params.into_iter().map(|slot| b.param(slot)).collect();
+        let operands = [&all[..n_params], &all[n_params + n_kept..]].concat();
+        let values = b.call_func(whole, &module.funcs[whole].results, &operands).split_off(n_primals);
+        let body = b.finish(values, results);
+        self.define(made, body);
+        let witness = Witness { substitute: Some(made), is_same: true, ..Witness::default() };
+        self.module.witnesses.insert(second, witness);
+        self.wholes.insert(made, of.func);
+    }
+
+    /// A copy of a linear function, and of those that it calls, without marks; reverse mode may still need the original.
+    fn without_marks(&mut self, func: Func, copies: &mut FxHashMap<Func, Func>) -> Func {
+        let src = &self.module.funcs[func];
+        if !src.values.values().any(|v| v.linear) {
+            return func;
+        }
+        if let Some(&known) = copies.get(&func) {
+            return known;
+        }
+        let mut copy = src.clone();
+        let calls: Vec<Inst> =
+            copy.insts.keys().filter(|&i| matches!(copy.insts[i].op, Op::Call(_))).collect();
+        for inst in calls {
+            if let Op::Call(callee) = copy.insts[inst].op {
+                copy.insts[inst].op = Op::Call(self.without_marks(callee, copies));
+            }
+        }
+        forget(&mut copy);
+        copy.name = self.unique(format!("{}_map", copy.name));
+        let made = self.module.funcs.push(copy);
+        self.inherit_origin(made, func);
+        copies.insert(func, made);
+        made
+    }
+}
