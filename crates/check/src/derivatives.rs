@@ -357,12 +357,12 @@ impl Program {
             return match op {
                 DiffOp::Fwd => derivatives.fwd.is_some(),
                 DiffOp::Bwd => derivatives.bwd.is_some(),
-                DiffOp::Apply => false,
+                DiffOp::Apply | DiffOp::Linearize => false,
             };
         }
         let level = self.differentiable_level(func, view);
         match op {
-            DiffOp::Fwd => {
+            DiffOp::Fwd | DiffOp::Linearize => {
                 derivatives.level >= Level::Forward
                     || derivatives.fwd.is_some()
                     || derivatives.treat_as_differentiable

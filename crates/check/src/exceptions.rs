@@ -48,7 +48,10 @@ impl Checker<'_> {
     pub(crate) fn check_tried(&mut self, expr: ExprId, callable: &Callable) {
         let (decl, plain) = match callable {
             Callable::Func(f) => (f.decl, true),
-            Callable::Fwd(inner, _) | Callable::Bwd(inner, _) | Callable::Apply(inner, _) => match &**inner {
+            Callable::Fwd(inner, _)
+            | Callable::Bwd(inner, _)
+            | Callable::Apply(inner, _)
+            | Callable::Linearize(inner, _) => match &**inner {
                 Callable::Func(f) => (f.decl, false),
                 _ => return,
             },

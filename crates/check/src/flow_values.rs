@@ -437,9 +437,11 @@ impl Flow<'_> {
         let level = match func {
             Callable::Func(func) => self.p.differentiable_level(func, self.view),
             // Derivatives of derivatives.
-            Callable::Fwd(..) | Callable::Bwd(..) | Callable::Apply(..) | Callable::Synthesized(..) => {
-                Level::Backward
-            }
+            Callable::Fwd(..)
+            | Callable::Bwd(..)
+            | Callable::Apply(..)
+            | Callable::Linearize(..)
+            | Callable::Synthesized(..) => Level::Backward,
         };
         let differentiable = level >= self.level;
         let mutates = signature.this.as_ref().is_some_and(|t| t.mutating);

@@ -200,7 +200,8 @@ impl<'p> Checker<'p> {
             | ExprKind::Generic { .. }
             | ExprKind::FwdDiff(_)
             | ExprKind::BwdDiff(_)
-            | ExprKind::Apply(_) => self.infer_path(expr),
+            | ExprKind::Apply(_)
+            | ExprKind::Linearize(_) => self.infer_path(expr),
             ExprKind::This if self.capture.is_some() => match self.captured_this() {
                 Some(info) => self.set(expr, info),
                 None => {

@@ -55,6 +55,7 @@ mod visible;
 pub use api::{ModuleLoader, NoModules};
 pub use listing::{How, Witnessed};
 pub use program::Program;
+pub use pullback::HalfOf;
 pub use signature::{
     Accessors, Applied, Derivatives, DiffFieldTarget, Direction, Level, ParamSig, Resolved, Role, Signature,
     Subst, ThisSig,

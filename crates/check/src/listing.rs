@@ -210,6 +210,7 @@ impl Listing<'_> {
             Callable::Fwd(inner, asks) => (inner, View::of(*asks), "fwd_diff", false),
             Callable::Bwd(inner, asks) => (inner, View::of(*asks), "bwd_diff", true),
             Callable::Apply(inner, asks) => (inner, View::of(*asks), "__apply", true),
+            Callable::Linearize(inner, asks) => (inner, View::of(*asks), "__linearize", false),
             Callable::Func(_) | Callable::Synthesized(..) => return,
         };
         let Callable::Func(func) = &**inner else { return self.root(span, inner) };

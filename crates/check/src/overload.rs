@@ -76,6 +76,7 @@ pub(crate) fn wrap(func: FuncRef, ops: &[DiffOp], asks: ModuleId) -> Callable {
             DiffOp::Fwd => Callable::Fwd(Box::new(callable), asks),
             DiffOp::Bwd => Callable::Bwd(Box::new(callable), asks),
             DiffOp::Apply => Callable::Apply(Box::new(callable), asks),
+            DiffOp::Linearize => Callable::Linearize(Box::new(callable), asks),
         };
     }
     callable
@@ -204,19 +205,30 @@ impl Checker<'_> {
                     ops.push(DiffOp::Apply);
                     at = inner;
                 }
+                Callable::Linearize(inner, _) => {
+                    ops.push(DiffOp::Linearize);
+                    at = inner;
+                }
                 Callable::Func(func) => break func.clone(),
                 Callable::Synthesized(..) => return true,
             }
         };
         let Some(&innermost) = ops.last() else { return true };
-        if ops.contains(&DiffOp::Apply) && (ops.len() > 1 || self.p.is_requirement(func.decl)) {
-            self.unsupported(span, "'__apply' of a derivative, or of what an interface requires, is");
+        let half = ops.iter().find(|op| matches!(op, DiffOp::Apply | DiffOp::Linearize));
+        if let Some(half) = half
+            && (ops.len() > 1 || self.p.is_requirement(func.decl))
+        {
+            let word = half.word();
+            self.unsupported(
+                span,
+                &format!("'{word}' of a derivative, or of what an interface requires, is"),
+            );
             return false;
         }
         let view = View::of(self.p.asking_module(self.module));
         let exists = self.p.has_derivative(&func, innermost, view);
         let derivatives = self.p.derivatives_of(&func, view);
-        let backward = innermost != DiffOp::Fwd;
+        let backward = !matches!(innermost, DiffOp::Fwd | DiffOp::Linearize);
         self.p.report_ambiguity(&func, &derivatives, backward, span);
         // The author of a function may keep its derivative to his module.
         let (user, place) = match derivatives.role(backward) {
@@ -238,7 +250,7 @@ impl Checker<'_> {
             let word = innermost.word();
             let name = self.p.ast.name(self.p.ast.decls[func.decl].name).to_string();
             let help = match innermost {
-                DiffOp::Fwd => "mark it '[ForwardDifferentiable]' or '[Differentiable]'",
+                DiffOp::Fwd | DiffOp::Linearize => "mark it '[ForwardDifferentiable]' or '[Differentiable]'",
                 DiffOp::Bwd | DiffOp::Apply => "mark it '[Differentiable]'",
             };
             let declared = self.p.ast.decls[func.decl].name_span;

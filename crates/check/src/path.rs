@@ -60,6 +60,7 @@ impl Checker<'_> {
             ExprKind::FwdDiff(inner) => self.resolve_operator(DiffOp::Fwd, inner),
             ExprKind::BwdDiff(inner) => self.resolve_operator(DiffOp::Bwd, inner),
             ExprKind::Apply(inner) => self.resolve_operator(DiffOp::Apply, inner),
+            ExprKind::Linearize(inner) => self.resolve_operator(DiffOp::Linearize, inner),
             _ => {
                 self.infer_any(expr, None);
                 let info = self.p.tables.exprs[expr].clone();
@@ -82,7 +83,8 @@ impl Checker<'_> {
             | ExprKind::Generic { .. }
             | ExprKind::FwdDiff(_)
             | ExprKind::BwdDiff(_)
-            | ExprKind::Apply(_) => true,
+            | ExprKind::Apply(_)
+            | ExprKind::Linearize(_) => true,
             ExprKind::Paren(inner) => self.is_path(*inner),
             _ => false,
         }

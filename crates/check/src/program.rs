@@ -87,7 +87,9 @@ pub struct Program {
     pub(crate) derivatives: FxHashMap<(FuncRef, View), Rc<Derivatives>>,
     pub(crate) derivatives_busy: FxHashSet<FuncRef>,
     /// Structs made for `__apply`, by the function and who asks, and by the call operator.
-    pub(crate) pullbacks: FxHashMap<(DeclId, ModuleId), crate::pullback::Pullback>,
+    pub(crate) pullbacks: FxHashMap<(DeclId, ModuleId, bool), crate::pullback::Pullback>,
+    /// What functions without source give.
+    pub(crate) made_results: FxHashMap<DeclId, Ty>,
     /// By the declarations of the structs and of their call operators.
     pub(crate) pullback_decls: FxHashMap<DeclId, crate::pullback::Pullback>,
     /// How deep types are nested, of those that were asked for.

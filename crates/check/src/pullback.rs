@@ -5,6 +5,9 @@
 //! arguments and, unnamed, what reverse mode keeps besides; its call operator runs the backward half with them. The
 //! struct is declared inside of `f`, so that it has the generic parameters of `f`. It is its own differential and its
 //! call operator is differentiable, so pullbacks can be differentiated like any function.
+//!
+//! `__linearize(f)(x) ↦ (f(x), pushforward)` is the same for forward mode: `dResult = pushforward(dx…)`, as often as one
+//! likes, with `out` for the differentials of `out` parameters and `inout` for those of `inout` parameters.
 
 use std::rc::Rc;
 
@@ -24,38 +27,51 @@ pub(crate) struct Pullback {
     pub(crate) of: DeclId,
     pub(crate) asks: ModuleId,
     pub(crate) context: DeclId,
+    /// A pushforward.
+    pub(crate) forward: bool,
+}
+
+/// Whose halves are of a type or are run by a call operator, and who asks for them.
+#[derive(Clone, Debug)]
+pub struct HalfOf {
+    /// The function.
+    pub func: FuncRef,
+    /// The module that asks.
+    pub asks: ModuleId,
+    /// A pushforward, else a pullback.
+    pub forward: bool,
 }
 
 impl Program {
-    /// What `__apply(f)` returns: the result and the pullback, or the pullback alone.
-    pub(crate) fn apply_result(&mut self, func: &FuncRef, asks: ModuleId) -> Ty {
-        if let Some(applied) = self.derivatives_of(func, View::of(asks)).apply {
+    /// What `__apply(f)` and `__linearize(f)` return: the result and the pullback or pushforward, or that alone.
+    pub(crate) fn apply_result(&mut self, func: &FuncRef, asks: ModuleId, forward: bool) -> Ty {
+        if !forward && let Some(applied) = self.derivatives_of(func, View::of(asks)).apply {
             return self.func_signature(&applied.apply).ret;
         }
-        let context = self.pullback_struct(func.decl, asks);
+        let context = self.pullback_struct(func.decl, asks, forward);
         let context = self.types.intern(TyKind::Struct(context, func.args.clone()));
         let ret = self.func_signature(func).ret;
         if ret == Ty::VOID { context } else { self.types.intern(TyKind::Tuple(vec![ret, context])) }
     }
 
     /// The function whose derivative a pullback's call operator runs, and who asked for it.
-    pub fn pullback_of(&mut self, operator: &FuncRef) -> Option<(FuncRef, ModuleId)> {
+    pub fn pullback_of(&mut self, operator: &FuncRef) -> Option<HalfOf> {
         self.with_pullback(operator.decl, operator.args.clone())
     }
 
     /// The function whose pullbacks are of this type, and who asked for them.
-    pub fn pullbacks_of_type(&mut self, ty: Ty) -> Option<(FuncRef, ModuleId)> {
+    pub fn pullbacks_of_type(&mut self, ty: Ty) -> Option<HalfOf> {
         let TyKind::Struct(decl, args) = self.types[ty].clone() else { return None };
         self.with_pullback(decl, args)
     }
 
-    fn with_pullback(&mut self, decl: DeclId, args: crate::types::Args) -> Option<(FuncRef, ModuleId)> {
-        let Pullback { of, asks, .. } = *self.pullback_decls.get(&decl)?;
+    fn with_pullback(&mut self, decl: DeclId, args: crate::types::Args) -> Option<HalfOf> {
+        let Pullback { of, asks, forward, .. } = *self.pullback_decls.get(&decl)?;
         let self_ty = self.container_of(of).map(|c| self.self_type(c));
         let func = FuncRef { decl: of, args, self_ty: None };
         let env = self.subst_of(&func);
         let self_ty = self_ty.map(|ty| self.substitute(ty, &env));
-        Some((FuncRef { self_ty, ..func }, asks))
+        Some(HalfOf { func: FuncRef { self_ty, ..func }, asks, forward })
     }
 
     /// The module that asks for the derivative which a pullback's call operator runs.
@@ -63,13 +79,14 @@ impl Program {
         self.pullback_decls.get(&operator.decl).map(|p| p.asks)
     }
 
-    fn pullback_struct(&mut self, of: DeclId, asks: ModuleId) -> DeclId {
-        if let Some(known) = self.pullbacks.get(&(of, asks)) {
+    fn pullback_struct(&mut self, of: DeclId, asks: ModuleId, forward: bool) -> DeclId {
+        if let Some(known) = self.pullbacks.get(&(of, asks, forward)) {
             return known.context;
         }
         let signature = self.raw_signature(of);
         let span = self.ast.decls[of].name_span;
-        let name = format!("pullback of {}", self.ast.name(self.ast.decls[of].name));
+        let word = if forward { "pushforward" } else { "pullback" };
+        let name = format!("{word} of {}", self.ast.name(self.ast.decls[of].name));
         let name = self.ast.symbols.intern(&name);
         let context = self.make_decl(name, span, Some(of), DeclKind::Empty, Modifiers::default());
         let mut members = Vec::new();
@@ -90,7 +107,8 @@ impl Program {
         let self_ty = self.container_of(of).map(|c| self.self_type(c));
         let func = FuncRef { decl: of, args: generic, self_ty };
         let mut params = Vec::new();
-        for (k, (dir, ty)) in self.propagate_params(&func).into_iter().enumerate() {
+        let wanted = if forward { self.push_params(&func) } else { self.propagate_params(&func) };
+        for (k, (dir, ty)) in wanted.into_iter().enumerate() {
             let modifier = match dir {
                 Direction::Out => Modifiers::OUT,
                 Direction::InOut | Direction::Ref => Modifiers::INOUT,
@@ -103,6 +121,12 @@ impl Program {
             params.push(param);
         }
         self.ast.decls[operator].kind = DeclKind::Func { params, result: None, body: None };
+        if forward
+            && signature.ret_differentiable
+            && let Some(differential) = self.differential(signature.ret)
+        {
+            self.made_results.insert(operator, differential);
+        }
         let differentiable = self.ast.symbols.intern("Differentiable");
         self.ast.decls[operator].attributes.push(Attribute { name: differentiable, args: Vec::new(), span });
         members.push(operator);
@@ -112,11 +136,28 @@ impl Program {
         self.members.insert(context, Rc::new(names));
         let bases: Vec<Ty> = self.magic_type(Magic::Differentiable).into_iter().collect();
         self.bases.insert(context, bases.into());
-        let pullback = Pullback { of, asks, context };
-        self.pullbacks.insert((of, asks), pullback);
+        let pullback = Pullback { of, asks, context, forward };
+        self.pullbacks.insert((of, asks, forward), pullback);
         self.pullback_decls.insert(operator, pullback);
         self.pullback_decls.insert(context, pullback);
         context
+    }
+
+    /// What the call operator of a pushforward takes.
+    fn push_params(&mut self, func: &FuncRef) -> Vec<(Direction, Ty)> {
+        let signature = self.func_signature(func);
+        let mut wanted = Vec::new();
+        for (ty, dir, differentiable) in inputs(&signature) {
+            if let (true, Some(differential)) = (differentiable, self.differential(ty)) {
+                let dir = match dir {
+                    Direction::In | Direction::ConstRef => Direction::In,
+                    Direction::Out => Direction::Out,
+                    Direction::InOut | Direction::Ref => Direction::InOut,
+                };
+                wanted.push((dir, differential));
+            }
+        }
+        wanted
     }
 
     fn make_decl(

@@ -24,6 +24,8 @@ pub(crate) enum DiffOp {
     Bwd,
     /// `__apply`; only of a function itself.
     Apply,
+    /// `__linearize`; only of a function itself.
+    Linearize,
 }
 
 impl DiffOp {
@@ -33,6 +35,7 @@ impl DiffOp {
             DiffOp::Fwd => "fwd_diff",
             DiffOp::Bwd => "bwd_diff",
             DiffOp::Apply => "__apply",
+            DiffOp::Linearize => "__linearize",
         }
     }
 }
@@ -171,7 +174,7 @@ impl Program {
         }
         let ret = match self.ast.decls[decl].kind.clone() {
             DeclKind::Func { result: Some(result), .. } => Checker::new(self, decl).type_expr(result),
-            DeclKind::Func { result: None, .. } => Ty::VOID,
+            DeclKind::Func { result: None, .. } => self.made_results.get(&decl).copied().unwrap_or(Ty::VOID),
             DeclKind::Init { .. } => self.container_of(decl).map_or(Ty::ERROR, |c| self.self_type(c)),
             DeclKind::Accessor { kind: AccessorKind::Set, .. } => Ty::VOID,
             DeclKind::Accessor { .. } | DeclKind::Subscript { .. } | DeclKind::Property { .. } => {
@@ -304,6 +307,11 @@ impl Program {
                     ops.push(DiffOp::Apply);
                     at = inner;
                 }
+                Callable::Linearize(inner, module) => {
+                    asks = *module;
+                    ops.push(DiffOp::Linearize);
+                    at = inner;
+                }
                 Callable::Synthesized(member, ty) => {
                     let differential = self.differential(*ty).unwrap_or(Ty::ERROR);
                     let param = ParamSig {
@@ -339,11 +347,11 @@ impl Program {
         if ops.is_empty() {
             return self.func_signature(func);
         }
-        if ops == [DiffOp::Apply] {
+        if let &[op @ (DiffOp::Apply | DiffOp::Linearize)] = ops {
             let signature = self.func_signature(func);
-            let ret = self.apply_result(func, asks);
+            let ret = self.apply_result(func, asks, op == DiffOp::Linearize);
             let ret_differentiable = self.differential(ret).is_some();
-            return Signature { ret, ret_differentiable, ..self.apply_op(DiffOp::Apply, &signature) };
+            return Signature { ret, ret_differentiable, ..self.apply_op(op, &signature) };
         }
         let env = self.subst_of(func);
         if self.is_judged_late(func.decl) {
@@ -447,7 +455,7 @@ impl Program {
                 Signature { params, ret, ret_differentiable, ret_pointer_like: false, this: None }
             }
             // What it returns depends on the function; see `apply_result`.
-            DiffOp::Apply => {
+            DiffOp::Apply | DiffOp::Linearize => {
                 // where a pointer's gradients go has to be known
                 for mut param in inputs {
                     if param.pointer_like {

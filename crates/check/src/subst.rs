@@ -184,6 +184,9 @@ impl Program {
             Callable::Apply(inner, asks) => {
                 Callable::Apply(Box::new(self.substitute_callable(inner, env)), *asks)
             }
+            Callable::Linearize(inner, asks) => {
+                Callable::Linearize(Box::new(self.substitute_callable(inner, env)), *asks)
+            }
             Callable::Synthesized(member, ty) => Callable::Synthesized(*member, self.substitute(*ty, env)),
         }
     }

@@ -75,6 +75,8 @@ pub enum Callable {
     Bwd(Box<Callable>, ModuleId),
     /// `__apply(f)`, and the module that asks for it.
     Apply(Box<Callable>, ModuleId),
+    /// `__linearize(f)`, and the module that asks for it.
+    Linearize(Box<Callable>, ModuleId),
     /// A requirement of `IDifferentiable` that is synthesised for the type.
     Synthesized(SynthesizedMember, Ty),
 }

@@ -89,6 +89,7 @@ impl Analysis {
                 | ExprKind::FwdDiff(head)
                 | ExprKind::BwdDiff(head)
                 | ExprKind::Apply(head)
+                | ExprKind::Linearize(head)
                     if *head == at => {}
                 // `f.bwd_diff(…)`
                 ExprKind::Member { base, name, .. }
@@ -164,7 +165,10 @@ impl Analysis {
 pub(crate) fn function_of(callable: &Callable) -> Option<DeclId> {
     match callable {
         Callable::Func(func) => Some(func.decl),
-        Callable::Fwd(inner, _) | Callable::Bwd(inner, _) | Callable::Apply(inner, _) => function_of(inner),
+        Callable::Fwd(inner, _)
+        | Callable::Bwd(inner, _)
+        | Callable::Apply(inner, _)
+        | Callable::Linearize(inner, _) => function_of(inner),
         Callable::Synthesized(..) => None,
     }
 }

@@ -56,6 +56,7 @@ impl Analysis {
             Callable::Fwd(inner, _) => format!("fwd_diff({})", self.callable_name(inner)),
             Callable::Bwd(inner, _) => format!("bwd_diff({})", self.callable_name(inner)),
             Callable::Apply(inner, _) => format!("__apply({})", self.callable_name(inner)),
+            Callable::Linearize(inner, _) => format!("__linearize({})", self.callable_name(inner)),
             Callable::Synthesized(member, ty) => {
                 let name = match member {
                     check::tables::SynthesizedMember::DZero => "dzero",

@@ -4,13 +4,14 @@
 //! stores is what `propagate` gets; nothing of the function itself is run again.
 //!
 //! `__apply(f)` as an expression gives the same pair: of the extension, or of [`Op::CallApply`], with the arguments and
-//! what it keeps as the context, which [`Op::CallPullback`] takes.
+//! what it keeps as the context, which [`Op::CallPullback`] takes; `__linearize(f)` of [`Op::CallLinearize`] and
+//! [`Op::CallPushforward`].
 
 use check::signature::Subst;
 use check::tables::{Callable, FuncRef};
 use check::types::{Ty, TyKind};
-use check::{Applied, Direction, ModuleId, View};
-use ir::{Func, Function, Op, Slot, Types, Value};
+use check::{Applied, Direction, HalfOf, ModuleId, View};
+use ir::{Func, Function, Op, Residuals, Slot, Types, Value};
 
 use crate::Lowerer;
 use crate::body::Body;
@@ -43,14 +44,14 @@ impl Lowerer<'_> {
 
     /// The type of what a pullback of this type keeps besides the arguments.
     pub(crate) fn residuals_in(&mut self, types: &mut Types, ty: Ty) -> Option<ir::Type> {
-        let (of, asks) = self.program.pullbacks_of_type(ty)?;
-        let callable = self.canonical(Callable::Func(of)).ok()?;
+        let of = self.program.pullbacks_of_type(ty)?;
+        let callable = self.canonical(Callable::Func(of.func)).ok()?;
         let func = self.function(types, &callable).func;
-        Some(self.residuals_of(types, func, asks))
+        Some(self.residuals_of(types, Residuals { func, forward: of.forward }, of.asks))
     }
 
-    fn residuals_of(&mut self, types: &mut Types, func: Func, asks: ModuleId) -> ir::Type {
-        let number = self.residuals.insert_full((func, asks), ()).0;
+    fn residuals_of(&mut self, types: &mut Types, of: Residuals, asks: ModuleId) -> ir::Type {
+        let number = self.residuals.insert_full((of, asks), ()).0;
         types.residuals(number as u32)
     }
 
@@ -158,19 +159,19 @@ pub(crate) fn build_propagate(
     Some(body.b.finish(results, declared.results.clone()))
 }
 
-/// `__apply(f)` as a function: the value and the pullback.
-pub(crate) fn build_value_and_pullback(
+/// `__apply(f)` or `__linearize(f)` as a function: the value and the pullback or pushforward, on behalf of a module.
+pub(crate) fn build_value_and_half(
     lw: &mut Lowerer<'_>,
     types: &mut Types,
     inner: &Callable,
-    asks: ModuleId,
+    (asks, forward): (ModuleId, bool),
     declared: &Declared,
 ) -> Option<Function> {
     let Callable::Func(f) = inner else {
         lw.unsupported(declared.span, "`__apply` of a derivative is");
         return None;
     };
-    let custom = lw.program.derivatives_of(f, View::of(asks)).apply;
+    let custom = if forward { None } else { lw.program.derivatives_of(f, View::of(asks)).apply };
     let callable = match &custom {
         Some(applied) => lw.canonical(Callable::Func(applied.apply.clone())).ok()?,
         None => inner.clone(),
@@ -193,8 +194,10 @@ pub(crate) fn build_value_and_pullback(
     let mut results = Vec::new();
     let mut kept = None;
     if custom.is_none() {
-        slots.push((body.lw.residuals_of(body.b.types, callee.func, asks), false));
-        results = body.b.call(Op::CallApply(callee.func), &args, &slots);
+        let of = Residuals { func: callee.func, forward };
+        slots.push((body.lw.residuals_of(body.b.types, of, asks), false));
+        let op = if forward { Op::CallLinearize(of.func) } else { Op::CallApply(of.func) };
+        results = body.b.call(op, &args, &slots);
         kept = results.pop();
     } else if !moves {
         results = body.b.call(Op::Call(callee.func), &args, &slots);
@@ -234,42 +237,66 @@ pub(crate) fn build_value_and_pullback(
     Some(function)
 }
 
-/// The call operator of a pullback that was made for `f`.
-pub(crate) fn build_pullback(
+/// The call operator of a pullback or pushforward that was made for a function.
+pub(crate) fn build_half(
     lw: &mut Lowerer<'_>,
     types: &mut Types,
-    f: &FuncRef,
+    of: &HalfOf,
     declared: &Declared,
 ) -> Option<Function> {
-    let callable = lw.canonical(Callable::Func(f.clone())).ok()?;
+    let callable = lw.canonical(Callable::Func(of.func.clone())).ok()?;
     let f = lw.function(types, &callable);
     let mut body = Body::new(lw, types, Subst::default(), Ty::VOID);
     body.b.span = crate::ir_span(declared.span);
     let mut bound = body.bind_params(declared).into_iter();
     let mut args = bound.next()?;
+    let primals = args.clone();
     // one parameter for each that has a differential, then that of the result
     let mut given: Vec<Vec<Value>> = vec![Vec::new(); f.sig.params.len()];
     for (k, _) in f.sig.params.iter().enumerate().filter(|p| p.1.diff.is_some()) {
         given[k] = bound.next()?;
     }
     let result = bound.next().unwrap_or_default();
+    let diff = |slots: &[Slot]| slots.iter().filter(|s| s.diff).cloned().collect::<Vec<Slot>>();
+    let mut results = Vec::new();
+    let mut at = 0;
+    if of.forward {
+        for (k, param) in f.sig.params.iter().enumerate().filter(|p| p.1.is_input()) {
+            if let Some(map) = &param.diff {
+                let tangents = body.gather(map, &given[k]);
+                args.extend(tangents);
+            }
+        }
+        let tangents = body.b.call(Op::CallPushforward(f.func), &args, &result_types(&diff(&f.results)));
+        for output in f.sig.outputs() {
+            if let Some(map) = &output.diff {
+                let n = n_tangents(Some(map));
+                if !map.same.is_empty() {
+                    let what =
+                        "`__linearize` of a function that gives a value whose type is known at run time is";
+                    body.lw.unsupported(f.span, what);
+                }
+                let d = body.spread(map, &[], &tangents[at..at + n]);
+                results.extend(d);
+                at += n;
+            }
+        }
+        return Some(body.b.finish(results, declared.results.clone()));
+    }
     for output in f.sig.outputs() {
         if let Some(map) = &output.diff {
             let cotangents = body.gather(map, output.param.map_or(&result, |k| &given[k]));
             args.extend(cotangents);
         }
     }
-    let diff: Vec<Slot> = f.params.iter().filter(|s| s.diff).cloned().collect();
-    let cotangents = body.b.call(Op::CallPullback(f.func), &args, &result_types(&diff));
-    let mut results = Vec::new();
-    let mut at = 0;
+    let cotangents = body.b.call(Op::CallPullback(f.func), &args, &result_types(&diff(&f.params)));
     // primals are the context's leaves, in the order of the inputs
     let mut at_primal = 0;
     for param in f.sig.params.iter().filter(|p| p.is_input()) {
         let n_primal = body.layout(param.ty).leaves.len();
         if let Some(map) = &param.diff {
             let n = n_tangents(Some(map));
-            let primal = args[at_primal..at_primal + n_primal].to_vec();
+            let primal = primals[at_primal..at_primal + n_primal].to_vec();
             let d = body.spread(map, &primal, &cotangents[at..at + n]);
             results.extend(d);
             at += n;

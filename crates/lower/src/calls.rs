@@ -52,7 +52,11 @@ impl Body<'_, '_, '_> {
                     return values;
                 }
             }
-            Callable::Func(_) | Callable::Fwd(..) | Callable::Bwd(..) | Callable::Apply(..) => {}
+            Callable::Func(_)
+            | Callable::Fwd(..)
+            | Callable::Bwd(..)
+            | Callable::Apply(..)
+            | Callable::Linearize(..) => {}
         }
         let declared = self.lw.function(self.b.types, &callable);
         let mut inputs = Vec::new();

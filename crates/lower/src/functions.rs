@@ -148,6 +148,7 @@ impl Lowerer<'_> {
                 Callable::Bwd(Box::new(inner), asks)
             }
             Callable::Apply(inner, asks) => Callable::Apply(Box::new(self.canonical(*inner)?), asks),
+            Callable::Linearize(inner, asks) => Callable::Linearize(Box::new(self.canonical(*inner)?), asks),
             Callable::Synthesized(member, ty) => Callable::Synthesized(member, ty),
         })
     }
@@ -284,7 +285,9 @@ impl Lowerer<'_> {
     pub(crate) fn origin(callable: &Callable) -> Option<&FuncRef> {
         match callable {
             Callable::Func(f) => Some(f),
-            Callable::Fwd(c, _) | Callable::Bwd(c, _) | Callable::Apply(c, _) => Self::origin(c),
+            Callable::Fwd(c, _) | Callable::Bwd(c, _) | Callable::Apply(c, _) | Callable::Linearize(c, _) => {
+                Self::origin(c)
+            }
             Callable::Synthesized(..) => None,
         }
     }
@@ -355,6 +358,7 @@ impl Lowerer<'_> {
             Callable::Fwd(c, _) => format!("fwd_diff({})", self.callable_name(c)),
             Callable::Bwd(c, _) => format!("bwd_diff({})", self.callable_name(c)),
             Callable::Apply(c, _) => format!("__apply({})", self.callable_name(c)),
+            Callable::Linearize(c, _) => format!("__linearize({})", self.callable_name(c)),
             Callable::Synthesized(member, ty) => {
                 let member = match member {
                     check::tables::SynthesizedMember::DZero => "dzero",
@@ -395,8 +399,8 @@ impl Lowerer<'_> {
             Key::Callable(Callable::Func(f)) => {
                 self.program.body(f.decl);
                 self.program.check_flow(f.decl);
-                if let Some((of, _)) = self.program.pullback_of(f) {
-                    crate::apply::build_pullback(self, types, &of, &declared)
+                if let Some(of) = self.program.pullback_of(f) {
+                    crate::apply::build_half(self, types, &of, &declared)
                 } else if let Some(opening) = self.opening(f) {
                     crate::dispatch::build(self, types, f, opening, &declared)
                 } else if self.intrinsic_name(f.decl).is_some() {
@@ -412,7 +416,10 @@ impl Lowerer<'_> {
                 crate::derivatives::build_bwd(self, types, inner, &declared)
             }
             Key::Callable(Callable::Apply(inner, asks)) => {
-                crate::apply::build_value_and_pullback(self, types, inner, *asks, &declared)
+                crate::apply::build_value_and_half(self, types, inner, (*asks, false), &declared)
+            }
+            Key::Callable(Callable::Linearize(inner, asks)) => {
+                crate::apply::build_value_and_half(self, types, inner, (*asks, true), &declared)
             }
             Key::Callable(Callable::Synthesized(..)) => {
                 self.unsupported(declared.span, "a derivative of `dzero` or `dadd` is");

@@ -215,7 +215,7 @@ pub(crate) struct Lowerer<'p> {
     pub(crate) next: usize,
     /// The functions whose pullbacks are values, and who asks for their derivatives: by number, as in
     /// [`ir::Module::residuals`].
-    pub(crate) residuals: FxIndexMap<(ir::Func, check::ModuleId), ()>,
+    pub(crate) residuals: FxIndexMap<(ir::Residuals, check::ModuleId), ()>,
     layouts: FxHashMap<Ty, Rc<Layout>>,
     diff_maps: FxHashMap<Ty, Option<Rc<DiffMap>>>,
     pub(crate) conformances: Conformances,

@@ -147,7 +147,9 @@ impl Lowerer<'_> {
     /// The module that a function's derivative operators ask for.
     fn asks(&self, func: Func) -> ModuleId {
         match self.declared.get_index(func.as_u32() as usize).map(|d| d.0) {
-            Some(Key::Callable(Callable::Fwd(_, m) | Callable::Bwd(_, m) | Callable::Apply(_, m))) => *m,
+            Some(Key::Callable(
+                Callable::Fwd(_, m) | Callable::Bwd(_, m) | Callable::Apply(_, m) | Callable::Linearize(_, m),
+            )) => *m,
             Some(Key::Callable(Callable::Func(f))) => {
                 self.program.asked_by(f).unwrap_or_else(|| self.program.asking(f.decl))
             }
@@ -193,7 +195,9 @@ impl Lowerer<'_> {
             for inst in function.insts.values() {
                 match inst.op {
                     Op::Call(f) | Op::CallTransposeOf(f) => own.push((f, Edge::Call, inst.span)),
-                    Op::CallFwd(f) => own.push((f, Edge::Forward, inst.span)),
+                    Op::CallFwd(f) | Op::CallLinearize(f) | Op::CallPushforward(f) => {
+                        own.push((f, Edge::Forward, inst.span));
+                    }
                     Op::CallBwd(f) | Op::CallApply(f) | Op::CallPullback(f) => {
                         own.push((f, Edge::Backward, inst.span));
                     }
@@ -235,9 +239,10 @@ impl Lowerer<'_> {
             targets.insert(node, target);
         }
         for k in 0..self.residuals.len() {
-            let (&(func, asks), ()) = self.residuals.get_index(k).expect("k is in range");
-            let view = self.view_of(func, View::of(asks));
-            self.module.residuals.push(targets.get(&(func, view)).copied().unwrap_or(func));
+            let (&(of, asks), ()) = self.residuals.get_index(k).expect("k is in range");
+            let view = self.view_of(of.func, View::of(asks));
+            let func = targets.get(&(of.func, view)).copied().unwrap_or(of.func);
+            self.module.residuals.push(ir::Residuals { func, ..of });
         }
         // functions that are not differentiated may ask for derivatives
         for k in 0..edges.len() {
@@ -268,6 +273,8 @@ impl Lowerer<'_> {
                     Op::CallBwd(f) => Op::CallBwd(find(self, f, Edge::Backward)),
                     Op::CallApply(f) => Op::CallApply(find(self, f, Edge::Backward)),
                     Op::CallPullback(f) => Op::CallPullback(find(self, f, Edge::Backward)),
+                    Op::CallLinearize(f) => Op::CallLinearize(find(self, f, Edge::Forward)),
+                    Op::CallPushforward(f) => Op::CallPushforward(find(self, f, Edge::Forward)),
                     _ => continue,
                 };
                 self.module.funcs[target].insts[inst].op = op;

@@ -219,6 +219,8 @@ pub enum ExprKind {
     BwdDiff(ExprId),
     /// `__apply(f)`
     Apply(ExprId),
+    /// `__linearize(f)`
+    Linearize(ExprId),
     /// `e is T`
     Is(ExprId, ExprId),
     /// `e as T`
@@ -278,6 +280,7 @@ impl ExprKind {
             | ExprKind::FwdDiff(e)
             | ExprKind::BwdDiff(e)
             | ExprKind::Apply(e)
+            | ExprKind::Linearize(e)
             | ExprKind::SizeOf(_, e)
             | ExprKind::Expand(e)
             | ExprKind::Each(e)

@@ -60,7 +60,7 @@ words! {
     // Expressions.
     TRUE = "true", FALSE = "false", NONE = "none", NULLPTR = "nullptr", THIS = "this", THIS_TYPE = "This",
     FWD_DIFF = "fwd_diff", FWD_DIFF_OLD = "__fwd_diff", BWD_DIFF = "bwd_diff", BWD_DIFF_OLD = "__bwd_diff",
-    APPLY = "__apply", SIZEOF = "sizeof", GET_ADDRESS = "__getAddress", ALIGNOF = "alignof", COUNTOF = "countof", EXPAND = "expand",
+    APPLY = "__apply", LINEARIZE = "__linearize", SIZEOF = "sizeof", GET_ADDRESS = "__getAddress", ALIGNOF = "alignof", COUNTOF = "countof", EXPAND = "expand",
     EACH = "each", IS = "is", AS = "as", SPIRV_ASM = "spirv_asm", FUNCTYPE = "functype", NEW = "new",
     // Types that a cast's parentheses need no look-up for.
     VOID = "void", BOOL = "bool", INT = "int", UINT = "uint", FLOAT = "float", HALF = "half",

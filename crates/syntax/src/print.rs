@@ -256,6 +256,7 @@ impl Printer<'_> {
             ExprKind::FwdDiff(inner) => self.wrapped("fwd_diff(", *inner, ")"),
             ExprKind::BwdDiff(inner) => self.wrapped("bwd_diff(", *inner, ")"),
             ExprKind::Apply(inner) => self.wrapped("__apply(", *inner, ")"),
+            ExprKind::Linearize(inner) => self.wrapped("__linearize(", *inner, ")"),
             ExprKind::SizeOf(SizeOfKind::SizeOf, inner) => self.wrapped("sizeof(", *inner, ")"),
             ExprKind::SizeOf(SizeOfKind::AlignOf, inner) => self.wrapped("alignof(", *inner, ")"),
             ExprKind::SizeOf(SizeOfKind::CountOf, inner) => self.wrapped("countof(", *inner, ")"),

@@ -364,6 +364,8 @@ impl<'a, 'm> Emitter<'a, 'm> {
             | Op::CallBwd(_)
             | Op::CallApply(_)
             | Op::CallPullback(_)
+            | Op::CallLinearize(_)
+            | Op::CallPushforward(_)
             | Op::CallTransposeOf(_) => {
                 self.refuse("a derivative that was not made", "there is an operator left", data.span)
             }
