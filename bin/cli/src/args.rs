@@ -46,6 +46,9 @@ pub(crate) enum Command {
     /// Minimise a differentiable function of a file
     #[command(after_help = FIT_HELP)]
     Fit(FitArgs),
+    /// Take part in GradBench: its protocol on standard input and output
+    #[command(after_help = "benches/gradbench/README.md says how to run it beside other tools.")]
+    Gradbench(GradbenchArgs),
     /// List the graphics processors that `--backend wgpu` can use; the first is the one that it does use
     #[cfg(feature = "wgpu")]
     Devices(DevicesArgs),
@@ -180,6 +183,16 @@ pub(crate) struct RunArgs {
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct GradbenchArgs {
+    /// What runs the programs
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) backend: Backend,
+    /// Worker threads; 0: one for each core
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) threads: usize,
 }
 
 #[derive(Debug, Args)]

@@ -7,6 +7,7 @@
 mod args;
 mod derive;
 mod fit;
+mod gradbench;
 mod inspect;
 mod report;
 mod run;
@@ -59,6 +60,7 @@ fn dispatch(command: Command) -> u8 {
         Command::Grad(args) => derive::grad(&args),
         Command::Gradcheck(args) => derive::gradcheck(&args),
         Command::Fit(args) => fit::fit(&args),
+        Command::Gradbench(args) => gradbench::gradbench(&args),
         Command::Lsp => serve(),
         #[cfg(feature = "wgpu")]
         Command::Devices(args) => inspect::devices(&args),
@@ -78,7 +80,7 @@ fn serve() -> u8 {
 
 fn json_and_file(command: &Command) -> (bool, String) {
     let (json, source) = match command {
-        Command::Lsp => return (false, String::new()),
+        Command::Lsp | Command::Gradbench(_) => return (false, String::new()),
         #[cfg(feature = "wgpu")]
         Command::Devices(a) => return (a.json, String::new()),
         Command::Run(a) => (a.json, &a.source),

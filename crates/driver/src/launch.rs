@@ -170,6 +170,11 @@ impl Runner {
         self.buffers.bytes(global)
     }
 
+    /// A global's bytes, to change.
+    pub fn bytes_mut_of(&mut self, global: Global) -> &mut [u8] {
+        self.buffers.bytes_mut(global)
+    }
+
     /// The global of that name; the elements of the tensor of that name.
     pub fn find(&self, name: &str) -> Option<Global> {
         let tensor = self.tensors.iter().find(|t| t.name == name).map(|t| t.data);
@@ -206,6 +211,17 @@ impl Runner {
     ) -> Result<Output, Error> {
         let number = self.module.entries.iter().position(|e| e.name == entry);
         let number = number.ok_or_else(|| Error::input(format!("there is no entry point `{entry}`")))?;
+        self.dispatch_entry(number, groups, threads, reads)
+    }
+
+    /// [`Self::dispatch_for`] of the module's entry point number `number`.
+    pub fn dispatch_entry(
+        &mut self,
+        number: usize,
+        groups: [u32; 3],
+        threads: usize,
+        reads: Option<&[(Global, usize)]>,
+    ) -> Result<Output, Error> {
         let backend = match &self.code {
             Some(code) => run::Backend::Compiled(code),
             None => run::Backend::Interp,

@@ -16,6 +16,7 @@ mod follow;
 pub mod gpu;
 pub mod gradcheck;
 pub mod launch;
+pub mod module;
 pub mod npy;
 pub mod output;
 pub mod pipeline;

@@ -1,0 +1,172 @@
+//! `gradbench`: GradBench's protocol on standard input and output, one JSON object a line.
+//!
+//! The eval's program (`benches/gradbench/NAME.slang`, part of the binary) is compiled once, at `define`. For each
+//! `evaluate` message the buffers are made from its input; then the primal or the derivative is run as often as the
+//! message asks, on the same buffers, and only that is timed.
+
+mod evals;
+mod input;
+
+use std::io::{BufRead, Write, stdin, stdout};
+use std::time::Instant;
+
+use driver::launch::Backend;
+use driver::module::{Kernel, Module, Options};
+use driver::pipeline::Failure;
+use driver::render;
+use driver::session::{FileOptions, Session};
+use serde_json::{Value as Json, json};
+
+use crate::args::{self, GradbenchArgs};
+use crate::report;
+
+/// What a run does, in order; all of it is timed.
+enum Step {
+    /// Sets a buffer to zeros.
+    Clear(&'static str),
+    /// Gives a uniform another value.
+    Set(&'static str, i32),
+    /// Runs groups of a kernel.
+    Dispatch(Kernel, [u32; 3]),
+}
+
+/// A function of an eval on its buffers.
+struct Plan {
+    steps: Vec<Step>,
+    /// Reads the result of the last run.
+    output: Box<dyn Fn(&Module) -> Result<Json, driver::Error>>,
+}
+
+/// The program of the eval that was defined.
+struct Defined {
+    eval: &'static evals::Eval,
+    module: Module,
+}
+
+pub(crate) fn gradbench(args: &GradbenchArgs) -> u8 {
+    let backend = match args.backend {
+        args::Backend::Interp => Backend::Interp,
+        args::Backend::Cranelift => Backend::Cranelift,
+        #[cfg(feature = "wgpu")]
+        args::Backend::Wgpu => Backend::Wgpu,
+    };
+    let options = Options { backend, threads: args.threads, ..Options::default() };
+    let mut defined = None;
+    let mut line = String::new();
+    let mut stdin = stdin().lock();
+    loop {
+        line.clear();
+        match stdin.read_line(&mut line) {
+            Ok(0) => return 0,
+            Ok(_) if line.trim().is_empty() => continue,
+            Ok(_) => {}
+            Err(error) => {
+                report::err(&format!("error: cannot read a message: {error}\n"));
+                return 1;
+            }
+        }
+        let message: Json = match serde_json::from_str(&line) {
+            Ok(message) => message,
+            Err(error) => {
+                report::err(&format!("error: a message is not JSON: {error}\n"));
+                return 1;
+            }
+        };
+        let mut reply = answer(&message, &mut defined, &options).to_string();
+        reply.push('\n');
+        let mut stdout = stdout().lock();
+        if stdout.write_all(reply.as_bytes()).and_then(|()| stdout.flush()).is_err() {
+            return 0;
+        }
+    }
+}
+
+fn answer(message: &Json, defined: &mut Option<Defined>, options: &Options) -> Json {
+    let id = message.get("id").cloned().unwrap_or(Json::Null);
+    let text = |key: &str| message.get(key).and_then(Json::as_str).unwrap_or_default();
+    let failed = |error: String| json!({ "id": id, "success": false, "error": error });
+    match text("kind") {
+        "start" => json!({ "id": id, "tool": "pullback" }),
+        "define" => match define(text("module"), options) {
+            Ok(program) => {
+                *defined = Some(program);
+                json!({ "id": id, "success": true })
+            }
+            Err(error) => failed(error),
+        },
+        "evaluate" => {
+            let null = Json::Null;
+            let input = message.get("input").unwrap_or(&null);
+            match evaluate(defined.as_mut(), text("module"), text("function"), input) {
+                Ok((output, timings)) => {
+                    let timings: Vec<Json> = timings
+                        .into_iter()
+                        .map(|(name, ns)| json!({ "name": name, "nanoseconds": ns }))
+                        .collect();
+                    json!({ "id": id, "success": true, "output": output, "timings": timings })
+                }
+                Err(error) => failed(error),
+            }
+        }
+        _ => json!({ "id": id }),
+    }
+}
+
+fn define(name: &str, options: &Options) -> Result<Defined, String> {
+    let eval = evals::EVALS.iter().find(|e| e.name == name);
+    let eval = eval.ok_or_else(|| format!("there is no program for the eval `{name}`"))?;
+    let mut session = Session::new(FileOptions::default());
+    let file = format!("{name}.slang");
+    let module = Module::from_text(&mut session, &file, eval.source, options);
+    let module = module.map_err(|failure| match failure {
+        Failure::Program(diagnostics) => render::all_to_text(&session.sources, &diagnostics, false),
+        Failure::Other(error) => error.to_string(),
+    })?;
+    Ok(Defined { eval, module })
+}
+
+type Timings = Vec<(&'static str, u64)>;
+
+fn evaluate(
+    defined: Option<&mut Defined>,
+    name: &str,
+    function: &str,
+    input: &Json,
+) -> Result<(Json, Timings), String> {
+    let Defined { eval, module } =
+        defined.filter(|d| d.eval.name == name).ok_or_else(|| format!("`{name}` was not defined"))?;
+    if !eval.functions.contains(&function) {
+        return Err(format!("`{name}` has no function `{function}`"));
+    }
+    let start = Instant::now();
+    let plan = (eval.prepare)(module, function, input).map_err(|e| e.to_string())?;
+    let mut timings = vec![("prepare", nanoseconds(start))];
+    let min_runs = input.get("min_runs").and_then(Json::as_u64).unwrap_or(1).max(1);
+    let min_seconds = input.get("min_seconds").and_then(Json::as_f64).unwrap_or(0.0);
+    let (mut runs, mut elapsed) = (0, 0.0);
+    while runs < min_runs || elapsed < min_seconds {
+        let start = Instant::now();
+        run(module, &plan.steps).map_err(|e| e.to_string())?;
+        let ns = nanoseconds(start);
+        timings.push(("evaluate", ns));
+        runs += 1;
+        elapsed += ns as f64 * 1e-9;
+    }
+    let output = (plan.output)(module).map_err(|e| e.to_string())?;
+    Ok((output, timings))
+}
+
+fn run(module: &mut Module, steps: &[Step]) -> Result<(), driver::Error> {
+    for step in steps {
+        match *step {
+            Step::Clear(buffer) => module.clear(buffer)?,
+            Step::Set(uniform, value) => module.write(uniform, &[value])?,
+            Step::Dispatch(kernel, groups) => drop(module.dispatch(kernel, groups)?),
+        }
+    }
+    Ok(())
+}
+
+fn nanoseconds(start: Instant) -> u64 {
+    u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,232 @@
+//! Kernels for a host program: `Session → Module → Kernel`, with buffers that stay.
+//!
+//! A [`Module`] is a program whose kernels are compiled once. Its buffers keep their place and content from dispatch
+//! to dispatch, so a kernel and its gradient can run many times for the price of running them.
+//!
+//! ```
+//! use pullback_driver::module::{Module, Options};
+//! use pullback_driver::session::{FileOptions, Session};
+//!
+//! let text = "
+//!     StructuredBuffer<double> x;
+//!     RWStructuredBuffer<double> slopes;
+//!     [Differentiable] double f(double x) { return x * x * x; }
+//!     [numthreads(64, 1, 1)] void slope(uint3 id : SV_DispatchThreadID)
+//!     {
+//!         if (id.x >= x.getCount()) return;
+//!         var p = diffPair(x[id.x]);
+//!         bwd_diff(f)(p, 1.0);
+//!         slopes[id.x] = p.d;
+//!     }";
+//! let mut session = Session::new(FileOptions::default());
+//! let mut module = Module::from_text(&mut session, "cube.slang", text, &Options::default()).expect("compiles");
+//! module.write("x", &[1.0, 2.0]).expect("a buffer of doubles");
+//! module.allocate("slopes", 2).expect("a buffer");
+//! let slope = module.kernel("slope").expect("a kernel");
+//! module.dispatch(slope, [1, 1, 1]).expect("runs");
+//! assert_eq!(module.read::<f64>("slopes").expect("a buffer of doubles"), [3.0, 12.0]);
+//! ```
+
+use std::path::Path;
+
+use ir::{Global, MemData, MemType, Scalar};
+use lower::Request;
+
+use crate::error::Error;
+use crate::launch::{Backend, Output, Runner};
+use crate::pipeline::{self, Failure, Loaded};
+use crate::session::Session;
+
+/// How a module is compiled and run.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// How the program is compiled.
+    pub compile: pipeline::Options,
+    /// What executes it.
+    pub backend: Backend,
+    /// Worker threads of a dispatch; 0: one for each core.
+    pub threads: usize,
+}
+
+/// A program with all its kernels compiled, and its memory.
+pub struct Module {
+    runner: Runner,
+    threads: usize,
+}
+
+/// A kernel of a [`Module`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kernel {
+    entry: usize,
+    group: [u32; 3],
+}
+
+impl Kernel {
+    /// The threads of a group.
+    pub fn group(&self) -> [u32; 3] {
+        self.group
+    }
+
+    /// The groups that have at least so many threads along the first dimension.
+    pub fn groups(&self, threads: usize) -> [u32; 3] {
+        [threads.div_ceil(self.group[0].max(1) as usize) as u32, 1, 1]
+    }
+}
+
+/// A number of the host that a buffer can hold.
+pub trait Number: Copy {
+    /// What kernels know it as.
+    const SCALAR: Scalar;
+    /// Adds its bytes.
+    fn put(self, bytes: &mut Vec<u8>);
+    /// Reads it from as many bytes as it has.
+    fn take(bytes: &[u8]) -> Self;
+}
+
+macro_rules! numbers {
+    ($($ty:ty => $scalar:ident),*) => { $(
+        impl Number for $ty {
+            const SCALAR: Scalar = Scalar::$scalar;
+            fn put(self, bytes: &mut Vec<u8>) {
+                bytes.extend_from_slice(&self.to_le_bytes());
+            }
+            fn take(bytes: &[u8]) -> $ty {
+                let mut own = [0; size_of::<$ty>()];
+                own.copy_from_slice(bytes);
+                <$ty>::from_le_bytes(own)
+            }
+        }
+    )* };
+}
+numbers!(f32 => F32, f64 => F64, i32 => I32, u32 => U32, i64 => I64, u64 => U64);
+
+impl Module {
+    /// Compiles a file and what it imports.
+    pub fn from_file(session: &mut Session, path: &Path, options: &Options) -> Result<Module, Failure> {
+        let loaded = pipeline::load(session, path)?;
+        Module::compile(loaded, options)
+    }
+
+    /// Compiles a text; `name` stands for it in diagnostics.
+    pub fn from_text(
+        session: &mut Session,
+        name: &str,
+        text: &str,
+        options: &Options,
+    ) -> Result<Module, Failure> {
+        let mut program = session.program();
+        let file = session.load_text(&mut program, name, text.to_string(), Path::new(""));
+        Module::compile(Loaded { program, file }, options)
+    }
+
+    fn compile(mut loaded: Loaded, options: &Options) -> Result<Module, Failure> {
+        loaded.errors()?;
+        let entries = loaded.program.entry_points(loaded.file);
+        if entries.is_empty() {
+            loaded.entry(None)?;
+        }
+        let request = Request { entries, ..Request::default() };
+        let compiled = loaded.compile(&request, &options.compile)?;
+        let runner = Runner::new(compiled.module, options.backend, false)?;
+        Ok(Module { runner, threads: options.threads })
+    }
+
+    /// The kernel of that name.
+    pub fn kernel(&self, name: &str) -> Result<Kernel, Error> {
+        let entries = &self.runner.module().entries;
+        let found = entries.iter().position(|e| e.name == name);
+        let entry = found.ok_or_else(|| Error::input(format!("there is no entry point `{name}`")))?;
+        Ok(Kernel { entry, group: entries[entry].group_size })
+    }
+
+    /// Gives a buffer (or uniform) its content. A buffer keeps its place while its length does.
+    pub fn write<T: Number>(&mut self, name: &str, numbers: &[T]) -> Result<(), Error> {
+        let (global, size) = self.buffer::<T>(name)?;
+        let mut bytes = Vec::with_capacity(size_of_val(numbers));
+        numbers.iter().for_each(|n| n.put(&mut bytes));
+        if bytes.len() % size != 0 || self.runner.is_single(global) && bytes.len() != size {
+            let n = size / size_of::<T>();
+            let message =
+                format!("`{name}` has elements of {n} numbers, which {} do not fill", numbers.len());
+            return Err(Error::input(message));
+        }
+        self.runner.bind_global(global, &bytes);
+        Ok(())
+    }
+
+    /// Makes a buffer of so many elements, all zeros.
+    pub fn allocate(&mut self, name: &str, elements: usize) -> Result<(), Error> {
+        let global = self.find(name)?;
+        let size = self.runner.mem().size(self.runner.element_of(global)) as usize;
+        let bytes = elements.checked_mul(size).filter(|&n| n <= 1 << 40);
+        let bytes =
+            bytes.ok_or_else(|| Error::input(format!("`{name}`: {elements} elements are too many")))?;
+        self.runner.bind_global(global, &vec![0; bytes]);
+        Ok(())
+    }
+
+    /// Sets a buffer's content to zeros.
+    pub fn clear(&mut self, name: &str) -> Result<(), Error> {
+        let global = self.find(name)?;
+        self.runner.bytes_mut_of(global).fill(0);
+        Ok(())
+    }
+
+    /// A buffer's content.
+    pub fn read<T: Number>(&self, name: &str) -> Result<Vec<T>, Error> {
+        let (global, _) = self.buffer::<T>(name)?;
+        let bytes = self.runner.bytes_of(global);
+        Ok(bytes.chunks_exact(size_of::<T>()).map(T::take).collect())
+    }
+
+    /// One number of a buffer.
+    pub fn read_at<T: Number>(&self, name: &str, index: usize) -> Result<T, Error> {
+        let (global, _) = self.buffer::<T>(name)?;
+        let at = index.saturating_mul(size_of::<T>());
+        let bytes = self.runner.bytes_of(global).get(at..).and_then(|b| b.get(..size_of::<T>()));
+        bytes.map(T::take).ok_or_else(|| Error::input(format!("`{name}` has no number {index}")))
+    }
+
+    /// Runs so many groups of a kernel on the buffers.
+    pub fn dispatch(&mut self, kernel: Kernel, groups: [u32; 3]) -> Result<Output, Error> {
+        self.ready()?;
+        self.runner.dispatch_entry(kernel.entry, groups, self.threads, None)
+    }
+
+    /// What is below it.
+    pub fn runner(&self) -> &Runner {
+        &self.runner
+    }
+
+    /// An error where a buffer has no content yet.
+    fn ready(&self) -> Result<(), Error> {
+        match self.runner.unbound() {
+            Some(global) => Err(Error::input(format!("`{}` has no content yet", self.runner.name(global)))),
+            None => Ok(()),
+        }
+    }
+
+    fn find(&self, name: &str) -> Result<Global, Error> {
+        self.runner.find(name).ok_or_else(|| Error::input(format!("no kernel uses a buffer `{name}`")))
+    }
+
+    /// A buffer that consists of numbers of one type, and the bytes of an element.
+    fn buffer<T: Number>(&self, name: &str) -> Result<(Global, usize), Error> {
+        let global = self.find(name)?;
+        let element = self.runner.element_of(global);
+        if !self.consists_of(element, T::SCALAR) {
+            let message = format!("`{name}` does not consist of numbers of type {}", T::SCALAR.name());
+            return Err(Error::input(message));
+        }
+        Ok((global, self.runner.mem().size(element).max(1) as usize))
+    }
+
+    fn consists_of(&self, ty: MemType, scalar: Scalar) -> bool {
+        match &self.runner.mem()[ty] {
+            MemData::Scalar(s) | MemData::Vector(s, _) | MemData::Matrix(s, ..) => *s == scalar,
+            MemData::Array(element, _) => self.consists_of(*element, scalar),
+            MemData::Struct { fields, .. } => fields.iter().all(|f| self.consists_of(f.1, scalar)),
+            MemData::Handle(_) => false,
+        }
+    }
+}
