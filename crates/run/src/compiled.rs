@@ -1,12 +1,20 @@
 //! A dispatch of compiled code: workers take runs of groups until there are none.
+//!
+//! The calling thread begins alone. If groups are left after a few microseconds, the other threads are called: they are
+//! rayon's, so they are there already, but waking them takes longer than a small dispatch. What a worker takes at once
+//! grows from one group, so that groups that take long are shared, too.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use ir::interp::RunError;
 use native::{Compiled, Desc, Worker};
 
 use crate::{Buffers, Cost, group_at, phases};
+
+/// Other threads are called after so long: about what waking one takes.
+const ALONE: Duration = Duration::from_micros(10);
 
 /// What a worker has done, by the first group it concerns.
 #[derive(Default)]
@@ -27,24 +35,35 @@ pub(crate) fn dispatch(
     let descs = buffers.descs();
     let n: u64 = groups.iter().map(|&n| n as u64).product();
     let threads = (threads as u64).min(n).max(1);
-    // Runs short enough that all workers end together, long enough that taking one costs nothing.
-    let run = if threads == 1 { n } else { (n / (threads * 16)).clamp(1, 4096) };
-    let stop = AtomicBool::new(false);
     let done = Mutex::new(Done::default());
+    let stop = AtomicBool::new(false);
     for range in phases(n, code.has_barrier(entry)) {
-        let next = AtomicU64::new(range.start);
-        let work = || {
-            let _ = work(code, entry, groups, &descs, range.end, run, &next, &stop, &done);
-        };
         let threads = threads.min(range.end - range.start);
+        let work = Work {
+            code,
+            entry,
+            groups,
+            descs: &descs,
+            end: range.end,
+            begin: if threads == 1 { n } else { 1 },
+            // short enough that all workers end together, long enough that taking one costs nothing
+            run: if threads == 1 { n } else { (n / (threads.max(1) * 16)).clamp(1, 4096) },
+            next: AtomicU64::new(range.start),
+            stop: &stop,
+            done: &done,
+        };
         if threads == 1 {
-            work();
+            let _ = work.all(|| {});
         } else if threads > 1 {
-            std::thread::scope(|scope| {
-                for _ in 1..threads {
-                    scope.spawn(work);
-                }
-                work();
+            rayon::in_place_scope(|scope| {
+                let others = || {
+                    for _ in 1..threads {
+                        scope.spawn(|_| {
+                            let _ = work.all(|| {});
+                        });
+                    }
+                };
+                let _ = work.all(others);
             });
         }
     }
@@ -57,44 +76,60 @@ pub(crate) fn dispatch(
     }
 }
 
-#[expect(clippy::too_many_arguments, reason = "what the workers share")]
-fn work(
-    code: &Compiled,
+/// What the workers of a dispatch share.
+struct Work<'a> {
+    code: &'a Compiled,
     entry: usize,
     groups: [u32; 3],
-    descs: &[Desc],
-    n: u64,
+    descs: &'a [Desc],
+    end: u64,
+    /// Groups that a worker takes at once, at first and at most.
+    begin: u64,
     run: u64,
-    next: &AtomicU64,
-    stop: &AtomicBool,
-    done: &Mutex<Done>,
-) -> Option<()> {
-    // SAFETY: the buffers are borrowed uniquely by `dispatch` until all workers have ended, of the
-    // sizes that the descriptors say and aligned. What workers do to them at the same time is what
-    // the program says; compiled code treats them as bytes, as hardware does.
-    let mut worker = unsafe { Worker::with_buffers(code, descs) };
-    while !stop.load(Ordering::Relaxed) {
-        let first = next.fetch_add(run, Ordering::Relaxed);
-        if first >= n {
-            break;
-        }
-        let end = (first + run).min(n);
-        let result = worker.run_groups(entry, (first..end).map(|k| group_at(groups, k)));
-        let printed = worker.take_stdout();
-        if printed.is_empty() && result.is_ok() {
-            continue;
-        }
-        let mut done = done.lock().ok()?;
-        if !printed.is_empty() {
-            done.printed.push((first, printed));
-        }
-        if let Err(error) = result {
-            stop.store(true, Ordering::Relaxed);
-            if done.failed.as_ref().is_none_or(|f| first < f.0) {
-                done.failed = Some((first, error));
+    next: AtomicU64,
+    stop: &'a AtomicBool,
+    done: &'a Mutex<Done>,
+}
+
+impl Work<'_> {
+    /// Takes groups until there are none; calls for help once if that takes long.
+    fn all(&self, help: impl FnOnce()) -> Option<()> {
+        // SAFETY: the buffers are borrowed uniquely by `dispatch` until all workers have ended, of the
+        // sizes that the descriptors say and aligned. What workers do to them at the same time is what
+        // the program says; compiled code treats them as bytes, as hardware does.
+        let mut worker = unsafe { Worker::with_buffers(self.code, self.descs) };
+        let start = Instant::now();
+        let mut help = Some(help);
+        let mut run = self.begin;
+        while !self.stop.load(Ordering::Relaxed) {
+            let first = self.next.fetch_add(run, Ordering::Relaxed);
+            if first >= self.end {
+                break;
+            }
+            let end = (first + run).min(self.end);
+            let result = worker.run_groups(self.entry, (first..end).map(|k| group_at(self.groups, k)));
+            let printed = worker.take_stdout();
+            if !printed.is_empty() || result.is_err() {
+                let mut done = self.done.lock().ok()?;
+                if !printed.is_empty() {
+                    done.printed.push((first, printed));
+                }
+                if let Err(error) = result {
+                    self.stop.store(true, Ordering::Relaxed);
+                    if done.failed.as_ref().is_none_or(|f| first < f.0) {
+                        done.failed = Some((first, error));
+                    }
+                }
+            }
+            run = (run * 2).min(self.run);
+            if end < self.end
+                && start.elapsed() > ALONE
+                && let Some(help) = help.take()
+            {
+                help();
             }
         }
+        self.done.lock().ok()?.arena_bytes += worker.arena_bytes();
+        Some(())
     }
-    done.lock().ok()?.arena_bytes += worker.arena_bytes();
-    Some(())
 }

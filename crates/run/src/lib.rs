@@ -93,7 +93,7 @@ pub fn dispatch(
         Backend::Interp => interpreted::dispatch(module, entry, groups, buffers, &mut stdout),
         Backend::Compiled(code) => {
             let threads = match options.threads {
-                0 => std::thread::available_parallelism().map_or(1, |n| n.get()),
+                0 => rayon::current_num_threads(),
                 n => n,
             };
             compiled::dispatch(code, entry, groups, buffers, threads, &mut stdout)
