@@ -99,8 +99,12 @@ pub(crate) enum Backend {
     /// The reference interpreter
     Interp,
     /// Machine code, by Cranelift
-    #[default]
+    #[cfg_attr(not(feature = "llvm"), default)]
     Cranelift,
+    /// Machine code, by LLVM, in lanes where it can
+    #[cfg(feature = "llvm")]
+    #[default]
+    Llvm,
     /// A graphics processor
     #[cfg(feature = "wgpu")]
     Wgpu,
@@ -111,6 +115,8 @@ impl From<Backend> for driver::launch::Backend {
         match backend {
             Backend::Interp => driver::launch::Backend::Interp,
             Backend::Cranelift => driver::launch::Backend::Cranelift,
+            #[cfg(feature = "llvm")]
+            Backend::Llvm => driver::launch::Backend::Llvm,
             #[cfg(feature = "wgpu")]
             Backend::Wgpu => driver::launch::Backend::Wgpu,
         }
@@ -122,6 +128,15 @@ pub(crate) enum Layout {
     #[default]
     Row,
     Column,
+}
+
+/// A number of lanes.
+#[cfg(feature = "llvm")]
+fn lanes(text: &str) -> Result<u32, String> {
+    match text.parse() {
+        Ok(n @ (1 | 4 | 8 | 16)) => Ok(n),
+        _ => Err("1, 4, 8 or 16".to_string()),
+    }
 }
 
 /// How to compile.
@@ -159,6 +174,10 @@ pub(crate) struct RunArgs {
     /// What runs it
     #[arg(long, value_enum, default_value_t)]
     pub(crate) backend: Backend,
+    /// Threads that run in lanes [default: what suits machine and program; 1: none]
+    #[cfg(feature = "llvm")]
+    #[arg(long, value_name = "N", value_parser = lanes)]
+    pub(crate) lanes: Option<u32>,
     /// Content of a buffer, tensor or uniform: JSON, zeros:N[,M…], words:W,W,… or @file.npy
     #[arg(long, value_name = "NAME=VALUE")]
     pub(crate) bind: Vec<String>,
@@ -420,6 +439,10 @@ pub(crate) struct FitArgs {
     /// What runs it
     #[arg(long, value_enum, default_value_t)]
     pub(crate) backend: Backend,
+    /// Threads that run in lanes [default: what suits machine and program; 1: none]
+    #[cfg(feature = "llvm")]
+    #[arg(long, value_name = "N", value_parser = lanes)]
+    pub(crate) lanes: Option<u32>,
     /// Items in each step of Adam [default: 8192, or all]
     #[arg(long, value_name = "N")]
     pub(crate) batch: Option<usize>,

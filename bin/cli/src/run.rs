@@ -54,7 +54,11 @@ pub(crate) fn run(args: &RunArgs) -> u8 {
         if args.compile.report_checkpoints {
             report::err(&checkpoints::text(&session.sources, &compiled.kept));
         }
-        let mut runner = Runner::new(compiled.module, args.backend.into(), args.trap)?;
+        #[cfg(feature = "llvm")]
+        let lanes = args.lanes;
+        #[cfg(not(feature = "llvm"))]
+        let lanes = None;
+        let mut runner = Runner::with_lanes(compiled.module, args.backend.into(), args.trap, lanes)?;
         let unused = bind_all(&mut loaded, &mut runner, &binds, layout)?;
         check_outputs(&loaded, &runner, &outputs)?;
 

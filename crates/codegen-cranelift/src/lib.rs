@@ -18,7 +18,7 @@ use cranelift_module::{FuncId, Module as _, ModuleError, default_libcall_names};
 use ir::{Entry, Func, Module, Span};
 use native::plan::Plan;
 use native::runtime::{Tables, symbols};
-use native::{Compiled, EntryFn, Fixed, Options, Parts, RawFn, Unsupported};
+use native::{Compiled, EntryCode, EntryFn, Fixed, Options, Parts, RawFn, Unsupported};
 
 use compile::Queue;
 use emit::{Emitter, ModuleCx};
@@ -52,7 +52,7 @@ pub fn compile(module: &Module, options: &Options) -> Result<Compiled, Unsupport
     let entry = |id: &FuncId| {
         let code = jit.get_finalized_function(*id);
         // SAFETY: emitted with this signature.
-        unsafe { std::mem::transmute::<*const u8, EntryFn>(code) }
+        EntryCode::Whole(unsafe { std::mem::transmute::<*const u8, EntryFn>(code) })
     };
     let entries = entries.iter().map(entry).collect();
     let function = |&(func, id): &(Func, FuncId)| {

@@ -14,8 +14,12 @@ pub enum Backend {
     /// The reference interpreter.
     Interp,
     /// Machine code by Cranelift.
-    #[default]
+    #[cfg_attr(not(feature = "llvm"), default)]
     Cranelift,
+    /// Machine code by LLVM, in lanes where it can.
+    #[cfg(feature = "llvm")]
+    #[default]
+    Llvm,
     /// A graphics processor, by wgpu.
     #[cfg(feature = "wgpu")]
     Wgpu,
@@ -48,25 +52,36 @@ pub struct Output {
 impl Runner {
     /// Compiles a module's entry points. `trap` stops at the first access out of range.
     pub fn new(module: Module, backend: Backend, trap: bool) -> Result<Runner, Failure> {
+        Runner::with_lanes(module, backend, trap, None)
+    }
+
+    /// As [`Self::new`], for so many lanes where the backend has them; `None` for what suits.
+    pub fn with_lanes(
+        module: Module,
+        backend: Backend,
+        trap: bool,
+        lanes: Option<u32>,
+    ) -> Result<Runner, Failure> {
+        let options = native::Options { trap, lanes, ..Default::default() };
+        let refused = |unsupported: native::Unsupported| {
+            let message = unsupported.to_string();
+            Failure::Program(vec![
+                Diagnostic::error("E0902", source_span(unsupported.span), message)
+                    .help("`--backend interp` runs every program"),
+            ])
+        };
         let code = match backend {
             Backend::Interp => None,
             #[cfg(feature = "wgpu")]
             Backend::Wgpu => None,
-            Backend::Cranelift => {
-                let options = native::Options { trap, ..Default::default() };
-                Some(codegen_cranelift::compile(&module, &options).map_err(|unsupported| {
-                    let message = unsupported.to_string();
-                    Failure::Program(vec![
-                        Diagnostic::error("E0902", source_span(unsupported.span), message)
-                            .help("`--backend interp` runs every program"),
-                    ])
-                })?)
-            }
+            Backend::Cranelift => Some(codegen_cranelift::compile(&module, &options).map_err(refused)?),
+            #[cfg(feature = "llvm")]
+            Backend::Llvm => Some(codegen_llvm::compile(&module, &options).map_err(refused)?),
         };
         #[cfg(feature = "wgpu")]
         let gpu = match backend {
             Backend::Wgpu => Some(crate::gpu::program(&module)?),
-            Backend::Interp | Backend::Cranelift => None,
+            _ => None,
         };
         let buffers = run::Buffers::new(&module);
         let bound = vec![false; module.globals.len()];
@@ -81,6 +96,11 @@ impl Runner {
             #[cfg(feature = "wgpu")]
             gpu,
         })
+    }
+
+    /// How many threads of an entry point, by number, run in lanes.
+    pub fn lanes(&self, entry: usize) -> u32 {
+        self.code.as_ref().map_or(1, |code| code.lanes(entry))
     }
 
     /// The module.

@@ -13,7 +13,7 @@ use ir::{Func, Space, Span};
 
 use crate::runtime::{Context, Desc, Exchange, Signal};
 use crate::values::{Place, Scratch};
-use crate::{Compiled, EntryCode};
+use crate::{Compiled, EntryCode, EntryPoint, Lanes, MOST_LANES, SpanFn};
 
 /// Stack for code that runs alone on its core, besides what it needs without recursion; mapped, but
 /// touched only as used.
@@ -117,13 +117,24 @@ impl<'c> Worker<'c> {
         let mut thread = self.take_thread(0, ALONE);
         let shared = if code.facts.shared { &mut self.shared[..] } else { &mut [] };
         let result = thread.enter(|ctx| {
-            for group in groups {
-                clear(shared);
-                // SAFETY: the context is this thread's, and alive.
-                unsafe {
-                    (*ctx).group = group;
-                    (*ctx).size = code.size;
-                    (code.code)(ctx);
+            // SAFETY: the context is this thread's, and alive; the code is this entry point's.
+            unsafe {
+                (*ctx).size = code.size;
+                match code.code {
+                    EntryCode::Whole(run) => {
+                        for group in groups {
+                            clear(shared);
+                            (*ctx).group = group;
+                            run(ctx);
+                        }
+                    }
+                    EntryCode::Span(one, lanes) => {
+                        let all: u64 = code.size.iter().map(|&n| n as u64).product();
+                        for (group, n) in rows(groups, code.facts.shared) {
+                            clear(shared);
+                            span(ctx, group, n * all, one, lanes);
+                        }
+                    }
                 }
             }
         });
@@ -138,14 +149,23 @@ impl<'c> Worker<'c> {
     /// When no thread can go on, the lanes of each wave that wait at the first place (see
     /// [`ir::interp::first_together`]) exchange their values and go on. Only where no wave has such lanes are the
     /// threads at barriers let go on.
-    fn run_together(&mut self, code: EntryCode, group: [u32; 3]) -> Result<(), RunError> {
+    fn run_together(&mut self, code: EntryPoint, group: [u32; 3]) -> Result<(), RunError> {
         clear(&mut self.shared);
         let [x, y, z] = code.size;
-        let n = [x, y, z].iter().map(|&n| n as usize).product();
+        let threads: u64 = [x, y, z].iter().map(|&n| n as u64).product();
+        // What each coroutine runs: a thread, or as many as there are lanes.
+        let width = match code.code {
+            EntryCode::Span(_, Some(lanes)) => u64::from(lanes.width),
+            EntryCode::Span(_, None) | EntryCode::Whole(_) => 1,
+        };
+        let in_lanes = threads / width * width;
+        let starts = (0..in_lanes).step_by(width as usize).chain(in_lanes..threads);
+        let starts: Vec<u64> = starts.collect();
+        let n = starts.len();
         let mut running: Vec<(Thread, Running)> = Vec::with_capacity(n);
-        for k in 0..n {
+        for (k, &start) in starts.iter().enumerate() {
             let mut thread = self.take_thread(k, IN_GROUP);
-            let index = k as u32;
+            let index = start as u32;
             let local = [index % x, index / x % y, index / (x * y)];
             let ctx = &mut *thread.ctx;
             ctx.group = group;
@@ -156,7 +176,15 @@ impl<'c> Worker<'c> {
             ctx.thread = std::array::from_fn(|k| group[k].wrapping_mul(size[k]).wrapping_add(local[k]));
             let coroutine = thread.start(move |ctx| {
                 // SAFETY: a context of this code.
-                unsafe { (code.code)(ctx) }
+                unsafe {
+                    match code.code {
+                        EntryCode::Whole(run) => run(ctx),
+                        EntryCode::Span(_, Some(lanes)) if start < in_lanes => {
+                            (lanes.code)(ctx, start, start + width)
+                        }
+                        EntryCode::Span(one, _) => one(ctx, start, start + 1),
+                    }
+                }
             });
             running.push((thread, Running(Some(coroutine))));
         }
@@ -272,7 +300,9 @@ impl<'c> Worker<'c> {
         let mut private = Vec::new();
         for (desc, shape) in globals.iter_mut().zip(&compiled.globals) {
             if shape.space == Space::Private {
-                let mut memory = vec![0u128; shape.bytes as usize / 16 + 1];
+                // One for each lane.
+                let each = shape.bytes as usize / 16 + 1;
+                let mut memory = vec![0u128; each * MOST_LANES as usize];
                 desc.ptr = memory.as_mut_ptr().cast();
                 private.push(memory);
             }
@@ -341,6 +371,43 @@ fn exchange_alone(ctx: &mut Context) {
         std::ptr::copy_nonoverlapping(from, to.add(lane * bytes), bytes);
     }
     ctx.exchange.mask = 1 << lane;
+}
+
+/// Consecutive groups along x: the first and how many; one at a time if `each` has memory of its own.
+fn rows(groups: impl Iterator<Item = [u32; 3]>, each: bool) -> impl Iterator<Item = ([u32; 3], u64)> {
+    let mut groups = groups.peekable();
+    std::iter::from_fn(move || {
+        let first = groups.next()?;
+        let mut n = 1u64;
+        let follows =
+            |g: &[u32; 3], n: u64| u64::from(g[0]) == u64::from(first[0]) + n && g[1..] == first[1..];
+        while !each && groups.next_if(|g| follows(g, n)).is_some() {
+            n += 1;
+        }
+        Some((first, n))
+    })
+}
+
+/// Runs the first `n` threads of the row of groups that begins with `group`.
+///
+/// # Safety
+/// The context is that of code of an entry point, and alive.
+unsafe fn span(ctx: *mut Context, group: [u32; 3], n: u64, one: SpanFn, lanes: Option<Lanes>) {
+    let mut done = 0;
+    // SAFETY: the caller's.
+    unsafe {
+        (*ctx).group = group;
+        if let Some(lanes) = lanes {
+            done = n / u64::from(lanes.width) * u64::from(lanes.width);
+            if done > 0 {
+                (lanes.code)(ctx, 0, done);
+            }
+        }
+        if done < n {
+            (*ctx).group = group;
+            one(ctx, done, n);
+        }
+    }
 }
 
 fn clear(shared: &mut [Vec<u128>]) {

@@ -8,10 +8,11 @@
 //!
 //! Code is entered by functions of the platform's C calling convention:
 //!
-//! - an entry point whose threads do not wait for each other by `code(ctx)`, which runs all threads of the group whose
-//!   number is in the context, one after the other;
-//! - an entry point whose threads wait (barriers, waves) by `code(ctx)`, which runs the thread whose numbers are in the
-//!   context;
+//! - an entry point by [`EntryCode::Whole`]: `code(ctx)` runs all threads of the group whose number is in the context,
+//!   one after the other; or, if threads wait for each other (barriers, waves), the one thread whose numbers are there;
+//! - or by [`EntryCode::Span`]: `code(ctx, start, end)` runs the threads with these numbers of a row of groups that
+//!   begins at the group in the context and goes on in x. Code for lanes runs as many threads at a time as it has
+//!   lanes, and the span is a multiple of that; where groups have memory of their own it is within one group;
 //! - a function that was asked for by `code(ctx, arguments, results)` with each word (see [`types::words`]) of its
 //!   arguments and results in eight bytes; an array is a pointer, and for a result a pointer to where it goes.
 //!
@@ -53,6 +54,8 @@ pub struct Options {
     pub functions: Vec<Func>,
     /// Compile faster, to slower code.
     pub fast_compile: bool,
+    /// How many threads run in lanes, if the backend can: 1, 4, 8 or 16; `None` for what suits machine and program.
+    pub lanes: Option<u32>,
 }
 
 /// An op that a backend cannot express.
@@ -82,10 +85,10 @@ pub struct Fixed {
 }
 
 impl Fixed {
-    /// The memory for values of `largest` bytes at most.
+    /// The memory for values of `largest` bytes at most, in as many lanes as there can be.
     pub fn new(largest: u64) -> Fixed {
         let mut fixed = Fixed {
-            zero: vec![0; largest as usize / 16 + 2],
+            zero: vec![0; largest as usize / 16 * MOST_LANES as usize + 2 * MOST_LANES as usize],
             empty: Box::new(Header { ptr: std::ptr::null_mut(), len: 0, cap: 0 }),
             empty_at: Box::new(std::ptr::null_mut()),
         };
@@ -110,17 +113,40 @@ impl Fixed {
     }
 }
 
-/// Code of an entry point.
+/// Code that runs a group, or the thread that the context names.
 pub type EntryFn = unsafe extern "C" fn(*mut Context);
+
+/// Code that runs some threads of a row of groups.
+pub type SpanFn = unsafe extern "C" fn(*mut Context, u64, u64);
+
+/// Code of an entry point.
+#[derive(Clone, Copy)]
+pub enum EntryCode {
+    /// All threads of a group, or one thread if they wait for each other.
+    Whole(EntryFn),
+    /// Any threads of a row of groups, one at a time and, perhaps, in lanes.
+    Span(SpanFn, Option<Lanes>),
+}
+
+/// Code that runs threads in lanes.
+#[derive(Clone, Copy)]
+pub struct Lanes {
+    /// Its code.
+    pub code: SpanFn,
+    /// How many there are.
+    pub width: u32,
+}
+
+/// The most lanes there are.
+pub const MOST_LANES: u32 = 16;
 
 /// Code of a function for Rust.
 pub type RawFn = unsafe extern "C" fn(*mut Context, *const u64, *mut u64);
 
 /// An entry point's code.
 #[derive(Clone, Copy)]
-struct EntryCode {
-    /// Runs a thread if threads wait, else a group.
-    code: EntryFn,
+struct EntryPoint {
+    code: EntryCode,
     size: [u32; 3],
     facts: Facts,
 }
@@ -143,7 +169,7 @@ struct GlobalShape {
 /// What a backend has made of a module.
 pub struct Parts {
     /// The code of each entry point, in order.
-    pub entries: Vec<EntryFn>,
+    pub entries: Vec<EntryCode>,
     /// The code of functions that were asked for.
     pub raw: Vec<(Func, RawFn)>,
     /// What the code refers to by number or address.
@@ -158,7 +184,7 @@ pub struct Parts {
 
 /// The code of a module.
 pub struct Compiled {
-    entries: Vec<(String, EntryCode)>,
+    entries: Vec<(String, EntryPoint)>,
     raw: Vec<RawCode>,
     globals: Vec<GlobalShape>,
     types: Types,
@@ -191,9 +217,9 @@ impl Compiled {
     /// The code keeps the contract at the head of this crate, means what the module says, and stays in place until
     /// `parts.memory` is dropped.
     pub unsafe fn new(module: &Module, plan: &plan::Plan, parts: Parts) -> Compiled {
-        let entry = |(entry, code): (&ir::Entry, EntryFn)| {
+        let entry = |(entry, code): (&ir::Entry, EntryCode)| {
             let facts = plan.facts[entry.func];
-            (entry.name.clone(), EntryCode { code, size: entry.group_size, facts })
+            (entry.name.clone(), EntryPoint { code, size: entry.group_size, facts })
         };
         let raw = |(func, code): (Func, RawFn)| {
             let f = &module.funcs[func];
@@ -210,6 +236,14 @@ impl Compiled {
             largest: plan.largest,
             stack_need: parts.stack_need as usize,
             _memory: parts.memory,
+        }
+    }
+
+    /// How many threads of an entry point run in lanes; 1 if they run one after the other.
+    pub fn lanes(&self, entry: usize) -> u32 {
+        match self.entries[entry].1.code {
+            EntryCode::Span(_, Some(lanes)) => lanes.width,
+            EntryCode::Span(_, None) | EntryCode::Whole(_) => 1,
         }
     }
 

@@ -30,21 +30,31 @@ pub(super) fn run(file: &TestFile) -> Result<(), String> {
 
 /// What a run prints and what the program's buffers are afterwards, as text.
 pub fn outcome(file: &TestFile, backend: Backend) -> Result<String, String> {
+    outcome_in_lanes(file, backend, None).map(|outcome| outcome.0)
+}
+
+/// The same with so many lanes; also how many there were.
+pub fn outcome_in_lanes(
+    file: &TestFile,
+    backend: Backend,
+    lanes: Option<u32>,
+) -> Result<(String, u32), String> {
     let mut session = Session::new(FileOptions::default());
     let mut printed = String::new();
-    let runner = dispatch(file, backend, &mut session, &mut printed).map_err(|f| text(&session, &f))?;
+    let runner =
+        dispatch(file, (backend, lanes), &mut session, &mut printed).map_err(|f| text(&session, &f))?;
     let mut out = printed;
     for (global, data) in runner.globals().filter(|(g, _)| runner.is_writable(*g)) {
         let values = output::buffer_text(runner.mem(), runner.element_of(global), runner.bytes_of(global));
         out += &format!("{}: {values}\n", data.name);
     }
-    Ok(out)
+    Ok((out, runner.lanes(0)))
 }
 
 fn run_on(file: &TestFile, backend: Backend, session: &mut Session) -> Result<(), String> {
     let wanted_error = file.all("error").next();
     let mut printed = String::new();
-    let outcome = dispatch(file, backend, session, &mut printed);
+    let outcome = dispatch(file, (backend, None), session, &mut printed);
     let wanted: Vec<&str> = file.all("stdout").collect();
     let printed: Vec<&str> = printed.lines().map(str::trim).collect();
     if printed != wanted && (outcome.is_ok() || !wanted.is_empty()) {
@@ -73,7 +83,7 @@ fn run_on(file: &TestFile, backend: Backend, session: &mut Session) -> Result<()
 
 fn dispatch(
     file: &TestFile,
-    backend: Backend,
+    (backend, lanes): (Backend, Option<u32>),
     session: &mut Session,
     printed: &mut String,
 ) -> Result<Runner, Failure> {
@@ -87,7 +97,7 @@ fn dispatch(
     let request = Request { entries: vec![entry], conformances, group_size, ..Request::default() };
     let check_nan = file.command.iter().any(|word| word == "check-nan");
     let compiled = loaded.compile(&request, &Options { check_nan, ..Options::default() })?;
-    let mut runner = Runner::new(compiled.module, backend, false)?;
+    let mut runner = Runner::with_lanes(compiled.module, backend, false, lanes)?;
     for text in file.all("bind") {
         let bound = bind::parse_bind(text)?;
         let Some(global) = runner.find(&bound.name) else { continue };

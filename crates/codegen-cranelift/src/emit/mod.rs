@@ -513,7 +513,7 @@ impl<'a, 'm> Emitter<'a, 'm> {
 fn word(w: Word) -> ClifType {
     match w {
         Word::I32 => I32,
-        Word::I64 => I64,
+        Word::I64 | Word::Ptr => I64,
         Word::F32 => F32,
         Word::F64 => F64,
     }

@@ -395,6 +395,8 @@ fn plan(session: &mut Session, setup: &Setup, items: &Items) -> Result<Kernel, F
         #[cfg(feature = "wgpu")]
         Backend::Wgpu => BLOCK,
         Backend::Interp | Backend::Cranelift => 1,
+        #[cfg(feature = "llvm")]
+        Backend::Llvm => 1,
     };
     Ok(Kernel { include, fitted, loss, render, block })
 }

@@ -12,7 +12,7 @@ use super::stacks::read;
 use super::{Address, Context, Exchange, Header, Signal, Site};
 use crate::types::Shape;
 
-/// A parameter or result of a helper; a pointer is an `I64`.
+/// A parameter or result of a helper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum Word {
@@ -20,9 +20,10 @@ pub enum Word {
     I64,
     F32,
     F64,
+    Ptr,
 }
 
-use Word::{F32, F64, I32, I64};
+use Word::{F32, F64, I32, I64, Ptr};
 
 macro_rules! helpers {
     ($($variant:ident = $function:ident($($param:expr),*) $(-> $result:expr)?;)*) => {
@@ -58,25 +59,25 @@ macro_rules! helpers {
 }
 
 helpers! {
-    Alloc = alloc(I64, I64) -> I64;
-    Release = release(I64, I64);
-    StackNew = stack_new(I64, I64, I64) -> I64;
-    StackHeader = stack_header(I64, I64, I64, I64) -> I64;
-    StackRoom = stack_room(I64, I64, I64, I64, I64) -> I64;
-    CellGrow = cell_grow(I64, I64, I64, I64, I64);
-    StackClone = stack_clone(I64, I64, I64, I64) -> I64;
-    StackAdd = stack_add(I64, I64, I64, I64, I64);
-    Fail = fail(I64, I32);
-    Printf = printf(I64, I32, I64);
-    NotFinite = not_finite(I64, I32, I64);
-    Barrier = barrier(I64);
-    Wave = wave(I64, I64, I64, I64) -> I32;
-    PathLen = path_len(I64) -> I64;
-    PathSet = path_set(I64, I64, I64);
-    PathNext = path_next(I64, I64);
-    Atomic = atomic(I64, I32, I64, I64) -> I64;
-    Copy = copy(I64, I64, I64);
-    Clear = clear(I64, I64);
+    Alloc = alloc(Ptr, I64) -> Ptr;
+    Release = release(Ptr, Ptr);
+    StackNew = stack_new(Ptr, I64, I64) -> Ptr;
+    StackHeader = stack_header(Ptr, Ptr, I64, I64) -> Ptr;
+    StackRoom = stack_room(Ptr, Ptr, I64, I64, I64) -> Ptr;
+    CellGrow = cell_grow(Ptr, Ptr, I64, Ptr, Ptr);
+    StackClone = stack_clone(Ptr, Ptr, Ptr, Ptr) -> Ptr;
+    StackAdd = stack_add(Ptr, Ptr, Ptr, Ptr, Ptr);
+    Fail = fail(Ptr, I32);
+    Printf = printf(Ptr, I32, Ptr);
+    NotFinite = not_finite(Ptr, I32, Ptr);
+    Barrier = barrier(Ptr);
+    Wave = wave(Ptr, Ptr, I64, Ptr) -> I32;
+    PathLen = path_len(Ptr) -> I64;
+    PathSet = path_set(Ptr, I64, I64);
+    PathNext = path_next(Ptr, I64);
+    Atomic = atomic(Ptr, I32, I64, I64) -> I64;
+    Copy = copy(Ptr, Ptr, I64);
+    Clear = clear(Ptr, I64);
     HalfToSingle = half_to_single(I32) -> F32;
     SingleToHalf = single_to_half(F32) -> I32;
     DoubleToHalf = double_to_half(F64) -> I32;

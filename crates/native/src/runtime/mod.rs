@@ -145,6 +145,9 @@ pub struct Context {
     pub index: u32,
     /// Threads of a group, along each axis.
     pub size: [u32; 3],
+    /// The numbers of the threads in lanes, for functions that are called: of each thread, its group, its place there
+    /// (three rows each), and its index.
+    pub lanes: [[u32; crate::MOST_LANES as usize]; 10],
     /// The descriptors that handles in memory number, from 1.
     pub handles: *const Desc,
     /// How many there are.
@@ -182,6 +185,7 @@ pub mod offsets {
     pub const LOCAL: i32 = offset_of!(Context, local) as i32;
     pub const INDEX: i32 = offset_of!(Context, index) as i32;
     pub const SIZE: i32 = offset_of!(Context, size) as i32;
+    pub const LANES: i32 = offset_of!(Context, lanes) as i32;
     pub const HANDLES: i32 = offset_of!(Context, handles) as i32;
     pub const HANDLE_COUNT: i32 = offset_of!(Context, handle_count) as i32;
 }
@@ -201,6 +205,7 @@ impl Context {
             local: [0; 3],
             index: 0,
             size: [1; 3],
+            lanes: [[0; crate::MOST_LANES as usize]; 10],
             path: Vec::new(),
             exchange: Exchange::default(),
             handles: std::ptr::null(),

@@ -1,0 +1,125 @@
+//! Handles of buffers: the first element's address, the number of elements and an element offset, which is added to
+//! every index.
+
+use ir::{Global, InstData, Op, Space, TypeData};
+use native::runtime::offsets;
+
+use super::local::Class;
+use super::{Emitter, Res};
+use crate::text::{El, Val, Vals};
+
+impl Emitter<'_, '_> {
+    /// Ops that make or look at handles.
+    pub(super) fn handle(&mut self, data: &InstData) -> Res {
+        let result = data.results[0];
+        let vals = match &data.op {
+            Op::GlobalRef(global) => {
+                self.roots.insert(result, *global);
+                self.global(*global)
+            }
+            Op::BufferLen => {
+                let handle = self.get(data.args[0]);
+                let rest = self.w.binary("sub", handle[1], handle[2]);
+                let rest = self.w.intrinsic("smax", &[rest, Val::i64(0)], "");
+                let rest = self.w.intrinsic("smin", &[rest, Val::i64(u32::MAX as i64)], "");
+                Vals::from_slice(&[self.w.cast("trunc", rest, El::I32)])
+            }
+            Op::BufferOffset => {
+                if let Some(&root) = self.roots.get(&data.args[0]) {
+                    self.roots.insert(result, root);
+                }
+                let mut handle = self.get(data.args[0]);
+                let by = self.index64(data.args[1]);
+                handle[2] = self.add_ints(handle[2], by);
+                handle
+            }
+            Op::BufferCast => self.buffer_cast(data)?,
+            _ => {
+                let handle = self.get(data.args[0]);
+                let TypeData::Buffer(elem) = self.ts[self.ty(data.args[0])] else {
+                    return self.unsupported(&data.op, "no buffer", data.span);
+                };
+                let bytes = self.times(handle[2], self.cx.ir.mem.size(elem));
+                let address = self.w.offset(handle[0], bytes);
+                let address = self.w.cast("ptrtoint", address, El::I64);
+                let empty = self.w.compare("icmp eq", handle[1], Val::i64(0));
+                Vals::from_slice(&[self.w.select(empty, Val::i64(0), address)])
+            }
+        };
+        self.set(result, &vals);
+        Ok(())
+    }
+
+    /// The same memory in elements of another type: what is less than an element moves the address.
+    fn buffer_cast(&mut self, data: &InstData) -> Res<Vals> {
+        let (TypeData::Buffer(from), TypeData::Buffer(to)) =
+            (self.ts[self.ty(data.args[0])], self.ts[self.ty(data.results[0])])
+        else {
+            return self.unsupported(&data.op, "no buffer", data.span);
+        };
+        if let Some(&root) = self.roots.get(&data.args[0]) {
+            self.roots.insert(data.results[0], root);
+        }
+        let (from, to) = (self.cx.ir.mem.size(from).max(1), self.cx.ir.mem.size(to).max(1) as i64);
+        let handle = self.get(data.args[0]);
+        let by = self.index64(data.args[1]);
+        let at = self.times(handle[2], from);
+        let at = self.w.binary("add", at, by);
+        let (size, zero) = (Val::i64(to), Val::i64(0));
+        // Division that rounds down.
+        let rest = self.w.binary("srem", at, size);
+        let below = self.w.compare("icmp slt", rest, zero);
+        let fix = self.w.select(below, size, zero);
+        let rest = self.w.binary("add", rest, fix);
+        let whole = self.w.binary("sub", at, rest);
+        let offset = self.w.binary("sdiv", whole, size);
+        let bytes = self.times(handle[1], from);
+        let some = self.w.compare("icmp uge", bytes, rest);
+        let left = self.w.binary("sub", bytes, rest);
+        let left = self.w.select(some, left, zero);
+        let count = self.w.binary("udiv", left, size);
+        let ptr = self.w.offset(handle[0], rest);
+        Ok(Vals::from_slice(&[ptr, count, offset]))
+    }
+
+    /// The handle of a global; memory of a thread is that of the lane.
+    pub(super) fn global(&mut self, global: Global) -> Vals {
+        let at = i64::from(global.as_u32()) * 16;
+        let table = self.field(El::Ptr, offsets::GLOBALS);
+        let note = format!("{}, !invariant.load !4", self.note(Class::Context, 8));
+        let at_ptr = self.w.offset(table, Val::i64(at));
+        let ptr = self.w.load(El::Ptr, false, at_ptr, &note);
+        let at_count = self.w.offset(table, Val::i64(at + 8));
+        let count = self.w.load(El::I64, false, at_count, &note);
+        let data = &self.cx.ir.globals[global];
+        let ptr = if self.lanes > 1 && data.space == Space::Private {
+            let bytes = private_bytes(self.cx.ir.mem.size(data.ty));
+            let lanes = self.iota(El::I64);
+            let by = self.w.binary("mul", lanes, Val::i64(bytes as i64));
+            self.w.offset(ptr, by)
+        } else {
+            ptr
+        };
+        Vals::from_slice(&[ptr, count, Val::i64(0)])
+    }
+
+    /// The handle that eight bytes in memory mean: the number of a buffer, from 1.
+    pub(super) fn pointee(&mut self, bits: Val) -> Vals {
+        let table = self.field(El::Ptr, offsets::HANDLES);
+        let count = self.field(El::I64, offsets::HANDLE_COUNT);
+        let number = self.w.binary("add", bits, Val::i64(-1));
+        let inside = self.w.compare("icmp ult", number, count);
+        let bytes = self.w.binary("mul", number, Val::i64(16));
+        let at = self.w.offset(table, bytes);
+        let at = self.w.select(inside, at, Val::name(El::Ptr, "@rt_zero"));
+        let ptr = self.read(El::Ptr, at, Class::Context, None);
+        let second = self.w.offset(at, Val::i64(8));
+        let count = self.read(El::I64, second, Class::Context, None);
+        Vals::from_slice(&[ptr, count, Val::i64(0)])
+    }
+}
+
+/// Bytes from one lane's memory of a private global to the next one's.
+pub(super) fn private_bytes(size: u64) -> u64 {
+    size.next_multiple_of(16)
+}

@@ -1,0 +1,555 @@
+//! `for` and `loop`.
+//!
+//! Both are tested at the end of the trip. A carried array has one memory, written at the end of each trip, after
+//! everything else was computed; what may lie in such memory itself goes through memory between.
+//!
+//! Where lanes leave a loop at different times it goes on while any lane is in it; those that have left are masked.
+//! What is carried stays, for a lane, as it was when the lane left. A value that is the same for all lanes in the loop
+//! stays uniform there, and only what lanes leave with varies.
+//!
+//! The stacks of a `for` have their final size from the start; those of a `loop` double. A stack has one length for
+//! all lanes: where a lane had left, there are zeros, which is what reading past its end would give.
+
+use ir::{InstData, LoopInfo, Op, Region, Type, TypeData};
+use native::runtime::{Helper, Site, offsets};
+use native::types::{is_array, size};
+
+use super::local::{Class, Place};
+use super::{Emitter, Res, el};
+use crate::text::{Block, El, PhiId, Val, Vals};
+
+/// A carried value of a loop.
+struct Carried {
+    ty: Type,
+    /// The region's parameter, what the trip gives, and the result.
+    param: ir::Value,
+    next: ir::Value,
+    result: ir::Value,
+    /// Memory of an array.
+    memory: Option<Val>,
+    /// Phis of other values, and what they hold.
+    phis: Vec<PhiId>,
+    now: Vals,
+    /// The same for what lanes leave with, where that is kept apart.
+    left_memory: Option<Val>,
+    left_phis: Vec<PhiId>,
+    left: Vals,
+    /// What is carried first.
+    init: Vals,
+    left_init: Vals,
+}
+
+impl<'m> Emitter<'_, 'm> {
+    /// Whether a region allocates in the arena.
+    pub(super) fn allocates(&mut self, region: Region) -> bool {
+        if let Some(&known) = self.allocates.get(&region) {
+            return known;
+        }
+        let f = self.f;
+        let mut found = false;
+        for &inst in &f.regions[region].insts {
+            let data = &f.insts[inst];
+            let stacky = |v: &ir::Value| {
+                self.ts.has_stack(f.ty(*v))
+                    || matches!(self.ts[f.ty(*v)], TypeData::Array(..) | TypeData::Cell(_))
+                        && size(self.ts, f.ty(*v)) * self.lanes as u64 > self.big
+            };
+            found |= match &data.op {
+                Op::Zero | Op::Index | Op::Detach => false,
+                Op::Store | Op::AddTo => data.args.iter().any(stacky),
+                _ => data.results.iter().any(stacky),
+            };
+            for &nested in &data.regions {
+                found |= self.allocates(nested);
+            }
+        }
+        self.allocates.insert(region, found);
+        found
+    }
+
+    /// Whether a region is within another or the same.
+    fn within(&self, mut region: Region, outer: Region) -> bool {
+        while region != outer {
+            let Some(inst) = self.holder[region].expand() else { return false };
+            let Some(next) = self.inst_region[inst].expand() else { return false };
+            region = next;
+        }
+        true
+    }
+
+    /// Whether a region makes a stack in a cell outside of it grow.
+    fn grows_outer(&self, region: Region) -> bool {
+        let f = self.f;
+        let mut found = false;
+        f.walk(region, &mut |inst| {
+            let data = &f.insts[inst];
+            if matches!(data.op, Op::Store | Op::AddTo) {
+                let mut root = data.args[0];
+                while let Some(data) = self.def(root)
+                    && data.op == Op::SubCell
+                {
+                    root = data.args[0];
+                }
+                let holds_stack = self.ts.content(f.ty(root)).is_some_and(|t| self.ts.has_stack(t));
+                let home = self.defs[root].expand().and_then(|i| self.inst_region[i].expand());
+                found |= holds_stack && !home.is_some_and(|home| self.within(home, region));
+            }
+        });
+        found
+    }
+
+    /// The arena's mark, if what the region allocates can be released at its end.
+    fn mark_trip(&mut self, region: Region, grows_at_end: bool) -> Option<Val> {
+        if !self.allocates(region) || self.grows_outer(region) {
+            return None;
+        }
+        for &v in &self.f.regions[region].results {
+            let ty = self.ty(v);
+            if self.ts.has_stack(ty) || (grows_at_end && is_array(self.ts, ty)) {
+                return None;
+            }
+        }
+        Some(self.mark())
+    }
+
+    fn context(&mut self, offset: i32) -> Val {
+        self.w.offset(Val::name(El::Ptr, "%ctx"), Val::i64(offset as i64))
+    }
+
+    /// Where the arena is.
+    pub(super) fn mark(&mut self) -> Val {
+        let at = self.context(offsets::ARENA_TOP);
+        let note = self.note(Class::Context, 8);
+        self.w.load(El::Ptr, false, at, &note)
+    }
+
+    /// Gives back what the arena handed out since the mark.
+    pub(super) fn release(&mut self, mark: Option<Val>) {
+        let Some(mark) = mark else { return };
+        let note = self.note(Class::Context, 8);
+        let base_at = self.context(offsets::ARENA_BASE);
+        let base = self.w.load(El::I64, false, base_at, &note);
+        let end_at = self.context(offsets::ARENA_END);
+        let end = self.w.load(El::I64, false, end_at, &note);
+        let mark_bits = self.w.cast("ptrtoint", mark, El::I64);
+        let at = self.w.binary("sub", mark_bits, base);
+        let size = self.w.binary("sub", end, base);
+        let here = self.w.compare("icmp ule", at, size);
+        let (near, far, go) = (self.w.new_block(), self.w.new_block(), self.w.new_block());
+        self.w.branch(here, near, far, ", !prof !8");
+        self.w.enter(near);
+        let top = self.context(offsets::ARENA_TOP);
+        self.w.store(mark, top, &note);
+        self.w.jump(go);
+        self.w.enter(far);
+        self.helper(Helper::Release, &[mark]);
+        self.w.jump(go);
+        self.w.enter(go);
+    }
+
+    /// Makes ready what a loop carries; the phis are added in the body's block.
+    fn carried(
+        &mut self,
+        data: &InstData,
+        init: &[ir::Value],
+        params: &[ir::Value],
+        next: &[ir::Value],
+        divergent: bool,
+    ) -> Res<Vec<Carried>> {
+        let mut all = Vec::new();
+        for (k, (&v, &param)) in init.iter().zip(params).enumerate() {
+            let (ty, result) = (self.ty(v), data.results[k]);
+            let apart = divergent && !self.varies(param);
+            let vals = self.get(v);
+            let vals_in = self.fit_all(ty, vals.clone(), self.varies(param), data.span)?;
+            let left_in = if apart { self.fit_all(ty, vals, true, data.span)? } else { Vals::new() };
+            let (mut memory, mut left_memory) = (None, None);
+            if is_array(self.ts, ty) {
+                let to = self.memory(size(self.ts, ty), self.varies(param));
+                self.store(ty, &vals_in, Place::local(to), data.span)?;
+                memory = Some(to);
+                if apart {
+                    let to = self.memory(size(self.ts, ty), true);
+                    self.store(ty, &left_in, Place::local(to), data.span)?;
+                    left_memory = Some(to);
+                }
+            }
+            all.push(Carried {
+                ty,
+                param,
+                next: next[k],
+                result,
+                memory,
+                phis: Vec::new(),
+                now: Vals::new(),
+                left_memory,
+                left_phis: Vec::new(),
+                left: Vals::new(),
+                init: vals_in,
+                left_init: left_in,
+            });
+        }
+        Ok(all)
+    }
+
+    /// Adds the phis of what is carried to the body's block, which was just entered, coming from `before`.
+    fn bind(&mut self, all: &mut [Carried], before: Block) {
+        for c in all.iter_mut() {
+            match c.memory {
+                Some(at) => c.now = Vals::from_slice(&[at]),
+                None => {
+                    let (phis, now) = self.phis(&c.init, before);
+                    (c.phis, c.now) = (phis, now);
+                }
+            }
+            match c.left_memory {
+                Some(at) => c.left = Vals::from_slice(&[at]),
+                None => {
+                    let (phis, left) = self.phis(&c.left_init, before);
+                    (c.left_phis, c.left) = (phis, left);
+                }
+            }
+        }
+        for c in all.iter() {
+            self.set(c.param, &c.now);
+        }
+    }
+
+    fn phis(&mut self, init: &[Val], before: Block) -> (Vec<PhiId>, Vals) {
+        let (mut phis, mut now) = (Vec::new(), Vals::new());
+        for &v in init {
+            let (phi, x) = self.w.phi(v.el, v.var, v.wide);
+            self.w.flow(phi, v, before);
+            phis.push(phi);
+            now.push(x);
+        }
+        (phis, now)
+    }
+
+    /// Whether an array certainly has memory of its own.
+    fn is_fresh(&self, v: ir::Value) -> bool {
+        self.def(v).is_some_and(|d| {
+            matches!(
+                d.op,
+                Op::Construct | Op::Splat | Op::Insert(_) | Op::Call(_) | Op::BufferLoad(_) | Op::Zero
+            )
+        })
+    }
+
+    /// Ends a trip: writes carried arrays, and gives the parts of all others for the next trip and for leaving.
+    fn carry(&mut self, data: &InstData, all: &[Carried], active: Option<Val>) -> Res<Vec<(Vals, Vals)>> {
+        let mut arrays = Vec::new();
+        for c in all {
+            let vals = self.get(c.next);
+            let vals = self.fit_all(c.ty, vals, self.varies(c.param), data.span)?;
+            if c.memory.is_some() && c.next != c.param && !self.is_fresh(c.next) {
+                let to = self.memory(size(self.ts, c.ty), vals[0].wide);
+                self.store(c.ty, &vals, Place::local(to), data.span)?;
+                arrays.push(Vals::from_slice(&[to]));
+            } else {
+                arrays.push(vals);
+            }
+        }
+        let mut out = Vec::new();
+        for (c, vals) in all.iter().zip(arrays) {
+            let varying = self.varies(c.param);
+            let mask = active.filter(|_| varying);
+            let mut left = Vals::new();
+            if let Some(to) = c.memory {
+                if let (Some(to), Some(active)) = (c.left_memory, active) {
+                    let wide = self.fit(c.ty, vals.clone(), true, data.span)?;
+                    let place = Place { mask: Some(active), ..Place::local(to) };
+                    self.store(c.ty, &wide, place, data.span)?;
+                }
+                if c.next != c.param {
+                    self.store(c.ty, &vals, Place { mask, ..Place::local(to) }, data.span)?;
+                }
+                out.push((Vals::new(), Vals::new()));
+                continue;
+            }
+            let next = match mask {
+                Some(active) => {
+                    let now = c.now.clone();
+                    self.pick(c.ty, active, &vals, &now, data.span)?
+                }
+                None => vals.clone(),
+            };
+            if let (Some(active), false) = (active, c.left_phis.is_empty()) {
+                let wide = self.fit_all(c.ty, vals, true, data.span)?;
+                let before = c.left.clone();
+                left = self.pick(c.ty, active, &wide, &before, data.span)?;
+            }
+            out.push((next, left));
+        }
+        Ok(out)
+    }
+
+    /// Lets the parts flow round the loop from the block that is written.
+    fn flow_round(&mut self, all: &[Carried], next: &[(Vals, Vals)]) {
+        let from = self.w.block;
+        for (c, (now, left)) in all.iter().zip(next) {
+            for (&phi, &v) in c.phis.iter().zip(now).chain(c.left_phis.iter().zip(left)) {
+                self.w.flow(phi, v, from);
+            }
+        }
+    }
+
+    /// Sets the results after the loop, in the block that was just entered. `skipped` is the block from which the loop
+    /// was not entered at all, `ended` the one that ends a trip.
+    fn leave(&mut self, all: &[Carried], next: &[(Vals, Vals)], skipped: Option<Block>, ended: Block) {
+        for (c, (now, left)) in all.iter().zip(next) {
+            if let Some(at) = c.left_memory.or(c.memory) {
+                self.set(c.result, &[at]);
+                continue;
+            }
+            let apart = !c.left_phis.is_empty();
+            let (first, last) = if apart { (&c.left_init, left) } else { (&c.init, now) };
+            let mut vals = Vals::new();
+            for (&a, &b) in first.iter().zip(last) {
+                let (phi, v) = self.w.phi(b.el, b.var, b.wide);
+                if let Some(block) = skipped {
+                    self.w.flow(phi, a, block);
+                }
+                self.w.flow(phi, b, ended);
+                vals.push(v);
+            }
+            self.set(c.result, &vals);
+        }
+    }
+
+    /// The parts of a yielded value as they go on a stack that varies or not; zero in lanes that are not active.
+    fn stacked(
+        &mut self,
+        v: ir::Value,
+        result: ir::Value,
+        active: Option<Val>,
+        data: &InstData,
+    ) -> Res<Vals> {
+        let (ty, vals) = (self.ty(v), self.get(v));
+        let varying = self.varies(result);
+        let vals = self.fit_all(ty, vals, varying, data.span)?;
+        let Some(active) = active else { return Ok(vals) };
+        if matches!(self.ts[ty], TypeData::Stack(_)) {
+            // Inner loops have left zeros for lanes that were not in them.
+            return Ok(vals);
+        }
+        let zero = self.blank(ty, true);
+        self.pick(ty, active, &vals, &zero, data.span)
+    }
+
+    pub(super) fn for_op(&mut self, data: &'m InstData, info: LoopInfo, divergent: bool) -> Res {
+        let region = data.regions[0];
+        let results = &self.f.regions[region].results;
+        let params = &self.f.regions[region].params;
+        let n_carried = data.args.len() - 1;
+        let counter = el(self.scalar_of(data.args[0]));
+        let outer = self.mask;
+        let n_each = self.one(data.args[0]);
+        let stacks = &data.results[n_carried..];
+        if let (Some(bound), false) = (info.max_iters, stacks.is_empty()) {
+            let n64 = self.extend(El::I64, false, n_each);
+            let over = self.w.compare("icmp ugt", n64, Val::i64(bound as i64));
+            self.fail_if(over, Site::MaxIters(bound, data.span));
+        }
+        let n = if divergent {
+            let n = self.active_or_zero(n_each);
+            self.w.reduce("umax", n)
+        } else {
+            n_each
+        };
+        let n64 = self.extend(El::I64, false, n);
+        let mut headers = Vals::new();
+        let mut memories = Vals::new();
+        for (&result, &v) in stacks.iter().zip(&results[n_carried..]) {
+            let wide = self.varies(result) && self.lanes > 1;
+            let bytes = Val::i64(self.stride(self.ty(v), wide) as i64);
+            let header = self.helper_value(Helper::StackNew, &[n64, bytes]);
+            let note = self.note(Class::Header, 8);
+            let first = self.w.load(El::Ptr, false, header, &note);
+            headers.push(Val { wide, ..header });
+            memories.push(Val { wide, ..first });
+        }
+        let mut all = self.carried(data, &data.args[1..], &params[1..], &results[..n_carried], divergent)?;
+        let before = self.w.block;
+        let (body, exit) = (self.w.new_block(), self.w.new_block());
+        let count = n.constant();
+        if let Some(max) = count.and_then(|n| n.checked_sub(1)) {
+            self.counters.insert(params[0], max);
+        }
+        let some = self.w.compare("icmp ne", n, Val::bits(counter, 0));
+        self.w.branch(some, body, exit, "");
+        self.w.enter(body);
+        let (i_phi, i) = self.w.phi(counter, false, false);
+        self.w.flow(i_phi, Val::bits(counter, 0), before);
+        self.bind(&mut all, before);
+        self.path_trip(region);
+        self.set(params[0], &[i]);
+        let active = divergent.then(|| {
+            let here = self.w.compare("icmp ult", i, n_each);
+            let here = self.w.spread(here);
+            self.active(here)
+        });
+        if active.is_some() {
+            self.mask = active;
+        }
+        let mark = self.mark_trip(region, false);
+        self.region(region)?;
+        let i64 = self.extend(El::I64, false, i);
+        for (k, (&v, &result)) in results[n_carried..].iter().zip(stacks).enumerate() {
+            let ty = self.ty(v);
+            let vals = self.stacked(v, result, active, data)?;
+            let by = self.times(i64, self.stride(ty, memories[k].wide));
+            let at = self.w.offset(memories[k], by);
+            self.store(ty, &vals, Place::local(at), data.span)?;
+        }
+        let next = self.carry(data, &all, active)?;
+        self.mask = outer;
+        self.release(mark);
+        let following = self.w.binary("add nuw", i, Val::bits(counter, 1));
+        let more = self.w.compare("icmp ult", following, n);
+        let end = self.w.block;
+        self.w.flow(i_phi, following, end);
+        self.flow_round(&all, &next);
+        self.w.branch(more, body, exit, "");
+        self.w.enter(exit);
+        self.leave(&all, &next, Some(before), end);
+        for (&result, &header) in stacks.iter().zip(&headers) {
+            self.set(result, &[header]);
+        }
+        Ok(())
+    }
+
+    /// A number that varies, zero in lanes that are not active.
+    fn active_or_zero(&mut self, v: Val) -> Val {
+        let v = self.w.spread(v);
+        match self.mask {
+            Some(mask) => self.w.select(mask, v, Val::bits(v.el, 0)),
+            None => v,
+        }
+    }
+
+    pub(super) fn loop_op(&mut self, data: &'m InstData, info: LoopInfo, divergent: bool) -> Res {
+        let region = data.regions[0];
+        let params = &self.f.regions[region].params;
+        let results = &self.f.regions[region].results;
+        let n = data.args.len();
+        let stacks = &data.results[n..];
+        let outer = self.mask;
+        let mut all = self.carried(data, &data.args, params, &results[1..=n], divergent)?;
+        let before = self.w.block;
+        let first_mask = match outer {
+            Some(mask) => mask,
+            None => Val { var: true, ..Val::bool(true) },
+        };
+        let (body, exit) = (self.w.new_block(), self.w.new_block());
+        self.w.jump(body);
+        self.w.enter(body);
+        let active = divergent.then(|| {
+            let (phi, v) = self.w.phi(El::I1, true, false);
+            self.w.flow(phi, first_mask, before);
+            (phi, v)
+        });
+        // What stacks need: trips, room, and the memory of each.
+        let words = if stacks.is_empty() { 0 } else { 2 + stacks.len() };
+        let mut own: Vec<(PhiId, Val)> = Vec::new();
+        for k in 0..words {
+            let e = if k < 2 { El::I64 } else { El::Ptr };
+            let (phi, v) = self.w.phi(e, false, false);
+            self.w.flow(phi, Val::bits(e, 0), before);
+            own.push((phi, v));
+        }
+        self.bind(&mut all, before);
+        self.path_trip(region);
+        let mask = active.map(|a| a.1);
+        if mask.is_some() {
+            self.mask = mask;
+        }
+        let mark = self.mark_trip(region, !stacks.is_empty());
+        self.region(region)?;
+        let again = self.one(results[0]);
+        let next = self.carry(data, &all, mask)?;
+        self.release(mark);
+        let mut own_next = Vals::new();
+        if words > 0 {
+            let now: Vals = own.iter().map(|o| o.1).collect();
+            own_next = self.push(data, &results[n + 1..], stacks, &now, mask)?;
+            if let Some(bound) = info.max_iters {
+                let over = self.w.compare("icmp uge", now[0], Val::i64(bound as i64));
+                let over = self.w.binary("and", over, again);
+                self.fail_if(over, Site::MaxIters(bound, data.span));
+            }
+        }
+        let (go_on, next_mask) = match mask {
+            Some(mask) => {
+                let again = self.w.spread(again);
+                let still = self.w.binary("and", mask, again);
+                (self.any(still), Some(still))
+            }
+            None => (again, None),
+        };
+        self.mask = outer;
+        let end = self.w.block;
+        for (&(phi, _), &v) in own.iter().zip(&own_next) {
+            self.w.flow(phi, v, end);
+        }
+        if let (Some((phi, _)), Some(still)) = (active, next_mask) {
+            self.w.flow(phi, still, end);
+        }
+        self.flow_round(&all, &next);
+        self.w.branch(go_on, body, exit, "");
+        self.w.enter(exit);
+        self.leave(&all, &next, None, end);
+        for (k, &result) in stacks.iter().enumerate() {
+            let args = [own_next[2 + k], own_next[0], own_next[1]];
+            let header = self.helper_value(Helper::StackHeader, &args);
+            let wide = self.varies(result) && self.lanes > 1;
+            self.set(result, &[Val { wide, ..header }]);
+        }
+        Ok(())
+    }
+
+    /// Pushes values on the stacks of a `loop`; gives trips, room and memories as they are then.
+    fn push(
+        &mut self,
+        data: &InstData,
+        values: &[ir::Value],
+        stacks: &[ir::Value],
+        now: &[Val],
+        active: Option<Val>,
+    ) -> Res<Vals> {
+        let (len, cap) = (now[0], now[1]);
+        let (full, fits) = (self.w.new_block(), self.w.new_block());
+        let is_full = self.w.compare("icmp eq", len, cap);
+        let before = self.w.block;
+        self.w.branch(is_full, full, fits, ", !prof !9");
+        self.w.enter(full);
+        let doubled = self.w.binary("add", cap, cap);
+        let more = self.w.intrinsic("umax", &[doubled, Val::i64(16)], "");
+        let mut grown = Vals::from_slice(&[more]);
+        for ((&ptr, &v), &result) in now[2..].iter().zip(values).zip(stacks) {
+            let wide = self.varies(result) && self.lanes > 1;
+            let bytes = Val::i64(self.stride(self.ty(v), wide) as i64);
+            grown.push(self.helper_value(Helper::StackRoom, &[ptr, len, more, bytes]));
+        }
+        let full_end = self.w.block;
+        self.w.jump(fits);
+        self.w.enter(fits);
+        let mut own = Vals::new();
+        for (&a, &b) in now[1..].iter().zip(&grown) {
+            let (phi, v) = self.w.phi(a.el, false, false);
+            self.w.flow(phi, a, before);
+            self.w.flow(phi, b, full_end);
+            own.push(v);
+        }
+        for (k, (&v, &result)) in values.iter().zip(stacks).enumerate() {
+            let ty = self.ty(v);
+            let wide = self.varies(result) && self.lanes > 1;
+            let vals = self.stacked(v, result, active, data)?;
+            let by = self.times(len, self.stride(ty, wide));
+            let at = self.w.offset(Val { wide, ..own[1 + k] }, by);
+            self.store(ty, &vals, Place::local(at), data.span)?;
+        }
+        let next = self.w.binary("add nuw", len, Val::i64(1));
+        Ok(std::iter::once(next).chain(own).collect())
+    }
+}

@@ -1,0 +1,107 @@
+//! Functions of numbers: one instruction where the machine has it exactly, else the function that
+//! the interpreter uses.
+
+use ir::{Math, Op, Scalar, Span, scalar};
+use native::runtime::libm_name;
+
+use super::{Emitter, Res, el};
+use crate::text::{El, Val, Vals};
+
+impl Emitter<'_, '_> {
+    /// A math function of numbers of one kind.
+    pub(super) fn math(&mut self, m: Math, s: Scalar, args: &[Val], span: Span) -> Res<Val> {
+        if !scalar::has_math(m, s) {
+            return self.unsupported(&Op::Math(m), s.name(), span);
+        }
+        match s {
+            Scalar::F16 => {
+                if m == Math::Abs {
+                    return Ok(self.w.binary("and", args[0], Val::bits(El::I16, 0x7fff)));
+                }
+                let wide: Vals = args.iter().map(|&a| self.widen(a)).collect();
+                let r = self.float_math(m, &wide);
+                Ok(if r.el == El::F32 { self.narrow(r) } else { r })
+            }
+            Scalar::F32 | Scalar::F64 => Ok(self.float_math(m, args)),
+            _ => self.int_math(m, s, args, span),
+        }
+    }
+
+    fn float_math(&mut self, m: Math, args: &[Val]) -> Val {
+        let a = args[0];
+        match m {
+            Math::Sqrt => self.w.intrinsic("sqrt", args, ""),
+            Math::Abs => self.w.intrinsic("fabs", args, ""),
+            Math::Floor => self.w.intrinsic("floor", args, ""),
+            Math::Ceil => self.w.intrinsic("ceil", args, ""),
+            Math::Trunc => self.w.intrinsic("trunc", args, ""),
+            Math::Round => self.w.intrinsic("roundeven", args, ""),
+            Math::Fma => self.w.intrinsic("fma", args, ""),
+            Math::Min | Math::Max => {
+                let cc = if m == Math::Min { "fcmp olt" } else { "fcmp ogt" };
+                let better = self.w.compare(cc, args[1], a);
+                let nan = self.w.compare("fcmp uno", a, a);
+                let second = self.w.binary("or", better, nan);
+                self.w.select(second, args[1], a)
+            }
+            Math::IsNan => self.w.compare("fcmp uno", a, a),
+            Math::IsInf => {
+                let s = if a.el == El::F64 { Scalar::F64 } else { Scalar::F32 };
+                let infinity = Val::bits(a.el, scalar::from_f64(s, f64::INFINITY));
+                let a = self.w.intrinsic("fabs", &[a], "");
+                self.w.compare("fcmp oeq", a, infinity)
+            }
+            _ => {
+                let (name, ty) = (libm_name(m, a.el == El::F64), a.el.name());
+                let types = vec![ty; args.len()].join(", ");
+                self.w.declare(format!("declare {ty} @{name}({types}) nounwind willreturn memory(none)"));
+                self.by_lane(a.el, args, &mut |e, args| {
+                    e.call_text(&name, Some(args[0].el), args).expect("a math function has a result")
+                })
+            }
+        }
+    }
+
+    fn int_math(&mut self, m: Math, s: Scalar, args: &[Val], span: Span) -> Res<Val> {
+        let (ty, signed, a) = (el(s), s.is_signed_int(), args[0]);
+        let bits = s.bits() as u64;
+        let zero = Val::bits(ty, 0);
+        Ok(match m {
+            Math::Min | Math::Max => {
+                let cc = match (m == Math::Min, signed) {
+                    (true, true) => "icmp slt",
+                    (true, false) => "icmp ult",
+                    (false, true) => "icmp sgt",
+                    (false, false) => "icmp ugt",
+                };
+                let second = self.w.compare(cc, args[1], a);
+                self.w.select(second, args[1], a)
+            }
+            Math::Abs if signed => {
+                let below = self.w.compare("icmp slt", a, zero);
+                let negated = self.w.binary("sub", zero, a);
+                self.w.select(below, negated, a)
+            }
+            Math::Abs => a,
+            Math::CountBits => self.w.intrinsic("ctpop", &[a], ""),
+            Math::ReverseBits => self.w.intrinsic("bitreverse", &[a], ""),
+            Math::FirstBitLow | Math::FirstBitHigh => {
+                let x = if m == Math::FirstBitHigh && signed {
+                    let sign = self.w.binary("ashr", a, Val::bits(ty, bits - 1));
+                    self.w.binary("xor", a, sign)
+                } else {
+                    a
+                };
+                let none = self.w.compare("icmp eq", x, zero);
+                let at = if m == Math::FirstBitLow {
+                    self.w.intrinsic("cttz", &[x], ", i1 false")
+                } else {
+                    let zeros = self.w.intrinsic("ctlz", &[x], ", i1 false");
+                    self.w.binary("sub", Val::bits(ty, bits - 1), zeros)
+                };
+                self.w.select(none, Val::bits(ty, u64::MAX), at)
+            }
+            _ => return self.unsupported(&Op::Math(m), s.name(), span),
+        })
+    }
+}

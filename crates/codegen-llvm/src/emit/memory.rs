@@ -1,0 +1,548 @@
+//! Memory that the host sees, and the other effects: `assert`, `printf`, barriers.
+
+use ir::{AtomicOp, Builtin, InstData, MemData, MemType, Op, Path, Scalar, Space, Step, TypeData};
+use native::runtime::{Helper, Site, atomic_code, offsets};
+use native::types::{has_handle, is_array, size};
+
+use super::handles::private_bytes;
+use super::local::{Class, Place};
+use super::{Emitter, Res, el};
+use crate::text::{El, Val, Vals};
+
+/// What a path has reached.
+enum At {
+    Mem(MemType),
+    Row(Scalar, u32),
+    Lane,
+}
+
+impl Emitter<'_, '_> {
+    /// Ops that see or change the world.
+    pub(super) fn world(&mut self, data: &InstData) -> Res {
+        match &data.op {
+            Op::GlobalRef(_) | Op::BufferLen | Op::BufferOffset | Op::BufferCast | Op::BufferAddress => {
+                self.handle(data)?;
+            }
+            Op::BufferLoad(path) => self.buffer_load(data, path)?,
+            Op::BufferStore(path) => self.buffer_store(data, path)?,
+            Op::Atomic(path, op) => self.atomic(data, path, *op)?,
+            Op::WaveGather => self.wave_gather(data)?,
+            Op::Barrier => {
+                if self.mask.is_some() {
+                    return self.no_lanes("a barrier that not all lanes reach", data.span);
+                }
+                self.helper(Helper::Barrier, &[]);
+            }
+            Op::Builtin(builtin) => {
+                let vals = self.builtin(*builtin, self.varies(data.results[0]));
+                self.set(data.results[0], &vals);
+            }
+            Op::Printf(format) => self.printf(data, format),
+            Op::Assert(message) => {
+                let c = self.one(data.args[0]);
+                let bad = self.w.binary("xor", c, Val::bool(true));
+                self.fail_if(bad, Site::Assert(message.clone(), data.span));
+            }
+            Op::CheckFinite(what) => self.check_finite(data, what),
+            _ => return self.unsupported(&data.op, "unknown", data.span),
+        }
+        Ok(())
+    }
+
+    /// Stops at a component that is not finite, with all operands for the message.
+    fn check_finite(&mut self, data: &InstData, what: &str) {
+        let parts = self.get(data.args[0]);
+        let s = self.scalar_of(data.args[0]);
+        let mut bad = Val::bool(false);
+        for &part in &parts {
+            // x - x is NaN for an infinity and for NaN, and 0 for all others.
+            let x = if s == Scalar::F16 { self.widen(part) } else { part };
+            let rest = self.w.binary("fsub", x, x);
+            let is_bad = self.w.compare("fcmp uno", rest, rest);
+            bad = self.w.binary("or", bad, is_bad);
+        }
+        let bad = self.active(bad);
+        let any = self.any(bad);
+        let (stop, go_on) = (self.w.new_block(), self.w.new_block());
+        self.w.branch(any, stop, go_on, ", !prof !9");
+        self.w.enter(stop);
+        let lane = self.name_lane(bad);
+        let all: Vec<Vals> = data.args.iter().map(|&arg| self.get(arg)).collect();
+        let kinds = data.args.iter().zip(&all).map(|(&arg, parts)| (self.scalar_of(arg), parts.len()));
+        let kinds: Box<[(Scalar, usize)]> = kinds.collect();
+        let words = self.memory(8 * all.iter().map(|parts| parts.len() as u64).sum::<u64>(), false);
+        for (k, &x) in all.iter().flatten().enumerate() {
+            let x = self.w.lane(x, lane);
+            self.word_to(x, words, k);
+        }
+        let site = self.cx.tables.site(Site::NotFinite(what.into(), kinds, data.span));
+        self.helper(Helper::NotFinite, &[Val::i32(site), words]);
+        self.w.jump(go_on);
+        self.w.enter(go_on);
+        self.set(data.results[0], &parts);
+    }
+
+    /// Writes a number to word `k` of the operands of a helper.
+    fn word_to(&mut self, x: Val, words: Val, k: usize) {
+        let at = self.w.offset(words, Val::i64(8 * k as i64));
+        self.write(x, at, Class::Local, None);
+    }
+
+    fn printf(&mut self, data: &InstData, format: &str) {
+        let kinds: Box<[Scalar]> = data.args.iter().map(|&a| self.scalar_of(a)).collect();
+        let words = self.memory(8 * data.args.len().max(1) as u64, false);
+        for (k, &arg) in data.args.iter().enumerate() {
+            let x = self.one(arg);
+            self.word_to(x, words, k);
+        }
+        let site = self.cx.tables.site(Site::Printf(format.into(), kinds));
+        self.helper(Helper::Printf, &[Val::i32(site), words]);
+    }
+
+    /// Says which thread fails: that of the first lane for which `c` holds. Gives the lane.
+    pub(super) fn name_lane(&mut self, c: Val) -> Val {
+        if self.lanes == 1 {
+            return Val::i32(0);
+        }
+        let c = match self.mask {
+            Some(mask) if !c.var => mask,
+            _ if !c.var => Val { var: true, ..Val::bool(true) },
+            _ => c,
+        };
+        let lane = self.first_lane(c);
+        for k in 0..3 {
+            let x = self.lane_number(Builtin::DispatchThreadId, k);
+            let x = self.w.lane(x, lane);
+            let at = self.w.offset(Val::name(El::Ptr, "%ctx"), Val::i64((offsets::THREAD + 4 * k) as i64));
+            let note = self.note(Class::Context, 4);
+            self.w.store(x, at, &note);
+        }
+        lane
+    }
+
+    /// Component `k` of the lanes' numbers.
+    fn lane_number(&mut self, builtin: Builtin, k: i32) -> Val {
+        if let Some(numbers) = &self.numbers {
+            return numbers.part(builtin, k as usize);
+        }
+        let row = match builtin {
+            Builtin::DispatchThreadId => k,
+            Builtin::GroupId => 3 + k,
+            Builtin::GroupThreadId => 6 + k,
+            _ => 9,
+        };
+        let at = self.w.offset(Val::name(El::Ptr, "%ctx"), Val::i64((offsets::LANES + 64 * row) as i64));
+        let note = self.note(Class::Context, 4);
+        self.w.load(El::I32, true, at, &note)
+    }
+
+    fn builtin(&mut self, builtin: Builtin, varying: bool) -> Vals {
+        let (at, n) = match builtin {
+            Builtin::DispatchThreadId => (offsets::THREAD, 3),
+            Builtin::GroupId => (offsets::GROUP, 3),
+            Builtin::GroupThreadId => (offsets::LOCAL, 3),
+            Builtin::GroupIndex => (offsets::INDEX, 1),
+            Builtin::GroupSize => (offsets::SIZE, 3),
+        };
+        let in_lanes = self.lanes > 1 && builtin != Builtin::GroupSize;
+        (0..n)
+            .map(|k| {
+                if let (Some(numbers), 1) = (&self.numbers, self.lanes)
+                    && builtin != Builtin::GroupSize
+                {
+                    return numbers.part(builtin, k as usize);
+                }
+                if !in_lanes {
+                    let at = self.w.offset(Val::name(El::Ptr, "%ctx"), Val::i64((at + 4 * k) as i64));
+                    let note = self.note(Class::Context, 4);
+                    return self.w.load(El::I32, false, at, &note);
+                }
+                let x = self.lane_number(builtin, k);
+                let same = match builtin {
+                    Builtin::DispatchThreadId | Builtin::GroupThreadId => self.dealing.rows && k > 0,
+                    Builtin::GroupId => k > 0 || !self.dealing.packed,
+                    _ => false,
+                };
+                if x.var && (same || !varying) { self.w.lane(x, Val::i32(0)) } else { x }
+            })
+            .collect()
+    }
+
+    /// The place that `buf, i, dyn…` with a path stands for.
+    fn buffer_place(&mut self, data: &InstData, path: &Path, args: &[ir::Value]) -> Res<Place> {
+        let TypeData::Buffer(elem) = self.ts[self.ty(args[0])] else {
+            return self.unsupported(&data.op, "no buffer", data.span);
+        };
+        let mem = &self.cx.ir.mem;
+        let handle = self.get(args[0]);
+        let root = self.roots.get(&args[0]).copied();
+        let constant =
+            root.is_some_and(|g| matches!(self.cx.ir.globals[g].space, Space::ReadOnly | Space::Uniform));
+        let class = Class::Buffer { global: root, constant };
+        let i = self.index64(args[1]);
+        let i = self.add_ints(i, handle[2]);
+        let mut inside = self.w.compare("icmp ult", i, handle[1]);
+        let bytes = self.times(i, mem.size(elem));
+        let mut addr = self.w.offset(handle[0], bytes);
+        let mut block = match i.lin {
+            Some(lin) if !handle[0].var && !handle[1].var && self.lanes > 1 => {
+                let base = Val::uniform(lin.base, El::I64);
+                let last = self.w.binary("add", base, Val::i64(lin.step.wrapping_mul(self.lanes as i64 - 1)));
+                let first_in = self.w.compare("icmp ult", base, handle[1]);
+                let last_in = self.w.compare("icmp ult", last, handle[1]);
+                let all = self.w.binary("and", first_in, last_in);
+                let all = self.w.binary("and", all, Val::uniform(lin.holds, El::I1));
+                let bytes = self.times(base, mem.size(elem));
+                let at = self.w.offset(handle[0], bytes);
+                lin.step.checked_mul(mem.size(elem) as i64).map(|step| (at, step, all))
+            }
+            _ => None,
+        };
+        let (mut at, mut fixed, mut dynamic) = (At::Mem(elem), 0u64, args[2..].iter());
+        for step in &path.0 {
+            let (n, next, stride) = match at {
+                At::Lane => return self.unsupported(&data.op, "a path into a number", data.span),
+                At::Row(s, n) => (n, At::Lane, s.bytes() as u64),
+                At::Mem(ty) => match &mem[ty] {
+                    MemData::Scalar(_) | MemData::Handle(_) => {
+                        return self.unsupported(&data.op, "a path into a number", data.span);
+                    }
+                    MemData::Vector(s, n) => (*n, At::Lane, s.bytes() as u64),
+                    MemData::Array(t, n) => (*n, At::Mem(*t), mem.size(*t)),
+                    MemData::Matrix(s, r, c) => (*r, At::Row(*s, *c), (s.bytes() * c) as u64),
+                    MemData::Struct { fields, .. } => {
+                        let Step::Static(idx) = *step else {
+                            return self.unsupported(&data.op, "a dynamic field", data.span);
+                        };
+                        fixed += mem.field_offset(ty, idx as usize);
+                        at = At::Mem(fields[idx as usize].1);
+                        continue;
+                    }
+                },
+            };
+            match *step {
+                Step::Static(idx) => fixed += idx as u64 * stride,
+                Step::Dynamic => {
+                    let Some(&idx) = dynamic.next() else {
+                        return self.unsupported(&data.op, "a path without its index", data.span);
+                    };
+                    let k = self.index64(idx);
+                    let certain = self.upper_bound(idx, 4).is_some_and(|max| max < n as u64);
+                    let below = if certain {
+                        Val::bool(true)
+                    } else {
+                        self.w.compare("icmp ult", k, Val::i64(n as i64))
+                    };
+                    inside = self.w.binary("and", inside, below);
+                    let bytes = self.times(k, stride);
+                    addr = self.w.offset(addr, bytes);
+                    block = match block {
+                        Some((at, step, all)) if !k.var => {
+                            let all = self.w.binary("and", all, below);
+                            Some((self.w.offset(at, bytes), step, all))
+                        }
+                        _ => None,
+                    };
+                }
+            }
+            at = next;
+        }
+        let addr = self.w.offset(addr, Val::i64(fixed as i64));
+        let block = block.map(|(at, step, all)| (self.w.offset(at, Val::i64(fixed as i64)), step, all));
+        if self.cx.options.trap {
+            let outside = self.w.binary("xor", inside, Val::bool(true));
+            self.fail_if(outside, Site::OutOfRange(data.span));
+        }
+        Ok(Place { addr, inside: Some(inside), class, mask: self.mask, block })
+    }
+
+    /// Where a place is not one address for all lanes, whether it is in range is not either, and the other way round.
+    fn even(&mut self, place: Place) -> Place {
+        let inside = place.inside.unwrap_or(Val::bool(true));
+        match (place.addr.var, inside.var) {
+            (true, false) => Place { inside: Some(self.w.spread(inside)), ..place },
+            (false, true) => Place { addr: self.w.spread(place.addr), ..place },
+            _ => place,
+        }
+    }
+
+    fn buffer_load(&mut self, data: &InstData, path: &Path) -> Res {
+        let result = data.results[0];
+        let ty = self.ty(result);
+        let place = self.buffer_place(data, path, &data.args)?;
+        let place = self.even(place);
+        let vals = match self.ts[ty] {
+            TypeData::Buffer(_) => {
+                let u64s = ir::Type::U64;
+                let bits = self.load(u64s, place, data.span)?;
+                self.pointee(bits[0])
+            }
+            TypeData::Array(..) if self.ts.scalar_of(ty).is_none() => {
+                if place.addr.var {
+                    return self.no_lanes("an array of handles at a place that varies", data.span);
+                }
+                let bytes = size(self.ts, ty);
+                let to = self.memory(bytes, false);
+                let zero = Val::name(El::Ptr, "@rt_zero");
+                let from = self.w.select(place.inside.unwrap_or(Val::bool(true)), place.addr, zero);
+                self.each(bytes / 24, &mut |e, k| {
+                    let by = e.times(k, 8);
+                    let at = e.w.offset(from, by);
+                    let bits = e.read(El::I64, at, place.class, None);
+                    let handle = e.pointee(bits);
+                    let by = e.times(k, 24);
+                    let at = e.w.offset(to, by);
+                    for (k, &x) in handle.iter().enumerate() {
+                        e.word_to(x, at, k);
+                    }
+                    Ok(())
+                })?;
+                Vals::from_slice(&[to])
+            }
+            _ => self.load(ty, place, data.span)?,
+        };
+        let varying = self.varies(result);
+        let vals = self.fit(ty, vals, varying, data.span)?;
+        self.set(result, &vals);
+        Ok(())
+    }
+
+    fn buffer_store(&mut self, data: &InstData, path: &Path) -> Res {
+        let (&x, args) = data.args.split_last().expect("a store has operands");
+        let ty = self.ty(x);
+        if self.ts.scalar_of(ty).is_none() {
+            return self.unsupported(&data.op, "a handle", data.span);
+        }
+        let place = self.buffer_place(data, path, args)?;
+        let place = self.even(place);
+        let vals = self.get(x);
+        self.store(ty, &vals, place, data.span)
+    }
+
+    fn atomic(&mut self, data: &InstData, path: &Path, op: AtomicOp) -> Res {
+        let result = data.results[0];
+        let TypeData::Scalar(s) = self.ts[self.ty(result)] else {
+            return self.unsupported(&data.op, "on more than a number", data.span);
+        };
+        let n = if op == AtomicOp::CompareExchange { 2 } else { 1 };
+        let (args, values) = data.args.split_at(data.args.len() - n);
+        let place = self.buffer_place(data, path, args)?;
+        let inside = place.inside.unwrap_or(Val::bool(true));
+        let (compare, x) = (self.one(values[0]), self.one(values[n - 1]));
+        if self.lanes == 1 {
+            let before = self.w.block;
+            let (yes, join) = (self.w.new_block(), self.w.new_block());
+            self.w.branch(inside, yes, join, ", !prof !8");
+            self.w.enter(yes);
+            let old = self.atomic_one(s, op, place.addr, compare, x);
+            let end = self.w.block;
+            self.w.jump(join);
+            self.w.enter(join);
+            let (phi, old_or_zero) = self.w.phi(el(s), false, false);
+            self.w.flow(phi, Val::bits(el(s), 0), before);
+            self.w.flow(phi, old, end);
+            self.set(result, &[old_or_zero]);
+            return Ok(());
+        }
+        let lanes = self.both(Some(inside), self.mask).unwrap_or(Val::bool(true));
+        if !self.used.contains(result) && op == AtomicOp::Add && !place.addr.var {
+            self.atomic_sum(s, place.addr, x, lanes, data)?;
+            self.set(result, &[Val::bits(el(s), 0)]);
+            return Ok(());
+        }
+        let bits = self.mask_bits(lanes);
+        let before = self.w.block;
+        let (head, body, exit) = (self.w.new_block(), self.w.new_block(), self.w.new_block());
+        self.w.jump(head);
+        self.w.enter(head);
+        let (left_phi, left) = self.w.phi(El::I32, false, false);
+        let (old_phi, olds) = self.w.phi(el(s), true, false);
+        self.w.flow(left_phi, bits, before);
+        self.w.flow(old_phi, Val::bits(el(s), 0), before);
+        let some = self.w.compare("icmp ne", left, Val::i32(0));
+        self.w.branch(some, body, exit, "");
+        self.w.enter(body);
+        let lane = self.w.intrinsic("cttz", &[left], ", i1 true");
+        let at = self.w.lane(place.addr, lane);
+        let (compare, x) = (self.w.lane(compare, lane), self.w.lane(x, lane));
+        let old = self.atomic_one(s, op, at, compare, x);
+        let more = self.w.with_lane(olds, lane, old);
+        let fewer = self.w.binary("sub", left, Val::i32(1));
+        let fewer = self.w.binary("and", fewer, left);
+        let end = self.w.block;
+        self.w.flow(left_phi, fewer, end);
+        self.w.flow(old_phi, more, end);
+        self.w.jump(head);
+        self.w.enter(exit);
+        self.set(result, &[olds]);
+        Ok(())
+    }
+
+    /// Adds the numbers of some lanes to one number in memory, in the order of the lanes.
+    fn atomic_sum(&mut self, s: Scalar, at: Val, x: Val, lanes: Val, data: &InstData) -> Res {
+        let any = self.any(lanes);
+        let (yes, join) = (self.w.new_block(), self.w.new_block());
+        self.w.branch(any, yes, join, "");
+        self.w.enter(yes);
+        if s.is_int() {
+            let x = self.w.spread(x);
+            let x = self.w.select(lanes, x, Val::bits(x.el, 0));
+            let x = self.w.spread(x);
+            let sum = self.w.reduce("add", x);
+            self.atomic_one(s, AtomicOp::Add, at, sum, sum);
+        } else {
+            // Adding -0 changes nothing.
+            let minus_zero = Val::bits(el(s), 1 << (s.bits() - 1));
+            let x = self.w.spread(x);
+            let x = self.w.select(lanes, x, minus_zero);
+            let (int, e) = (if s.bits() == 64 { El::I64 } else { El::I32 }, el(s));
+            if s == Scalar::F16 {
+                for k in 0..self.lanes {
+                    let x = self.w.lane(x, Val::i32(k as i64));
+                    self.atomic_one(s, AtomicOp::Add, at, x, x);
+                }
+            } else {
+                let note = self.note(Class::Buffer { global: None, constant: false }, e.bytes());
+                let first = self.w.load(int, false, at, &note);
+                let before = self.w.block;
+                let (head, done) = (self.w.new_block(), self.w.new_block());
+                self.w.jump(head);
+                self.w.enter(head);
+                let (phi, old) = self.w.phi(int, false, false);
+                self.w.flow(phi, first, before);
+                let mut sum = self.w.cast("bitcast", old, e);
+                for k in 0..self.lanes {
+                    let x = self.w.lane(x, Val::i32(k as i64));
+                    sum = self.binary(&Op::Add, s, sum, x, data.span)?;
+                }
+                let new = self.w.cast("bitcast", sum, int);
+                let (pair, found, same) =
+                    (self.w.reg(int, false), self.w.reg(int, false), self.w.reg(El::I1, false));
+                let text = |v: Val, w: &crate::text::Writer| w.operand(v, false);
+                let (p, f, ok) = (text(pair, &self.w), text(found, &self.w), text(same, &self.w));
+                let (a, o, n) = (self.w.typed(at), self.w.typed(old), self.w.typed(new));
+                let ty = int.name();
+                self.w.line(format_args!("{p} = cmpxchg {a}, {o}, {n} acq_rel acquire, align {}", e.bytes()));
+                self.w.line(format_args!("{f} = extractvalue {{ {ty}, i1 }} {p}, 0"));
+                self.w.line(format_args!("{ok} = extractvalue {{ {ty}, i1 }} {p}, 1"));
+                let end = self.w.block;
+                self.w.flow(phi, found, end);
+                self.w.branch(same, done, head, "");
+                self.w.enter(done);
+            }
+        }
+        self.w.jump(join);
+        self.w.enter(join);
+        Ok(())
+    }
+
+    /// One atomic op; gives the old number.
+    fn atomic_one(&mut self, s: Scalar, op: AtomicOp, at: Val, compare: Val, x: Val) -> Val {
+        let e = el(s);
+        let signed = s.is_signed_int();
+        let native = match op {
+            AtomicOp::Add if s.is_float() => "fadd",
+            AtomicOp::Add => "add",
+            AtomicOp::And => "and",
+            AtomicOp::Or => "or",
+            AtomicOp::Xor => "xor",
+            AtomicOp::Exchange => "xchg",
+            AtomicOp::Min => {
+                if signed {
+                    "min"
+                } else {
+                    "umin"
+                }
+            }
+            AtomicOp::Max => {
+                if signed {
+                    "max"
+                } else {
+                    "umax"
+                }
+            }
+            AtomicOp::CompareExchange => "",
+        };
+        let whole = s.is_int() && s.bits() >= 32 || e.is_float() && native == "fadd";
+        if whole && !native.is_empty() {
+            let out = self.w.reg(e, false);
+            let (o, a, x) = (self.w.operand(out, false), self.w.typed(at), self.w.typed(x));
+            let align = e.bytes();
+            self.w.line(format_args!("{o} = atomicrmw {native} {a}, {x} acq_rel, align {align}"));
+            return out;
+        }
+        let word = |e: &mut Self, x: Val| match x.el {
+            El::F32 => {
+                let bits = e.w.cast("bitcast", x, El::I32);
+                e.w.cast("zext", bits, El::I64)
+            }
+            El::F64 => e.w.cast("bitcast", x, El::I64),
+            El::I64 => x,
+            _ => e.w.cast("zext", x, El::I64),
+        };
+        let code = Val::i32(atomic_code(op, s) as i64);
+        let (x, compare) = (word(self, x), word(self, compare));
+        let bits = self.helper_value(Helper::Atomic, &[at, code, x, compare]);
+        match e {
+            El::F32 => {
+                let bits = self.w.cast("trunc", bits, El::I32);
+                self.w.cast("bitcast", bits, El::F32)
+            }
+            El::F64 => self.w.cast("bitcast", bits, El::F64),
+            El::I64 => bits,
+            _ => self.w.cast("trunc", bits, e),
+        }
+    }
+
+    /// Gives every private global of the thread, or of each lane, its initial value.
+    pub(super) fn init_private(&mut self) -> Res {
+        let module = self.cx.ir;
+        for (global, data) in module.globals.iter().filter(|(_, g)| g.space == Space::Private) {
+            let base = self.global(global)[0];
+            let bytes = private_bytes(module.mem.size(data.ty));
+            let first = self.w.lane(base, Val::i32(0));
+            self.clear(first, bytes * self.lanes as u64);
+            let Some(init) = data.init else { continue };
+            if self.cx.plan.facts[init].wave {
+                let op = Op::GlobalRef(global);
+                return self.unsupported(&op, "a wave operation in an initial value", data.span);
+            }
+            let types: Vec<ir::Type> = module.funcs[init].results.iter().map(|r| r.ty).collect();
+            let leaves = self.call_func(init, &[], data.span)?;
+            for ((place, vals), &ty) in
+                native::types::mem_leaves(&module.mem, data.ty).iter().zip(&leaves).zip(&types)
+            {
+                if has_handle(&module.mem, place.ty) {
+                    continue;
+                }
+                self.spread_out(ty, vals, base, place.offset, &place.dims, data.span)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes a leaf that lies in (arrays of) structs: one part for each.
+    fn spread_out(
+        &mut self,
+        ty: ir::Type,
+        vals: &Vals,
+        base: Val,
+        offset: u64,
+        dims: &[(u64, u64)],
+        span: ir::Span,
+    ) -> Res {
+        let Some((&(n, stride), inner)) = dims.split_first() else {
+            let addr = self.w.offset(base, Val::i64(offset as i64));
+            let class = Class::Buffer { global: None, constant: false };
+            return self.store(ty, vals, Place { class, ..Place::local(addr) }, span);
+        };
+        let Some(elem) = self.ts.element(ty).filter(|_| is_array(self.ts, ty)) else { return Ok(()) };
+        let step = self.stride(elem, vals[0].wide);
+        for k in 0..n {
+            let at = self.w.offset(vals[0], Val::i64((k * step) as i64));
+            let part = self.load(elem, Place::local(at), span)?;
+            self.spread_out(elem, &part, base, offset + k * stride, inner, span)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,528 @@
+//! Emits one function, for one thread or for lanes.
+//!
+//! An [`Emitter`] walks the regions of a function and writes LLVM's text. Every IR value is held in [`Val`]s, one for
+//! each component; with more than one lane a component is uniform or varying, as [`crate::uniform`] found out.
+//!
+//! # Masks
+//!
+//! Where lanes have parted, [`Emitter::mask`] says which of them are here; `None` means all. Code runs only where at
+//! least one lane is active. What a lane computes while it is not active is never looked at, and it never writes:
+//! stores are masked, and results of regions are picked by the mask.
+//!
+//! # Memory of a function
+//!
+//! As in `native::types`, but for memory of varying values, which is *wide*: it has room for all lanes in the place of
+//! each number. What an instruction made is dead when the same instruction runs again in the same call, so each has
+//! its own memory: of the frame or, if it is big, of the arena.
+
+mod aggregate;
+mod cells;
+mod control;
+mod entry;
+mod handles;
+mod local;
+mod loops;
+mod math;
+mod memory;
+mod scalar;
+mod waves;
+
+use cranelift_entity::{EntitySet, SecondaryMap, packed_option::PackedOption};
+use ir::{Func, Inst, InstData, Op, Region, Scalar, Slot, Span, Type, TypeData, Types};
+use native::plan::Plan;
+use native::runtime::{Helper, Site, Tables, Word};
+use native::types::size;
+use native::{Options, Unsupported};
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+use crate::text::{El, Val, Vals, Writer};
+use crate::uniform::{Analysis, Dealing, Facts, Reason};
+
+pub(crate) use entry::{dealing, emit_versions};
+
+/// Why there is no code.
+#[derive(Clone, Debug)]
+pub(crate) enum Stop {
+    /// Not at all.
+    Unsupported(Unsupported),
+    /// Not in lanes.
+    Lanes(Reason),
+}
+
+impl From<Reason> for Stop {
+    fn from(reason: Reason) -> Stop {
+        Stop::Lanes(reason)
+    }
+}
+
+/// What emission gives.
+pub(crate) type Res<T = ()> = Result<T, Stop>;
+
+/// Values larger than this live in the arena.
+const BIG: u64 = 16 << 10;
+/// If all arrays of a function together are larger than this, `CROWDED_BIG` holds instead.
+const CROWDED: u64 = 96 << 10;
+const CROWDED_BIG: u64 = 128;
+
+/// A way of calling a function.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Version {
+    pub(crate) func: Func,
+    pub(crate) lanes: u32,
+    /// Which parameters vary.
+    pub(crate) params: Vec<bool>,
+    /// Whether a mask is passed.
+    pub(crate) masked: bool,
+    pub(crate) dealing: Dealing,
+}
+
+/// What the functions of a module share while they are emitted.
+pub(crate) struct ModuleCx<'m> {
+    pub(crate) ir: &'m ir::Module,
+    pub(crate) plan: Plan,
+    pub(crate) options: Options,
+    /// What code refers to by number or address.
+    pub(crate) tables: Tables,
+    /// What varies in lanes, for each way of dealing threads.
+    pub(crate) analyses: Vec<(Dealing, Analysis<'m>)>,
+    /// Functions that are called, in the order in which they were first; each is `@fN`.
+    pub(crate) versions: indexmap::IndexSet<Version, rustc_hash::FxBuildHasher>,
+    /// How many of them are emitted.
+    pub(crate) emitted: usize,
+    /// The functions' text.
+    pub(crate) text: String,
+    /// Declarations of what is called.
+    pub(crate) declared: indexmap::IndexSet<String, rustc_hash::FxBuildHasher>,
+    /// Conversions from and to halves are instructions of the machine.
+    pub(crate) has_f16c: bool,
+    /// Bytes of all frames together, at most.
+    pub(crate) frames: u64,
+}
+
+impl<'m> ModuleCx<'m> {
+    /// The facts of a function called so.
+    pub(crate) fn facts(&mut self, dealing: Dealing, func: Func, params: &[bool]) -> Res<Facts> {
+        let at = self.analyses.iter().position(|a| a.0 == dealing).unwrap_or_else(|| {
+            self.analyses.push((dealing, Analysis::new(self.ir, dealing)));
+            self.analyses.len() - 1
+        });
+        Ok(self.analyses[at].1.function(func, params)?.clone())
+    }
+}
+
+/// Emits the code of one IR function.
+pub(crate) struct Emitter<'a, 'm> {
+    pub(crate) cx: &'a mut ModuleCx<'m>,
+    /// The text.
+    pub(crate) w: Writer,
+    /// The function.
+    pub(crate) f: &'m ir::Function,
+    /// The module's types.
+    pub(crate) ts: &'m Types,
+    /// How many lanes, and how threads are dealt out to them.
+    pub(crate) lanes: u32,
+    pub(crate) dealing: Dealing,
+    /// What varies; nothing with one lane.
+    pub(crate) facts: Facts,
+    /// The active lanes, if not all are.
+    pub(crate) mask: Option<Val>,
+    map: SecondaryMap<ir::Value, (u32, u32)>,
+    pool: Vec<Val>,
+    defs: SecondaryMap<ir::Value, PackedOption<Inst>>,
+    /// The largest value of loop counters whose loop has a constant count.
+    counters: FxHashMap<ir::Value, u64>,
+    big: u64,
+    /// The path of each cell within a cell.
+    sub_cells: FxHashMap<ir::Value, Vec<ir::Value>>,
+    inst_region: SecondaryMap<Inst, PackedOption<Region>>,
+    holder: SecondaryMap<Region, PackedOption<Inst>>,
+    allocates: FxHashMap<Region, bool>,
+    /// The mask under which each cell was made.
+    cell_mask: FxHashMap<ir::Value, Option<Val>>,
+    /// The global whose memory a handle stands for.
+    roots: FxHashMap<ir::Value, ir::Global>,
+    /// The thread's numbers, where the entry point knows them.
+    numbers: Option<entry::Numbers>,
+    /// The depth of the function's path, if paths matter.
+    path_base: Option<Val>,
+    /// Values that something reads.
+    used: EntitySet<ir::Value>,
+}
+
+impl<'a, 'm> Emitter<'a, 'm> {
+    /// An emitter for `f`.
+    pub(crate) fn new(
+        cx: &'a mut ModuleCx<'m>,
+        f: &'m ir::Function,
+        lanes: u32,
+        dealing: Dealing,
+        facts: Facts,
+    ) -> Emitter<'a, 'm> {
+        let ts = &cx.ir.types;
+        let mut defs: SecondaryMap<ir::Value, PackedOption<Inst>> = SecondaryMap::new();
+        for (inst, data) in f.insts.iter() {
+            for &result in &data.results {
+                defs[result] = inst.into();
+            }
+        }
+        let mut inst_region: SecondaryMap<Inst, PackedOption<Region>> = SecondaryMap::new();
+        let mut holder: SecondaryMap<Region, PackedOption<Inst>> = SecondaryMap::new();
+        for (region, data) in f.regions.iter() {
+            for &inst in &data.insts {
+                inst_region[inst] = region.into();
+                for &nested in &f.insts[inst].regions {
+                    holder[nested] = inst.into();
+                }
+            }
+        }
+        let mut used = EntitySet::new();
+        for data in f.insts.values() {
+            used.extend(data.args.iter().copied());
+        }
+        for data in f.regions.values() {
+            used.extend(data.results.iter().copied());
+        }
+        let mut crowd = 0u64;
+        for value in f.values.values() {
+            match ts[value.ty] {
+                TypeData::Array(..) => crowd = crowd.saturating_add(size(ts, value.ty)),
+                TypeData::Cell(t) => crowd = crowd.saturating_add(size(ts, t)),
+                _ => {}
+            }
+        }
+        let big = if crowd.saturating_mul(lanes as u64) > CROWDED { CROWDED_BIG } else { BIG };
+        Emitter {
+            cx,
+            w: Writer::new(lanes),
+            f,
+            ts,
+            lanes,
+            dealing,
+            facts,
+            mask: None,
+            map: SecondaryMap::new(),
+            pool: Vec::new(),
+            defs,
+            counters: FxHashMap::default(),
+            big,
+            sub_cells: FxHashMap::default(),
+            inst_region,
+            holder,
+            allocates: FxHashMap::default(),
+            cell_mask: FxHashMap::default(),
+            roots: FxHashMap::default(),
+            numbers: None,
+            path_base: None,
+            used,
+        }
+    }
+
+    // ---- values
+
+    /// What holds `v`.
+    pub(crate) fn get(&self, v: ir::Value) -> Vals {
+        let (at, n) = self.map[v];
+        SmallVec::from_slice(&self.pool[at as usize..(at + n) as usize])
+    }
+
+    /// The one operand that holds `v`.
+    pub(crate) fn one(&self, v: ir::Value) -> Val {
+        let (at, n) = self.map[v];
+        debug_assert!(n >= 1, "{v} has no value in {}", self.f.name);
+        self.pool[at as usize]
+    }
+
+    /// Says what holds `v`.
+    pub(crate) fn set(&mut self, v: ir::Value, vals: &[Val]) {
+        debug_assert!(self.varies(v) || vals.iter().all(|x| !x.var && !x.wide), "{v} in {}", self.f.name);
+        self.map[v] = (self.pool.len() as u32, vals.len() as u32);
+        self.pool.extend_from_slice(vals);
+    }
+
+    /// Whether `v` varies.
+    pub(crate) fn varies(&self, v: ir::Value) -> bool {
+        self.facts.varying[v]
+    }
+
+    /// The type of `v`.
+    pub(crate) fn ty(&self, v: ir::Value) -> Type {
+        self.f.ty(v)
+    }
+
+    /// The kind of number of `v`.
+    pub(crate) fn scalar_of(&self, v: ir::Value) -> Scalar {
+        self.ts.scalar_of(self.f.ty(v)).unwrap_or(Scalar::U64)
+    }
+
+    /// The instruction that defines `v`, if it is no parameter.
+    pub(crate) fn def(&self, v: ir::Value) -> Option<&'m InstData> {
+        self.defs[v].expand().map(|inst| &self.f.insts[inst])
+    }
+
+    /// The bits of `v` if it is a constant scalar.
+    pub(crate) fn const_of(&self, v: ir::Value) -> Option<u64> {
+        match self.def(v)?.op {
+            Op::Const(bits) => Some(bits),
+            Op::Zero if matches!(self.ts[self.f.ty(v)], TypeData::Scalar(_)) => Some(0),
+            _ => None,
+        }
+    }
+
+    /// The largest integer that `v` can be, where that is easy to see.
+    pub(crate) fn upper_bound(&self, v: ir::Value, depth: u32) -> Option<u64> {
+        if let Some(&max) = self.counters.get(&v) {
+            return Some(max);
+        }
+        let s = self.scalar_of(v);
+        if !s.is_int() || depth == 0 {
+            return None;
+        }
+        let data = self.def(v)?;
+        // Small enough that neither signs nor wrapping come in.
+        let small = |x: Option<u64>| x.filter(|&x| x < (1u64 << (s.bits() - 1)));
+        let arg = |k: usize| self.upper_bound(data.args[k], depth - 1);
+        match &data.op {
+            Op::Const(bits) => small(Some(*bits)),
+            Op::Zero => Some(0),
+            Op::Add => small(Some(arg(0)?.checked_add(arg(1)?)?)),
+            Op::Mul => small(Some(arg(0)?.checked_mul(arg(1)?)?)),
+            Op::Sub => {
+                // `c - i` with `i` at most `c`, as in `n - 1 - i`.
+                let c = self.const_of(data.args[0])?;
+                small(Some(c)).filter(|&c| arg(1).is_some_and(|i| i <= c))
+            }
+            Op::And => match (arg(0), arg(1)) {
+                (Some(a), Some(b)) => Some(a.min(b)),
+                (a, b) => a.or(b),
+            },
+            Op::Rem if !s.is_signed_int() => self.const_of(data.args[1])?.checked_sub(1),
+            Op::Convert if self.scalar_of(data.args[0]).is_int() => small(arg(0)),
+            _ => None,
+        }
+    }
+
+    /// The scalar of these bits.
+    pub(crate) fn constant(&self, s: Scalar, bits: u64) -> Val {
+        Val::bits(el(s), bits)
+    }
+
+    // ---- helpers
+
+    /// Calls a helper; the context is added where it takes one.
+    pub(crate) fn helper(&mut self, helper: Helper, args: &[Val]) -> Option<Val> {
+        let (params, result) = helper.signature();
+        let ctx = Val::name(El::Ptr, "%ctx");
+        let args: Vals = if params.len() == args.len() + 1 {
+            std::iter::once(ctx).chain(args.iter().copied()).collect()
+        } else {
+            args.iter().copied().collect()
+        };
+        debug_assert!(args.iter().zip(params).all(|(a, &w)| !a.var && a.el == word(w)), "{helper:?}");
+        let types: Vec<&str> = params.iter().map(|&w| word(w).name()).collect();
+        let ret = result.map_or("void", |w| word(w).name());
+        let about = match helper {
+            Helper::HalfToSingle
+            | Helper::SingleToHalf
+            | Helper::DoubleToHalf
+            | Helper::RemSingle
+            | Helper::RemDouble => " nounwind willreturn memory(none)",
+            Helper::Fail | Helper::NotFinite => " cold nounwind",
+            _ => " nounwind",
+        };
+        let name = helper.name();
+        self.w.declare(format!("declare {ret} @{name}({}){about}", types.join(", ")));
+        self.call_text(name, result.map(word), &args)
+    }
+
+    /// A call of a declared function with uniform operands.
+    pub(crate) fn call_text(&mut self, name: &str, result: Option<El>, args: &[Val]) -> Option<Val> {
+        let list: Vec<String> = args.iter().map(|&a| self.w.typed(a)).collect();
+        let list = list.join(", ");
+        match result {
+            None => {
+                self.w.line(format_args!("call void @{name}({list})"));
+                None
+            }
+            Some(el) => {
+                let out = self.w.reg(el, false);
+                let o = self.w.operand(out, false);
+                self.w.line(format_args!("{o} = call {} @{name}({list})", el.name()));
+                Some(out)
+            }
+        }
+    }
+
+    /// Calls a helper that gives a value.
+    pub(crate) fn helper_value(&mut self, helper: Helper, args: &[Val]) -> Val {
+        self.helper(helper, args).expect("the helper has a result")
+    }
+
+    /// Which of the active lanes a truth value holds for; without lanes, itself.
+    pub(crate) fn active(&mut self, c: Val) -> Val {
+        match self.mask {
+            Some(mask) if c.var => self.w.binary("and", mask, c),
+            _ => c,
+        }
+    }
+
+    /// Whether it holds for any lane.
+    pub(crate) fn any(&mut self, c: Val) -> Val {
+        if !c.var {
+            return c;
+        }
+        let n = self.lanes;
+        let bits = self.lane_bits(c);
+        let out = self.w.reg(El::I1, false);
+        let (o, b) = (self.w.operand(out, false), self.w.operand(bits, false));
+        self.w.line(format_args!("{o} = icmp ne i{n} {b}, 0"));
+        out
+    }
+
+    /// The truth values of all lanes in one integer of as many bits; only its text's type is right.
+    fn lane_bits(&mut self, c: Val) -> Val {
+        let n = self.lanes;
+        let out = self.w.reg(El::I32, false);
+        let (o, c) = (self.w.operand(out, false), self.w.typed(c));
+        self.w.line(format_args!("{o} = bitcast {c} to i{n}"));
+        out
+    }
+
+    /// The truth values of all lanes as the bits of a 32-bit integer.
+    pub(crate) fn mask_bits(&mut self, c: Val) -> Val {
+        let c = self.w.spread(c);
+        let n = self.lanes;
+        let bits = self.lane_bits(c);
+        let wide = self.w.reg(El::I32, false);
+        let (o, b) = (self.w.operand(wide, false), self.w.operand(bits, false));
+        self.w.line(format_args!("{o} = zext i{n} {b} to i32"));
+        wide
+    }
+
+    /// The number of the first lane for which a varying truth value holds; there is one.
+    pub(crate) fn first_lane(&mut self, c: Val) -> Val {
+        let bits = self.mask_bits(c);
+        self.w.intrinsic("cttz", &[bits], ", i1 true")
+    }
+
+    /// Stops the program with the message of a site if `c` holds for an active lane.
+    pub(crate) fn fail_if(&mut self, c: Val, site: Site) {
+        let (bad, good) = (self.w.new_block(), self.w.new_block());
+        let c = self.active(c);
+        let stop = self.any(c);
+        self.w.branch(stop, bad, good, ", !prof !9");
+        self.w.enter(bad);
+        self.name_lane(c);
+        let site = self.cx.tables.site(site);
+        self.helper(Helper::Fail, &[Val::i32(site)]);
+        self.w.jump(good);
+        self.w.enter(good);
+    }
+
+    // ---- ops
+
+    /// Emits the instructions of a region.
+    pub(crate) fn region(&mut self, region: Region) -> Res {
+        for &inst in &self.f.regions[region].insts {
+            self.inst(inst)?;
+        }
+        Ok(())
+    }
+
+    /// Emits one instruction.
+    pub(crate) fn inst(&mut self, inst: Inst) -> Res {
+        let data = &self.f.insts[inst];
+        if self.path_base.is_some() {
+            self.path_inst(inst);
+        }
+        match &data.op {
+            Op::Const(_)
+            | Op::Zero
+            | Op::Add
+            | Op::Sub
+            | Op::Mul
+            | Op::Div
+            | Op::Rem
+            | Op::Neg
+            | Op::And
+            | Op::Or
+            | Op::Xor
+            | Op::Not
+            | Op::Shl
+            | Op::Shr
+            | Op::Math(_)
+            | Op::Eq
+            | Op::Ne
+            | Op::Lt
+            | Op::Le
+            | Op::Gt
+            | Op::Ge
+            | Op::Convert
+            | Op::Bitcast
+            | Op::Select
+            | Op::Sum => self.arithmetic(data),
+            Op::Detach => {
+                let vals = self.get(data.args[0]);
+                self.set(data.results[0], &vals);
+                Ok(())
+            }
+            Op::Construct | Op::Splat | Op::Extract(_) | Op::Insert(_) | Op::Index => self.aggregate(data),
+            Op::Local | Op::Load | Op::Store | Op::AddTo | Op::SubCell => self.cell(inst),
+            Op::GlobalRef(_)
+            | Op::BufferLoad(_)
+            | Op::BufferStore(_)
+            | Op::Atomic(..)
+            | Op::BufferLen
+            | Op::BufferOffset
+            | Op::BufferCast
+            | Op::BufferAddress
+            | Op::Barrier
+            | Op::WaveGather
+            | Op::Builtin(_)
+            | Op::Printf(_)
+            | Op::Assert(_)
+            | Op::CheckFinite(_) => self.world(data),
+            Op::Call(_) | Op::If | Op::Switch(_) | Op::For(_) | Op::Loop(_) => self.control(inst),
+            _ => self.unsupported(&data.op, "a derivative that was not generated", data.span),
+        }
+    }
+
+    /// The error for an op that this backend cannot express.
+    pub(crate) fn unsupported<T>(&self, op: &Op, why: &str, span: Span) -> Res<T> {
+        Err(Stop::Unsupported(Unsupported { backend: crate::NAME, op: format!("{op:?}: {why}"), span }))
+    }
+
+    /// The error for what lanes cannot do.
+    pub(crate) fn no_lanes<T>(&self, what: &str, span: Span) -> Res<T> {
+        Err(Stop::Lanes(Reason::new(what, span)))
+    }
+}
+
+/// The type that holds one number in a register.
+pub(crate) fn el(s: Scalar) -> El {
+    match s {
+        Scalar::Bool => El::I1,
+        Scalar::I8 | Scalar::U8 => El::I8,
+        Scalar::I16 | Scalar::U16 | Scalar::F16 => El::I16,
+        Scalar::I32 | Scalar::U32 => El::I32,
+        Scalar::I64 | Scalar::U64 => El::I64,
+        Scalar::F32 => El::F32,
+        Scalar::F64 => El::F64,
+    }
+}
+
+/// The type of a helper's parameter.
+fn word(w: Word) -> El {
+    match w {
+        Word::I32 => El::I32,
+        Word::I64 => El::I64,
+        Word::F32 => El::F32,
+        Word::F64 => El::F64,
+        Word::Ptr => El::Ptr,
+    }
+}
+
+/// The slots' types.
+pub(crate) fn slot_types(slots: &[Slot]) -> impl Iterator<Item = Type> + '_ {
+    slots.iter().map(|s| s.ty)
+}

@@ -1,0 +1,235 @@
+//! IR to LLVM's text, for one thread and for lanes, and (feature `jit`) to machine code in memory.
+//!
+//! The IR is structured and every op is total, so one emitter serves both: a value that is the same in all lanes is a
+//! number, one that varies a vector (`text`), and where lanes part, code runs under a mask (`emit`). What varies is
+//! found before (`uniform`). An entry point that cannot run in lanes runs one thread at a time, and says why.
+//!
+//! The text has no flag that allows other results than `ir::scalar` says, so what LLVM's optimiser makes of it gives
+//! the interpreter's results bit for bit. It may reorder loads and stores, as it is told that memory of different
+//! globals does not overlap.
+
+mod emit;
+#[cfg(feature = "jit")]
+mod jit;
+mod text;
+pub mod uniform;
+
+use std::fmt::Write as _;
+
+use ir::{Func, Module};
+use native::plan::Plan;
+use native::runtime::Tables;
+use native::{Options, Unsupported};
+
+use emit::{Emitter, ModuleCx, Stop};
+use uniform::{Dealing, Facts, Reason};
+
+#[cfg(feature = "jit")]
+pub use jit::{compile, machine};
+
+/// The backend's name in diagnostics.
+pub(crate) const NAME: &str = "llvm";
+
+/// What is known of the machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Machine {
+    /// Its name and features, as LLVM says them.
+    pub cpu: String,
+    /// See `cpu`.
+    pub features: String,
+    /// Bits of its vectors.
+    pub vector_bits: u32,
+}
+
+impl Machine {
+    /// A machine of which nothing is known but that it has vectors of 256 bits.
+    pub fn generic() -> Machine {
+        Machine { cpu: String::new(), features: String::new(), vector_bits: 256 }
+    }
+
+    fn has(&self, feature: &str) -> bool {
+        self.features.split(',').any(|f| f.strip_prefix('+') == Some(feature))
+    }
+}
+
+/// How an entry point is run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EntryPlan {
+    /// The function that runs one thread at a time.
+    pub one: String,
+    /// The function that runs threads in lanes, and how many there are; or why there is none.
+    pub lanes: Result<(String, u32), Reason>,
+}
+
+/// A module as LLVM's text.
+pub struct Text {
+    /// The text.
+    pub text: String,
+    /// The entry points.
+    pub entries: Vec<EntryPlan>,
+    /// The functions that were asked for, and their names.
+    pub raw: Vec<(Func, String)>,
+    /// What the text refers to by number or address. It must live as long as the code.
+    pub tables: Tables,
+    /// What is known of the module.
+    pub plan: Plan,
+    /// Bytes of stack that calls without recursion need at most.
+    pub stack_need: u64,
+}
+
+/// The text of the entry points of a verified module, the functions in `options`, and all that they call.
+pub fn text(module: &Module, options: &Options, machine: &Machine) -> Result<Text, Unsupported> {
+    let roots = module.entries.iter().map(|e| e.func).chain(options.functions.iter().copied());
+    let plan = Plan::new(module, roots);
+    let mut cx = ModuleCx {
+        ir: module,
+        plan,
+        options: options.clone(),
+        tables: Tables::default(),
+        analyses: Vec::new(),
+        versions: Default::default(),
+        emitted: 0,
+        text: String::new(),
+        declared: Default::default(),
+        has_f16c: machine.has("f16c") || machine.has("fullfp16"),
+        frames: 0,
+    };
+    let only = |stop: Stop| match stop {
+        Stop::Unsupported(unsupported) => unsupported,
+        Stop::Lanes(reason) => Unsupported { backend: NAME, op: reason.what, span: reason.span },
+    };
+    let mut entries = Vec::new();
+    for (k, entry) in module.entries.iter().enumerate() {
+        let f = &module.funcs[entry.func];
+        if !f.has_body() || !f.params.is_empty() {
+            let op = format!("the entry point '{}', which has parameters or no body", entry.name);
+            return Err(Unsupported { backend: NAME, op, span: f.span });
+        }
+        let one = format!("entry{k}");
+        let alone = Dealing { rows: false, packed: false };
+        let emitter = Emitter::new(&mut cx, f, 1, alone, Facts::default());
+        emitter.span(entry.func, &one, entry.group_size).map_err(only)?;
+        emit::emit_versions(&mut cx).map_err(only)?;
+        let lanes = match in_lanes(&mut cx, k, machine) {
+            Ok(lanes) => Ok(lanes),
+            Err(Stop::Lanes(reason)) => Err(reason),
+            Err(Stop::Unsupported(unsupported)) => return Err(unsupported),
+        };
+        entries.push(EntryPlan { one, lanes });
+    }
+    let mut raw = Vec::new();
+    for &func in &options.functions {
+        let f = &module.funcs[func];
+        if !f.has_body() {
+            continue;
+        }
+        let name = format!("raw{}", func.as_u32());
+        let alone = Dealing { rows: false, packed: false };
+        let emitter = Emitter::new(&mut cx, f, 1, alone, Facts::default());
+        emitter.raw(func, &name).map_err(only)?;
+        emit::emit_versions(&mut cx).map_err(only)?;
+        raw.push((func, name));
+    }
+    let mut all = head(module);
+    for line in &cx.declared {
+        all.push_str(line);
+        all.push('\n');
+    }
+    all.push('\n');
+    all.push_str(&cx.text);
+    let ModuleCx { tables, plan, frames, .. } = cx;
+    Ok(Text { text: all, entries, raw, tables, plan, stack_need: frames })
+}
+
+/// Emits entry point number `k` for lanes.
+fn in_lanes(cx: &mut ModuleCx<'_>, k: usize, machine: &Machine) -> Result<(String, u32), Stop> {
+    let module = cx.ir;
+    let entry = &module.entries[k];
+    let f = &module.funcs[entry.func];
+    let reason = |what: &str| Err(Stop::Lanes(Reason::new(what, f.span)));
+    let facts = cx.plan.facts[entry.func];
+    if facts.wave {
+        return reason("wave operations");
+    }
+    let all: u64 = entry.group_size.iter().map(|&n| n as u64).product();
+    if all == 0 {
+        return reason("a group without threads");
+    }
+    let width = match cx.options.lanes {
+        Some(1) => return reason("`--lanes 1`"),
+        Some(n) => n,
+        None => suits(module, &cx.plan, entry.group_size, machine),
+    };
+    if !matches!(width, 2 | 4 | 8 | 16) {
+        return reason("a number of lanes other than 4, 8 and 16");
+    }
+    // Groups with memory of their own, or whose threads wait for each other, are dealt with one by one.
+    let each = facts.shared || facts.barrier;
+    if each && all < width as u64 {
+        return reason("a group with fewer threads than there are lanes");
+    }
+    let mut dealing = emit::dealing(entry.group_size, width);
+    dealing.packed &= !each;
+    let before = (cx.text.len(), cx.versions.len(), cx.emitted);
+    let name = format!("entry{k}_lanes");
+    let mut emit = || {
+        let facts = cx.facts(dealing, entry.func, &[])?;
+        Emitter::new(cx, f, width, dealing, facts).span(entry.func, &name, entry.group_size)?;
+        emit::emit_versions(cx)
+    };
+    match emit() {
+        Ok(()) => Ok((name, width)),
+        Err(stop) => {
+            cx.text.truncate(before.0);
+            cx.versions.truncate(before.1);
+            cx.emitted = before.2;
+            Err(stop)
+        }
+    }
+}
+
+/// How many lanes suit: as many floats (or doubles) as fit in a vector of the machine, and fewer where that keeps the
+/// lanes in one row of the group.
+fn suits(module: &Module, plan: &Plan, size: [u32; 3], machine: &Machine) -> u32 {
+    let wide = plan.order.iter().any(|&f| {
+        let f = &module.funcs[f];
+        f.values.values().any(|v| module.types.scalar_of(v.ty) == Some(ir::Scalar::F64))
+    });
+    let most = (machine.vector_bits / if wide { 64 } else { 32 }).clamp(4, 16);
+    let flat = size[1] == 1 && size[2] == 1;
+    let fits = |n: u32| flat || size[0].is_multiple_of(n);
+    [16, 8, 4].into_iter().filter(|&n| n <= most).find(|&n| fits(n)).unwrap_or(most)
+}
+
+/// Symbols of the runtime, and what accesses do not overlap with.
+fn head(module: &Module) -> String {
+    let mut text = String::from(
+        "@rt_zero = external global [64 x i8], align 16\n\
+         @rt_empty = external global [24 x i8], align 8\n\
+         @rt_empty_at = external global ptr, align 8\n\
+         !0 = !{!\"pullback\"}\n\
+         !1 = !{!\"local\", !0}\n\
+         !2 = !{!\"buffer\", !0}\n\
+         !3 = !{!\"header\", !0}\n\
+         !4 = !{}\n\
+         !5 = !{!1, !1, i64 0}\n\
+         !6 = !{!2, !2, i64 0}\n\
+         !7 = !{!3, !3, i64 0}\n\
+         !8 = !{!\"branch_weights\", i32 1000, i32 1}\n\
+         !9 = !{!\"branch_weights\", i32 1, i32 1000}\n\
+         !10 = !{!\"context\", !0}\n\
+         !11 = !{!10, !10, i64 0}\n\
+         !12 = distinct !{!12}\n",
+    );
+    // For each global its scope, the list of it, and the list of all others.
+    let n = module.globals.len();
+    for g in 0..n {
+        let (list, others, scope) = (100 + 3 * g, 101 + 3 * g, 102 + 3 * g);
+        let _ = writeln!(text, "!{scope} = distinct !{{!{scope}, !12}}");
+        let _ = writeln!(text, "!{list} = !{{!{scope}}}");
+        let all: Vec<String> = (0..n).filter(|&o| o != g).map(|o| format!("!{}", 102 + 3 * o)).collect();
+        let _ = writeln!(text, "!{others} = !{{{}}}", all.join(", "));
+    }
+    text.push('\n');
+    text
+}

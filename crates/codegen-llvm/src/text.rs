@@ -1,0 +1,564 @@
+//! Writes LLVM's textual IR: values, and one function for each kind of instruction.
+//!
+//! A [`Val`] is an operand: a register or a constant, of an element type, *uniform* (one number for all lanes) or
+//! *varying* (a vector with one number for each lane). An instruction on operands of which one is varying is one on
+//! vectors, the others being spread; so what is emitted for lanes and for one thread is written once.
+//!
+//! Text costs a few per cent of what LLVM's optimiser takes, needs no LLVM where it is made, and can be looked at.
+
+use std::fmt::Write as _;
+
+use smallvec::SmallVec;
+
+/// The type of one number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum El {
+    I1,
+    I8,
+    I16,
+    I32,
+    I64,
+    F32,
+    F64,
+    Ptr,
+}
+
+impl El {
+    /// Its text.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            El::I1 => "i1",
+            El::I8 => "i8",
+            El::I16 => "i16",
+            El::I32 => "i32",
+            El::I64 => "i64",
+            El::F32 => "float",
+            El::F64 => "double",
+            El::Ptr => "ptr",
+        }
+    }
+
+    /// Its width; a pointer's is 64.
+    pub(crate) fn bits(self) -> u32 {
+        match self {
+            El::I1 => 1,
+            El::I8 => 8,
+            El::I16 => 16,
+            El::I32 | El::F32 => 32,
+            El::I64 | El::F64 | El::Ptr => 64,
+        }
+    }
+
+    /// Bytes in memory.
+    pub(crate) fn bytes(self) -> u64 {
+        u64::from(self.bits().div_ceil(8))
+    }
+
+    /// Whether it is a float.
+    pub(crate) fn is_float(self) -> bool {
+        matches!(self, El::F32 | El::F64)
+    }
+
+    /// Its letter and width in names of intrinsics.
+    fn suffix(self) -> &'static str {
+        match self {
+            El::I1 => "i1",
+            El::I8 => "i8",
+            El::I16 => "i16",
+            El::I32 => "i32",
+            El::I64 => "i64",
+            El::F32 => "f32",
+            El::F64 => "f64",
+            El::Ptr => "p0",
+        }
+    }
+}
+
+/// What an operand is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Id {
+    /// `%rN`.
+    Reg(u32),
+    /// A constant by its bits; the same in every lane.
+    Bits(u64),
+    /// Any value.
+    Poison,
+    /// The lanes' numbers: 0, 1, ….
+    Iota,
+    /// A parameter or symbol by name.
+    Name(&'static str),
+}
+
+/// An operand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Val {
+    pub(crate) id: Id,
+    pub(crate) el: El,
+    /// One number for each lane.
+    pub(crate) var: bool,
+    /// Of an address: of memory where each number has room for all lanes.
+    pub(crate) wide: bool,
+    /// Known to be `base + lane * step`, wrapped; `base` is a register or constant of the type.
+    pub(crate) lin: Option<Lin>,
+}
+
+/// A value that rises from lane to lane by the same step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Lin {
+    /// The number of lane 0.
+    pub(crate) base: Id,
+    /// By how much the next is larger.
+    pub(crate) step: i64,
+    /// A truth value: that widening did not change this. Where it is false, nothing is known.
+    pub(crate) holds: Id,
+}
+
+/// Several operands.
+pub(crate) type Vals = SmallVec<[Val; 4]>;
+
+impl Val {
+    /// A uniform value.
+    pub(crate) fn uniform(id: Id, el: El) -> Val {
+        Val { id, el, var: false, wide: false, lin: None }
+    }
+
+    /// A constant.
+    pub(crate) fn bits(el: El, bits: u64) -> Val {
+        Val::uniform(Id::Bits(bits), el)
+    }
+
+    /// A constant address-sized integer.
+    pub(crate) fn i64(n: i64) -> Val {
+        Val::bits(El::I64, n as u64)
+    }
+
+    /// A constant of 32 bits.
+    pub(crate) fn i32(n: i64) -> Val {
+        Val::bits(El::I32, n as u64)
+    }
+
+    /// A truth value.
+    pub(crate) fn bool(b: bool) -> Val {
+        Val::bits(El::I1, b as u64)
+    }
+
+    /// A parameter or symbol.
+    pub(crate) fn name(el: El, name: &'static str) -> Val {
+        Val::uniform(Id::Name(name), el)
+    }
+
+    /// Its number, if it is a constant.
+    pub(crate) fn constant(self) -> Option<u64> {
+        match self.id {
+            Id::Bits(bits) => Some(bits),
+            Id::Reg(_) | Id::Poison | Id::Iota | Id::Name(_) => None,
+        }
+    }
+}
+
+/// A block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Block(u32);
+
+/// A phi while its block's predecessors are not all known.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PhiId(usize);
+
+/// A phi: its head, and what flows in.
+struct Phi {
+    at: usize,
+    head: String,
+    el: El,
+    var: bool,
+    incoming: Vec<(Val, Block)>,
+}
+
+/// The text of one function.
+pub(crate) struct Writer {
+    /// Lanes.
+    pub(crate) lanes: u32,
+    /// Pieces of the body; a phi stands between two.
+    pieces: Vec<String>,
+    phis: Vec<Phi>,
+    entry: String,
+    next: u32,
+    /// The block that is written.
+    pub(crate) block: Block,
+    blocks: u32,
+    /// Bytes of memory taken.
+    memory: u64,
+    /// Intrinsics and helpers that are called, to be declared.
+    pub(crate) declared: indexmap::IndexSet<String, rustc_hash::FxBuildHasher>,
+}
+
+impl Writer {
+    /// An empty function.
+    pub(crate) fn new(lanes: u32) -> Writer {
+        Writer {
+            lanes,
+            pieces: vec![String::new()],
+            phis: Vec::new(),
+            entry: String::new(),
+            next: 0,
+            block: Block(0),
+            blocks: 1,
+            memory: 0,
+            declared: Default::default(),
+        }
+    }
+
+    fn out(&mut self) -> &mut String {
+        self.pieces.last_mut().expect("there is always a piece")
+    }
+
+    /// Writes a line.
+    pub(crate) fn line(&mut self, args: std::fmt::Arguments<'_>) {
+        let out = self.out();
+        out.push_str("  ");
+        let _ = out.write_fmt(args);
+        out.push('\n');
+    }
+
+    /// A new register.
+    pub(crate) fn reg(&mut self, el: El, var: bool) -> Val {
+        let id = Id::Reg(self.next);
+        self.next += 1;
+        Val { id, el, var, wide: false, lin: None }
+    }
+
+    /// Bytes of the function's frame at most: its memory, and every register spilled.
+    pub(crate) fn frame(&self) -> u64 {
+        self.memory + u64::from(self.next) * 8 * u64::from(self.lanes) + 256
+    }
+
+    /// The text of the function's blocks.
+    pub(crate) fn finish(mut self) -> (String, indexmap::IndexSet<String, rustc_hash::FxBuildHasher>) {
+        let mut all = String::from("entry:\n");
+        all.push_str(&self.entry);
+        all.push_str("  br label %b0\nb0:\n");
+        let phis = std::mem::take(&mut self.phis);
+        let mut phis = phis.iter().peekable();
+        for (k, piece) in self.pieces.iter().enumerate() {
+            while let Some(phi) = phis.next_if(|phi| phi.at == k) {
+                all.push_str(&phi.head);
+                for (n, (val, block)) in phi.incoming.iter().enumerate() {
+                    let comma = if n == 0 { "" } else { "," };
+                    let _ = write!(all, "{comma} [ {}, %b{} ]", self.operand(*val, phi.var), block.0);
+                }
+                all.push('\n');
+            }
+            all.push_str(piece);
+        }
+        (all, self.declared)
+    }
+
+    // ---- text of types and operands
+
+    /// A type's text.
+    pub(crate) fn ty(&self, el: El, var: bool) -> String {
+        if var { format!("<{} x {}>", self.lanes, el.name()) } else { el.name().to_string() }
+    }
+
+    /// An operand's text, without its type; a constant is spread if `var`.
+    pub(crate) fn operand(&self, v: Val, var: bool) -> String {
+        match v.id {
+            Id::Reg(n) => format!("%r{n}"),
+            Id::Name(name) => name.to_string(),
+            Id::Poison => "poison".to_string(),
+            Id::Iota => {
+                let lanes: Vec<String> = (0..self.lanes).map(|k| format!("{} {k}", v.el.name())).collect();
+                format!("<{}>", lanes.join(", "))
+            }
+            Id::Bits(bits) => {
+                let one = constant(v.el, bits);
+                if var { format!("splat ({} {one})", v.el.name()) } else { one }
+            }
+        }
+    }
+
+    /// An operand's text with its type.
+    pub(crate) fn typed(&self, v: Val) -> String {
+        format!("{} {}", self.ty(v.el, v.var), self.operand(v, v.var))
+    }
+
+    // ---- lanes
+
+    /// The value as a varying one.
+    pub(crate) fn spread(&mut self, v: Val) -> Val {
+        if v.var || self.lanes == 1 {
+            return v;
+        }
+        if matches!(v.id, Id::Bits(_) | Id::Poison) {
+            return Val { var: true, ..v };
+        }
+        let (ty, n) = (self.ty(v.el, true), self.lanes);
+        let one = self.reg(v.el, true);
+        let (a, b) = (self.operand(v, false), self.operand(one, true));
+        self.line(format_args!("{b} = insertelement {ty} poison, {} {a}, i64 0", v.el.name()));
+        let all = self.reg(v.el, true);
+        let c = self.operand(all, true);
+        self.line(format_args!("{c} = shufflevector {ty} {b}, {ty} poison, <{n} x i32> zeroinitializer"));
+        Val { wide: v.wide, lin: None, ..all }
+    }
+
+    /// As `var` says.
+    pub(crate) fn fit(&mut self, v: Val, var: bool) -> Val {
+        if var { self.spread(v) } else { v }
+    }
+
+    /// The number of one lane.
+    pub(crate) fn lane(&mut self, v: Val, lane: Val) -> Val {
+        if !v.var {
+            return v;
+        }
+        let out = self.reg(v.el, false);
+        let (o, a, l) = (self.operand(out, false), self.typed(v), self.typed(lane));
+        self.line(format_args!("{o} = extractelement {a}, {l}"));
+        Val { wide: v.wide, ..out }
+    }
+
+    /// `v` with the number of one lane replaced.
+    pub(crate) fn with_lane(&mut self, v: Val, lane: Val, x: Val) -> Val {
+        let v = self.spread(v);
+        let out = self.reg(v.el, true);
+        let (o, a, x, l) = (self.operand(out, true), self.typed(v), self.typed(x), self.typed(lane));
+        self.line(format_args!("{o} = insertelement {a}, {x}, {l}"));
+        out
+    }
+
+    // ---- instructions
+
+    /// An instruction of one operand, e.g. `fneg`.
+    pub(crate) fn unary(&mut self, op: &str, a: Val) -> Val {
+        let out = self.reg(a.el, a.var);
+        let (o, a) = (self.operand(out, false), self.typed(a));
+        self.line(format_args!("{o} = {op} {a}"));
+        out
+    }
+
+    /// An instruction of two operands of one type.
+    pub(crate) fn binary(&mut self, op: &str, a: Val, b: Val) -> Val {
+        let el = a.el;
+        self.binary_to(op, a, b, el)
+    }
+
+    /// The same, with a result of another type: a comparison.
+    pub(crate) fn binary_to(&mut self, op: &str, a: Val, b: Val, el: El) -> Val {
+        let var = a.var || b.var;
+        let (a, b) = (self.fit(a, var), self.fit(b, var));
+        let out = self.reg(el, var);
+        let (o, ty) = (self.operand(out, false), self.ty(a.el, var));
+        let (a, b) = (self.operand(a, var), self.operand(b, var));
+        self.line(format_args!("{o} = {op} {ty} {a}, {b}"));
+        out
+    }
+
+    /// A comparison: `icmp ult`, `fcmp oeq`, ….
+    pub(crate) fn compare(&mut self, op: &str, a: Val, b: Val) -> Val {
+        self.binary_to(op, a, b, El::I1)
+    }
+
+    /// A conversion.
+    pub(crate) fn cast(&mut self, op: &str, a: Val, to: El) -> Val {
+        let out = self.reg(to, a.var);
+        let (o, a, ty) = (self.operand(out, false), self.typed(a), self.ty(to, a.var));
+        self.line(format_args!("{o} = {op} {a} to {ty}"));
+        out
+    }
+
+    /// `c ? a : b`.
+    pub(crate) fn select(&mut self, c: Val, a: Val, b: Val) -> Val {
+        if a == b {
+            return a;
+        }
+        if let Some(bit) = c.constant() {
+            return if bit & 1 == 1 { a } else { b };
+        }
+        let var = c.var || a.var || b.var;
+        let (a, b) = (self.fit(a, var), self.fit(b, var));
+        let out = self.reg(a.el, var);
+        let o = self.operand(out, false);
+        let (c, a, b) = (self.typed(c), self.typed(a), self.typed(b));
+        self.line(format_args!("{o} = select {c}, {a}, {b}"));
+        out
+    }
+
+    /// An intrinsic that is overloaded on the type of its result: `llvm.{name}.{type}`.
+    pub(crate) fn intrinsic(&mut self, name: &str, args: &[Val], more: &str) -> Val {
+        let var = args.iter().any(|a| a.var);
+        let args: Vals = args.iter().map(|&a| self.fit(a, var)).collect();
+        let el = args[0].el;
+        let out = self.reg(el, var);
+        let (ty, full) = (self.ty(el, var), self.overload(name, el, var));
+        let types: Vec<String> =
+            args.iter().map(|_| ty.clone()).chain((!more.is_empty()).then(|| "i1".to_string())).collect();
+        self.declare(format!("declare {ty} @{full}({})", types.join(", ")));
+        let list: Vec<String> = args.iter().map(|&a| self.typed(a)).collect();
+        let o = self.operand(out, false);
+        self.line(format_args!("{o} = call {ty} @{full}({}{more})", list.join(", ")));
+        out
+    }
+
+    /// A saturating conversion of a float.
+    pub(crate) fn float_to_int(&mut self, a: Val, to: El, signed: bool) -> Val {
+        let name = if signed { "fptosi.sat" } else { "fptoui.sat" };
+        let out = self.reg(to, a.var);
+        let (ty, from) = (self.ty(to, a.var), self.ty(a.el, a.var));
+        let full = format!("{}.{}", self.overload(name, to, a.var), self.mangle(a.el, a.var));
+        self.declare(format!("declare {ty} @{full}({from})"));
+        let (o, a) = (self.operand(out, false), self.typed(a));
+        self.line(format_args!("{o} = call {ty} @{full}({a})"));
+        out
+    }
+
+    /// A reduction over the lanes: `or`, `umax`, ….
+    pub(crate) fn reduce(&mut self, name: &str, a: Val) -> Val {
+        if !a.var {
+            return a;
+        }
+        let out = self.reg(a.el, false);
+        let (ty, vec) = (a.el.name(), self.ty(a.el, true));
+        let full = format!("llvm.vector.reduce.{name}.{}", self.mangle(a.el, true));
+        self.declare(format!("declare {ty} @{full}({vec})"));
+        let (o, a) = (self.operand(out, false), self.typed(a));
+        self.line(format_args!("{o} = call {ty} @{full}({a})"));
+        out
+    }
+
+    /// The type's part of an intrinsic's name.
+    pub(crate) fn mangle(&self, el: El, var: bool) -> String {
+        if var { format!("v{}{}", self.lanes, el.suffix()) } else { el.suffix().to_string() }
+    }
+
+    fn overload(&self, name: &str, el: El, var: bool) -> String {
+        format!("llvm.{name}.{}", self.mangle(el, var))
+    }
+
+    /// Declares a function, once.
+    pub(crate) fn declare(&mut self, text: String) {
+        self.declared.insert(text);
+    }
+
+    // ---- addresses
+
+    /// `address + bytes`.
+    pub(crate) fn offset(&mut self, at: Val, bytes: Val) -> Val {
+        if bytes.constant() == Some(0) {
+            return at;
+        }
+        let var = at.var || bytes.var;
+        let out = self.reg(El::Ptr, var);
+        let (o, a, b) = (self.operand(out, false), self.typed(at), self.typed(bytes));
+        // A vector of addresses may have a scalar base or a scalar offset.
+        self.line(format_args!("{o} = getelementptr i8, {a}, {b}"));
+        Val { wide: at.wide, ..out }
+    }
+
+    /// Memory of the function, taken once.
+    pub(crate) fn alloca(&mut self, bytes: u64, align: u64) -> Val {
+        let out = self.reg(El::Ptr, false);
+        let o = self.operand(out, false);
+        self.memory += bytes + align;
+        let _ = writeln!(self.entry, "  {o} = alloca [{} x i8], align {align}", bytes.max(1));
+        out
+    }
+
+    /// Loads a uniform address; `note` is what follows (alignment, metadata).
+    pub(crate) fn load(&mut self, el: El, var: bool, at: Val, note: &str) -> Val {
+        debug_assert!(!at.var);
+        let out = self.reg(el, var);
+        let (o, ty, a) = (self.operand(out, false), self.ty(el, var), self.typed(at));
+        self.line(format_args!("{o} = load {ty}, {a}{note}"));
+        out
+    }
+
+    /// Stores to a uniform address.
+    pub(crate) fn store(&mut self, x: Val, at: Val, note: &str) {
+        debug_assert!(!at.var);
+        let (x, a) = (self.typed(x), self.typed(at));
+        self.line(format_args!("store {x}, {a}{note}"));
+    }
+
+    // ---- control
+
+    /// A block to be written later.
+    pub(crate) fn new_block(&mut self) -> Block {
+        let block = Block(self.blocks);
+        self.blocks += 1;
+        block
+    }
+
+    /// Goes on in a block.
+    pub(crate) fn enter(&mut self, block: Block) {
+        let _ = writeln!(self.out(), "b{}:", block.0);
+        self.block = block;
+    }
+
+    /// Goes there.
+    pub(crate) fn jump(&mut self, to: Block) {
+        self.line(format_args!("br label %b{}", to.0));
+    }
+
+    /// Two ways. `note` is what follows: weights.
+    pub(crate) fn branch(&mut self, c: Val, yes: Block, no: Block, note: &str) {
+        let c = self.typed(c);
+        self.line(format_args!("br {c}, label %b{}, label %b{}{note}", yes.0, no.0));
+    }
+
+    /// Many ways.
+    pub(crate) fn switch(&mut self, tag: Val, cases: &[(u64, Block)], otherwise: Block) {
+        let tag_text = self.typed(tag);
+        let ty = tag.el.name();
+        let cases: Vec<String> =
+            cases.iter().map(|(n, b)| format!("{ty} {}, label %b{}", constant(tag.el, *n), b.0)).collect();
+        self.line(format_args!("switch {tag_text}, label %b{} [ {} ]", otherwise.0, cases.join(" ")));
+    }
+
+    /// A phi of the block that was just entered.
+    pub(crate) fn phi(&mut self, el: El, var: bool, wide: bool) -> (PhiId, Val) {
+        let out = self.reg(el, var);
+        let (o, ty) = (self.operand(out, false), self.ty(el, var));
+        self.pieces.push(String::new());
+        let at = self.pieces.len() - 1;
+        self.phis.push(Phi { at, head: format!("  {o} = phi {ty}"), el, var, incoming: Vec::new() });
+        (PhiId(self.phis.len() - 1), Val { wide, ..out })
+    }
+
+    /// What flows into a phi from a block. It must have been fitted where it flows from.
+    pub(crate) fn flow(&mut self, phi: PhiId, v: Val, from: Block) {
+        let phi = &mut self.phis[phi.0];
+        debug_assert!(v.var == phi.var || matches!(v.id, Id::Bits(_) | Id::Poison));
+        debug_assert_eq!(v.el, phi.el);
+        phi.incoming.push((v, from));
+    }
+}
+
+/// A constant's text.
+fn constant(el: El, bits: u64) -> String {
+    match el {
+        El::I1 => if bits & 1 == 1 { "true" } else { "false" }.to_string(),
+        El::I8 => (bits as i8).to_string(),
+        El::I16 => (bits as i16).to_string(),
+        El::I32 => (bits as i32).to_string(),
+        El::I64 => (bits as i64).to_string(),
+        // A float is written as the double of the same value; of a NaN the payload moves along.
+        El::F32 => {
+            let b = bits as u32;
+            let wide = if f32::from_bits(b).is_nan() {
+                let (sign, rest) = (u64::from(b >> 31), u64::from(b & 0x7f_ffff));
+                sign << 63 | 0x7ff0_0000_0000_0000 | rest << 29 | 0x8_0000_0000_0000
+            } else {
+                f64::from(f32::from_bits(b)).to_bits()
+            };
+            format!("0x{wide:016X}")
+        }
+        El::F64 => format!("0x{bits:016X}"),
+        El::Ptr => {
+            if bits == 0 {
+                "null".to_string()
+            } else {
+                format!("inttoptr (i64 {} to ptr)", bits as i64)
+            }
+        }
+    }
+}

@@ -1,0 +1,373 @@
+//! Which values are the same in all lanes, and where lanes part.
+//!
+//! The threads of a kernel run in lanes. A value is *uniform* if all lanes that are active where it is computed have
+//! the same, else *varying*; control is *divergent* where lanes may go different ways. Everything starts uniform and
+//! is made varying where a rule says so, until nothing changes: facts only rise, so that ends.
+//!
+//! - The number of a thread varies; what an op makes of a varying operand varies; an atomic op gives every lane its own.
+//! - The results of a divergent `if` or `switch`, and of a loop that lanes leave at different times, vary. Within, what
+//!   was uniform still is: inactive lanes do not count.
+//! - A cell varies if a varying number is put into it, at a varying place, or by lanes that have parted since it was made.
+//! - A function is looked at once for each way of calling it: which parameters vary.
+
+use cranelift_entity::SecondaryMap;
+use ir::{Builtin, Func, Function, Inst, Module, Op, Region, Space, Span, TypeData, Value};
+use rustc_hash::FxHashMap;
+
+/// Why something cannot run in lanes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reason {
+    /// What is in the way.
+    pub what: String,
+    /// The user's line.
+    pub span: Span,
+}
+
+impl Reason {
+    pub(crate) fn new(what: &str, span: Span) -> Reason {
+        Reason { what: what.to_string(), span }
+    }
+}
+
+/// How the threads of a group are dealt out to lanes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Dealing {
+    /// Lanes differ in x only: the group is one row, or its rows are multiples of the lanes.
+    pub rows: bool,
+    /// Lanes may be of different groups.
+    pub packed: bool,
+}
+
+/// What is known of a function.
+#[derive(Clone, Debug, Default)]
+pub struct Facts {
+    /// Values that vary.
+    pub varying: SecondaryMap<Value, bool>,
+    /// Control ops where lanes part.
+    pub divergent: SecondaryMap<Inst, bool>,
+    /// Which results vary.
+    pub results: Vec<bool>,
+}
+
+/// A way of calling a function: which parameters vary.
+pub(crate) type Version = (Func, Vec<bool>);
+
+/// The analysis of a module for one way of dealing threads.
+pub struct Analysis<'m> {
+    module: &'m Module,
+    dealing: Dealing,
+    known: FxHashMap<Version, Facts>,
+    open: Vec<Func>,
+}
+
+impl<'m> Analysis<'m> {
+    /// Nothing is known yet.
+    pub fn new(module: &'m Module, dealing: Dealing) -> Analysis<'m> {
+        Analysis { module, dealing, known: FxHashMap::default(), open: Vec::new() }
+    }
+
+    /// The facts of a function whose parameters vary as `params` says.
+    pub fn function(&mut self, func: Func, params: &[bool]) -> Result<&Facts, Reason> {
+        let version = (func, params.to_vec());
+        if !self.known.contains_key(&version) {
+            let f = &self.module.funcs[func];
+            if self.open.contains(&func) {
+                return Err(Reason::new("a function that calls itself", f.span));
+            }
+            if !f.has_body() {
+                return Err(Reason::new("a function without a body", f.span));
+            }
+            self.open.push(func);
+            let facts = self.analyse(f, params);
+            self.open.pop();
+            self.known.insert(version.clone(), facts?);
+        }
+        Ok(&self.known[&version])
+    }
+
+    fn analyse(&mut self, f: &'m Function, params: &[bool]) -> Result<Facts, Reason> {
+        let mut walk = Walk {
+            analysis: self,
+            f,
+            facts: Facts::default(),
+            home: SecondaryMap::new(),
+            root: SecondaryMap::new(),
+            builtins: SecondaryMap::new(),
+            level: 0,
+            changed: false,
+        };
+        for data in f.insts.values() {
+            if let Op::Builtin(builtin) = data.op {
+                walk.builtins[data.results[0]] = Some(builtin);
+            }
+        }
+        let body = f.body();
+        for (&v, &varying) in f.regions[body].params.iter().zip(params) {
+            walk.facts.varying[v] = varying;
+        }
+        loop {
+            walk.changed = false;
+            walk.region(body)?;
+            if !walk.changed {
+                break;
+            }
+        }
+        let mut facts = walk.facts;
+        facts.results = f.regions[body].results.iter().map(|&v| facts.varying[v]).collect();
+        Ok(facts)
+    }
+}
+
+/// One function while it is looked at.
+struct Walk<'a, 'm> {
+    analysis: &'a mut Analysis<'m>,
+    f: &'m Function,
+    facts: Facts,
+    /// How many divergent regions are around the place where a cell was made.
+    home: SecondaryMap<Value, u32>,
+    /// The cell that a cell within a cell belongs to.
+    root: SecondaryMap<Value, Option<Value>>,
+    /// Values that are a thread's numbers.
+    builtins: SecondaryMap<Value, Option<Builtin>>,
+    level: u32,
+    changed: bool,
+}
+
+impl Walk<'_, '_> {
+    fn varies(&self, v: Value) -> bool {
+        self.facts.varying[v]
+    }
+
+    fn vary(&mut self, v: Value, if_so: bool) {
+        if if_so && !self.facts.varying[v] {
+            self.facts.varying[v] = true;
+            self.changed = true;
+        }
+    }
+
+    fn diverge(&mut self, inst: Inst, if_so: bool) -> bool {
+        if if_so && !self.facts.divergent[inst] {
+            self.facts.divergent[inst] = true;
+            self.changed = true;
+        }
+        self.facts.divergent[inst]
+    }
+
+    fn inner(&mut self, region: Region, divergent: bool) -> Result<(), Reason> {
+        self.level += u32::from(divergent);
+        let result = self.region(region);
+        self.level -= u32::from(divergent);
+        result
+    }
+
+    fn region(&mut self, region: Region) -> Result<(), Reason> {
+        let f = self.f;
+        for &inst in &f.regions[region].insts {
+            self.inst(inst)?;
+        }
+        Ok(())
+    }
+
+    /// The cell that holds what a cell stands for.
+    fn root(&self, cell: Value) -> Value {
+        self.root[cell].unwrap_or(cell)
+    }
+
+    fn inst(&mut self, inst: Inst) -> Result<(), Reason> {
+        let f = self.f;
+        let data = &f.insts[inst];
+        let reason = |what: &str| Err(Reason::new(what, data.span));
+        match &data.op {
+            Op::Const(_) | Op::Zero => {}
+            Op::GlobalRef(global) => {
+                let private = self.analysis.module.globals[*global].space == Space::Private;
+                self.vary(data.results[0], private);
+            }
+            Op::Builtin(builtin) => {
+                let varies = match builtin {
+                    Builtin::DispatchThreadId | Builtin::GroupThreadId | Builtin::GroupIndex => true,
+                    Builtin::GroupId => self.analysis.dealing.packed,
+                    Builtin::GroupSize => false,
+                };
+                self.vary(data.results[0], varies);
+            }
+            Op::Extract(k) => {
+                let varies = self.varies(data.args[0]) && !self.same_in_row(data.args[0], *k);
+                self.vary(data.results[0], varies);
+            }
+            Op::Atomic(..) => self.vary(data.results[0], true),
+            Op::Barrier if self.level > 0 => return reason("a barrier that not all lanes reach"),
+            Op::Barrier => {}
+            Op::WaveGather => return reason("a wave operation"),
+            Op::Printf(_) => return reason("printf, whose output is in the order of threads"),
+            Op::BufferStore(_) | Op::Assert(_) => {}
+            Op::Local => {
+                let cell = data.results[0];
+                self.home[cell] = self.level;
+                let varies = self.varies(data.args[0]);
+                self.vary(cell, varies);
+            }
+            Op::Store | Op::AddTo => {
+                let root = self.root(data.args[0]);
+                let varies = self.level > self.home[root] || data.args[1..].iter().any(|&a| self.varies(a));
+                self.vary(root, varies);
+                let all = self.varies(root);
+                self.vary(data.args[0], all);
+                if let Some((_, indices)) = data.args[1..].split_last() {
+                    self.stacks_stay(data.args[0], indices, data.span)?;
+                }
+            }
+            Op::SubCell => {
+                let root = self.root(data.args[0]);
+                self.root[data.results[0]] = Some(root);
+                if self.varies(data.args[1]) {
+                    return reason("a stack of stacks at places that vary");
+                }
+                let varies = self.varies(root);
+                self.vary(data.results[0], varies);
+            }
+            Op::Load => {
+                let root = self.root(data.args[0]);
+                let varies = self.varies(root) || data.args[1..].iter().any(|&a| self.varies(a));
+                self.vary(data.results[0], varies);
+                self.stacks_stay(data.args[0], &data.args[1..], data.span)?;
+            }
+            Op::Call(callee) => {
+                let params: Vec<bool> = data.args.iter().map(|&a| self.varies(a)).collect();
+                if self.level > 0 && self.has_barrier(*callee) {
+                    return reason("a barrier that not all lanes reach");
+                }
+                let results = self.analysis.function(*callee, &params)?.results.clone();
+                for (&r, varies) in data.results.iter().zip(results) {
+                    self.vary(r, varies);
+                }
+            }
+            Op::CallFwd(_) | Op::CallBwd(_) | Op::CallTransposeOf(_) => {
+                return reason("a derivative that was not generated");
+            }
+            Op::If | Op::Switch(_) => {
+                let tag = self.varies(data.args[0]);
+                let divergent = self.diverge(inst, tag);
+                for &region in &data.regions {
+                    self.inner(region, divergent)?;
+                    for (&r, &v) in data.results.iter().zip(&f.regions[region].results) {
+                        let varies = divergent || self.varies(v);
+                        self.vary(r, varies);
+                    }
+                }
+            }
+            Op::For(_) => {
+                let (region, n) = (data.regions[0], data.args.len() - 1);
+                let counted = self.varies(data.args[0]);
+                let divergent = self.diverge(inst, counted);
+                let params = f.regions[region].params[1..].to_vec();
+                self.trips(inst, &data.args[1..], &params, region, 0, n, divergent)?;
+            }
+            Op::Loop(_) => {
+                let region = data.regions[0];
+                let params = f.regions[region].params.clone();
+                let again = f.regions[region].results[0];
+                let left = self.varies(again);
+                let divergent = self.diverge(inst, left);
+                self.trips(inst, &data.args, &params, region, 1, data.args.len(), divergent)?;
+                let left = self.varies(again);
+                self.diverge(inst, left);
+            }
+            Op::Index => {
+                let stacks = self.analysis.module.types[f.ty(data.results[0])];
+                if matches!(stacks, TypeData::Stack(_)) && self.varies(data.args[1]) {
+                    return reason("a stack of stacks at places that vary");
+                }
+                let varies = data.args.iter().any(|&a| self.varies(a));
+                self.vary(data.results[0], varies);
+            }
+            Op::Select => {
+                let varies = data.args.iter().any(|&a| self.varies(a));
+                self.vary(data.results[0], varies);
+            }
+            _ => {
+                let varies = data.args.iter().any(|&a| self.varies(a));
+                for &r in &data.results {
+                    self.vary(r, varies);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A loop's body: results number `first..first + n` are carried, those after are stacked.
+    #[expect(clippy::too_many_arguments, reason = "what both loops have")]
+    fn trips(
+        &mut self,
+        inst: Inst,
+        init: &[Value],
+        params: &[Value],
+        region: Region,
+        first: usize,
+        n: usize,
+        divergent: bool,
+    ) -> Result<(), Reason> {
+        let f = self.f;
+        let data = &f.insts[inst];
+        for (&param, &v) in params.iter().zip(init) {
+            let varies = self.varies(v);
+            self.vary(param, varies);
+        }
+        self.inner(region, divergent)?;
+        let results = &f.regions[region].results;
+        for k in 0..n {
+            let varies = self.varies(results[first + k]);
+            self.vary(params[k], varies);
+            let all = divergent || self.varies(params[k]);
+            self.vary(data.results[k], all);
+        }
+        for (&r, &v) in data.results[n..].iter().zip(&results[first + n..]) {
+            let varies = divergent || self.varies(v);
+            self.vary(r, varies);
+        }
+        Ok(())
+    }
+
+    /// Whether component `k` of a thread's number is the same in a row of lanes.
+    fn same_in_row(&self, v: Value, k: u32) -> bool {
+        match self.builtins[v] {
+            Some(Builtin::DispatchThreadId | Builtin::GroupThreadId) => self.analysis.dealing.rows && k > 0,
+            Some(Builtin::GroupId) => k > 0,
+            _ => false,
+        }
+    }
+
+    /// An index that varies must not lead into a stack of stacks.
+    fn stacks_stay(&self, cell: Value, indices: &[Value], span: Span) -> Result<(), Reason> {
+        let types = &self.analysis.module.types;
+        let mut ty = types.content(self.f.ty(cell));
+        for &idx in indices {
+            ty = ty.and_then(|t| types.element(t));
+            let stays = ty.is_none_or(|t| !types.has_stack(t));
+            if self.varies(idx) && !stays {
+                return Err(Reason::new("a stack of stacks at places that vary", span));
+            }
+        }
+        Ok(())
+    }
+
+    fn has_barrier(&self, func: Func) -> bool {
+        let mut seen = Vec::new();
+        let mut left = vec![func];
+        while let Some(func) = left.pop() {
+            if seen.contains(&func) {
+                continue;
+            }
+            seen.push(func);
+            let f = &self.analysis.module.funcs[func];
+            for data in f.insts.values() {
+                match data.op {
+                    Op::Barrier => return true,
+                    Op::Call(callee) => left.push(callee),
+                    _ => {}
+                }
+            }
+        }
+        false
+    }
+}

@@ -1,0 +1,221 @@
+//! Every program of tests/run on LLVM, one thread at a time and in 4, 8 and 16 lanes, compared with the interpreter: what
+//! it prints and its buffers, exactly. So are random programs whose threads go different ways, with their derivatives.
+//! `PULLBACK_ONLY` names a part of a path, `PULLBACK_LANES` one width.
+#![cfg(feature = "llvm")]
+
+use std::path::Path;
+
+use driver::launch::{Backend, Runner};
+use driver::pipeline::{Failure, Loaded, Options, on_large_stack};
+use driver::session::{FileOptions, Session};
+use driver::{Request, render};
+use pullback_tests::commands::slang::{outcome, outcome_in_lanes};
+use pullback_tests::file::{TestFile, discover};
+use pullback_tests::generate::{self, Rng};
+use pullback_tests::setting;
+
+/// Programs whose threads race for memory without waiting for each other, so that lanes give other results than
+/// threads that run one after the other, and why that is so.
+const RACES: [(&str, &str); 0] = [];
+
+/// A diagnostic without the thread, which in lanes is the first that fails at that place, and not of all.
+fn without_thread(text: &str) -> String {
+    match text.split_once(" (thread ") {
+        Some((before, after)) => {
+            let rest = after.split_once(')').map_or("", |a| a.1);
+            format!("{before}{rest}")
+        }
+        None => text.to_string(),
+    }
+}
+
+#[test]
+fn programs_give_the_same_on_llvm() {
+    let work = || {
+        let mut faults = Vec::new();
+        let mut counts = Vec::new();
+        let only = std::env::var("PULLBACK_ONLY").unwrap_or_default();
+        let widths: Vec<u32> = match std::env::var("PULLBACK_LANES") {
+            Ok(width) => vec![width.parse().expect("a number of lanes")],
+            Err(_) => vec![1, 4, 8, 16],
+        };
+        for &width in &widths {
+            let (mut same, mut in_lanes) = (0, 0);
+            for path in discover(Path::new(env!("CARGO_MANIFEST_DIR"))) {
+                let name = path.display().to_string();
+                if !name.contains("/run/") || !name.ends_with(".slang") || !name.contains(&only) {
+                    continue;
+                }
+                let Ok(file) = TestFile::read(&path) else { continue };
+                if file.command.first().is_none_or(|c| c != "run") {
+                    continue;
+                }
+                if width > 1 && RACES.iter().any(|r| name.ends_with(r.0)) {
+                    continue;
+                }
+                // What prints does not run in lanes.
+                let prints = std::fs::read_to_string(&path).is_ok_and(|text| text.contains("printf"));
+                if width > 1 && prints {
+                    continue;
+                }
+                let wanted = outcome(&file, Backend::Interp);
+                let start = std::time::Instant::now();
+                let found = outcome_in_lanes(&file, Backend::Llvm, Some(width));
+                if start.elapsed().as_secs() > 3 {
+                    eprintln!("{name}, {width} lanes: {:.1} s", start.elapsed().as_secs_f64());
+                }
+                if let Ok((_, lanes)) = &found
+                    && *lanes > 1
+                {
+                    in_lanes += 1;
+                }
+                match (&wanted, found.map(|f| f.0)) {
+                    (Ok(a), Ok(b)) if *a == b => same += 1,
+                    (Err(a), Err(b)) if without_thread(a) == without_thread(&b) => same += 1,
+                    (wanted, found) => {
+                        faults.push(format!("{name}, {width} lanes:\n{found:?}\ninstead of\n{wanted:?}"));
+                    }
+                }
+            }
+            counts.push(format!("{width} lanes: {same} the same, {in_lanes} of them in lanes"));
+        }
+        (counts, faults)
+    };
+    let thread =
+        std::thread::Builder::new().stack_size(512 << 20).spawn(work).expect("the system has a thread");
+    let (counts, faults) = thread.join().expect("no panic");
+    eprintln!("{}; {} different", counts.join("; "), faults.len());
+    assert!(faults.is_empty(), "{}", faults.join("\n\n"));
+}
+
+/// Inputs of a thread: `x`, `y`, `s.a`, `s.b[0..3]`, `s.c`, `s.k`, `n`.
+const INPUTS: usize = 9;
+/// Results of a thread: the value, its derivatives by forward and by reverse mode.
+const RESULTS: usize = 8;
+/// Threads that are run.
+const GROUPS: u32 = 3;
+
+/// A kernel that calls the random function of `seed`, and its derivatives, with numbers of its own in each thread.
+fn kernel(seed: u64, ty: &str, size: [u32; 3]) -> String {
+    let [x, y, z] = size;
+    let mut text = generate::program(seed, ty).text;
+    text += &format!(
+        "RWStructuredBuffer<F> given;\nRWStructuredBuffer<F> found;\nRWStructuredBuffer<F> total;\n\
+         [shader(\"compute\")] [numthreads({x}, {y}, {z})]\n\
+         void main(uint3 tid : SV_DispatchThreadID)\n{{\n    \
+         uint t = (tid.z * {y} + tid.y) * {} + tid.x;\n    uint i = t * {INPUTS};\n    \
+         F x = given[i]; F y = given[i + 1];\n    \
+         S s = {{ given[i + 2], int(given[i + 7]), {{ given[i + 3], given[i + 4], given[i + 5] }}, given[i + 6] }};\n    \
+         int n = int(given[i + 8]);\n    uint o = t * {RESULTS};\n    \
+         found[o] = f(x, y, s, n);\n    \
+         S.Differential ds = {{ F(1), {{ F(0.5), F(0.25), F(2) }} }};\n    \
+         found[o + 1] = fwd_diff(f)(DifferentialPair<F>(x, F(1)), DifferentialPair<F>(y, F(-1)), \
+         DifferentialPair<S>(s, ds), n).d;\n    \
+         var px = DifferentialPair<F>(x, 0); var py = DifferentialPair<F>(y, 0); var ps = diffPair(s);\n    \
+         if (given[i] > F(-1.5)) bwd_diff(f)(px, py, ps, n, F(1));\n    \
+         found[o + 2] = px.d; found[o + 3] = py.d; found[o + 4] = ps.d.a;\n    \
+         found[o + 5] = ps.d.b[0]; found[o + 6] = ps.d.b[1]; found[o + 7] = ps.d.b[2];\n}}\n",
+        x * GROUPS
+    );
+    text
+}
+
+/// What `found` holds afterwards, and how many lanes there were.
+fn numbers(
+    text: &str,
+    double: bool,
+    threads: u32,
+    seed: u64,
+    (backend, lanes): (Backend, Option<u32>),
+) -> Result<(Vec<u8>, u32), String> {
+    let mut session = Session::new(FileOptions::default());
+    let mut program = session.program();
+    let file = session.load_text(&mut program, "random.slang", text.to_string(), ".".as_ref());
+    let mut loaded = Loaded { program, file };
+    let outcome = (|| {
+        let entry = loaded.entry(Some("main"))?;
+        let request = Request { entries: vec![entry], ..Request::default() };
+        let compiled = loaded.compile(&request, &Options::default())?;
+        let mut runner = Runner::with_lanes(compiled.module, backend, false, lanes)?;
+        let mut rng = Rng::new(seed ^ 0x1A9E5);
+        let mut given: Vec<f64> = Vec::new();
+        for _ in 0..threads {
+            given.extend((0..INPUTS - 2).map(|_| rng.float() + 0.013));
+            given.extend([rng.below(5) as f64, rng.below(4) as f64]);
+        }
+        let bytes = |numbers: &[f64]| -> Vec<u8> {
+            match double {
+                true => numbers.iter().flat_map(|x| x.to_le_bytes()).collect(),
+                false => numbers.iter().flat_map(|x| (*x as f32).to_le_bytes()).collect(),
+            }
+        };
+        for (name, content) in [
+            ("data", bytes(&[0.5, -1.25, 0.75, 2.0])),
+            ("given", bytes(&given)),
+            ("found", bytes(&vec![0.0; threads as usize * RESULTS])),
+        ] {
+            if let Some(global) = runner.find(name) {
+                runner.bind_global(global, &content);
+            }
+        }
+        runner.dispatch("main", [GROUPS, 1, 1], 1)?;
+        let found = runner.find("found").expect("a global of the program");
+        Ok((runner.bytes_of(found).to_vec(), runner.lanes(0)))
+    })();
+    outcome.map_err(|failure| match failure {
+        Failure::Program(diagnostics) => render::all_to_text(&session.sources, &diagnostics, false),
+        Failure::Other(error) => error.to_string(),
+    })
+}
+
+/// Equal bits, or both NaN.
+fn same_numbers(a: &[u8], b: &[u8], double: bool) -> Option<usize> {
+    let size = if double { 8 } else { 4 };
+    let number = |bytes: &[u8]| match double {
+        true => f64::from_le_bytes(bytes.try_into().expect("eight bytes")),
+        false => f64::from(f32::from_le_bytes(bytes.try_into().expect("four bytes"))),
+    };
+    let pairs = a.chunks(size).zip(b.chunks(size));
+    pairs.map(|(x, y)| x == y || number(x).is_nan() && number(y).is_nan()).position(|same| !same)
+}
+
+#[test]
+fn random_programs_give_the_same_in_lanes() {
+    let first = setting("PULLBACK_SEED", 1);
+    let n = setting("PULLBACK_RANDOM", 6);
+    let sizes = [[64, 1, 1], [5, 1, 1], [8, 4, 1], [3, 3, 2], [16, 2, 1], [1, 1, 1], [4, 8, 1]];
+    let mut failures = Vec::new();
+    let mut in_lanes = [0; 3];
+    on_large_stack(|| {
+        for seed in first..first + n {
+            let size = sizes[seed as usize % sizes.len()];
+            let double = seed % 3 != 0;
+            let text = kernel(seed, if double { "double" } else { "float" }, size);
+            let threads = size.iter().product::<u32>() * GROUPS;
+            let wanted = match numbers(&text, double, threads, seed, (Backend::Interp, None)) {
+                Ok(wanted) => wanted.0,
+                Err(why) => {
+                    failures.push(format!("seed {seed}, interpreter: {why}\n{text}"));
+                    continue;
+                }
+            };
+            for (k, width) in [1, 4, 8, 16].into_iter().enumerate() {
+                match numbers(&text, double, threads, seed, (Backend::Llvm, Some(width))) {
+                    Ok((found, lanes)) => {
+                        if k > 0 {
+                            in_lanes[k - 1] += u32::from(lanes > 1);
+                        }
+                        if let Some(at) = same_numbers(&found, &wanted, double) {
+                            failures.push(format!("seed {seed}, {width} lanes: number {at} differs\n{text}"));
+                        }
+                    }
+                    Err(why) => failures.push(format!("seed {seed}, {width} lanes: {why}\n{text}")),
+                }
+            }
+        }
+    });
+    eprintln!("{n} programs; in 4, 8, 16 lanes: {in_lanes:?}");
+    let shown = failures.iter().min_by_key(|why| why.len()).map_or("", |why| why);
+    let reasons: Vec<&str> = failures.iter().filter_map(|why| why.lines().next()).collect();
+    assert!(failures.is_empty(), "{}\n\n{shown}", reasons.join("\n"));
+}
