@@ -90,6 +90,8 @@ pub struct Options<'a> {
     pub functions: &'a [ir::Func],
     /// How many uniforms there may be; further ones are storage.
     pub max_uniforms: u32,
+    /// Loops report it if they end before they should, for a device that may end them.
+    pub checks_loops: bool,
     /// A place of the source in words, as `file.slang:12`; `None` if it is nowhere.
     pub place: &'a dyn Fn(ir::Span) -> Option<String>,
 }

@@ -70,6 +70,10 @@ pub(crate) struct Cx<'m> {
     pub(crate) wave_values: FxHashMap<Handle<naga::Type>, Handle<GlobalVariable>>,
     pub(crate) comments: Vec<(String, String)>,
     pub(crate) bindings: Vec<Binding>,
+    /// Loops report it if they end before they should.
+    pub(crate) checks_loops: bool,
+    /// Where threads say that they leave a loop.
+    pub(crate) loops_ended: Option<Handle<GlobalVariable>>,
     /// How many more uniforms there may be.
     pub(crate) uniforms_left: u32,
     /// The largest thread group, for indices that are in range in any case.
@@ -113,6 +117,8 @@ pub fn build(ir: &Module, options: &Options<'_>) -> Result<Built, Error> {
         wave_values: FxHashMap::default(),
         comments: Vec::new(),
         bindings: Vec::new(),
+        checks_loops: options.checks_loops,
+        loops_ended: None,
         uniforms_left: options.max_uniforms,
         group,
     };
@@ -175,6 +181,19 @@ impl<'m> Cx<'m> {
         let name = self.names.unique("wave_values");
         let var = self.variable(&name, AddressSpace::WorkGroup, all, false);
         self.wave_values.insert(ty, var);
+        var
+    }
+
+    /// Group-shared memory in which each thread says that it leaves a loop.
+    pub(crate) fn loops_ended(&mut self) -> Handle<GlobalVariable> {
+        if let Some(found) = self.loops_ended {
+            return found;
+        }
+        let uint = self.ty(TypeInner::Scalar(naga::Scalar::U32));
+        let all = self.array_of(uint, NonZeroU32::new(self.threads()));
+        let name = self.names.unique("loops_ended");
+        let var = self.variable(&name, AddressSpace::WorkGroup, all, false);
+        self.loops_ended = Some(var);
         var
     }
 

@@ -185,10 +185,16 @@ impl Planner<'_> {
         for usage in self.plan.uses.values_mut().filter(|u| u.raw && !u.atomics.is_empty()) {
             usage.atomic_words = true;
         }
+        // As the source declares them; what is declared nowhere comes last.
+        let module = self.module;
+        let place = |g: Global| {
+            let span = module.globals[g].span;
+            if span == ir::Span::NONE { (u32::MAX, u32::MAX) } else { (span.file, span.start) }
+        };
         let order = |b: &Base| match *b {
-            Base::Null => (u32::MAX, false),
-            Base::Global(g) => (g.as_u32(), false),
-            Base::Pointee(g) => (g.as_u32(), true),
+            Base::Null => ((u32::MAX, u32::MAX), u32::MAX, false),
+            Base::Global(g) => (place(g), g.as_u32(), false),
+            Base::Pointee(g) => (place(g), g.as_u32(), true),
         };
         self.plan.uses.sort_by(|a, _, b, _| order(a).cmp(&order(b)));
     }

@@ -99,7 +99,13 @@ pub fn emit_compiled(
 pub(crate) fn program(module: &ir::Module) -> Result<run::gpu::Program, Failure> {
     let device = run::gpu::Device::first().map_err(|why| Failure::Other(Error::Input(why)))?;
     let with = |max_uniforms: u32| {
-        let options = NagaOptions { target: Language::Spirv, functions: &[], max_uniforms, place: &|_| None };
+        let options = NagaOptions {
+            target: Language::Spirv,
+            functions: &[],
+            max_uniforms,
+            checks_loops: device.may_end_loops(),
+            place: &|_| None,
+        };
         codegen_naga::build(module, &options).map_err(failure)
     };
     let mut built = with(device.max_uniforms())?;
@@ -121,7 +127,8 @@ pub fn build(
     functions: &[Func],
 ) -> Result<Built, Failure> {
     let place = |span: ir::Span| place(sources, span);
-    let options = NagaOptions { target, functions, max_uniforms: u32::MAX, place: &place };
+    let options =
+        NagaOptions { target, functions, max_uniforms: u32::MAX, checks_loops: false, place: &place };
     codegen_naga::build(&compiled.module, &options).map_err(failure)
 }
 

@@ -138,6 +138,7 @@ impl<'m> Emitter<'_, 'm> {
         self.code.store(counter, next);
         let body = self.code.close(before);
         self.code.push(naga::Statement::Loop { body, continuing: Block::new(), break_if: None });
+        self.check_counter(counter, n, self.f.span);
         Ok(())
     }
 

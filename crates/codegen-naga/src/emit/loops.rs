@@ -8,7 +8,7 @@ use naga::{BinaryOperator as Bin, Block, Statement, UnaryOperator};
 
 use super::control::Joined;
 use super::{Emitter, Held, Res};
-use crate::build::Expr;
+use crate::build::{Code, Expr};
 use crate::types::scalar;
 
 /// A loop while its body is emitted.
@@ -22,7 +22,14 @@ struct Loop<'m> {
     kept: Vec<Option<Expr>>,
     /// The number of the trip, if stacks need it.
     trip: Option<(Expr, Expr)>,
+    /// Where the thread says that it leaves the loop, if that is checked. It is memory that the group shares: of a variable,
+    /// a driver would know its value.
+    ended: Option<Expr>,
 }
+
+/// What a run says where the device ended a loop.
+const ENDED: &str =
+    "the device ended this loop before its end; lavapipe does so after 65,535 trips of all loops of a thread";
 
 impl<'m> Emitter<'_, 'm> {
     /// Variables for carried values with their first values.
@@ -82,11 +89,7 @@ impl<'m> Emitter<'_, 'm> {
         if let (Some(most), true) = (info.max_iters, is_kept) {
             let limit = crate::helpers::integer(&mut self.code, counts, most as i128);
             let over = self.code.binary(Bin::Greater, n, limit);
-            self.fail_if(
-                over,
-                &format!("the loop runs more often than `[MaxIters({most})]` says"),
-                data.span,
-            );
+            self.fail_if(over, &ir::interp::max_iters_message(most), data.span);
             n = self.code.math(naga::MathFunction::Min, &[n, limit]);
         }
         let params = &region.params[1..];
@@ -128,6 +131,7 @@ impl<'m> Emitter<'_, 'm> {
         let continuing = self.code.close(after);
         let body = self.code.close(before);
         self.code.push(Statement::Loop { body, continuing, break_if: None });
+        self.check_counter(counter, n, data.span);
         for place in kept.iter().flatten() {
             let length = self.code.part(*place, 0);
             let n = if scalar(counts) == naga::Scalar::U32 {
@@ -157,6 +161,11 @@ impl<'m> Emitter<'_, 'm> {
         } else {
             None
         };
+        let ended = if self.cx.checks_loops { Some(self.ended()?) } else { None };
+        if let Some(ended) = ended {
+            let zero = self.code.u32(0);
+            self.code.store(ended, zero);
+        }
         let before = self.code.enter();
         for (&param, joined) in params.iter().zip(&carried) {
             if self.uses[param] > 0 {
@@ -170,10 +179,17 @@ impl<'m> Emitter<'_, 'm> {
             }
             None => None,
         };
-        let lp = Loop { data, info, params, carried, kept, trip };
+        let lp = Loop { data, info, params, carried, kept, trip, ended };
         self.trip(data.regions[0], &region.results, &lp)?;
         let body = self.code.close(before);
         self.code.push(Statement::Loop { body, continuing: Block::new(), break_if: None });
+        if let Some(place) = lp.ended {
+            let (zero, ended) = (self.code.u32(0), self.code.load(place));
+            let early = self.code.binary(Bin::Equal, ended, zero);
+            self.fail_if(early, ENDED, data.span);
+            // The loop around this one has not ended.
+            self.code.store(place, zero);
+        }
         if let Some((trips, _)) = lp.trip {
             let count = self.code.load(trips);
             for place in lp.kept.iter().flatten() {
@@ -182,6 +198,23 @@ impl<'m> Emitter<'_, 'm> {
             }
         }
         self.results(data, &lp.carried, &lp.kept, n)
+    }
+
+    /// Reports it if a counting loop ended before its end.
+    pub(super) fn check_counter(&mut self, counter: Expr, n: Expr, span: ir::Span) {
+        if self.cx.checks_loops {
+            let last = self.code.load(counter);
+            let early = self.code.binary(Bin::Less, last, n);
+            self.fail_if(early, ENDED, span);
+        }
+    }
+
+    /// Where the thread says that it leaves a loop.
+    fn ended(&mut self) -> Res<Expr> {
+        let index = self.builtin(ir::Builtin::GroupIndex)?;
+        let all = self.cx.loops_ended();
+        let all = self.code.expr(naga::Expression::GlobalVariable(all));
+        Ok(self.code.element(all, index))
     }
 
     /// Binds what a loop gives.
@@ -235,11 +268,11 @@ impl<'m> Emitter<'_, 'm> {
                 // Only leaves: what follows stands after it.
                 if self.only_leaves(tail.regions[1], &no, lp) {
                     let not = self.code.unary(UnaryOperator::LogicalNot, c);
-                    self.code.break_if(not);
+                    leave_if(&mut self.code, not, lp);
                     return self.trip(tail.regions[0], &yes, lp);
                 }
                 if self.only_leaves(tail.regions[0], &yes, lp) {
-                    self.code.break_if(c);
+                    leave_if(&mut self.code, c, lp);
                     return self.trip(tail.regions[1], &no, lp);
                 }
                 let before = self.code.enter();
@@ -281,20 +314,34 @@ impl<'m> Emitter<'_, 'm> {
         }
         self.next(lp.params, &lp.carried, &results[1..=n])?;
         if known == Some(0) {
-            self.code.push(Statement::Break);
+            leave(&mut self.code, lp);
             return Ok(());
         }
         if let Some(again) = again {
             let not = self.code.unary(UnaryOperator::LogicalNot, again);
-            self.code.break_if(not);
+            leave_if(&mut self.code, not, lp);
         }
         if let (Some((_, trip)), Some(most)) = (lp.trip, lp.info.max_iters) {
             let limit = self.code.u32(most);
             let over = self.code.binary(Bin::GreaterEqual, trip, limit);
-            let message = format!("the loop runs more often than `[MaxIters({most})]` says");
+            let message = ir::interp::max_iters_message(most);
             self.fail_if(over, &message, lp.data.span);
-            self.code.break_if(over);
+            leave_if(&mut self.code, over, lp);
         }
         Ok(())
     }
+}
+
+/// Leaves a loop.
+fn leave(code: &mut Code, lp: &Loop<'_>) {
+    if let Some(ended) = lp.ended {
+        let one = code.u32(1);
+        code.store(ended, one);
+    }
+    code.push(Statement::Break);
+}
+
+/// Leaves a loop if a condition holds.
+fn leave_if(code: &mut Code, condition: Expr, lp: &Loop<'_>) {
+    code.when(condition, |code| leave(code, lp));
 }

@@ -152,6 +152,11 @@ impl Device {
         info.driver == "llvmpipe" && version < 24
     }
 
+    /// Whether it may end loops before their end: Mesa's lavapipe does after 65,535 trips of all loops of a thread.
+    pub fn may_end_loops(&self) -> bool {
+        self.adapter.get_info().driver == "llvmpipe"
+    }
+
     pub(super) fn limits(&self) -> wgpu::Limits {
         self.adapter.limits()
     }
