@@ -46,6 +46,9 @@ pub(crate) enum Command {
     /// Minimise a differentiable function of a file
     #[command(after_help = FIT_HELP)]
     Fit(FitArgs),
+    /// Time functions and their gradients, by many threads of a kernel
+    #[command(after_help = "Example:\n  pullback bench kernel.slang loss --at x=1.5")]
+    Bench(BenchArgs),
     /// Take part in GradBench: its protocol on standard input and output
     #[command(after_help = "benches/gradbench/README.md says how to run it beside other tools.")]
     Gradbench(GradbenchArgs),
@@ -202,6 +205,49 @@ pub(crate) struct RunArgs {
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BenchArgs {
+    #[command(flatten)]
+    pub(crate) source: SourceArgs,
+    #[command(flatten)]
+    pub(crate) compile: CompileArgs,
+    /// The functions [default: every differentiable function of the file]
+    #[arg(value_name = "FUNCTION")]
+    pub(crate) function: Vec<String>,
+    /// Arguments as JSON values; those left out are numbers between 0.25 and 0.75, and integers 4
+    #[arg(long, value_name = "NAME=VALUE,…")]
+    pub(crate) at: Vec<String>,
+    /// Threads of the kernel
+    #[arg(long, value_name = "N", default_value_t = 16384)]
+    pub(crate) count: u32,
+    /// How long each kernel is measured
+    #[arg(long, value_name = "S", default_value_t = 0.3)]
+    pub(crate) seconds: f64,
+    /// What runs it
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) backend: Backend,
+    /// Threads that run in lanes [default: what suits machine and program; 1: none]
+    #[cfg(feature = "llvm")]
+    #[arg(long, value_name = "N", value_parser = lanes)]
+    pub(crate) lanes: Option<u32>,
+    /// Worker threads; 0: one for each core
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) threads: usize,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+impl BenchArgs {
+    /// Lanes, where there are any.
+    pub(crate) fn lanes(&self) -> Option<u32> {
+        #[cfg(feature = "llvm")]
+        return self.lanes;
+        #[cfg(not(feature = "llvm"))]
+        None
+    }
 }
 
 #[derive(Debug, Args)]

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod bench;
 mod derive;
 mod fit;
 mod gradbench;
@@ -60,6 +61,7 @@ fn dispatch(command: Command) -> u8 {
         Command::Grad(args) => derive::grad(&args),
         Command::Gradcheck(args) => derive::gradcheck(&args),
         Command::Fit(args) => fit::fit(&args),
+        Command::Bench(args) => bench::bench(&args),
         Command::Gradbench(args) => gradbench::gradbench(&args),
         Command::Lsp => serve(),
         #[cfg(feature = "wgpu")]
@@ -91,6 +93,7 @@ fn json_and_file(command: &Command) -> (bool, String) {
         Command::Grad(a) => (a.json, &a.source),
         Command::Gradcheck(a) => (a.json, &a.source),
         Command::Fit(a) => (false, &a.source),
+        Command::Bench(a) => (a.json, &a.source),
     };
     (json, source.file.display().to_string())
 }

@@ -4,6 +4,7 @@
 //! global state; a [`Session`](session::Session) owns the sources.
 #![forbid(unsafe_code)]
 
+pub mod bench;
 pub mod bind;
 pub mod call;
 pub mod checkpoints;

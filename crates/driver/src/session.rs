@@ -214,6 +214,9 @@ impl Session {
 
     /// A program that consists of the library.
     pub fn program(&mut self) -> Program {
+        // what another program has parsed is in its tree
+        self.parsed.clear();
+        self.has_part.fill(false);
         let mut ast = Ast::default();
         let mut diagnostics = Vec::new();
         let mut indices = Vec::new();

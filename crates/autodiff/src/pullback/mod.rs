@@ -110,12 +110,12 @@ impl Engine<'_> {
         if forward {
             let whole = self.forward(func, span)?;
             let half = if is_recursive { None } else { self.forward_half(func) };
-            let made = half.and_then(|half| self.from_half(number, of, whole, &half));
-            return Some(made.unwrap_or_else(|| self.from_arguments(of, whole)));
+            let made = half.and_then(|half| self.split_of_half(number, of, whole, &half));
+            return Some(made.unwrap_or_else(|| self.split_of_arguments(of, whole)));
         }
         let whole = self.backward(func, span)?;
         let made = match source(self.module, func, Mode::Reverse) {
-            Source::Applied { apply, vjp } => Some(self.from_context(of, whole, apply, vjp)),
+            Source::Applied { apply, vjp } => Some(self.split_of_context(of, whole, apply, vjp)),
             Source::Jvp(_) | Source::Body(_) if !is_recursive => {
                 let halves = self.halves.get(&func)?.clone();
                 let half = LinearHalf {
@@ -125,11 +125,11 @@ impl Engine<'_> {
                     takes: halves.active,
                     gives: self.module.funcs[func].params.iter().map(|s| s.diff).collect(),
                 };
-                self.from_half(number, of, whole, &half)
+                self.split_of_half(number, of, whole, &half)
             }
             Source::Jvp(_) | Source::Body(_) | Source::Vjp(_) | Source::Zero => None,
         };
-        Some(made.unwrap_or_else(|| self.from_arguments(of, whole)))
+        Some(made.unwrap_or_else(|| self.split_of_arguments(of, whole)))
     }
 
     /// The halves of forward mode, if all tangents come from the arguments and the user's derivatives are linear.
@@ -159,7 +159,7 @@ impl Engine<'_> {
     }
 
     /// Of the halves of the function, unless a residual would be a stack in an array.
-    fn from_half(&mut self, number: u32, of: Residuals, whole: Func, half: &LinearHalf) -> Option<Split> {
+    fn split_of_half(&mut self, number: u32, of: Residuals, whole: Func, half: &LinearHalf) -> Option<Split> {
         let results: Vec<Slot> = self.module.funcs[half.primal].results.clone();
         let mut kept: Vec<usize> = Vec::new();
         for residual in &half.residuals {
@@ -209,7 +209,7 @@ impl Engine<'_> {
     }
 
     /// Of the user's `apply`, whose context is kept.
-    fn from_context(&mut self, of: Residuals, whole: Func, custom: Func, vjp: Func) -> Split {
+    fn split_of_context(&mut self, of: Residuals, whole: Func, custom: Func, vjp: Func) -> Split {
         let n_results = self.module.funcs[of.func].results.len();
         let types: Vec<Type> = self.module.funcs[custom].results[n_results..].iter().map(|s| s.ty).collect();
         let first =
@@ -224,7 +224,7 @@ impl Engine<'_> {
     }
 
     /// Of the function itself and its whole derivative.
-    fn from_arguments(&mut self, of: Residuals, whole: Func) -> Split {
+    fn split_of_arguments(&mut self, of: Residuals, whole: Func) -> Split {
         let first =
             self.first_of(of, &[], |b, module, args| b.call_func(of.func, &module[of.func].results, args));
         let results = self.module.funcs[whole].results.clone();

@@ -1,0 +1,106 @@
+//! `bench`: how long functions and their gradients take.
+
+use std::fmt::Write as _;
+
+use driver::Error;
+use driver::bench::{self, Measured, Options, Times};
+use driver::call::parse_arguments;
+use driver::pipeline;
+
+use crate::args::BenchArgs;
+use crate::report::{self, Stop};
+
+pub(crate) fn bench(args: &BenchArgs) -> u8 {
+    report::finish(&args.source, args.json, |session| {
+        let at = parse_arguments(&args.at).map_err(|e| Stop::Usage(e.to_string()))?;
+        if args.count == 0 || args.seconds.is_nan() || args.seconds < 0.0 {
+            return Err(Stop::Usage("`--count` and `--seconds` must be positive".into()));
+        }
+        let options = Options {
+            backend: args.backend.into(),
+            lanes: args.lanes(),
+            compile: report::options(&args.compile),
+            at,
+            threads: args.count,
+            workers: args.threads,
+            seconds: args.seconds,
+        };
+        let names = match &args.function[..] {
+            [] => {
+                let mut loaded = pipeline::load(session, &args.source.file)?;
+                loaded.errors()?;
+                let all = loaded.differentiable_functions();
+                all.iter().map(|f| loaded.name(f.decl).to_string()).collect()
+            }
+            named => named.to_vec(),
+        };
+        if names.is_empty() {
+            let help = "mark one [Differentiable], or name functions after the file";
+            return Err(Error::input(format!("the file has no differentiable function: {help}")).into());
+        }
+        let mut all = Vec::new();
+        for name in &names {
+            // a fresh program for each: nothing of one function is in the way of another
+            let mut loaded = pipeline::load(session, &args.source.file)?;
+            loaded.errors()?;
+            all.push(bench::measure(&mut loaded, name, &options)?);
+        }
+        report::out(&if args.json { json(&all) } else { text(&all) });
+        Ok(0)
+    })
+}
+
+/// Nanoseconds with three digits.
+fn ns(x: f64) -> String {
+    let digits = if x < 10.0 { 2 } else { usize::from(x < 100.0) };
+    format!("{x:.digits$}")
+}
+
+fn text(all: &[Measured]) -> String {
+    let width = all.iter().map(|m| m.name.chars().count()).max().unwrap_or(0).max(8);
+    let mut out = format!(
+        "{:width$}  {:>22}  {:>22}  {:>6}  {:>12}\n",
+        "ns/thread", "primal", "gradient", "ratio", "stacks"
+    );
+    let cell = |t: &Times| format!("{} ({}..{})", ns(t.median), ns(t.quartiles[0]), ns(t.quartiles[1]));
+    for m in all {
+        let (gradient, ratio, stacks) = match &m.gradient {
+            Some(g) => {
+                (cell(g), format!("{:.2}", g.median / m.primal.median), format!("{} B", g.arena_bytes))
+            }
+            None => ("none".to_string(), String::new(), String::new()),
+        };
+        let primal = cell(&m.primal);
+        let _ = writeln!(out, "{:width$}  {primal:>22}  {gradient:>22}  {ratio:>6}  {stacks:>12}", m.name);
+    }
+    for m in all {
+        for note in &m.notes {
+            let _ = writeln!(out, "{}: {note}", m.name);
+        }
+    }
+    out
+}
+
+fn json(all: &[Measured]) -> String {
+    let times = |t: &Times| {
+        serde_json::json!({
+            "ns_per_thread": t.median,
+            "quartiles": t.quartiles,
+            "dispatches": t.dispatches,
+            "arena_bytes": t.arena_bytes,
+        })
+    };
+    let list: Vec<_> = all
+        .iter()
+        .map(|m| {
+            serde_json::json!({
+                "function": m.name,
+                "threads": m.threads,
+                "primal": times(&m.primal),
+                "gradient": m.gradient.as_ref().map(times),
+                "notes": m.notes,
+            })
+        })
+        .collect();
+    serde_json::json!({ "functions": list }).to_string() + "\n"
+}

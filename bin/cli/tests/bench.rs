@@ -1,0 +1,68 @@
+//! `pullback bench`: what it measures and how it says so. No time is compared with anything.
+
+use std::process::Command;
+
+fn bench(source: &str, args: &[&str]) -> (Option<i32>, String, String) {
+    let folder = std::env::temp_dir().join(format!("pullback-bench-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder for temporary files");
+    let path = folder.join(format!("{}.slang", args.len()));
+    std::fs::write(&path, source).expect("the file is written");
+    let output = Command::new(env!("CARGO_BIN_EXE_pullback"))
+        .arg("bench")
+        .arg(&path)
+        .args(["--seconds", "0", "--count", "100"])
+        .args(args)
+        .output()
+        .expect("it runs");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code(), text(&output.stdout), text(&output.stderr))
+}
+
+const SOURCE: &str = "
+struct Net : IDifferentiable { float w[40]; float2x3 m; no_diff half k; int n; bool on; }
+[Differentiable] float loss(Net net, double x, no_diff uint2 size)
+{
+    float y = float(x);
+    for (int i = 0; i < net.n; i++)
+        y = tanh(net.w[i] * y) + net.m[1].y + float(net.k) * size.x;
+    return y;
+}
+[Differentiable] void swap(inout float a, out float b) { b = a * a; a = sin(a); }
+int plain(int n) { return n * n; }
+float from(RWStructuredBuffer<float> b) { return b[0]; }
+";
+
+#[test]
+fn every_differentiable_function_is_measured() {
+    let (status, out, err) = bench(SOURCE, &["--json"]);
+    assert_eq!(status, Some(0), "{err}");
+    let json: serde_json::Value = serde_json::from_str(&out).expect("one JSON object");
+    let functions = json["functions"].as_array().expect("a list");
+    let names: Vec<&str> = functions.iter().filter_map(|f| f["function"].as_str()).collect();
+    assert_eq!(names, ["loss", "swap"]);
+    for function in functions {
+        // whole groups of 64
+        assert_eq!(function["threads"], 128);
+        for kernel in ["primal", "gradient"] {
+            let times = &function[kernel];
+            assert!(times["ns_per_thread"].as_f64().is_some_and(|x| x > 0.0), "{times}");
+            assert!(times["dispatches"].as_u64().is_some_and(|n| n >= 5), "{times}");
+        }
+    }
+}
+
+#[test]
+fn functions_can_be_named() {
+    let (status, out, err) = bench(SOURCE, &["swap", "--at", "a=0.5"]);
+    assert_eq!(status, Some(0), "{err}");
+    assert!(out.lines().nth(1).is_some_and(|line| line.starts_with("swap ")), "{out}");
+    let (status, out, _) = bench(SOURCE, &["plain", "--json", "--threads", "1"]);
+    assert_eq!(status, Some(0));
+    assert!(out.contains("\"gradient\":null"), "{out}");
+    let (status, _, err) = bench(SOURCE, &["from"]);
+    assert_eq!(status, Some(1));
+    assert!(err.contains("its parameter `b` is no number"), "{err}");
+    let (status, _, err) = bench("int f() { return 1; }", &[]);
+    assert_eq!(status, Some(1));
+    assert!(err.contains("no differentiable function"), "{err}");
+}

@@ -1,0 +1,20 @@
+//! A session has as many programs as one likes.
+
+use pullback_driver::pipeline;
+use pullback_driver::session::{FileOptions, Session};
+
+#[test]
+fn a_file_is_in_two_programs() {
+    let folder = std::env::temp_dir().join(format!("pullback-session-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder for temporary files");
+    let (one, two) = (folder.join("one.slang"), folder.join("two.slang"));
+    std::fs::write(&one, "import two; [Differentiable] float f(float x) { return g(x) * x; }")
+        .expect("written");
+    std::fs::write(&two, "[Differentiable] public float g(float x) { return sin(x); }").expect("written");
+    let mut session = Session::new(FileOptions::default());
+    for path in [&one, &two, &one] {
+        let mut loaded = pipeline::load(&mut session, path).expect("the file is there");
+        loaded.check(false).expect("it is right");
+        assert_eq!(loaded.differentiable_functions().len(), 1);
+    }
+}
