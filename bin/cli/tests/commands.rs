@@ -357,6 +357,17 @@ fn what_reverse_mode_keeps_is_reported() {
 }
 
 #[test]
+fn pointers_that_move_in_a_loop_are_not_kept() {
+    let text = "[Differentiable] double f(DiffPtr<double> p, int n)\n{\n    double y = 0.0;\n    \
+                for (int i = 0; i < n; i++) y += p[i];\n    return y;\n}\n";
+    let path = file("moved.slang", text);
+    let out = pullback(&["check", &path, "--report-checkpoints"]);
+    assert_eq!(out.status, Some(0), "{}", out.stderr);
+    assert!(out.stdout.starts_with("checkpoints of `f`\n"), "{}", out.stdout);
+    assert!(out.stdout.trim_end().ends_with(", 0 bytes for each trip"), "{}", out.stdout);
+}
+
+#[test]
 fn warnings_are_hidden_by_code() {
     let path = file("warns.slang", "float f(float x) { if (x > 0) return 1; }\n");
     let out = pullback(&["check", &path]);

@@ -85,6 +85,8 @@ pub(crate) struct Engine<'m> {
     /// See [`crate::Options::polish`], and the functions for which that has been done.
     pub(crate) polish: Option<fn(&mut Module, &[Func])>,
     pub(crate) polished: EntitySet<Func>,
+    /// See [`crate::Options::tidy`].
+    pub(crate) tidy: Option<fn(&mut Module, Func) -> bool>,
     names: FxHashSet<String>,
 }
 
@@ -120,6 +122,7 @@ impl<'m> Engine<'m> {
             mark_custom: false,
             polish: None,
             polished: EntitySet::new(),
+            tidy: None,
             linearized: FxHashMap::default(),
             shapes: FxHashMap::default(),
             derivative_calls: FxHashSet::default(),

@@ -54,6 +54,9 @@ pub struct Options {
     pub mark_custom: bool,
     /// What is done with linear functions that differentiation made before they are differentiated themselves.
     pub polish: Option<fn(&mut Module, &[Func])>,
+    /// What is done with a function's jvp before it is split: what its primal calls is inlined where it is small, so
+    /// that it can be computed again.
+    pub tidy: Option<fn(&mut Module, Func) -> bool>,
     /// Functions whose derivatives are made to see whether they can be made, and not to be run: that a call in them
     /// has no tangent is no loss.
     pub unasked: Vec<Func>,
@@ -107,6 +110,7 @@ pub fn differentiate_with_report(module: &mut Module, options: &Options) -> Repo
     engine.kept_values = options.report_kept.then(Vec::new);
     engine.mark_custom = options.mark_custom;
     engine.polish = options.polish;
+    engine.tidy = options.tidy;
     engine.unasked.clone_from(&options.unasked);
     engine.resolve_module();
     Report {

@@ -68,6 +68,9 @@ impl Engine<'_> {
     }
 
     fn halves(&mut self, func: Func) -> Option<Unzipped> {
+        if let Some(tidy) = self.tidy {
+            tidy(self.module, func);
+        }
         let mut src = self.module.funcs[func].clone();
         let mut linear_calls = EntitySet::new();
         let body = src.body();

@@ -116,30 +116,63 @@ impl Plan {
         if !any {
             return false;
         }
-        let func = take(module, f);
-        let size = function_size(&func);
-        let mut work = Inliner {
-            module,
-            plan: self,
-            caller: f,
-            func,
-            subst: Subst::default(),
-            size,
-            budget: (4 * size).max(BUDGET),
-            depth: 0,
-            changed: false,
-        };
-        let body = work.func.body();
-        work.region(body);
-        let Inliner { func, changed, .. } = work;
-        put_back(module, f, func);
-        changed
+        expand_calls(module, f, Some(self))
     }
+}
+
+/// Inlines, in a function that has a linear part, the calls of small functions without regions that have none, as those
+/// that move pointers. What they compute need not be kept where it can be computed again.
+pub fn small_primal_calls(module: &mut Module, f: Func) -> bool {
+    let func = &module.funcs[f];
+    let mut any = false;
+    func.walk(func.body(), &mut |inst| {
+        any |= matches!(func.insts[inst].op, Op::Call(g) if is_small_primal(module, g));
+    });
+    any && expand_calls(module, f, None)
+}
+
+fn is_small_primal(module: &Module, f: Func) -> bool {
+    let func = &module.funcs[f];
+    if !func.has_body()
+        || func.inline == Inline::Never
+        || func.reruns
+        || func.checkpoint != CheckpointPolicy::default()
+        || module.witnesses.contains_key(&f)
+    {
+        return false;
+    }
+    let insts = &func.regions[func.body()].insts;
+    let slots = || func.params.iter().chain(&func.results);
+    insts.len() <= SMALL / 2
+        && slots().all(|slot| !slot.linear)
+        && insts.iter().all(|&inst| func.insts[inst].regions.is_empty())
+}
+
+fn expand_calls(module: &mut Module, f: Func, plan: Option<&Plan>) -> bool {
+    let func = take(module, f);
+    let size = function_size(&func);
+    let mut work = Inliner {
+        module,
+        plan,
+        caller: f,
+        func,
+        subst: Subst::default(),
+        size,
+        budget: (4 * size).max(BUDGET),
+        depth: 0,
+        changed: false,
+    };
+    let body = work.func.body();
+    work.region(body);
+    let Inliner { func, changed, .. } = work;
+    put_back(module, f, func);
+    changed
 }
 
 struct Inliner<'a> {
     module: &'a mut Module,
-    plan: &'a Plan,
+    /// `None`: see [`small_primal_calls`].
+    plan: Option<&'a Plan>,
     caller: Func,
     func: Function,
     subst: Subst,
@@ -178,7 +211,15 @@ impl Inliner<'_> {
     }
 
     fn wanted(&mut self, g: Func) -> bool {
-        if g == self.caller || !self.plan.may[g.index()] || self.depth >= DEPTH {
+        if g == self.caller || self.depth >= DEPTH {
+            return false;
+        }
+        let Some(plan) = self.plan else {
+            let wanted = is_small_primal(self.module, g) && self.size < self.budget;
+            self.size += if wanted { function_size(&self.module.funcs[g]) } else { 0 };
+            return wanted;
+        };
+        if !plan.may[g.index()] {
             return false;
         }
         let callee = &self.module.funcs[g];
@@ -187,10 +228,10 @@ impl Inliner<'_> {
         }
         let cost = function_size(callee);
         let always = callee.inline == Inline::Always;
-        if !always && cost > self.plan.small && !self.plan.once[g.index()] {
+        if !always && cost > plan.small && !plan.once[g.index()] {
             return false;
         }
-        let wide = self.plan.once[g.index()] && callee.params.len() + callee.results.len() > WIDE;
+        let wide = plan.once[g.index()] && callee.params.len() + callee.results.len() > WIDE;
         if !wide && self.size + cost > if always { 25 * self.budget } else { self.budget } {
             return false;
         }
@@ -201,7 +242,7 @@ impl Inliner<'_> {
     fn expand(&mut self, call: Inst, g: Func, out: &mut Vec<Inst>) {
         self.changed = true;
         let callee = &self.module.funcs[g];
-        let border = self.plan.stage == Stage::BeforeAd;
+        let border = self.plan.is_none_or(|plan| plan.stage == Stage::BeforeAd);
         let data = self.func.insts[call].clone();
         let cut = |types: &Types, func: &mut Function, v: Value, diff: bool, out: &mut Vec<Inst>| {
             if !border || diff || func.is_linear(v) || !types.is_differentiable(func.ty(v)) {
@@ -227,7 +268,7 @@ impl Inliner<'_> {
                 copy.span = data.span;
             }
         }
-        if self.plan.is_deferred(g) {
+        if self.plan.is_none_or(|plan| plan.is_deferred(g)) {
             self.depth += 1;
             self.list(copied, out);
             self.depth -= 1;
