@@ -255,9 +255,23 @@ pub(crate) struct GradbenchArgs {
     /// What runs the programs
     #[arg(long, value_enum, default_value_t)]
     pub(crate) backend: Backend,
+    /// Threads that run in lanes [default: what suits machine and program; 1: none]
+    #[cfg(feature = "llvm")]
+    #[arg(long, value_name = "N", value_parser = lanes)]
+    pub(crate) lanes: Option<u32>,
     /// Worker threads; 0: one for each core
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) threads: usize,
+}
+
+impl GradbenchArgs {
+    /// Lanes, where there are any.
+    pub(crate) fn lanes(&self) -> Option<u32> {
+        #[cfg(feature = "llvm")]
+        return self.lanes;
+        #[cfg(not(feature = "llvm"))]
+        None
+    }
 }
 
 #[derive(Debug, Args)]

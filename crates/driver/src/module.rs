@@ -44,6 +44,8 @@ pub struct Options {
     pub compile: pipeline::Options,
     /// What executes it.
     pub backend: Backend,
+    /// Threads that run in lanes, where the backend has them; `None` for what suits.
+    pub lanes: Option<u32>,
     /// Worker threads of a dispatch; 0: one for each core.
     pub threads: usize,
 }
@@ -127,7 +129,7 @@ impl Module {
         }
         let request = Request { entries, ..Request::default() };
         let compiled = loaded.compile(&request, &options.compile)?;
-        let runner = Runner::new(compiled.module, options.backend, false)?;
+        let runner = Runner::with_lanes(compiled.module, options.backend, false, options.lanes)?;
         Ok(Module { runner, threads: options.threads })
     }
 

@@ -10,14 +10,13 @@ mod input;
 use std::io::{BufRead, Write, stdin, stdout};
 use std::time::Instant;
 
-use driver::launch::Backend;
 use driver::module::{Kernel, Module, Options};
 use driver::pipeline::Failure;
 use driver::render;
 use driver::session::{FileOptions, Session};
 use serde_json::{Value as Json, json};
 
-use crate::args::{self, GradbenchArgs};
+use crate::args::GradbenchArgs;
 use crate::report;
 
 /// What a run does, in order; all of it is timed.
@@ -44,13 +43,12 @@ struct Defined {
 }
 
 pub(crate) fn gradbench(args: &GradbenchArgs) -> u8 {
-    let backend = match args.backend {
-        args::Backend::Interp => Backend::Interp,
-        args::Backend::Cranelift => Backend::Cranelift,
-        #[cfg(feature = "wgpu")]
-        args::Backend::Wgpu => Backend::Wgpu,
+    let options = Options {
+        backend: args.backend.into(),
+        lanes: args.lanes(),
+        threads: args.threads,
+        ..Options::default()
     };
-    let options = Options { backend, threads: args.threads, ..Options::default() };
     let mut defined = None;
     let mut line = String::new();
     let mut stdin = stdin().lock();
