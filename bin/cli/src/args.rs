@@ -49,6 +49,10 @@ pub(crate) enum Command {
     /// Time functions and their gradients, by many threads of a kernel
     #[command(after_help = "Example:\n  pullback bench kernel.slang loss --at x=1.5")]
     Bench(BenchArgs),
+    /// Make a library of C functions: functions with their derivatives, and kernels
+    #[cfg(feature = "llvm")]
+    #[command(after_help = "Example:\n  pullback build kernel.slang -o libkernel.so --header kernel.h")]
+    Build(BuildArgs),
     /// Take part in GradBench: its protocol on standard input and output
     #[command(after_help = "benches/gradbench/README.md says how to run it beside other tools.")]
     Gradbench(GradbenchArgs),
@@ -248,6 +252,33 @@ impl BenchArgs {
         #[cfg(not(feature = "llvm"))]
         None
     }
+}
+
+#[cfg(feature = "llvm")]
+#[derive(Debug, Args)]
+pub(crate) struct BuildArgs {
+    #[command(flatten)]
+    pub(crate) source: SourceArgs,
+    #[command(flatten)]
+    pub(crate) compile: CompileArgs,
+    /// The functions [default: every differentiable function of the file]
+    #[arg(value_name = "FUNCTION")]
+    pub(crate) function: Vec<String>,
+    /// The kernels [default: all of the file]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) entry: Vec<String>,
+    /// The library: .o, .a or .so
+    #[arg(short, long, value_name = "PATH")]
+    pub(crate) output: PathBuf,
+    /// Write a C header here
+    #[arg(long, value_name = "PATH.h")]
+    pub(crate) header: Option<PathBuf>,
+    /// Code for this machine only, with its widest vectors [default: for x86-64-v3, machines since 2013]
+    #[arg(long)]
+    pub(crate) native: bool,
+    /// Print diagnostics as one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]

@@ -6,6 +6,8 @@
 
 mod args;
 mod bench;
+#[cfg(feature = "llvm")]
+mod build;
 mod derive;
 mod fit;
 mod gradbench;
@@ -62,6 +64,8 @@ fn dispatch(command: Command) -> u8 {
         Command::Gradcheck(args) => derive::gradcheck(&args),
         Command::Fit(args) => fit::fit(&args),
         Command::Bench(args) => bench::bench(&args),
+        #[cfg(feature = "llvm")]
+        Command::Build(args) => build::build(&args),
         Command::Gradbench(args) => gradbench::gradbench(&args),
         Command::Lsp => serve(),
         #[cfg(feature = "wgpu")]
@@ -94,6 +98,8 @@ fn json_and_file(command: &Command) -> (bool, String) {
         Command::Gradcheck(a) => (a.json, &a.source),
         Command::Fit(a) => (false, &a.source),
         Command::Bench(a) => (a.json, &a.source),
+        #[cfg(feature = "llvm")]
+        Command::Build(a) => (a.json, &a.source),
     };
     (json, source.file.display().to_string())
 }

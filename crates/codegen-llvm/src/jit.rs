@@ -64,7 +64,7 @@ pub fn compile(module: &Module, options: &Options) -> Result<Compiled, Unsupport
 }
 
 /// An object file of the text.
-fn object(text: &str, machine: &Machine, options: &Options) -> Result<Vec<u8>, String> {
+pub(crate) fn object(text: &str, machine: &Machine, options: &Options) -> Result<Vec<u8>, String> {
     Target::initialize_native(&InitializationConfig::default())?;
     let context = Context::create();
     let buffer = MemoryBuffer::create_from_memory_range_copy(text.as_bytes(), "pullback");

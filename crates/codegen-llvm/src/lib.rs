@@ -8,6 +8,8 @@
 //! the interpreter's results bit for bit. It may reorder loads and stores, as it is told that memory of different
 //! globals does not overlap.
 
+#[cfg(feature = "jit")]
+pub mod aot;
 mod emit;
 #[cfg(feature = "jit")]
 mod jit;
@@ -45,6 +47,15 @@ impl Machine {
     /// A machine of which nothing is known but that it has vectors of 256 bits.
     pub fn generic() -> Machine {
         Machine { cpu: String::new(), features: String::new(), vector_bits: 256 }
+    }
+
+    /// What machines have had for years: on x86-64 its third level (AVX2, FMA and F16C, since 2013).
+    pub fn common() -> Machine {
+        if cfg!(target_arch = "x86_64") {
+            let features = "+avx2,+fma,+f16c,+bmi,+bmi2,+lzcnt,+movbe".to_string();
+            return Machine { cpu: "x86-64-v3".to_string(), features, vector_bits: 256 };
+        }
+        Machine { vector_bits: 128, ..Machine::generic() }
     }
 
     fn has(&self, feature: &str) -> bool {

@@ -6,6 +6,8 @@
 
 pub mod bench;
 pub mod bind;
+#[cfg(feature = "llvm")]
+pub mod build;
 pub mod call;
 pub mod checkpoints;
 pub mod derive;

@@ -91,6 +91,11 @@ impl Tables {
         self.sites.len() as i64 - 1
     }
 
+    /// All places, by number.
+    pub fn sites(&self) -> &[Site] {
+        &self.sites
+    }
+
     /// The address of a shape, which stays.
     pub fn shape(&mut self, shape: Shape) -> i64 {
         if let Some(&at) = self.addresses.get(&shape) {

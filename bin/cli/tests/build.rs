@@ -1,0 +1,183 @@
+//! `pullback build`: libraries that C programs link. Without a C compiler the tests say so and pass.
+#![cfg(feature = "llvm")]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn folder(name: &str) -> PathBuf {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    std::fs::create_dir_all(&path).expect("the folder is writable");
+    path
+}
+
+/// Runs a program in a folder; gives its status and all that it says.
+fn run(folder: &Path, program: &str, args: &[&str]) -> (bool, String) {
+    let output = Command::new(program).args(args).current_dir(folder).output().expect("it runs");
+    let text = [output.stdout, output.stderr].concat();
+    (output.status.success(), String::from_utf8_lossy(&text).into_owned())
+}
+
+fn has_cc() -> bool {
+    let found = Command::new("cc").arg("--version").output().is_ok();
+    if !found {
+        eprintln!("there is no C compiler: skipped");
+    }
+    found
+}
+
+fn build(folder: &Path, source: &str, args: &[&str]) -> (bool, String) {
+    std::fs::write(folder.join("program.slang"), source).expect("written");
+    let all: Vec<&str> = ["build", "program.slang"].iter().chain(args).copied().collect();
+    run(folder, env!("CARGO_BIN_EXE_pullback"), &all)
+}
+
+const FUNCTIONS: &str = "
+struct Point : IDifferentiable { float2 at; half weight; int8_t tag; bool on; }
+[Differentiable] float model(Point p, float w[3], no_diff int n, out float2 both)
+{
+    float s = w[0];
+    for (int i = 0; i < n; i++)
+        s = sin(s * p.at.x) + w[i % 3] * p.at.y;
+    both = p.on ? p.at * s : float2(float(p.weight), float(p.tag));
+    return s;
+}
+[Differentiable] double grow(double x)
+{
+    double y = x;
+    while (detach(y) < 1000.0)
+        y = y * y * 1.01 + 0.1;
+    return y;
+}
+[Differentiable] float bounded(float x, no_diff int n)
+{
+    float y = x;
+    [MaxIters(10)]
+    for (int i = 0; i < n; i++)
+        y = y * x;
+    return y;
+}
+[Differentiable] double deep(double x, no_diff int n) { return n == 0 ? x : deep(x * 1.5, n - 1) * 0.5; }
+static float state = 2.0;
+[Differentiable] float stateful(float x) { state += 1.0; return x * detach(state); }
+RWStructuredBuffer<float> xs;
+StructuredBuffer<float> ys;
+[shader(\"compute\")] [numthreads(8, 1, 1)] void scale(uint3 id : SV_DispatchThreadID)
+{
+    if (id.x >= 21)
+        return;
+    var p = diffPair(xs[id.x + 21 * id.y]);
+    bwd_diff(bounded)(p, 3, ys[id.x % 2]);
+    xs[id.x + 21 * id.y] = p.d;
+}
+";
+
+const PROGRAM: &str = r#"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include "out.h"
+static int bad = 0;
+static void near(int line, double a, double b)
+{
+    if (!(fabs(a - b) <= 2e-3 * fmax(1.0, fabs(b)))) { printf("line %d: %g, not %g\n", line, a, b); bad = 1; }
+}
+#define NEAR(a, b) near(__LINE__, a, b)
+int main(void)
+{
+    float p[2] = {0.7f, 0.3f}, w[3] = {0.5f, -0.25f, 1.0f}, one, two, both[2], dp[2], dw[3], dboth[2] = {0, 0};
+    uint16_t half = 0x3c00, dhalf;
+    NEAR(model(p, half, 5, 1, w, 9, &one, both), 0);
+    NEAR(both[1], p[1] * one);
+    NEAR(model_bwd(p, half, 5, 1, w, 9, 1.0f, dboth, dp, &dhalf, dw), 0);
+    float q[2] = {0.701f, 0.3f};
+    float r[2] = {0.699f, 0.3f};
+    model(q, half, 5, 1, w, 9, &two, both);
+    model(r, half, 5, 1, w, 9, &one, both);
+    NEAR(dp[0], (two - one) / 0.002);
+    model(p, half, -3, 0, w, 9, &one, both);
+    NEAR(both[0], 1.0);
+    NEAR(both[1], -3.0);
+    double g, a, b, d;
+    NEAR(grow(1.5, &g) + grow(1.5 + 1e-6, &a) + grow(1.5 - 1e-6, &b) + grow_bwd(1.5, 1.0, &d), 0);
+    NEAR(d, (a - b) / 2e-6);
+    NEAR(grow_fwd(1.5, 1.0, &g, &a), 0);
+    NEAR(a, d);
+    /* an error leaves the function, which can be called again */
+    for (int k = 0; k < 3; k++) {
+        float x;
+        int status = bounded_bwd(1.1f, 20, 1.0f, &x);
+        if (status == 0 || !out_message(status) || !strstr(out_message(status), "MaxIters")) bad = 2;
+        NEAR(bounded_bwd(1.1f, 3, 1.0f, &x), 0);
+        NEAR(x, 4 * 1.331);
+    }
+    NEAR(deep_bwd(1.0, 40, 1.0, &d), 0);
+    NEAR(d, pow(0.75, 40));
+    int status = deep(1.0, 100000000, &d);
+    if (status == 0 || !strstr(out_message(status), "deep")) bad = 3;
+    float s;
+    NEAR(stateful(2.0f, &s) + stateful(2.0f, &s), 0);
+    NEAR(s, 6.0);
+    if (out_message(0) || out_message(-1) || out_message(12345)) bad = 4;
+    float xs[42], ys[2] = {1, 2};
+    for (int k = 0; k < 42; k++) xs[k] = k * 0.1f;
+    pullback_buffer buffers[2] = {{xs, 42}, {ys, 2}};
+    NEAR(scale(buffers, 3, 2, 1), 0);
+    for (int k = 0; k < 42; k++) NEAR(xs[k], 4 * pow(k * 0.1, 3) * ys[k % 21 % 2]);
+    /* nothing to write to, nothing to read */
+    pullback_buffer none[2] = {{0, 0}, {0, 0}};
+    NEAR(scale(none, 3, 1, 1) + scale(buffers, 0, 1, 1) + scale(buffers, 1, 0, 1), 0);
+    return bad;
+}
+"#;
+
+#[test]
+fn functions_and_kernels_are_called_from_c() {
+    if !has_cc() {
+        return;
+    }
+    let folder = folder("build");
+    std::fs::write(folder.join("main.c"), PROGRAM).expect("written");
+    for (library, link) in [
+        ("libout.so", &["-L.", "-lout", "-Wl,-rpath,."][..]),
+        ("libout.a", &["libout.a"]),
+        ("out.o", &["out.o"]),
+    ] {
+        for native in [&[][..], &["--native"]] {
+            let args: Vec<&str> =
+                ["-o", library, "--header", "out.h"].iter().chain(native).copied().collect();
+            let (done, text) = build(&folder, FUNCTIONS, &args);
+            assert!(done, "{text}");
+            let header = std::fs::read_to_string(folder.join("out.h")).expect("a header");
+            let args: Vec<&str> = ["-Wall", "-Werror", "main.c", "-o", "main"]
+                .iter()
+                .chain(link)
+                .chain(&["-lm"])
+                .copied()
+                .collect();
+            let (done, text) = run(&folder, "cc", &args);
+            assert!(done, "{text}\n{header}");
+            let (done, text) = run(&folder, "./main", &[]);
+            assert!(done, "{library} {native:?}: {text}\n{header}");
+            std::fs::remove_file(folder.join(library)).expect("it was made");
+        }
+    }
+}
+
+#[test]
+fn what_no_library_can_have_is_refused() {
+    let folder = folder("refused");
+    let mut buffer = FUNCTIONS.replace("return x * detach(state)", "return x * ys[0]");
+    let (done, text) = build(&folder, &buffer, &["-o", "out.o"]);
+    assert!(!done && text.contains("a function that uses the buffer 'ys'"), "{text}");
+    buffer = "groupshared float s[8]; RWStructuredBuffer<float> x; [numthreads(8, 1, 1)] void k(uint i : SV_GroupIndex)
+        { s[i] = x[i]; GroupMemoryBarrierWithGroupSync(); x[i] = s[7 - i]; }"
+        .to_string();
+    let (done, text) = build(&folder, &buffer, &["-o", "out.o"]);
+    assert!(!done && text.contains("a kernel with barriers"), "{text}");
+    let (done, text) = build(&folder, FUNCTIONS, &["-o", "out.txt"]);
+    assert!(!done && text.contains("ends in none of .o, .a and .so"), "{text}");
+    let (done, text) = build(&folder, "int f() { return 1; }", &["-o", "out.o"]);
+    assert!(!done && text.contains("nothing to build"), "{text}");
+    let (done, text) = build(&folder, "void f() { printf(\"x\"); }", &["f", "-o", "out.o"]);
+    assert!(!done && text.contains("the function of the runtime 'printf' in a library"), "{text}");
+}

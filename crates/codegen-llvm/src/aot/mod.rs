@@ -1,0 +1,473 @@
+//! Libraries: compiled code as plain C functions that need nothing of ours at run time.
+//!
+//! The text is that of the JIT. What differs is around it: the runtime's functions are LLVM text too (`runtime.ll`),
+//! memory for stacks comes from `malloc`, mathematics from the C library, and an error leaves by `longjmp` to the C
+//! function, which returns its number. A function is
+//!
+//! ```c
+//! int NAME(/* arguments */, /* where results go */);
+//! ```
+//!
+//! with one argument for each leaf of a parameter, in order: scalars by value, vectors and arrays as pointers to their
+//! numbers; and a pointer for each leaf of a result. A kernel is
+//!
+//! ```c
+//! int NAME(const pullback_buffer buffers[], uint32_t groups_x, uint32_t groups_y, uint32_t groups_z);
+//! ```
+//!
+//! with one buffer (`void *data; uint64_t count;`) for each global in order of declaration. Both give 0, or the number of
+//! an error, of which `PREFIX_message` gives the text.
+
+use std::fmt::Write as _;
+
+use ir::{Func, Module, Op, Scalar, Slot, Space, Span, Type, TypeData, Types};
+use native::runtime::{Site, offsets};
+use native::types::{is_array, size, words};
+use native::{MOST_LANES, Options, Unsupported};
+
+use crate::{Machine, NAME, Text};
+
+const RUNTIME: &str = include_str!("runtime.ll");
+/// Bytes of the fields of the context that compiled code uses, and then the chunk in use and the `jmp_buf`.
+const CONTEXT: i64 = offsets::HANDLE_COUNT as i64 + 8;
+/// The number of "out of memory", beyond those of all places.
+const MEMORY: u32 = 0x0fff_ffff;
+/// Bytes of stack that a function may use where it calls itself.
+const STACK: i64 = 1 << 20;
+
+/// A function of the library.
+#[derive(Clone, Debug)]
+pub struct Export {
+    /// Its name in C.
+    pub name: String,
+    /// The function.
+    pub func: Func,
+}
+
+/// A library's code.
+#[derive(Debug)]
+pub struct Library {
+    /// An object file.
+    pub object: Vec<u8>,
+    /// Errors by number, from 1 on.
+    pub errors: Vec<(String, Span)>,
+    /// The globals that kernels take, in order.
+    pub buffers: Vec<String>,
+}
+
+/// Compiles functions and the entry points of a verified module. `prefix` begins the names that are not theirs.
+pub fn library(
+    module: &Module,
+    exports: &[Export],
+    prefix: &str,
+    machine: &Machine,
+) -> Result<Library, Unsupported> {
+    let options = Options { functions: exports.iter().map(|e| e.func).collect(), ..Options::default() };
+    let text = crate::text(module, &options, machine)?;
+    for entry in &module.entries {
+        let facts = text.plan.facts[entry.func];
+        if facts.waits() || facts.shared {
+            let what = "a kernel with barriers, waves or group-shared memory";
+            return Err(refuse(what, module.funcs[entry.func].span));
+        }
+    }
+    let mut all = body(&text)?;
+    let errors = errors(&text);
+    messages(&mut all, prefix, &errors);
+    for export in exports {
+        let name = text.raw.iter().find(|(func, _)| *func == export.func).map(|(_, name)| name);
+        let name = name.ok_or_else(|| refuse("a function without a body", module.funcs[export.func].span))?;
+        refuse_globals(module, export.func)?;
+        function(&mut all, module, export, name);
+    }
+    for (k, entry) in module.entries.iter().enumerate() {
+        kernel(&mut all, module, k, &text).map_err(|what| refuse(what, module.funcs[entry.func].span))?;
+    }
+    let object = crate::jit::object(&all, machine, &options).map_err(|e| refuse(&e, Span::NONE))?;
+    let buffers = bound(module).map(|(_, g)| g.name.clone()).collect();
+    Ok(Library { object, errors, buffers })
+}
+
+fn refuse(what: &str, span: Span) -> Unsupported {
+    Unsupported { backend: NAME, op: format!("{what} in a library"), span }
+}
+
+/// The globals that the host binds, as the source declares them.
+fn bound(module: &Module) -> impl Iterator<Item = (ir::Global, &ir::GlobalData)> {
+    let is_bound =
+        |g: &ir::GlobalData| matches!(g.space, Space::ReadWrite | Space::ReadOnly | Space::Uniform);
+    let mut all: Vec<_> = module.globals.iter().filter(|(_, g)| is_bound(g)).collect();
+    all.sort_by_key(|(_, g)| (g.span.file, g.span.start));
+    all.into_iter()
+}
+
+/// The text with the runtime that it needs, and without the declarations of that.
+fn body(text: &Text) -> Result<String, Unsupported> {
+    let runtime = RUNTIME
+        .replace("CHUNK", &CONTEXT.to_string())
+        .replace("JUMP", &(CONTEXT + 8).to_string())
+        .replace("TOP", &offsets::ARENA_TOP.to_string())
+        .replace("END", &offsets::ARENA_END.to_string())
+        .replace("BASE", &offsets::ARENA_BASE.to_string())
+        .replace("MEMORY", &(MEMORY - 1).to_string());
+    let zeros = text.plan.largest / 16 * MOST_LANES as u64 * 16 + 32 * MOST_LANES as u64;
+    let mut all = String::new();
+    let mut math = String::new();
+    for line in text.text.lines() {
+        if line.starts_with("@rt_zero =") {
+            // writes that are dropped go to the second; nobody reads it
+            let _ = writeln!(
+                all,
+                "@rt_zero = internal constant [{zeros} x i8] zeroinitializer, align 16\n\
+                 @rt_sink = internal global [{zeros} x i8] zeroinitializer, align 16"
+            );
+        } else if line.starts_with("@rt_empty =") {
+            all +=
+                "@rt_empty = internal constant { ptr, i64, i64 } { ptr @rt_zero, i64 0, i64 0 }, align 8\n";
+        } else if line.starts_with("@rt_empty_at =") {
+            all += "@rt_empty_at = internal constant ptr @rt_empty, align 8\n";
+        } else if let Some(name) = declared(line) {
+            if RUNTIME.contains(&format!("@{name}(")) {
+                continue;
+            }
+            if name.starts_with("rt_") {
+                math += &by_libm(name).ok_or_else(|| {
+                    let what = name.trim_start_matches("rt_").replace('_', " ");
+                    refuse(&format!("the function of the runtime '{what}'"), Span::NONE)
+                })?;
+                continue;
+            }
+            all += line;
+            all.push('\n');
+        } else {
+            // what C calls is around it
+            let own =
+                line.strip_prefix("define void @").filter(|l| l.starts_with("raw") || l.starts_with("entry"));
+            match own {
+                Some(rest) => all += &format!("define internal void @{rest}\n"),
+                None => {
+                    all += line;
+                    all.push('\n');
+                }
+            }
+        }
+    }
+    Ok(all + &runtime + &math)
+}
+
+/// The function that a line declares.
+fn declared(line: &str) -> Option<&str> {
+    let rest = line.strip_prefix("declare ")?;
+    let name = &rest[rest.find('@')? + 1..];
+    name.split('(').next()
+}
+
+/// A function of mathematics, by the C library's or LLVM's.
+fn by_libm(name: &str) -> Option<String> {
+    let (function, bits) = name.strip_prefix("rt_")?.rsplit_once('_')?;
+    let (ty, suffix) = match bits {
+        "32" => ("float", "f"),
+        "64" => ("double", ""),
+        _ => return None,
+    };
+    let callee = match function {
+        "sin" | "cos" | "tan" | "asin" | "acos" | "atan" | "sinh" | "cosh" | "tanh" | "asinh" | "acosh"
+        | "atanh" | "exp" | "exp2" | "log" | "log2" | "log10" | "sqrt" | "floor" | "ceil" | "trunc" => {
+            function
+        }
+        "round" => "rint",
+        "atan2" | "pow" => function,
+        "fma" => "fma",
+        _ => return None,
+    };
+    let n = match function {
+        "atan2" | "pow" => 2,
+        "fma" => 3,
+        _ => 1,
+    };
+    let params: Vec<String> = (0..n).map(|k| format!("{ty} %x{k}")).collect();
+    let types = vec![ty; n].join(", ");
+    let params = params.join(", ");
+    Some(format!(
+        "declare {ty} @{callee}{suffix}({types})\ndefine internal {ty} @{name}({params}) {{\n  \
+         %y = call {ty} @{callee}{suffix}({params})\n  ret {ty} %y\n}}\n"
+    ))
+}
+
+/// What can stop the code, by number.
+fn errors(text: &Text) -> Vec<(String, Span)> {
+    let site = |site: &Site| match site {
+        Site::Assert(message, span) => (message.to_string(), *span),
+        Site::MaxIters(n, span) => (ir::interp::max_iters_message(*n), *span),
+        Site::OutOfRange(span) => ("the index is out of the buffer's range".to_string(), *span),
+        Site::TooDeep(span) => ("calls are nested too deep".to_string(), *span),
+        Site::Printf(..) | Site::NotFinite(..) => (String::new(), Span::NONE),
+    };
+    text.tables.sites().iter().map(site).collect()
+}
+
+/// `const char *PREFIX_message(int)`. The driver adds places to the messages.
+fn messages(all: &mut String, prefix: &str, errors: &[(String, Span)]) {
+    let texts = errors.iter().map(|e| e.0.as_str()).chain(["out of memory"]);
+    let mut list = Vec::new();
+    for (k, message) in texts.enumerate() {
+        let bytes: String = message.bytes().map(|b| format!("\\{b:02X}")).collect();
+        let n = message.len() + 1;
+        let _ = writeln!(all, "@message.{k} = private constant [{n} x i8] c\"{bytes}\\00\"");
+        list.push(format!("ptr @message.{k}"));
+    }
+    let n = list.len();
+    let _ = writeln!(all, "@messages = private constant [{n} x ptr] [{}]", list.join(", "));
+    let _ = writeln!(
+        all,
+        "define ptr @{prefix}_message(i32 %status) {{\n  \
+         %is.memory = icmp eq i32 %status, {MEMORY}\n  \
+         %k = sub i32 %status, 1\n  \
+         %one = select i1 %is.memory, i32 {last}, i32 %k\n  \
+         %in = icmp ult i32 %one, {n}\n  br i1 %in, label %yes, label %no\n\
+         yes:\n  %at = getelementptr ptr, ptr @messages, i32 %one\n  %text = load ptr, ptr %at\n  ret ptr %text\n\
+         no:\n  ret ptr null\n}}",
+        last = n - 1,
+    );
+}
+
+/// A function must not use memory that nobody gives it.
+fn refuse_globals(module: &Module, func: Func) -> Result<(), Unsupported> {
+    let mut seen = vec![func];
+    let mut at = 0;
+    while let Some(&func) = seen.get(at) {
+        at += 1;
+        for inst in module.funcs[func].insts.values() {
+            if let Op::GlobalRef(global) = inst.op
+                && module.globals[global].space != Space::Private
+            {
+                let name = &module.globals[global].name;
+                return Err(refuse(&format!("a function that uses the buffer '{name}'"), inst.span));
+            }
+            seen.extend(inst.op.callee().filter(|f| !seen.contains(f)));
+        }
+    }
+    Ok(())
+}
+
+/// A scalar's type in LLVM's text.
+fn el(s: Scalar) -> &'static str {
+    match s {
+        Scalar::Bool | Scalar::I8 | Scalar::U8 => "i8",
+        Scalar::I16 | Scalar::U16 | Scalar::F16 => "i16",
+        Scalar::I32 | Scalar::U32 => "i32",
+        Scalar::I64 | Scalar::U64 => "i64",
+        Scalar::F32 => "float",
+        Scalar::F64 => "double",
+    }
+}
+
+fn is_scalar(types: &Types, ty: Type) -> Option<Scalar> {
+    match types[ty] {
+        TypeData::Scalar(s) => Some(s),
+        _ => None,
+    }
+}
+
+/// The context on the stack, and its fields. `lanes` is how many threads run at a time.
+fn context(all: &mut String, module: &Module, lanes: u64) {
+    let n = module.globals.len().max(1);
+    let _ = write!(
+        all,
+        "  %ctx = alloca [{bytes} x i8], align 16\n  %jump = alloca [512 x i8], align 16\n  \
+         %globals = alloca [{n} x {{ ptr, i64 }}], align 16\n  \
+         call void @llvm.memset.p0.i64(ptr %ctx, i8 0, i64 {bytes}, i1 false)\n  \
+         %f0 = getelementptr i8, ptr %ctx, i64 {sink_at}\n  store ptr @rt_sink, ptr %f0\n  \
+         %f1 = getelementptr i8, ptr %ctx, i64 {globals_at}\n  store ptr %globals, ptr %f1\n  \
+         %f2 = getelementptr i8, ptr %ctx, i64 {jump_at}\n  store ptr %jump, ptr %f2\n  \
+         %here = ptrtoint ptr %ctx to i64\n  %limit = sub i64 %here, {STACK}\n  store i64 %limit, ptr %ctx\n",
+        bytes = CONTEXT + 16,
+        sink_at = offsets::SINK,
+        globals_at = offsets::GLOBALS,
+        jump_at = CONTEXT + 8,
+    );
+    for (global, data) in module.globals.iter() {
+        let k = global.as_u32();
+        if data.space == Space::Private {
+            let bytes = module.mem.size(data.ty).max(1).next_multiple_of(16) * lanes;
+            let _ = write!(
+                all,
+                "  %p{k} = alloca [{bytes} x i8], align 16\n  \
+                 %g{k} = getelementptr {{ ptr, i64 }}, ptr %globals, i64 {k}\n  store ptr %p{k}, ptr %g{k}\n  \
+                 %n{k} = getelementptr i8, ptr %g{k}, i64 8\n  store i64 1, ptr %n{k}\n"
+            );
+        }
+    }
+}
+
+/// The way in and the two ways out, around a body that ends by `br label %end`.
+fn guarded(all: &mut String, body: &str) {
+    let _ = write!(
+        all,
+        "  %status = call i32 @_setjmp(ptr %jump) returns_twice\n  %first = icmp eq i32 %status, 0\n  \
+         br i1 %first, label %run, label %failed\nrun:\n{body}  br label %end\nend:\n  \
+         call void @rt_aot_end(ptr %ctx)\n  ret i32 0\nfailed:\n  call void @rt_aot_end(ptr %ctx)\n  \
+         ret i32 %status\n}}\n"
+    );
+}
+
+fn function(all: &mut String, module: &Module, export: &Export, raw: &str) {
+    let types = &module.types;
+    let f = &module.funcs[export.func];
+    let n_words = |slots: &[Slot]| slots.iter().map(|s| words(types, s.ty)).sum::<usize>().max(1);
+    let (n_args, n_results) = (n_words(&f.params), n_words(&f.results));
+    let mut list = Vec::new();
+    for (k, slot) in f.params.iter().enumerate() {
+        list.push(match is_scalar(types, slot.ty) {
+            Some(s) => format!("{} %a{k}", el(s)),
+            None => format!("ptr %a{k}"),
+        });
+    }
+    list.extend((0..f.results.len()).map(|k| format!("ptr %r{k}")));
+    let _ = writeln!(all, "define i32 @{}({}) {{", export.name, list.join(", "));
+    context(all, module, 1);
+    let _ = writeln!(
+        all,
+        "  %args = alloca [{n_args} x i64], align 16\n  %results = alloca [{n_results} x i64], align 16"
+    );
+    let (mut before, mut after) = (String::new(), String::new());
+    let mut at = 0;
+    for (k, slot) in f.params.iter().enumerate() {
+        let _ = match types[slot.ty] {
+            TypeData::Scalar(s) => write!(
+                before,
+                "  %w{k} = getelementptr i64, ptr %args, i64 {at}\n  store {} %a{k}, ptr %w{k}\n",
+                el(s)
+            ),
+            TypeData::Vector(s, n) => (0..n).try_for_each(|lane| {
+                let (ty, word) = (el(s), at + lane as usize);
+                write!(
+                    before,
+                    "  %w{k}.{lane} = getelementptr i64, ptr %args, i64 {word}\n  \
+                     %e{k}.{lane} = getelementptr {ty}, ptr %a{k}, i64 {lane}\n  \
+                     %x{k}.{lane} = load {ty}, ptr %e{k}.{lane}\n  store {ty} %x{k}.{lane}, ptr %w{k}.{lane}\n"
+                )
+            }),
+            _ => write!(
+                before,
+                "  %w{k} = getelementptr i64, ptr %args, i64 {at}\n  store ptr %a{k}, ptr %w{k}\n"
+            ),
+        };
+        at += words(types, slot.ty);
+    }
+    at = 0;
+    for (k, slot) in f.results.iter().enumerate() {
+        let _ = match types[slot.ty] {
+            // where the array goes
+            _ if is_array(types, slot.ty) => write!(
+                before,
+                "  %v{k} = getelementptr i64, ptr %results, i64 {at}\n  store ptr %r{k}, ptr %v{k}\n"
+            ),
+            TypeData::Vector(s, n) => (0..n).try_for_each(|lane| {
+                let (ty, word) = (el(s), at + lane as usize);
+                write!(
+                    after,
+                    "  %v{k}.{lane} = getelementptr i64, ptr %results, i64 {word}\n  \
+                     %y{k}.{lane} = load {ty}, ptr %v{k}.{lane}\n  \
+                     %o{k}.{lane} = getelementptr {ty}, ptr %r{k}, i64 {lane}\n  \
+                     store {ty} %y{k}.{lane}, ptr %o{k}.{lane}\n"
+                )
+            }),
+            _ => {
+                let ty = is_scalar(types, slot.ty).map_or("i64", el);
+                write!(
+                    after,
+                    "  %v{k} = getelementptr i64, ptr %results, i64 {at}\n  %y{k} = load {ty}, ptr %v{k}\n  \
+                     store {ty} %y{k}, ptr %r{k}\n"
+                )
+            }
+        };
+        at += words(types, slot.ty);
+    }
+    let call = format!("  call void @{raw}(ptr %ctx, ptr %args, ptr %results)\n");
+    guarded(all, &(before + &call + &after));
+}
+
+/// A kernel's dispatch: rows of groups, in lanes as far as these go.
+fn kernel(all: &mut String, module: &Module, k: usize, text: &Text) -> Result<(), &'static str> {
+    let entry = &module.entries[k];
+    let has_handle = |ty| native::types::mem_leaves(&module.mem, ty).iter().any(|l| is_handle(module, l.ty));
+    if bound(module).any(|(_, g)| has_handle(g.ty)) {
+        return Err("a kernel with pointers or buffer handles in memory");
+    }
+    let [x, y, z] = entry.group_size;
+    let each = x as u64 * y as u64 * z as u64;
+    let plan = &text.entries[k];
+    let lanes = plan.lanes.as_ref().map_or(1, |l| l.1 as u64);
+    let _ = writeln!(all, "define i32 @{}(ptr %buffers, i32 %gx, i32 %gy, i32 %gz) {{", entry.name);
+    context(all, module, MOST_LANES as u64);
+    let mut body = String::new();
+    for (n, (global, _)) in bound(module).enumerate() {
+        let g = global.as_u32();
+        let _ = write!(
+            body,
+            "  %b{n} = getelementptr {{ ptr, i64 }}, ptr %buffers, i64 {n}\n  %d{n} = load {{ ptr, i64 }}, ptr %b{n}\n  \
+             %c{n} = extractvalue {{ ptr, i64 }} %d{n}, 1\n  %z{n} = icmp eq i64 %c{n}, 0\n  \
+             %e{n} = insertvalue {{ ptr, i64 }} %d{n}, ptr @rt_zero, 0\n  \
+             %u{n} = select i1 %z{n}, {{ ptr, i64 }} %e{n}, {{ ptr, i64 }} %d{n}\n  \
+             %s{n} = getelementptr {{ ptr, i64 }}, ptr %globals, i64 {g}\n  store {{ ptr, i64 }} %u{n}, ptr %s{n}\n"
+        );
+    }
+    let field = |name: &str, at: i32| format!("  %{name} = getelementptr i8, ptr %ctx, i64 {at}\n");
+    for (k, n) in [x, y, z].into_iter().enumerate() {
+        body += &field(&format!("size{k}"), offsets::SIZE + 4 * k as i32);
+        let _ = writeln!(body, "  store i32 {n}, ptr %size{k}");
+    }
+    body += &field("group1", offsets::GROUP + 4);
+    body += &field("group2", offsets::GROUP + 8);
+    let _ = write!(
+        body,
+        "  %wide = zext i32 %gx to i64\n  %threads = mul i64 %wide, {each}\n  %rest = urem i64 %threads, {lanes}\n  \
+         %whole = sub i64 %threads, %rest\n  %none = icmp eq i64 %threads, 0\n  br i1 %none, label %end, label %planes\n\
+         planes:\n  %iz = phi i32 [ 0, %run ], [ %iz.next, %plane.done ]\n  %more.z = icmp ult i32 %iz, %gz\n  \
+         br i1 %more.z, label %rows, label %end\n\
+         rows:\n  %iy = phi i32 [ 0, %planes ], [ %iy.next, %row.done ]\n  %more.y = icmp ult i32 %iy, %gy\n  \
+         br i1 %more.y, label %row, label %plane.done\n\
+         row:\n  store i32 %iy, ptr %group1\n  store i32 %iz, ptr %group2\n"
+    );
+    if let Ok((name, _)) = &plan.lanes {
+        let _ = writeln!(body, "  call void @{name}(ptr %ctx, i64 0, i64 %whole)");
+    }
+    let start = if plan.lanes.is_ok() { "%whole" } else { "0" };
+    let _ = write!(
+        body,
+        "  call void @{one}(ptr %ctx, i64 {start}, i64 %threads)\n  br label %row.done\n\
+         row.done:\n  %iy.next = add i32 %iy, 1\n  br label %rows\n\
+         plane.done:\n  %iz.next = add i32 %iz, 1\n  br label %planes\nunused:\n",
+        one = plan.one,
+    );
+    guarded(all, &body);
+    Ok(())
+}
+
+fn is_handle(module: &Module, ty: ir::MemType) -> bool {
+    match &module.mem[ty] {
+        ir::MemData::Handle(_) => true,
+        ir::MemData::Array(t, _) => is_handle(module, *t),
+        _ => false,
+    }
+}
+
+/// The numbers that a parameter or result of these types holds, for a header: their type in C, and how many.
+pub fn c_type(types: &Types, ty: Type) -> (&'static str, u64) {
+    let scalar = types.scalar_of(ty).unwrap_or(Scalar::I32);
+    let name = match scalar {
+        Scalar::Bool | Scalar::U8 => "uint8_t",
+        Scalar::I8 => "int8_t",
+        Scalar::I16 => "int16_t",
+        // a half is given by its bits
+        Scalar::U16 | Scalar::F16 => "uint16_t",
+        Scalar::I32 => "int32_t",
+        Scalar::U32 => "uint32_t",
+        Scalar::I64 => "int64_t",
+        Scalar::U64 => "uint64_t",
+        Scalar::F32 => "float",
+        Scalar::F64 => "double",
+    };
+    (name, size(types, ty) / scalar.bytes() as u64)
+}

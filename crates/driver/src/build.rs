@@ -1,0 +1,208 @@
+//! Libraries of C functions: functions of a file with their derivatives, and its kernels.
+//!
+//! A function `f` becomes `f`, `f_fwd` and `f_bwd`. What they take stands in the header, a line for each leaf; the
+//! convention is that of `codegen_llvm::aot`.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::Command;
+
+use codegen_llvm::aot::{self, Export};
+use ir::{Func, Module, Slot};
+use lower::Request;
+use syntax::Diagnostic;
+
+use crate::error::Error;
+use crate::pipeline::{self, Failure, Loaded, source_span};
+
+/// What to build.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Given to the compiler.
+    pub compile: pipeline::Options,
+    /// The functions; none: every differentiable one.
+    pub functions: Vec<String>,
+    /// The kernels; none: all.
+    pub kernels: Vec<String>,
+    /// Code for this machine only, with its widest vectors.
+    pub native: bool,
+    /// What names begin with that are not the user's, such as that of the error messages.
+    pub prefix: String,
+}
+
+/// What was built.
+#[derive(Clone, Debug)]
+pub struct Built {
+    /// An object file.
+    pub object: Vec<u8>,
+    /// The C header.
+    pub header: String,
+}
+
+/// Compiles a file to an object file and a header.
+pub fn build(loaded: &mut Loaded, options: &Options) -> Result<Built, Failure> {
+    let functions = match &options.functions[..] {
+        [] => loaded.differentiable_functions(),
+        named => named.iter().map(|name| loaded.function(name)).collect::<Result<_, _>>()?,
+    };
+    let entries = match &options.kernels[..] {
+        [] => loaded.program.entry_points(loaded.file),
+        named => named.iter().map(|name| loaded.entry(Some(name))).collect::<Result<_, _>>()?,
+    };
+    if functions.is_empty() && entries.is_empty() {
+        let help = "mark a function [Differentiable], name one, or write a kernel".to_string();
+        return Err(loaded.at_file("E0707", "the file has nothing to build".to_string(), help));
+    }
+    let request = Request { functions, entries, derivatives: true, ..Request::default() };
+    let compiled = loaded.compile(&request, &options.compile)?;
+    let module = &compiled.module;
+    let mut exports = Vec::new();
+    // how many parameters and results of each are the function's own
+    let mut primals = Vec::new();
+    for info in &compiled.functions {
+        let name = c_name(&info.name);
+        let all = [("", Some(info.func)), ("_fwd", info.jvp), ("_bwd", info.vjp)];
+        for (suffix, func) in all {
+            let Some(func) = func else { continue };
+            if suffix.is_empty() && !is_plain(module, func) {
+                let message = format!("`{}` takes or gives what is no number", info.name);
+                return Err(Error::input(message).into());
+            }
+            if is_plain(module, func) && (suffix.is_empty() || !module.funcs[func].results.is_empty()) {
+                let own = &module.funcs[info.func];
+                primals.push((own.params.len(), own.results.len() * usize::from(suffix != "_bwd")));
+                exports.push(Export { name: format!("{name}{suffix}"), func });
+            }
+        }
+    }
+    let machine = if options.native { codegen_llvm::machine() } else { codegen_llvm::Machine::common() };
+    let built = aot::library(module, &exports, &options.prefix, &machine).map_err(|unsupported| {
+        let message = unsupported.to_string();
+        Failure::Program(vec![Diagnostic::error("E0902", source_span(unsupported.span), message)])
+    })?;
+    let header = header(module, &exports, &primals, &built.buffers, &options.prefix);
+    Ok(Built { object: built.object, header })
+}
+
+/// A name that C accepts.
+fn c_name(name: &str) -> String {
+    name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect()
+}
+
+/// Whether a function is of numbers.
+fn is_plain(module: &Module, func: Func) -> bool {
+    let f = &module.funcs[func];
+    let is_number = |s: &Slot| module.types.scalar_of(s.ty).is_some() && !module.types.has_stack(s.ty);
+    f.params.iter().chain(&f.results).all(is_number)
+}
+
+fn header(
+    module: &Module,
+    exports: &[Export],
+    primals: &[(usize, usize)],
+    buffers: &[String],
+    prefix: &str,
+) -> String {
+    let guard = format!("{}_H", prefix.to_uppercase());
+    let mut out = format!(
+        "/* Made by Pullback. Every function gives 0, or the number of an error. */\n\
+         #ifndef {guard}\n#define {guard}\n#include <stdint.h>\n#ifdef __cplusplus\nextern \"C\" {{\n#endif\n\n\
+         /* What an error means, or null. */\nconst char *{prefix}_message(int status);\n"
+    );
+    for (export, &(n_params, n_results)) in exports.iter().zip(primals) {
+        let f = &module.funcs[export.func];
+        let mut lines = Vec::new();
+        let mut used: Vec<String> = Vec::new();
+        let mut name = |slot: &Slot, k: usize, result: bool| {
+            let own = if result { k < n_results } else { k < n_params };
+            let base = match (slot.name.as_deref(), own, result) {
+                (Some(name), ..) => c_name(name).trim_matches('_').to_string(),
+                (None, true, true) => "result".to_string(),
+                (None, false, _) => "d_result".to_string(),
+                (None, true, false) => "x".to_string(),
+            };
+            let base = if base.is_empty() || base.starts_with(|c: char| c.is_ascii_digit()) {
+                format!("x{base}")
+            } else {
+                base
+            };
+            let mut unique = base.clone();
+            let mut n = 1;
+            while used.contains(&unique) {
+                n += 1;
+                unique = format!("{base}{n}");
+            }
+            used.push(unique.clone());
+            unique
+        };
+        for (k, slot) in f.params.iter().enumerate() {
+            let (ty, n) = aot::c_type(&module.types, slot.ty);
+            let name = name(slot, k, false);
+            lines.push(match module.types[slot.ty] {
+                ir::TypeData::Scalar(_) => format!("{ty} {name}"),
+                _ => format!("const {ty} {name}[{n}]"),
+            });
+        }
+        for (k, slot) in f.results.iter().enumerate() {
+            let (ty, n) = aot::c_type(&module.types, slot.ty);
+            let name = format!("out_{}", name(slot, k, true));
+            lines.push(match module.types[slot.ty] {
+                ir::TypeData::Scalar(_) => format!("{ty} *{name}"),
+                _ => format!("{ty} {name}[{n}]"),
+            });
+        }
+        let lines = if lines.is_empty() { "void".to_string() } else { lines.join(", ") };
+        let _ = writeln!(out, "\nint {}({lines});", export.name);
+    }
+    if !module.entries.is_empty() {
+        out += "\n#ifndef PULLBACK_BUFFER\n#define PULLBACK_BUFFER\n\
+                typedef struct { void *data; uint64_t count; } pullback_buffer;\n#endif\n";
+        let _ = writeln!(out, "\n/* The buffers of kernels, in this order: {}. */", buffers.join(", "));
+        for entry in &module.entries {
+            let _ = writeln!(
+                out,
+                "int {}(const pullback_buffer buffers[{}], uint32_t groups_x, uint32_t groups_y, uint32_t groups_z);",
+                entry.name,
+                buffers.len().max(1)
+            );
+        }
+    }
+    out += "\n#ifdef __cplusplus\n}\n#endif\n#endif\n";
+    out
+}
+
+/// Writes what was built: by the path's ending an object file, an archive or a shared library, of which the last two
+/// need the system's `ar` and `cc`.
+pub fn write(built: &Built, path: &Path) -> Result<(), Error> {
+    let ending = path.extension().and_then(|e| e.to_str()).unwrap_or_default();
+    if ending == "o" || ending == "obj" {
+        return std::fs::write(path, &built.object).map_err(|e| Error::write(path, e));
+    }
+    let tool = match ending {
+        "a" => "ar",
+        "so" | "dylib" => "cc",
+        _ => return Err(Error::input(format!("`{}` ends in none of .o, .a and .so", path.display()))),
+    };
+    let object = path.with_extension(format!("{}.o", std::process::id()));
+    std::fs::write(&object, &built.object).map_err(|e| Error::write(&object, e))?;
+    let mut command = Command::new(tool);
+    match tool {
+        "ar" => {
+            let _ = std::fs::remove_file(path);
+            command.arg("rcs").arg(path).arg(&object)
+        }
+        _ => command.arg("-shared").arg("-o").arg(path).arg(&object).arg("-lm"),
+    };
+    let output = command.output();
+    let _ = std::fs::remove_file(&object);
+    match output {
+        Ok(output) if output.status.success() => Ok(()),
+        Ok(output) => {
+            let text = String::from_utf8_lossy(&output.stderr).trim().to_string();
+            Err(Error::input(format!("`{tool}` could not make `{}`: {text}", path.display())))
+        }
+        Err(error) => {
+            Err(Error::input(format!("`{tool}`, which makes `{}`, does not run: {error}", path.display())))
+        }
+    }
+}
