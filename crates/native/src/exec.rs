@@ -49,6 +49,7 @@ pub struct Worker<'c> {
     /// Memory of the group.
     shared: Vec<Vec<u128>>,
     stdout: String,
+    alone: bool,
 }
 
 impl<'c> Worker<'c> {
@@ -86,7 +87,13 @@ impl<'c> Worker<'c> {
             })
             .collect();
         globals.extend(buffers.iter().skip(globals.len()).map(|d| if d.count > 0 { *d } else { nothing }));
-        Worker { compiled, threads: Vec::new(), globals, shared, stdout: String::new() }
+        Worker { compiled, threads: Vec::new(), globals, shared, stdout: String::new(), alone: false }
+    }
+
+    /// Says that no other worker touches the buffers for as long as this one runs.
+    pub fn set_alone(&mut self) {
+        self.alone = true;
+        self.threads.iter_mut().flatten().for_each(|thread| thread.ctx.alone = 1);
     }
 
     /// The memory that its threads hold for stacks and large arrays.
@@ -309,6 +316,7 @@ impl<'c> Worker<'c> {
         }
         let mut ctx = Context::new(compiled.tables.clone(), compiled.largest);
         ctx.globals = globals.as_ptr();
+        ctx.alone = u32::from(self.alone);
         ctx.handles = globals.as_ptr();
         ctx.handle_count = globals.len() as u64;
         let reserve = compiled.stack_need + HELPERS;

@@ -45,6 +45,7 @@ pub(crate) fn dispatch(
             groups,
             descs: &descs,
             end: range.end,
+            alone: threads == 1,
             begin: if threads == 1 { n } else { 1 },
             // short enough that all workers end together, long enough that taking one costs nothing
             run: if threads == 1 { n } else { (n / (threads.max(1) * 16)).clamp(1, 4096) },
@@ -83,6 +84,8 @@ struct Work<'a> {
     groups: [u32; 3],
     descs: &'a [Desc],
     end: u64,
+    /// Whether there is one worker.
+    alone: bool,
     /// Groups that a worker takes at once, at first and at most.
     begin: u64,
     run: u64,
@@ -98,6 +101,9 @@ impl Work<'_> {
         // sizes that the descriptors say and aligned. What workers do to them at the same time is what
         // the program says; compiled code treats them as bytes, as hardware does.
         let mut worker = unsafe { Worker::with_buffers(self.code, self.descs) };
+        if self.alone {
+            worker.set_alone();
+        }
         let start = Instant::now();
         let mut help = Some(help);
         let mut run = self.begin;

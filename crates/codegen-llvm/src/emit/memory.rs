@@ -350,6 +350,25 @@ impl Emitter<'_, '_> {
             self.set(result, &[Val::bits(el(s), 0)]);
             return Ok(());
         }
+        // Where nobody else adds, numbers that lie one after the other are added to as one vector.
+        let in_a_row = place.block.filter(|b| s.is_float() && b.1 == s.bytes() as i64);
+        let join = match in_a_row {
+            Some((_, _, holds)) if !self.used.contains(result) && op == AtomicOp::Add => {
+                let (quick, slow, join) = (self.w.new_block(), self.w.new_block(), self.w.new_block());
+                let alone = self.alone();
+                let both = self.w.binary("and", alone, holds);
+                self.w.branch(both, quick, slow, "");
+                self.w.enter(quick);
+                let (ty, place) = (self.ty(result), self.even(place));
+                let old = self.load(ty, place, data.span)?;
+                let sum = self.binary(&Op::Add, s, old[0], x, data.span)?;
+                self.store(ty, &[sum], place, data.span)?;
+                self.w.jump(join);
+                self.w.enter(slow);
+                Some(join)
+            }
+            _ => None,
+        };
         let bits = self.mask_bits(lanes);
         let before = self.w.block;
         let (head, body, exit) = (self.w.new_block(), self.w.new_block(), self.w.new_block());
@@ -374,8 +393,24 @@ impl Emitter<'_, '_> {
         self.w.flow(old_phi, more, end);
         self.w.jump(head);
         self.w.enter(exit);
+        let olds = match join {
+            None => olds,
+            Some(join) => {
+                self.w.jump(join);
+                self.w.enter(join);
+                Val::bits(el(s), 0)
+            }
+        };
         self.set(result, &[olds]);
         Ok(())
+    }
+
+    /// Whether no other worker runs threads of the dispatch.
+    fn alone(&mut self) -> Val {
+        let at = self.w.offset(Val::name(El::Ptr, "%ctx"), Val::i64(offsets::ALONE as i64));
+        let note = self.note(Class::Context, 4);
+        let flag = self.w.load(El::I32, false, at, &note);
+        self.w.compare("icmp ne", flag, Val::i32(0))
     }
 
     /// Adds the numbers of some lanes to one number in memory, in the order of the lanes.
@@ -422,6 +457,13 @@ impl Emitter<'_, '_> {
                 let (p, f, ok) = (text(pair, &self.w), text(found, &self.w), text(same, &self.w));
                 let (a, o, n) = (self.w.typed(at), self.w.typed(old), self.w.typed(new));
                 let ty = int.name();
+                let alone = self.alone();
+                let (plain, locked) = (self.w.new_block(), self.w.new_block());
+                self.w.branch(alone, plain, locked, "");
+                self.w.enter(plain);
+                self.w.store(new, at, &note);
+                self.w.jump(done);
+                self.w.enter(locked);
                 self.w.line(format_args!("{p} = cmpxchg {a}, {o}, {n} acq_rel acquire, align {}", e.bytes()));
                 self.w.line(format_args!("{f} = extractvalue {{ {ty}, i1 }} {p}, 0"));
                 self.w.line(format_args!("{ok} = extractvalue {{ {ty}, i1 }} {p}, 1"));
@@ -466,8 +508,29 @@ impl Emitter<'_, '_> {
         let whole = s.is_int() && s.bits() >= 32 || e.is_float() && native == "fadd";
         if whole && !native.is_empty() {
             let out = self.w.reg(e, false);
+            let number = x;
             let (o, a, x) = (self.w.operand(out, false), self.w.typed(at), self.w.typed(x));
             let align = e.bytes();
+            if e.is_float() {
+                let alone = self.alone();
+                let (plain, locked, join) = (self.w.new_block(), self.w.new_block(), self.w.new_block());
+                self.w.branch(alone, plain, locked, "");
+                self.w.enter(plain);
+                let note = self.note(Class::Buffer { global: None, constant: false }, align);
+                let old = self.w.load(e, false, at, &note);
+                let new = self.w.binary("fadd", old, number);
+                self.w.store(new, at, &note);
+                let plain_end = self.w.block;
+                self.w.jump(join);
+                self.w.enter(locked);
+                self.w.line(format_args!("{o} = atomicrmw {native} {a}, {x} acq_rel, align {align}"));
+                self.w.jump(join);
+                self.w.enter(join);
+                let (phi, before) = self.w.phi(e, false, false);
+                self.w.flow(phi, old, plain_end);
+                self.w.flow(phi, out, locked);
+                return before;
+            }
             self.w.line(format_args!("{o} = atomicrmw {native} {a}, {x} acq_rel, align {align}"));
             return out;
         }

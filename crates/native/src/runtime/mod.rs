@@ -140,6 +140,8 @@ pub struct Context {
     pub arena: Arena,
     /// Memory where writes that are dropped go.
     pub sink: *mut u8,
+    /// 1 where no other worker runs threads of the dispatch, so that atomic operations may be plain ones.
+    pub alone: u32,
     /// `SV_DispatchThreadID`.
     pub thread: [u32; 3],
     /// `SV_GroupID`.
@@ -185,6 +187,7 @@ pub mod offsets {
     pub const ARENA_END: i32 = ARENA_TOP + 8;
     pub const ARENA_BASE: i32 = ARENA_TOP + 16;
     pub const SINK: i32 = offset_of!(Context, sink) as i32;
+    pub const ALONE: i32 = offset_of!(Context, alone) as i32;
     pub const THREAD: i32 = offset_of!(Context, thread) as i32;
     pub const GROUP: i32 = offset_of!(Context, group) as i32;
     pub const LOCAL: i32 = offset_of!(Context, local) as i32;
@@ -205,6 +208,7 @@ impl Context {
             globals: std::ptr::null(),
             arena: Arena::default(),
             sink,
+            alone: 0,
             thread: [0; 3],
             group: [0; 3],
             local: [0; 3],
