@@ -103,6 +103,8 @@ pub fn text(module: &Module, options: &Options, machine: &Machine) -> Result<Tex
         text: String::new(),
         declared: Default::default(),
         has_f16c: machine.has("f16c") || machine.has("fullfp16"),
+        library: !options.plain_math && (machine.has("fma") || machine.has("neon")),
+        used_library: Default::default(),
         frames: 0,
     };
     let only = |stop: Stop| match stop {
@@ -140,6 +142,14 @@ pub fn text(module: &Module, options: &Options, machine: &Machine) -> Result<Tex
         emitter.raw(func, &name).map_err(only)?;
         emit::emit_versions(&mut cx).map_err(only)?;
         raw.push((func, name));
+    }
+    let about = "\"prefer-vector-width\"=\"512\" \"min-legal-vector-width\"=\"512\"";
+    for (m, el, lanes) in std::mem::take(&mut cx.used_library) {
+        let (head, writer) = emit::library::define(m, el, lanes);
+        cx.frames += writer.frame();
+        let (text, declared) = writer.finish();
+        let _ = write!(cx.text, "{head} {about} {{\n{text}}}\n\n");
+        cx.declared.extend(declared);
     }
     let mut all = head(module);
     for line in &cx.declared {

@@ -8,6 +8,8 @@ use crate::pipeline::{Failure, source_span};
 use crate::tensor::{self, Tensor};
 use crate::texture::is_sampler;
 
+pub use native::Options as CodeOptions;
+
 /// What executes it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Backend {
@@ -52,7 +54,7 @@ pub struct Output {
 impl Runner {
     /// Compiles a module's entry points. `trap` stops at the first access out of range.
     pub fn new(module: Module, backend: Backend, trap: bool) -> Result<Runner, Failure> {
-        Runner::with_lanes(module, backend, trap, None)
+        Runner::with_options(module, backend, &CodeOptions { trap, ..CodeOptions::default() })
     }
 
     /// As [`Self::new`], for so many lanes where the backend has them; `None` for what suits.
@@ -62,7 +64,11 @@ impl Runner {
         trap: bool,
         lanes: Option<u32>,
     ) -> Result<Runner, Failure> {
-        let options = native::Options { trap, lanes, ..Default::default() };
+        Runner::with_options(module, backend, &CodeOptions { trap, lanes, ..CodeOptions::default() })
+    }
+
+    /// As [`Self::new`], with all that can be chosen of machine code.
+    pub fn with_options(module: Module, backend: Backend, options: &CodeOptions) -> Result<Runner, Failure> {
         let refused = |unsupported: native::Unsupported| {
             let message = unsupported.to_string();
             Failure::Program(vec![
@@ -74,9 +80,9 @@ impl Runner {
             Backend::Interp => None,
             #[cfg(feature = "wgpu")]
             Backend::Wgpu => None,
-            Backend::Cranelift => Some(codegen_cranelift::compile(&module, &options).map_err(refused)?),
+            Backend::Cranelift => Some(codegen_cranelift::compile(&module, options).map_err(refused)?),
             #[cfg(feature = "llvm")]
-            Backend::Llvm => Some(codegen_llvm::compile(&module, &options).map_err(refused)?),
+            Backend::Llvm => Some(codegen_llvm::compile(&module, options).map_err(refused)?),
         };
         #[cfg(feature = "wgpu")]
         let gpu = match backend {

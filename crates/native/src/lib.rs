@@ -56,6 +56,8 @@ pub struct Options {
     pub fast_compile: bool,
     /// How many threads run in lanes, if the backend can: 1, 4, 8 or 16; `None` for what suits machine and program.
     pub lanes: Option<u32>,
+    /// Compute every function of numbers as the interpreter does, even if the backend has functions of its own.
+    pub plain_math: bool,
 }
 
 /// An op that a backend cannot express.

@@ -10,7 +10,7 @@
 //! no other line has one. `//^ warning` likewise, but other warnings are let pass.
 
 use driver::bind::{self, MatrixLayout};
-use driver::launch::{Backend, Runner};
+use driver::launch::{Backend, CodeOptions, Runner};
 use driver::pipeline::{self, Failure, Options};
 use driver::session::{FileOptions, Session};
 use driver::{Error, Request, output};
@@ -30,19 +30,19 @@ pub(super) fn run(file: &TestFile) -> Result<(), String> {
 
 /// What a run prints and what the program's buffers are afterwards, as text.
 pub fn outcome(file: &TestFile, backend: Backend) -> Result<String, String> {
-    outcome_in_lanes(file, backend, None).map(|outcome| outcome.0)
+    outcome_with(file, backend, &CodeOptions::default()).map(|outcome| outcome.0)
 }
 
-/// The same with so many lanes; also how many there were.
-pub fn outcome_in_lanes(
+/// The same with options of the code; also how many lanes there were.
+pub fn outcome_with(
     file: &TestFile,
     backend: Backend,
-    lanes: Option<u32>,
+    options: &CodeOptions,
 ) -> Result<(String, u32), String> {
     let mut session = Session::new(FileOptions::default());
     let mut printed = String::new();
     let runner =
-        dispatch(file, (backend, lanes), &mut session, &mut printed).map_err(|f| text(&session, &f))?;
+        dispatch(file, (backend, options), &mut session, &mut printed).map_err(|f| text(&session, &f))?;
     let mut out = printed;
     for (global, data) in runner.globals().filter(|(g, _)| runner.is_writable(*g)) {
         let values = output::buffer_text(runner.mem(), runner.element_of(global), runner.bytes_of(global));
@@ -54,7 +54,7 @@ pub fn outcome_in_lanes(
 fn run_on(file: &TestFile, backend: Backend, session: &mut Session) -> Result<(), String> {
     let wanted_error = file.all("error").next();
     let mut printed = String::new();
-    let outcome = dispatch(file, (backend, None), session, &mut printed);
+    let outcome = dispatch(file, (backend, &CodeOptions::default()), session, &mut printed);
     let wanted: Vec<&str> = file.all("stdout").collect();
     let printed: Vec<&str> = printed.lines().map(str::trim).collect();
     if printed != wanted && (outcome.is_ok() || !wanted.is_empty()) {
@@ -83,7 +83,7 @@ fn run_on(file: &TestFile, backend: Backend, session: &mut Session) -> Result<()
 
 fn dispatch(
     file: &TestFile,
-    (backend, lanes): (Backend, Option<u32>),
+    (backend, options): (Backend, &CodeOptions),
     session: &mut Session,
     printed: &mut String,
 ) -> Result<Runner, Failure> {
@@ -97,7 +97,7 @@ fn dispatch(
     let request = Request { entries: vec![entry], conformances, group_size, ..Request::default() };
     let check_nan = file.command.iter().any(|word| word == "check-nan");
     let compiled = loaded.compile(&request, &Options { check_nan, ..Options::default() })?;
-    let mut runner = Runner::with_lanes(compiled.module, backend, false, lanes)?;
+    let mut runner = Runner::with_options(compiled.module, backend, options)?;
     for text in file.all("bind") {
         let bound = bind::parse_bind(text)?;
         let Some(global) = runner.find(&bound.name) else { continue };

@@ -4,7 +4,7 @@
 use ir::{Math, Op, Scalar, Span, scalar};
 use native::runtime::libm_name;
 
-use super::{Emitter, Res, el};
+use super::{Emitter, Res, el, library};
 use crate::text::{El, Val, Vals};
 
 impl Emitter<'_, '_> {
@@ -51,6 +51,7 @@ impl Emitter<'_, '_> {
                 let a = self.w.intrinsic("fabs", &[a], "");
                 self.w.compare("fcmp oeq", a, infinity)
             }
+            _ if self.cx.library && library::has(m, a.el == El::F64) => self.library(m, args),
             _ => {
                 let (name, ty) = (libm_name(m, a.el == El::F64), a.el.name());
                 let types = vec![ty; args.len()].join(", ");
@@ -60,6 +61,21 @@ impl Emitter<'_, '_> {
                 })
             }
         }
+    }
+
+    /// Calls a function of our own.
+    fn library(&mut self, m: Math, args: &[Val]) -> Val {
+        let el = args[0].el;
+        let var = args.iter().any(|a| a.var);
+        let args: Vals = args.iter().map(|&a| self.w.fit(a, var)).collect();
+        let lanes = if var { self.lanes } else { 1 };
+        self.cx.used_library.insert((m, el, lanes));
+        let list: Vec<String> = args.iter().map(|&a| self.w.typed(a)).collect();
+        let out = self.w.reg(el, var);
+        let (o, ty) = (self.w.operand(out, false), self.w.ty(el, var));
+        let name = library::name(m, el, lanes);
+        self.w.line(format_args!("{o} = call fastcc {ty} @{name}({})", list.join(", ")));
+        out
     }
 
     fn int_math(&mut self, m: Math, s: Scalar, args: &[Val], span: Span) -> Res<Val> {

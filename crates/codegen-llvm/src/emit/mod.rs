@@ -20,6 +20,7 @@ mod cells;
 mod control;
 mod entry;
 mod handles;
+pub(crate) mod library;
 mod local;
 mod loops;
 mod math;
@@ -96,6 +97,9 @@ pub(crate) struct ModuleCx<'m> {
     pub(crate) declared: indexmap::IndexSet<String, rustc_hash::FxBuildHasher>,
     /// Conversions from and to halves are instructions of the machine.
     pub(crate) has_f16c: bool,
+    /// Functions of numbers are our own where there are such, and those that are called.
+    pub(crate) library: bool,
+    pub(crate) used_library: indexmap::IndexSet<(ir::Math, El, u32), rustc_hash::FxBuildHasher>,
     /// Bytes of all frames together, at most.
     pub(crate) frames: u64,
 }
