@@ -52,7 +52,7 @@ pub fn compile(module: &Module, options: &Options) -> Result<Compiled, Unsupport
     let entry = |id: &FuncId| {
         let code = jit.get_finalized_function(*id);
         // SAFETY: emitted with this signature.
-        EntryCode::Whole(unsafe { std::mem::transmute::<*const u8, EntryFn>(code) })
+        (EntryCode::Whole(unsafe { std::mem::transmute::<*const u8, EntryFn>(code) }), None)
     };
     let entries = entries.iter().map(entry).collect();
     let function = |&(func, id): &(Func, FuncId)| {

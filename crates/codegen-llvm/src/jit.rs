@@ -46,11 +46,11 @@ pub fn compile(module: &Module, options: &Options) -> Result<Compiled, Unsupport
     let Text { entries, raw, tables, plan, stack_need, .. } = text;
     let mut codes = Vec::new();
     for entry in &entries {
-        let lanes = match &entry.lanes {
-            Ok((name, width)) => Some(Lanes { code: span(name).map_err(failed)?, width: *width }),
-            Err(_) => None,
+        let (lanes, reason) = match &entry.lanes {
+            Ok((name, width)) => (Some(Lanes { code: span(name).map_err(failed)?, width: *width }), None),
+            Err(reason) => (None, Some(reason.clone())),
         };
-        codes.push(EntryCode::Span(span(&entry.one).map_err(failed)?, lanes));
+        codes.push((EntryCode::Span(span(&entry.one).map_err(failed)?, lanes), reason));
     }
     let mut functions = Vec::new();
     for (func, name) in raw {

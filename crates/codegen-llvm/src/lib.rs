@@ -21,10 +21,10 @@ use std::fmt::Write as _;
 use ir::{Func, Module};
 use native::plan::Plan;
 use native::runtime::Tables;
-use native::{Options, Unsupported};
+use native::{Options, Reason, Unsupported};
 
 use emit::{Emitter, ModuleCx, Stop};
-use uniform::{Dealing, Facts, Reason};
+use uniform::{Dealing, Facts};
 
 #[cfg(feature = "jit")]
 pub use jit::{compile, machine};
@@ -167,7 +167,7 @@ fn in_lanes(cx: &mut ModuleCx<'_>, k: usize, machine: &Machine) -> Result<(Strin
     let module = cx.ir;
     let entry = &module.entries[k];
     let f = &module.funcs[entry.func];
-    let reason = |what: &str| Err(Stop::Lanes(Reason::new(what, f.span)));
+    let reason = |what: &str| Err(Stop::Lanes(uniform::reason(what, f.span)));
     let facts = cx.plan.facts[entry.func];
     if facts.wave {
         return reason("wave operations");
@@ -212,10 +212,18 @@ fn in_lanes(cx: &mut ModuleCx<'_>, k: usize, machine: &Machine) -> Result<(Strin
 /// How many lanes suit: as many floats (or doubles) as fit in a vector of the machine, and fewer where that keeps the
 /// lanes in one row of the group.
 fn suits(module: &Module, plan: &Plan, size: [u32; 3], machine: &Machine) -> u32 {
-    let wide = plan.order.iter().any(|&f| {
-        let f = &module.funcs[f];
-        f.values.values().any(|v| module.types.scalar_of(v.ty) == Some(ir::Scalar::F64))
-    });
+    // Some doubles among many floats do not count.
+    let (mut floats, mut doubles) = (0, 0);
+    for &f in &plan.order {
+        for v in module.funcs[f].values.values() {
+            match module.types.scalar_of(v.ty) {
+                Some(ir::Scalar::F64) => doubles += 1,
+                Some(ir::Scalar::F32) => floats += 1,
+                _ => {}
+            }
+        }
+    }
+    let wide = doubles > floats / 2;
     let most = (machine.vector_bits / if wide { 64 } else { 32 }).clamp(4, 16);
     let flat = size[1] == 1 && size[2] == 1;
     let fits = |n: u32| flat || size[0].is_multiple_of(n);

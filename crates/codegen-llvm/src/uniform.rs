@@ -12,21 +12,12 @@
 
 use cranelift_entity::SecondaryMap;
 use ir::{Builtin, Func, Function, Inst, Module, Op, Region, Space, Span, TypeData, Value};
+use native::Reason;
 use rustc_hash::FxHashMap;
 
 /// Why something cannot run in lanes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reason {
-    /// What is in the way.
-    pub what: String,
-    /// The user's line.
-    pub span: Span,
-}
-
-impl Reason {
-    pub(crate) fn new(what: &str, span: Span) -> Reason {
-        Reason { what: what.to_string(), span }
-    }
+pub(crate) fn reason(what: &str, span: Span) -> Reason {
+    Reason { what: what.to_string(), span }
 }
 
 /// How the threads of a group are dealt out to lanes.
@@ -72,10 +63,10 @@ impl<'m> Analysis<'m> {
         if !self.known.contains_key(&version) {
             let f = &self.module.funcs[func];
             if self.open.contains(&func) {
-                return Err(Reason::new("a function that calls itself", f.span));
+                return Err(reason("a function that calls itself", f.span));
             }
             if !f.has_body() {
-                return Err(Reason::new("a function without a body", f.span));
+                return Err(reason("a function without a body", f.span));
             }
             self.open.push(func);
             let facts = self.analyse(f, params);
@@ -176,7 +167,7 @@ impl Walk<'_, '_> {
     fn inst(&mut self, inst: Inst) -> Result<(), Reason> {
         let f = self.f;
         let data = &f.insts[inst];
-        let reason = |what: &str| Err(Reason::new(what, data.span));
+        let stop = |what: &str| Err(reason(what, data.span));
         match &data.op {
             Op::Const(_) | Op::Zero => {}
             Op::GlobalRef(global) => {
@@ -196,10 +187,10 @@ impl Walk<'_, '_> {
                 self.vary(data.results[0], varies);
             }
             Op::Atomic(..) => self.vary(data.results[0], true),
-            Op::Barrier if self.level > 0 => return reason("a barrier that not all lanes reach"),
+            Op::Barrier if self.level > 0 => return stop("a barrier that not all lanes reach"),
             Op::Barrier => {}
-            Op::WaveGather => return reason("a wave operation"),
-            Op::Printf(_) => return reason("printf, whose output is in the order of threads"),
+            Op::WaveGather => return stop("a wave operation"),
+            Op::Printf(_) => return stop("printf, whose output is in the order of threads"),
             Op::BufferStore(_) | Op::Assert(_) => {}
             Op::Local => {
                 let cell = data.results[0];
@@ -221,7 +212,7 @@ impl Walk<'_, '_> {
                 let root = self.root(data.args[0]);
                 self.root[data.results[0]] = Some(root);
                 if self.varies(data.args[1]) {
-                    return reason("a stack of stacks at places that vary");
+                    return stop("a stack of stacks at places that vary");
                 }
                 let varies = self.varies(root);
                 self.vary(data.results[0], varies);
@@ -235,7 +226,7 @@ impl Walk<'_, '_> {
             Op::Call(callee) => {
                 let params: Vec<bool> = data.args.iter().map(|&a| self.varies(a)).collect();
                 if self.level > 0 && self.has_barrier(*callee) {
-                    return reason("a barrier that not all lanes reach");
+                    return stop("a barrier that not all lanes reach");
                 }
                 let results = self.analysis.function(*callee, &params)?.results.clone();
                 for (&r, varies) in data.results.iter().zip(results) {
@@ -243,7 +234,7 @@ impl Walk<'_, '_> {
                 }
             }
             Op::CallFwd(_) | Op::CallBwd(_) | Op::CallTransposeOf(_) => {
-                return reason("a derivative that was not generated");
+                return stop("a derivative that was not generated");
             }
             Op::If | Op::Switch(_) => {
                 let tag = self.varies(data.args[0]);
@@ -276,7 +267,7 @@ impl Walk<'_, '_> {
             Op::Index => {
                 let stacks = self.analysis.module.types[f.ty(data.results[0])];
                 if matches!(stacks, TypeData::Stack(_)) && self.varies(data.args[1]) {
-                    return reason("a stack of stacks at places that vary");
+                    return stop("a stack of stacks at places that vary");
                 }
                 let varies = data.args.iter().any(|&a| self.varies(a));
                 self.vary(data.results[0], varies);
@@ -345,7 +336,7 @@ impl Walk<'_, '_> {
             ty = ty.and_then(|t| types.element(t));
             let stays = ty.is_none_or(|t| !types.has_stack(t));
             if self.varies(idx) && !stays {
-                return Err(Reason::new("a stack of stacks at places that vary", span));
+                return Err(reason("a stack of stacks at places that vary", span));
             }
         }
         Ok(())

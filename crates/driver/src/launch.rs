@@ -109,6 +109,12 @@ impl Runner {
         self.code.as_ref().map_or(1, |code| code.lanes(entry))
     }
 
+    /// Why the threads of an entry point do not run in lanes, and where, if the backend has lanes.
+    pub fn why_single(&self, entry: usize) -> Option<(String, syntax::Span)> {
+        let reason = self.code.as_ref()?.why_single(entry)?;
+        Some((reason.what.clone(), source_span(reason.span)))
+    }
+
     /// The module.
     pub fn module(&self) -> &Module {
         &self.module

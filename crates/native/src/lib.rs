@@ -139,6 +139,15 @@ pub struct Lanes {
     pub width: u32,
 }
 
+/// Why an entry point runs one thread at a time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reason {
+    /// What is in the way.
+    pub what: String,
+    /// The user's line.
+    pub span: Span,
+}
+
 /// The most lanes there are.
 pub const MOST_LANES: u32 = 16;
 
@@ -170,8 +179,8 @@ struct GlobalShape {
 
 /// What a backend has made of a module.
 pub struct Parts {
-    /// The code of each entry point, in order.
-    pub entries: Vec<EntryCode>,
+    /// The code of each entry point, in order; and why not in lanes, if the backend has lanes.
+    pub entries: Vec<(EntryCode, Option<Reason>)>,
     /// The code of functions that were asked for.
     pub raw: Vec<(Func, RawFn)>,
     /// What the code refers to by number or address.
@@ -187,6 +196,7 @@ pub struct Parts {
 /// The code of a module.
 pub struct Compiled {
     entries: Vec<(String, EntryPoint)>,
+    reasons: Vec<Option<Reason>>,
     raw: Vec<RawCode>,
     globals: Vec<GlobalShape>,
     types: Types,
@@ -219,6 +229,7 @@ impl Compiled {
     /// The code keeps the contract at the head of this crate, means what the module says, and stays in place until
     /// `parts.memory` is dropped.
     pub unsafe fn new(module: &Module, plan: &plan::Plan, parts: Parts) -> Compiled {
+        let (codes, reasons): (Vec<EntryCode>, Vec<Option<Reason>>) = parts.entries.into_iter().unzip();
         let entry = |(entry, code): (&ir::Entry, EntryCode)| {
             let facts = plan.facts[entry.func];
             (entry.name.clone(), EntryPoint { code, size: entry.group_size, facts })
@@ -229,7 +240,8 @@ impl Compiled {
         };
         let shape = |g: &ir::GlobalData| GlobalShape { space: g.space, bytes: module.mem.size(g.ty) };
         Compiled {
-            entries: module.entries.iter().zip(parts.entries).map(entry).collect(),
+            entries: module.entries.iter().zip(codes).map(entry).collect(),
+            reasons,
             raw: parts.raw.into_iter().map(raw).collect(),
             globals: module.globals.values().map(shape).collect(),
             types: module.types.clone(),
@@ -247,6 +259,11 @@ impl Compiled {
             EntryCode::Span(_, Some(lanes)) => lanes.width,
             EntryCode::Span(_, None) | EntryCode::Whole(_) => 1,
         }
+    }
+
+    /// Why an entry point's threads do not run in lanes, if that is known.
+    pub fn why_single(&self, entry: usize) -> Option<&Reason> {
+        self.reasons[entry].as_ref()
     }
 
     /// Whether an entry point's threads wait for each other.

@@ -38,7 +38,8 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use crate::text::{El, Val, Vals, Writer};
-use crate::uniform::{Analysis, Dealing, Facts, Reason};
+use crate::uniform::{Analysis, Dealing, Facts};
+use native::Reason;
 
 pub(crate) use entry::{dealing, emit_versions};
 
@@ -498,7 +499,7 @@ impl<'a, 'm> Emitter<'a, 'm> {
 
     /// The error for what lanes cannot do.
     pub(crate) fn no_lanes<T>(&self, what: &str, span: Span) -> Res<T> {
-        Err(Stop::Lanes(Reason::new(what, span)))
+        Err(Stop::Lanes(crate::uniform::reason(what, span)))
     }
 }
 
