@@ -271,8 +271,13 @@ impl Library {
     }
 
     fn int(&mut self, a: Val) -> Val {
-        // In range by what comes before, or not looked at; saturating, so never undefined.
-        self.w.float_to_int(a, El::I64, true)
+        // A whole number below 2^51 stands in the last bits of its sum with 1.5 * 2^52. A NaN gives any number, which
+        // nobody looks at.
+        let magic = 6_755_399_441_055_744.0_f64;
+        let at = self.num(magic);
+        let sum = self.add(a, at);
+        let bits = self.bits(sum);
+        self.w.binary("sub", bits, Val::i64(magic.to_bits() as i64))
     }
 
     fn bits(&mut self, a: Val) -> Val {
