@@ -351,8 +351,8 @@ fn ht() {
     let mut rows = Vec::new();
     for r in 0..6 {
         let own = 2 * (r / 3);
-        rows.extend([slopes[own][r], slopes[own + 1][r]]);
-        rows.extend((0..26).map(|t| slopes[4 + t][r]));
+        let columns = slopes[own..own + 2].iter().chain(&slopes[4..30]);
+        rows.extend(columns.map(|column| column[r]));
     }
     close(&flat(&outputs[1]), &rows, 1e-7);
 }

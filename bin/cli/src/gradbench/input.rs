@@ -26,15 +26,20 @@ pub(super) fn number(input: &Json, path: &str) -> Result<f64, Error> {
 /// All numbers of lists in lists, in order.
 pub(super) fn numbers(input: &Json, path: &str) -> Result<Vec<f64>, Error> {
     let mut out = Vec::new();
-    let is_all = flatten(field(input, path)?, &mut |json| Some(out.push(json.as_f64()?)));
+    let is_all = flatten(field(input, path)?, &mut |json| {
+        out.push(json.as_f64()?);
+        Some(())
+    });
     is_all.map(|()| out).ok_or_else(|| wrong(path, "list of numbers"))
 }
 
 /// As [`numbers`], of whole ones.
 pub(super) fn integers(input: &Json, path: &str) -> Result<Vec<i32>, Error> {
     let mut out = Vec::new();
-    let is_all =
-        flatten(field(input, path)?, &mut |json| Some(out.push(i32::try_from(json.as_i64()?).ok()?)));
+    let is_all = flatten(field(input, path)?, &mut |json| {
+        out.push(i32::try_from(json.as_i64()?).ok()?);
+        Some(())
+    });
     is_all.map(|()| out).ok_or_else(|| wrong(path, "list of integers"))
 }
 

@@ -29,11 +29,14 @@ enum Step {
     Dispatch(Kernel, [u32; 3]),
 }
 
+/// What an eval answers, of the buffers.
+type Output = dyn Fn(&Module) -> Result<Json, driver::Error>;
+
 /// A function of an eval on its buffers.
 struct Plan {
     steps: Vec<Step>,
     /// Reads the result of the last run.
-    output: Box<dyn Fn(&Module) -> Result<Json, driver::Error>>,
+    output: Box<Output>,
 }
 
 /// The program of the eval that was defined.

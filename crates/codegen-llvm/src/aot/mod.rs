@@ -29,7 +29,7 @@ use crate::{Machine, NAME, Text};
 
 const RUNTIME: &str = include_str!("runtime.ll");
 /// Bytes of the fields of the context that compiled code uses, and then the chunk in use and the `jmp_buf`.
-const CONTEXT: i64 = offsets::HANDLE_COUNT as i64 + 8;
+const CONTEXT: i64 = offsets::AFTER as i64;
 /// The number of "out of memory", beyond those of all places.
 const MEMORY: u32 = 0x0fff_ffff;
 /// Bytes of stack that a function may use where it calls itself.

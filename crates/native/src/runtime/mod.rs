@@ -196,6 +196,8 @@ pub mod offsets {
     pub const LANES: i32 = offset_of!(Context, lanes) as i32;
     pub const HANDLES: i32 = offset_of!(Context, handles) as i32;
     pub const HANDLE_COUNT: i32 = offset_of!(Context, handle_count) as i32;
+    /// Where the fields end that compiled code uses.
+    pub const AFTER: i32 = offset_of!(Context, yielder) as i32;
 }
 
 impl Context {
