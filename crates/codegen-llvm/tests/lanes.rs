@@ -1,0 +1,188 @@
+//! What varies over the lanes, where lanes part, how memory is accessed, and what runs one thread at a time. LLVM is not
+//! needed: these are the analysis and the text.
+
+use ir::{Module, Op, Value};
+use native::Options;
+use pullback_codegen_llvm::uniform::{Analysis, Dealing};
+use pullback_codegen_llvm::{Machine, Text, text};
+
+fn module(text: &str) -> Module {
+    let module = ir::parse::parse_module(text).expect("a module");
+    for function in module.funcs.values() {
+        ir::verify::assert_valid(&module, function);
+    }
+    module
+}
+
+/// The values of `main` that vary, and the lines of control ops where lanes part, by number in the function.
+fn varying(text: &str) -> (Vec<u32>, usize) {
+    let module = module(text);
+    let main = module.find("main").expect("a function");
+    let mut analysis = Analysis::new(&module, Dealing { rows: true, packed: false });
+    let facts = analysis.function(main, &[]).expect("lanes can do it").clone();
+    let f = &module.funcs[main];
+    let values = f.values.keys().filter(|&v: &Value| facts.varying[v]).map(|v| v.as_u32()).collect();
+    (values, f.insts.keys().filter(|&i| facts.divergent[i]).count())
+}
+
+fn lanes(text_of: &str, width: u32) -> (Text, String) {
+    let module = module(text_of);
+    let options = Options { lanes: Some(width), ..Options::default() };
+    let text = text(&module, &options, &Machine::generic()).expect("everything is supported");
+    // The part that runs in lanes.
+    let lanes = text.text.split("@entry0_lanes").nth(1).unwrap_or_default().to_string();
+    (text, lanes)
+}
+
+#[test]
+fn only_what_comes_from_the_thread_varies() {
+    let (values, parted) = varying(
+        "global a: read_only f32
+         global b: read_write f32
+         func main() {
+             v0: u32x3 = dispatch_thread_id
+             v1 = extract.0 v0
+             v2 = extract.1 v0
+             v3 = global_ref a
+             v4: f32 = buffer_load v3, v2
+             v5: f32 = buffer_load v3, v1
+             v6 = add v4, v4
+             v7 = lt v4, v6
+             v8 = if v7 {
+                 yield v4
+             } else {
+                 yield v6
+             }
+             v9 = lt v5, v6
+             v10 = if v9 {
+                 v11 = mul v4, v4
+                 yield v11
+             } else {
+                 yield v4
+             }
+             v12 = global_ref b
+             buffer_store v12, v1, v10
+             yield
+         }
+         entry main: main [64, 1, 1]",
+    );
+    // The thread's number, what is loaded there, and what is picked by it; not what an arm computes of uniform values.
+    assert_eq!((values, parted), (vec![0, 1, 5, 9, 10], 1));
+}
+
+#[test]
+fn cells_vary_if_some_lanes_write_them() {
+    let (values, parted) = varying(
+        "func main() {
+             v0: u32x3 = dispatch_thread_id
+             v1 = extract.0 v0
+             v2: u32 = const 3
+             v3 = lt v1, v2
+             v4 = local v2
+             v5 = local v2
+             if v3 {
+                 store v4, v2
+                 v6 = local v2
+                 store v6, v2
+                 v7 = load v6
+                 yield
+             } else {
+                 yield
+             }
+             store v5, v2
+             v8 = load v4
+             v9 = load v5
+             yield
+         }
+         entry main: main [64, 1, 1]",
+    );
+    assert_eq!((values, parted), (vec![0, 1, 3, 4, 8], 1));
+}
+
+#[test]
+fn loops_that_lanes_leave_at_different_times_give_what_varies() {
+    let (values, parted) = varying(
+        "func main() {
+             v0: u32x3 = dispatch_thread_id
+             v1 = extract.0 v0
+             v2: u32 = const 8
+             v3 = for v1, v2 (v4, v5) {
+                 v6 = add v5, v4
+                 yield v6
+             }
+             v7 = for v2, v2 (v8, v9) {
+                 v10 = add v9, v8
+                 yield v10
+             }
+             yield
+         }
+         entry main: main [64, 1, 1]",
+    );
+    // Within the first loop all is uniform, but not what it ends with.
+    assert_eq!((values, parted), (vec![0, 1, 3], 1));
+}
+
+#[test]
+fn memory_is_accessed_as_its_places_are() {
+    let (text, lanes) = lanes(
+        "global a: read_only f32
+         global b: read_write f32
+         func main() {
+             v0: u32x3 = dispatch_thread_id
+             v1 = extract.0 v0
+             v2: u32 = const 3
+             v3 = mul v1, v1
+             v4 = global_ref a
+             v5: f32 = buffer_load v4, v1
+             v6: f32 = buffer_load v4, v2
+             v7: f32 = buffer_load v4, v3
+             v8 = add v5, v6
+             v9 = add v8, v7
+             v10 = global_ref b
+             buffer_store v10, v1, v9
+             yield
+         }
+         entry main: main [64, 1, 1]",
+        8,
+    );
+    assert_eq!(text.entries[0].lanes, Ok(("entry0_lanes".to_string(), 8)));
+    let count = |what: &str| lanes.matches(what).count();
+    // In a block of memory if all of it is in range, and by number else.
+    assert_eq!(count("= load <8 x float>"), 1, "{lanes}");
+    assert_eq!(count("= load float,"), 1, "{lanes}");
+    assert_eq!(count("@llvm.masked.gather"), 2, "{lanes}");
+    assert_eq!(count("  store <8 x float>"), 1, "{lanes}");
+    assert_eq!(count("@llvm.masked.scatter"), 1, "{lanes}");
+}
+
+#[test]
+fn what_lanes_cannot_do_runs_alone_and_says_why() {
+    for (body, what) in
+        [("printf \"hello\"", "printf"), ("v1: u32 = const 1\n v2, v3 = wave_gather v1", "wave")]
+    {
+        let source = format!("func main() {{\n{body}\nyield\n}}\nentry main: main [64, 1, 1]");
+        let (text, _) = lanes(&source, 8);
+        let reason = text.entries[0].lanes.clone().expect_err("no lanes");
+        assert!(reason.what.contains(what), "{reason:?}");
+        assert!(text.text.contains("define void @entry0("));
+    }
+    let recursive = module(
+        "func f(v0: u32) -> (u32) {
+             v1: u32 = const 1
+             v2 = lt v0, v1
+             v3 = if v2 {
+                 yield v0
+             } else {
+                 v4 = sub v0, v1
+                 v5 = call f(v4)
+                 yield v5
+             }
+             yield v3
+         }",
+    );
+    let f = recursive.find("f").expect("a function");
+    assert!(recursive.funcs[f].insts.values().any(|d| matches!(d.op, Op::Call(_))));
+    let mut analysis = Analysis::new(&recursive, Dealing { rows: true, packed: false });
+    let reason = analysis.function(f, &[true]).expect_err("no lanes");
+    assert!(reason.what.contains("calls itself"));
+}
