@@ -6,6 +6,7 @@ use driver::Error;
 use driver::bench::{self, Measured, Options, Times};
 use driver::call::parse_arguments;
 use driver::pipeline;
+use syntax::Sources;
 
 use crate::args::BenchArgs;
 use crate::report::{self, Stop};
@@ -45,7 +46,7 @@ pub(crate) fn bench(args: &BenchArgs) -> u8 {
             loaded.errors()?;
             all.push(bench::measure(&mut loaded, name, &options)?);
         }
-        report::out(&if args.json { json(&all) } else { text(&all) });
+        report::out(&if args.json { json(&session.sources, &all) } else { text(&session.sources, &all) });
         Ok(0)
     })
 }
@@ -56,11 +57,27 @@ fn ns(x: f64) -> String {
     format!("{x:.digits$}")
 }
 
-fn text(all: &[Measured]) -> String {
+/// Every kernel that was measured.
+fn kernels(all: &[Measured]) -> impl Iterator<Item = (&Measured, &'static str, &Times)> {
+    all.iter().flat_map(|m| {
+        let gradient = m.gradient.as_ref().map(|times| (m, "gradient", times));
+        std::iter::once((m, "primal", &m.primal)).chain(gradient)
+    })
+}
+
+/// Why threads did not run in lanes, with the line.
+fn why(sources: &Sources, times: &Times) -> Option<String> {
+    let (what, span) = times.why_single.as_ref()?;
+    let Some(file) = sources.files.get(span.file.0 as usize) else { return Some(what.clone()) };
+    let (line, _) = sources.line_column(span.file, span.start);
+    Some(format!("{what} ({}:{line})", file.path))
+}
+
+fn text(sources: &Sources, all: &[Measured]) -> String {
     let width = all.iter().map(|m| m.name.chars().count()).max().unwrap_or(0).max(8);
     let mut out = format!(
-        "{:width$}  {:>22}  {:>22}  {:>6}  {:>12}\n",
-        "ns/thread", "primal", "gradient", "ratio", "stacks"
+        "{:width$}  {:>22}  {:>22}  {:>6}  {:>12}  {:>5}\n",
+        "ns/thread", "primal", "gradient", "ratio", "stacks", "lanes"
     );
     let cell = |t: &Times| format!("{} ({}..{})", ns(t.median), ns(t.quartiles[0]), ns(t.quartiles[1]));
     for m in all {
@@ -71,23 +88,30 @@ fn text(all: &[Measured]) -> String {
             None => ("none".to_string(), String::new(), String::new()),
         };
         let primal = cell(&m.primal);
-        let _ = writeln!(out, "{:width$}  {primal:>22}  {gradient:>22}  {ratio:>6}  {stacks:>12}", m.name);
+        let lanes = m.gradient.as_ref().map_or(m.primal.lanes, |g| g.lanes.min(m.primal.lanes));
+        let _ = writeln!(
+            out,
+            "{:width$}  {primal:>22}  {gradient:>22}  {ratio:>6}  {stacks:>12}  {lanes:>5}",
+            m.name
+        );
     }
-    for m in all {
-        for note in &m.notes {
-            let _ = writeln!(out, "{}: {note}", m.name);
+    for (m, kernel, times) in kernels(all) {
+        if let Some(why) = why(sources, times) {
+            let _ = writeln!(out, "the {kernel} of {} runs in no lanes: {why}", m.name);
         }
     }
     out
 }
 
-fn json(all: &[Measured]) -> String {
+fn json(sources: &Sources, all: &[Measured]) -> String {
     let times = |t: &Times| {
         serde_json::json!({
             "ns_per_thread": t.median,
             "quartiles": t.quartiles,
             "dispatches": t.dispatches,
             "arena_bytes": t.arena_bytes,
+            "lanes": t.lanes,
+            "why_single": why(sources, t),
         })
     };
     let list: Vec<_> = all
@@ -98,7 +122,6 @@ fn json(all: &[Measured]) -> String {
                 "threads": m.threads,
                 "primal": times(&m.primal),
                 "gradient": m.gradient.as_ref().map(times),
-                "notes": m.notes,
             })
         })
         .collect();

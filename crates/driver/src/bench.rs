@@ -56,6 +56,10 @@ pub struct Times {
     pub dispatches: usize,
     /// Bytes that the workers hold for stacks and large arrays.
     pub arena_bytes: u64,
+    /// Threads that ran in lanes.
+    pub lanes: u32,
+    /// Why they did not, and where, if the backend has lanes.
+    pub why_single: Option<(String, syntax::Span)>,
 }
 
 /// A function that was measured.
@@ -69,8 +73,6 @@ pub struct Measured {
     pub primal: Times,
     /// Its gradient, if it has one.
     pub gradient: Option<Times>,
-    /// What the backend says of its code.
-    pub notes: Vec<String>,
 }
 
 /// Measures a function of a file.
@@ -85,8 +87,9 @@ pub fn measure(loaded: &mut Loaded, name: &str, options: &Options) -> Result<Mea
     }
     let numbers = numbers(&module, info, options)?;
     let groups = options.threads.div_ceil(GROUP).max(1);
-    let table = global(&mut module, "bench.table", Space::ReadOnly);
-    let out = global(&mut module, "bench.out", Space::ReadWrite);
+    let number = widest(&module, info);
+    let table = global(&mut module, "bench.table", number, Space::ReadOnly);
+    let out = global(&mut module, "bench.out", number, Space::ReadWrite);
     module.entries.clear();
     let vjp = info.vjp.filter(|&f| !module.funcs[f].results.is_empty());
     let kernels: Vec<Func> = [Some(info.func), vjp]
@@ -108,12 +111,17 @@ pub fn measure(loaded: &mut Loaded, name: &str, options: &Options) -> Result<Mea
 
     let threads = groups * GROUP;
     let mut runner = Runner::with_lanes(module, options.backend, false, options.lanes)?;
-    let bytes = |values: &[f64]| values.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>();
+    let bytes = |values: &[f64]| -> Vec<u8> {
+        match number {
+            Scalar::F64 => values.iter().flat_map(|x| x.to_le_bytes()).collect(),
+            _ => values.iter().flat_map(|x| (*x as f32).to_le_bytes()).collect(),
+        }
+    };
     runner.bind_global(table, &bytes(&numbers));
     runner.bind_global(out, &bytes(&vec![0.0; threads as usize]));
     let primal = time(&mut runner, 0, groups, options)?;
     let gradient = if kernels.len() > 1 { Some(time(&mut runner, 1, groups, options)?) } else { None };
-    Ok(Measured { name: name.to_string(), threads, primal, gradient, notes: Vec::new() })
+    Ok(Measured { name: name.to_string(), threads, primal, gradient })
 }
 
 /// Whether a type is made of numbers.
@@ -135,8 +143,15 @@ fn numbers(module: &Module, info: &FunctionInfo, options: &Options) -> Result<Ve
     Ok(callee.inputs.iter().zip(bits).map(|(n, bits)| ir::scalar::to_f64(n.scalar, bits)).collect())
 }
 
-fn global(module: &mut Module, name: &str, space: Space) -> Global {
-    let ty = module.mem.intern(MemData::Scalar(Scalar::F64));
+/// What arguments and sums are held in: nothing wider than what the function works with, so that it has its lanes.
+fn widest(module: &Module, info: &FunctionInfo) -> Scalar {
+    let f = &module.funcs[info.func];
+    let mut scalars = f.params.iter().chain(&f.results).filter_map(|s| module.types.scalar_of(s.ty));
+    if scalars.any(|s| s.bytes() == 8) { Scalar::F64 } else { Scalar::F32 }
+}
+
+fn global(module: &mut Module, name: &str, scalar: Scalar, space: Space) -> Global {
+    let ty = module.mem.intern(MemData::Scalar(scalar));
     module.globals.push(GlobalData { name: name.to_string(), space, ty, init: None, span: Span::NONE })
 }
 
@@ -144,6 +159,7 @@ fn global(module: &mut Module, name: &str, space: Space) -> Global {
 fn kernel(module: &mut Module, func: Func, primals: usize, [table, out]: [Global; 2]) -> Func {
     let Function { params, results, name, .. } = module.funcs[func].clone();
     let mem = module.globals[table].ty;
+    let MemData::Scalar(number) = module.mem[mem] else { return func };
     let mut b = Builder::new(&mut module.types, format!("bench of {name}"));
     let id = {
         let ty = b.types.vector(Scalar::U32, 3);
@@ -151,11 +167,12 @@ fn kernel(module: &mut Module, func: Func, primals: usize, [table, out]: [Global
     };
     let thread = b.emit(Op::Extract(0), &[id]);
     let handle = b.types.buffer(mem);
-    let mut k = Kernel { table: b.emit_typed(Op::GlobalRef(table), &[], handle), scale: thread, b, at: 0 };
-    // 1 + thread·2⁻³⁰: no two threads compute the same
-    let x = k.b.emit_typed(Op::Convert, &[thread], Type::F64);
-    let small = k.b.float(Scalar::F64, 2f64.powi(-30));
-    let one = k.b.float(Scalar::F64, 1.0);
+    let mut k =
+        Kernel { table: b.emit_typed(Op::GlobalRef(table), &[], handle), scale: thread, b, at: 0, number };
+    // 1 + thread·2⁻²⁰: threads do not all compute the same
+    let x = k.b.emit_typed(Op::Convert, &[thread], number.into());
+    let small = k.b.float(number, 2f64.powi(-20));
+    let one = k.b.float(number, 1.0);
     let x = k.b.emit(Op::Mul, &[x, small]);
     k.scale = k.b.emit(Op::Add, &[x, one]);
     let args: Vec<Value> = params
@@ -164,7 +181,7 @@ fn kernel(module: &mut Module, func: Func, primals: usize, [table, out]: [Global
         .map(|(n, slot): (usize, &Slot)| if n < primals { k.argument(slot.ty) } else { k.ones(slot.ty) })
         .collect();
     let values = k.b.call_func(func, &results, &args);
-    let mut sum = k.b.float(Scalar::F64, 0.0);
+    let mut sum = k.b.float(number, 0.0);
     for v in values {
         sum = k.add(sum, v);
     }
@@ -181,6 +198,8 @@ struct Kernel<'a> {
     scale: Value,
     /// The next number of the table.
     at: u32,
+    /// What the table and the sum are made of.
+    number: Scalar,
 }
 
 impl Kernel<'_> {
@@ -206,9 +225,10 @@ impl Kernel<'_> {
     fn read(&mut self, ty: Type, at: Value, varies: bool) -> Value {
         match self.b.types[ty] {
             TypeData::Scalar(s) => {
-                let x = self.b.emit_typed(Op::BufferLoad(Path::default()), &[self.table, at], Type::F64);
+                let x =
+                    self.b.emit_typed(Op::BufferLoad(Path::default()), &[self.table, at], self.number.into());
                 let x = if varies && s.is_float() { self.b.emit(Op::Mul, &[x, self.scale]) } else { x };
-                if s == Scalar::F64 { x } else { self.b.emit_typed(Op::Convert, &[x], ty) }
+                if s == self.number { x } else { self.b.emit_typed(Op::Convert, &[x], ty) }
             }
             TypeData::Vector(s, n) => self.parts(ty, s.into(), n, at, varies),
             TypeData::Array(t, n) if n <= LOOP => self.parts(ty, t, n, at, varies),
@@ -263,9 +283,9 @@ impl Kernel<'_> {
     fn add(&mut self, sum: Value, v: Value) -> Value {
         let ty = self.b.func.ty(v);
         match self.b.types[ty] {
-            TypeData::Scalar(Scalar::F64) => self.b.emit(Op::Add, &[sum, v]),
+            TypeData::Scalar(s) if s == self.number => self.b.emit(Op::Add, &[sum, v]),
             TypeData::Scalar(_) => {
-                let x = self.b.emit_typed(Op::Convert, &[v], Type::F64);
+                let x = self.b.emit_typed(Op::Convert, &[v], self.number.into());
                 self.b.emit(Op::Add, &[sum, x])
             }
             TypeData::Vector(s, _) if s.is_float() => {
@@ -280,7 +300,7 @@ impl Kernel<'_> {
                 let trips = self.b.u32(n);
                 let body = self.b.open();
                 let i = self.b.region_param(Type::U32, false);
-                let so_far = self.b.region_param(Type::F64, false);
+                let so_far = self.b.region_param(self.number.into(), false);
                 let element = self.b.emit(Op::Index, &[v, i]);
                 let next = self.add(so_far, element);
                 self.b.close(vec![next]);
@@ -310,5 +330,12 @@ fn time(runner: &mut Runner, entry: usize, groups: u32, options: &Options) -> Re
     }
     seconds.sort_by(f64::total_cmp);
     let at = |part: f64| seconds[((seconds.len() - 1) as f64 * part).round() as usize];
-    Ok(Times { median: at(0.5), quartiles: [at(0.25), at(0.75)], dispatches: seconds.len(), arena_bytes })
+    Ok(Times {
+        median: at(0.5),
+        quartiles: [at(0.25), at(0.75)],
+        dispatches: seconds.len(),
+        arena_bytes,
+        lanes: runner.lanes(entry),
+        why_single: runner.why_single(entry),
+    })
 }
