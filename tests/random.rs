@@ -5,7 +5,7 @@
 //! trusted (two step sizes agree, so no branch lies between). So do second derivatives, by forward and by reverse mode
 //! over derivatives of either mode. Programs of numbers of all types print the same bits on
 //! both, optimised or not. `PULLBACK_RANDOM` sets how many programs are made, `PULLBACK_SEED` the first;
-//! `PULLBACK_KEEP` names a folder for the latter programs and their output, to compare with other compilers.
+//! `PULLBACK_KEEP` names a folder for the programs, and the output of the latter, to compare with other compilers.
 
 use driver::launch::{Backend, Runner};
 use driver::pipeline::{Failure, Loaded, Options, on_large_stack};
@@ -202,6 +202,9 @@ fn check_program(seed: u64, program: &Program, tolerance: f64, rng: &mut Rng) ->
         let point = Point::of(rng);
         let whole = with_main(&program.text, &point);
         let fail = |why: String| Err(format!("seed {seed}: {why}\n{whole}"));
+        if let Ok(folder) = std::env::var("PULLBACK_KEEP") {
+            let _ = std::fs::write(format!("{folder}/{seed}.slang"), &whole);
+        }
         let jit = match print(&whole, Backend::Cranelift, 2) {
             Ok(printed) => printed,
             Err(why) => return fail(why),

@@ -277,7 +277,9 @@ impl Inliner<'_> {
         }
         let callee = &self.module.funcs[g];
         for (n, &r) in callee.regions[body].results.iter().enumerate() {
-            let v = cut(&self.module.types, &mut self.func, map[&r], callee.results[n].diff, out);
+            // what a nested call gave may stand for something else by now
+            let v = self.subst.get(map[&r]);
+            let v = cut(&self.module.types, &mut self.func, v, callee.results[n].diff, out);
             if self.func.values[v].name.is_none() {
                 self.func.values[v].name = self.func.values[data.results[n]].name.clone();
             }
