@@ -50,8 +50,9 @@ pub fn build(loaded: &mut Loaded, options: &Options) -> Result<Built, Failure> {
         named => named.iter().map(|name| loaded.entry(Some(name))).collect::<Result<_, _>>()?,
     };
     if functions.is_empty() && entries.is_empty() {
-        let help = "mark a function [Differentiable], name one, or write a kernel".to_string();
-        return Err(loaded.at_file("E0707", "the file has nothing to build".to_string(), help));
+        let message =
+            "the file has nothing to build: mark a function [Differentiable], name one, or write a kernel";
+        return Err(Error::input(message).into());
     }
     let request = Request { functions, entries, derivatives: true, ..Request::default() };
     let compiled = loaded.compile(&request, &options.compile)?;
