@@ -11,7 +11,7 @@ use syntax::ast::DeclKind;
 use syntax::{DeclId, ExprId, Span};
 
 use crate::body::Body;
-use crate::functions::{Declared, FlatParam};
+use crate::functions::{Declared, FlatParam, Key};
 use crate::places::Place;
 
 /// An argument's values and their type.
@@ -228,7 +228,8 @@ impl Body<'_, '_, '_> {
         if !fits {
             return self.internal(span, "arguments do not fit the parameters of a call", declared.sig.ret);
         }
-        let results = self.b.call_func(declared.func, &declared.results, &args);
+        let func = if self.detached { self.quiet(declared) } else { declared.func };
+        let results = self.b.call_func(func, &declared.results, &args);
         let mut at = 0;
         let mut returned = Vec::new();
         for output in declared.sig.outputs() {
@@ -247,6 +248,20 @@ impl Body<'_, '_, '_> {
             }
         }
         returned
+    }
+
+    /// What `no_diff` calls in a function's place. The library's own functions add zeros at most; pointers are to be moved
+    /// along with where their gradients go.
+    fn quiet(&mut self, declared: &Declared) -> ir::Func {
+        let key = self.lw.declared.get_index(declared.func.as_u32() as usize).map(|d| d.0.clone());
+        let Some(Key::Callable(Callable::Func(f))) = key else { return declared.func };
+        let outputs = declared.sig.outputs();
+        let moves = outputs.iter().any(|o| self.lw.is_pointer_like(self.b.types, o.ty));
+        if moves || self.lw.program.is_core(f.decl) {
+            return declared.func;
+        }
+        let (params, results) = (declared.params.clone(), declared.results.clone());
+        self.lw.flat_once(Key::Quiet(f), declared, params, results)
     }
 
     /// Calls an `__init`, a function that returns the new value.
@@ -470,4 +485,20 @@ impl Body<'_, '_, '_> {
         }
         result.unwrap_or(value)
     }
+}
+
+/// A call of the function; its witness says that it has no derivative.
+pub(crate) fn build_quiet(
+    lw: &mut crate::Lowerer<'_>,
+    types: &mut ir::Types,
+    f: &FuncRef,
+    declared: &Declared,
+) -> Option<ir::Function> {
+    let callable = lw.canonical(Callable::Func(f.clone())).ok()?;
+    let callee = lw.function(types, &callable);
+    let mut body = Body::new(lw, types, check::Subst::default(), Ty::VOID);
+    body.b.span = crate::ir_span(declared.span);
+    let args: Vec<Value> = declared.params.iter().map(|slot| body.b.param(slot.clone())).collect();
+    let results = body.b.call_func(callee.func, &callee.results, &args);
+    Some(body.b.finish(results, declared.results.clone()))
 }

@@ -31,6 +31,8 @@ pub(crate) enum Key {
     WitnessVjp(FuncRef, Option<FuncRef>),
     /// `(params…, tangents…) -> (results…)` of a function of pointers (see [`crate::twins`]).
     Twin(FuncRef),
+    /// The function as `no_diff` calls it: nothing of it is differentiated, so no backward derivative in it is run.
+    Quiet(FuncRef),
     /// `(params…) -> (results…, params…)`: what reverse mode calls in place of a function of pointers.
     Moved(FuncRef, Moves),
     /// `(x) -> (x.use(), x)`, and its derivatives (see [`crate::uses`]).
@@ -299,6 +301,7 @@ impl Lowerer<'_> {
             Key::WitnessApply(f, _)
             | Key::WitnessPropagate(f, _)
             | Key::Twin(f)
+            | Key::Quiet(f)
             | Key::Moved(f, _)
             | Key::Use(f, _)
             | Key::UseJvp(f, _)
@@ -377,6 +380,7 @@ impl Lowerer<'_> {
             Key::WitnessApply(f, _) => format!("{}:apply", self.func_name(f)),
             Key::WitnessPropagate(f, _) => format!("{}:propagate", self.func_name(f)),
             Key::Twin(f) => format!("{}:pair", self.func_name(f)),
+            Key::Quiet(f) => format!("no_diff {}", self.func_name(f)),
             Key::Use(f, _) => format!("{}:split", self.func_name(f)),
             Key::UseJvp(f, _) => format!("{}:split.jvp", self.func_name(f)),
             Key::UseVjp(f, _) => format!("{}:split.vjp", self.func_name(f)),
@@ -429,6 +433,7 @@ impl Lowerer<'_> {
             Key::WitnessVjp(f, user) => crate::witness::build_vjp(self, types, f, user.as_ref(), &declared),
             Key::WitnessApply(_, applied) => crate::apply::build_apply(self, types, applied, &declared),
             Key::Twin(f) => crate::twins::build_twin(self, types, f, &declared),
+            Key::Quiet(f) => crate::calls::build_quiet(self, types, f, &declared),
             Key::Use(f, _) => crate::uses::build_use(self, types, f, &declared),
             Key::UseJvp(f, ty) => crate::uses::build_use_jvp(self, types, f, *ty, &declared),
             Key::UseVjp(f, ty) => crate::uses::build_use_vjp(self, types, f, *ty, &declared),
@@ -454,6 +459,7 @@ impl Lowerer<'_> {
                 | Key::WitnessApply(..)
                 | Key::WitnessPropagate(..)
                 | Key::Twin(_)
+                | Key::Quiet(_)
                 | Key::Use(..)
                 | Key::UseJvp(..)
                 | Key::UseVjp(..)
