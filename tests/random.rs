@@ -1,6 +1,6 @@
 //! Random programs through the whole compiler.
 //!
-//! For each program, in double precision: the interpreter and the JIT print the same digits; forward and reverse mode
+//! For each program, in double precision: the interpreter and the JIT give the same bits; forward and reverse mode
 //! agree; both agree with dual numbers on the code before differentiation; and with differences where those can be
 //! trusted (two step sizes agree, so no branch lies between). So do second derivatives, by forward and by reverse mode
 //! over derivatives of either mode. Programs of numbers of all types print the same bits on
@@ -11,73 +11,11 @@ use driver::launch::{Backend, Runner};
 use driver::pipeline::{Failure, Loaded, Options, on_large_stack};
 use driver::session::{FileOptions, Session};
 use driver::{Request, render};
+use ir::Module;
 use ir::interp::{self, Limits, Value};
+use pullback_tests::generate::probe::{INPUTS, NUMBERS, Point, RESULTS, with_probe};
 use pullback_tests::generate::{self, Program, Rng, Way, directional};
 use pullback_tests::setting;
-
-/// Inputs with a derivative: `x`, `y`, `s.a`, `s.b[0..3]`.
-const INPUTS: usize = 6;
-
-/// Where a program is evaluated.
-struct Point {
-    floats: [f64; INPUTS],
-    /// `s.c`, which has no derivative.
-    c: f64,
-    k: i32,
-    n: i32,
-}
-
-impl Point {
-    fn of(rng: &mut Rng) -> Point {
-        Point {
-            floats: std::array::from_fn(|_| rng.float() + 0.013),
-            c: rng.float(),
-            k: rng.below(5) as i32,
-            n: rng.below(4) as i32,
-        }
-    }
-
-    fn call(&self, floats: &[f64; INPUTS]) -> String {
-        let [x, y, a, b0, b1, b2] = floats.map(|v| format!("F({v:?}lf)"));
-        format!("f({x}, {y}, {{ {a}, {}, {{ {b0}, {b1}, {b2} }}, {:?}lf }}, {})", self.k, self.c, self.n)
-    }
-}
-
-/// The program with a `main` that prints its value, its gradient both ways, and differences at two step sizes.
-fn with_main(text: &str, point: &Point) -> String {
-    let mut out = text.to_string();
-    let [x, y, a, b0, b1, b2] = point.floats.map(|v| format!("F({v:?}lf)"));
-    let s = format!("{{ {a}, {}, {{ {b0}, {b1}, {b2} }}, {:?}lf }}", point.k, point.c);
-    out += &format!(
-        "void main()\n{{\n    S s0 = {s};\n    printf(\"%.17g\\n\", f({x}, {y}, s0, {}));\n",
-        point.n
-    );
-    for input in 0..INPUTS {
-        let d: Vec<&str> = (0..INPUTS).map(|k| if k == input { "1.0" } else { "0.0" }).collect();
-        out +=
-            &format!("    S.Differential d{input} = {{ {}, {{ {}, {}, {} }} }};\n", d[2], d[3], d[4], d[5]);
-        out += &format!(
-            "    printf(\"%.17g\\n\", fwd_diff(f)(DifferentialPair<F>({x}, {}), DifferentialPair<F>({y}, {}), \
-             DifferentialPair<S>(s0, d{input}), {}).d);\n",
-            d[0], d[1], point.n
-        );
-    }
-    out += &format!("    var px = DifferentialPair<F>({x}, 0);\n    var py = DifferentialPair<F>({y}, 0);\n");
-    out += &format!("    var ps = diffPair(s0);\n    bwd_diff(f)(px, py, ps, {}, F(1));\n", point.n);
-    for place in ["px.d", "py.d", "ps.d.a", "ps.d.b[0]", "ps.d.b[1]", "ps.d.b[2]"] {
-        out += &format!("    printf(\"%.17g\\n\", {place});\n");
-    }
-    for input in 0..INPUTS {
-        for h in [1e-5, 2.5e-6] {
-            let (mut low, mut high) = (point.floats, point.floats);
-            low[input] -= h;
-            high[input] += h;
-            let (low, high) = (point.call(&low), point.call(&high));
-            out += &format!("    printf(\"%.17g\\n\", ({high} - {low}) / {:?}lf);\n", 2.0 * h);
-        }
-    }
-    out + "}\n"
-}
 
 fn load(session: &mut Session, text: &str) -> Loaded {
     let mut program = session.program();
@@ -123,20 +61,17 @@ fn print(text: &str, backend: Backend, level: u8) -> Result<String, String> {
 
 /// The gradient by dual numbers, on the code before differentiation; on what differentiation made of the derivatives that
 /// the program asks for itself.
-fn dual(program: &Program, point: &Point) -> Result<Vec<f64>, String> {
-    let mut session = Session::new(FileOptions::default());
-    let mut loaded = load(&mut session, &program.text);
-    let outcome = (|| {
-        let function = loaded.function("f")?;
-        let request = Request { functions: vec![function], ..Request::default() };
-        loaded.compile(&request, &Options { no_autodiff: true, ..Options::default() })
-    })();
-    let mut compiled = outcome.map_err(|failure| explain(&session, failure))?;
-    if program.nested {
+fn dual(loaded: &mut Loaded, nested: bool, points: &[Point]) -> Result<Vec<[f64; INPUTS]>, Failure> {
+    let function = loaded.function("f")?;
+    let request = Request { functions: vec![function], ..Request::default() };
+    let options = Options { no_autodiff: true, ..Options::default() };
+    let mut compiled = loaded.compile(&request, &options)?;
+    let other = |text: String| Failure::Other(driver::Error::input(text));
+    if nested {
         // And nothing else: optimisation afterwards forgets what is detached.
         let problems = autodiff::differentiate(&mut compiled.module, &autodiff::Options::default());
         if !problems.is_empty() {
-            return Err(format!("{problems:?}"));
+            return Err(other(format!("{problems:?}")));
         }
     }
     let float = |v: f64| Value::Scalar(v.to_bits());
@@ -145,26 +80,47 @@ fn dual(program: &Program, point: &Point) -> Result<Vec<f64>, String> {
         let b = Value::Array(vec![float(f[3]), float(f[4]), float(f[5])].into());
         vec![float(f[0]), float(f[1]), float(f[2]), int(k), b, float(c), int(n)]
     };
-    let primal = args(&point.floats, point.k, point.c, point.n);
-    (0..INPUTS)
-        .map(|input| {
-            let mut direction = [0.0; INPUTS];
-            direction[input] = 1.0;
-            let tangents = args(&direction, 0, 0.0, 0);
-            let (module, func) = (&compiled.module, compiled.functions[0].func);
-            let mut host = interp::Memory::default();
-            for (global, _) in module.globals.iter().filter(|(_, g)| g.name == "data") {
-                let numbers: [f64; 4] = [0.5, -1.25, 0.75, 2.0];
-                host.bind(global, numbers.iter().flat_map(|x| x.to_le_bytes()).collect());
-            }
+    let (module, func) = (&compiled.module, compiled.functions[0].func);
+    let mut host = interp::Memory::default();
+    for (global, _) in module.globals.iter().filter(|(_, g)| g.name == "data") {
+        let numbers: [f64; 4] = [0.5, -1.25, 0.75, 2.0];
+        host.bind(global, numbers.iter().flat_map(|x| x.to_le_bytes()).collect());
+    }
+    let mut gradients = Vec::new();
+    for point in points {
+        let primal = args(&point.floats, point.k, point.c, point.n);
+        let mut gradient = [0.0; INPUTS];
+        for (input, g) in gradient.iter_mut().enumerate() {
+            let tangents = args(&unit(input), 0, 0.0, 0);
             let (_, d) = interp::dual::jvp(module, func, &primal, &tangents, &mut host, Limits::default())
-                .map_err(|e| e.message)?;
-            match &d[0] {
-                Value::Scalar(bits) => Ok(f64::from_bits(*bits)),
-                other => Err(format!("not a number: {other:?}")),
-            }
-        })
-        .collect()
+                .map_err(|e| other(e.message))?;
+            let Value::Scalar(bits) = &d[0] else { return Err(other(format!("not a number: {:?}", d[0]))) };
+            *g = f64::from_bits(*bits);
+        }
+        gradients.push(gradient);
+    }
+    Ok(gradients)
+}
+
+fn unit(input: usize) -> [f64; INPUTS] {
+    std::array::from_fn(|k| if k == input { 1.0 } else { 0.0 })
+}
+
+/// What the kernel writes for these numbers.
+fn probe(module: &Module, backend: Backend, numbers: &[f64]) -> Result<Vec<f64>, Failure> {
+    let mut runner = Runner::new(module.clone(), backend, false)?;
+    bind(&mut runner);
+    let groups = numbers.len() / NUMBERS;
+    let bytes: Vec<u8> = numbers.iter().flat_map(|x| x.to_le_bytes()).collect();
+    if let Some(points) = runner.find("probe_points") {
+        runner.bind_global(points, &bytes);
+    }
+    let results =
+        runner.find("probe_results").ok_or_else(|| driver::Error::input("no results".to_string()))?;
+    runner.bind_global(results, &vec![0; groups * RESULTS * 8]);
+    runner.dispatch("probe", [groups as u32, 1, 1], 1)?;
+    let of = |bytes: &[u8]| f64::from_le_bytes(bytes.try_into().expect("eight bytes"));
+    Ok(runner.bytes_of(results).chunks_exact(8).map(of).collect())
 }
 
 fn near(a: f64, b: f64, tolerance: f64) -> bool {
@@ -196,54 +152,122 @@ fn check_second(seed: u64) -> Result<(), String> {
 
 /// Gives the value and the gradient at each point.
 fn check_program(seed: u64, program: &Program, tolerance: f64, rng: &mut Rng) -> Result<Vec<f64>, String> {
-    let tolerance = if program.lossy { 2e-2 } else { tolerance };
-    let mut found = Vec::new();
-    for _ in 0..2 {
-        let point = Point::of(rng);
-        let whole = with_main(&program.text, &point);
-        let fail = |why: String| Err(format!("seed {seed}: {why}\n{whole}"));
-        if let Ok(folder) = std::env::var("PULLBACK_KEEP") {
-            let _ = std::fs::write(format!("{folder}/{seed}.slang"), &whole);
-        }
-        let jit = match print(&whole, Backend::Cranelift, 2) {
-            Ok(printed) => printed,
-            Err(why) => return fail(why),
-        };
-        let oracle = print(&whole, Backend::Interp, 2).unwrap_or_else(|why| why);
-        if jit != oracle {
-            return fail(format!("the JIT printed\n{jit}and the interpreter\n{oracle}"));
-        }
-        let read =
-            |text: &str| -> Vec<f64> { text.lines().filter_map(|line| line.trim().parse().ok()).collect() };
-        let numbers = read(&jit);
-        if numbers.len() != 1 + 4 * INPUTS {
-            return fail(format!("printed\n{jit}"));
-        }
-        let plain = print(&whole, Backend::Cranelift, 0).unwrap_or_else(|why| why);
-        let same = |(k, (a, b)): (usize, (&f64, &f64))| k > 2 * INPUTS || near(*a, *b, tolerance);
-        let plain_numbers = read(&plain);
-        if plain_numbers.len() != numbers.len() || !numbers.iter().zip(&plain_numbers).enumerate().all(same) {
-            return fail(format!("printed\n{jit}and without optimisation\n{plain}"));
-        }
-        let (forward, rest) = numbers[1..].split_at(INPUTS);
-        let (reverse, differences) = rest.split_at(INPUTS);
-        found.extend_from_slice(&numbers[..1 + INPUTS]);
-        let dual = match dual(program, &point) {
-            Ok(dual) => dual,
-            Err(why) => return fail(format!("dual numbers: {why}")),
-        };
+    let points: Vec<Point> = (0..2).map(|_| Point::of(rng)).collect();
+    // Now and then the inputs are constants, which optimisation folds.
+    let constants = seed.is_multiple_of(16).then(|| &points[0]);
+    let points = if constants.is_some() { &points[..1] } else { &points };
+    let whole = with_probe(&program.text, constants);
+    if let Ok(folder) = std::env::var("PULLBACK_KEEP") {
+        let _ = std::fs::write(format!("{folder}/{seed}.slang"), &whole);
+    }
+    let mut session = Session::new(FileOptions::default());
+    let mut loaded = load(&mut session, &whole);
+    let found = match evaluate(seed, &mut loaded, program, points, constants.is_some()) {
+        Ok(evaluated) => evaluated.agree(program, points, tolerance),
+        Err(failure) => Err(explain(&session, failure)),
+    };
+    found.map_err(|why| format!("seed {seed}: {why}\n{whole}"))
+}
+
+/// What the backends and dual numbers say of a program.
+struct Evaluated {
+    /// By the JIT and by the interpreter: at each point along each input.
+    jit: Vec<f64>,
+    oracle: Vec<f64>,
+    /// Without optimisation, by the interpreter; now and then by the JIT, which takes long over such code.
+    plain: Vec<f64>,
+    dual: Vec<[f64; INPUTS]>,
+    /// Values at `h` before and after each point along each input, for both of [`STEPS`].
+    around: Vec<f64>,
+}
+
+const STEPS: [f64; 2] = [1e-5, 2.5e-6];
+
+fn evaluate(
+    seed: u64,
+    loaded: &mut Loaded,
+    program: &Program,
+    points: &[Point],
+    constant: bool,
+) -> Result<Evaluated, Failure> {
+    let mut numbers = Vec::new();
+    for point in points {
+        (0..INPUTS).for_each(|input| numbers.extend(point.numbers(unit(input))));
+    }
+    let mut moved = Vec::new();
+    for point in points.iter().filter(|_| !constant && !program.lossy && !program.cuts) {
         for input in 0..INPUTS {
-            let (f, r, d) = (forward[input], reverse[input], dual[input]);
-            if !near(f, r, tolerance) || !near(f, d, tolerance) {
-                return fail(format!("input {input}: forward {f}, reverse {r}, dual numbers {d}"));
-            }
-            let (wide, narrow) = (differences[2 * input], differences[2 * input + 1]);
-            if !program.lossy && !program.cuts && near(wide, narrow, 1e-7) && !near(f, narrow, 1e-4) {
-                return fail(format!("input {input}: derivative {f}, differences {wide} and {narrow}"));
+            for h in STEPS {
+                moved.extend(point.moved(input, -h).numbers([0.0; INPUTS]));
+                moved.extend(point.moved(input, h).numbers([0.0; INPUTS]));
             }
         }
     }
-    Ok(found)
+    let entry = loaded.entry(Some("probe"))?;
+    let request = Request { entries: vec![entry], ..Request::default() };
+    let module = loaded.compile(&request, &Options::default())?.module;
+    let mut options = Options::default();
+    options.optimise.level = 0;
+    let plain = loaded.compile(&request, &options)?.module;
+    let unoptimised = if seed.is_multiple_of(8) { Backend::Cranelift } else { Backend::Interp };
+    let here = numbers.len();
+    numbers.append(&mut moved);
+    let mut jit = probe(&module, Backend::Cranelift, &numbers)?;
+    let around = jit.split_off(here / NUMBERS * RESULTS).chunks(RESULTS).map(|r| r[0]).collect();
+    Ok(Evaluated {
+        jit,
+        around,
+        oracle: probe(&module, Backend::Interp, &numbers[..here])?,
+        plain: probe(&plain, unoptimised, &numbers[..here])?,
+        dual: dual(loaded, program.nested, points)?,
+    })
+}
+
+impl Evaluated {
+    fn agree(&self, program: &Program, points: &[Point], tolerance: f64) -> Result<Vec<f64>, String> {
+        let tolerance = if program.lossy { 2e-2 } else { tolerance };
+        let mut found = Vec::new();
+        let results = |all: &[f64], point: usize, input: usize| -> Vec<f64> {
+            all[(point * INPUTS + input) * RESULTS..][..RESULTS].to_vec()
+        };
+        for point in 0..points.len() {
+            found.extend_from_slice(&results(&self.jit, point, 0)[..1]);
+            for input in 0..INPUTS {
+                let jit = results(&self.jit, point, input);
+                let oracle = results(&self.oracle, point, input);
+                let plain = results(&self.plain, point, input);
+                let same = |a: f64, b: f64| a.to_bits() == b.to_bits() || a.is_nan() && b.is_nan();
+                if !jit.iter().zip(&oracle).all(|(&a, &b)| same(a, b)) {
+                    return Err(format!(
+                        "point {point}: the JIT gives\n{jit:?} and the interpreter\n{oracle:?}"
+                    ));
+                }
+                if !jit.iter().zip(&plain).all(|(&a, &b)| near(a, b, tolerance)) {
+                    return Err(format!("point {point}: {jit:?} and without optimisation\n{plain:?}"));
+                }
+                let (f, r, d) = (jit[1], jit[2 + input], self.dual[point][input]);
+                if !near(f, r, tolerance) || !near(f, d, tolerance) {
+                    return Err(format!(
+                        "point {point}, input {input}: forward {f}, reverse {r}, dual numbers {d}"
+                    ));
+                }
+                found.push(f);
+                if self.around.is_empty() {
+                    continue;
+                }
+                let at = (point * INPUTS + input) * 2 * STEPS.len();
+                let slope =
+                    |k: usize| (self.around[at + 2 * k + 1] - self.around[at + 2 * k]) / (2.0 * STEPS[k]);
+                let (wide, narrow) = (slope(0), slope(1));
+                if near(wide, narrow, 1e-7) && !near(f, narrow, 1e-4) {
+                    return Err(format!(
+                        "point {point}, input {input}: derivative {f}, differences {wide} and {narrow}"
+                    ));
+                }
+            }
+        }
+        Ok(found)
+    }
 }
 
 fn check_kernel(seed: u64) -> Result<(), String> {

@@ -79,7 +79,6 @@ pub fn validate(of: &Path, target: Target, bytes: &[u8]) -> Result<(), String> {
     let name = of.file_stem().unwrap_or_default().to_string_lossy();
     let unique = format!("pullback-{}-{name}-{target:?}", std::process::id());
     let path = std::env::temp_dir().join(unique);
-    std::fs::write(&path, bytes).map_err(|e| e.to_string())?;
     let mut command = match target {
         Target::Spirv => {
             let mut command = Command::new("spirv-val");
@@ -95,6 +94,7 @@ pub fn validate(of: &Path, target: Target, bytes: &[u8]) -> Result<(), String> {
         }
         _ => return Ok(()),
     };
+    std::fs::write(&path, bytes).map_err(|e| e.to_string())?;
     let output = command.arg(&path).output();
     let _ = std::fs::remove_file(&path);
     match output {

@@ -8,6 +8,7 @@
 mod declarations;
 mod expressions;
 mod kernel;
+pub mod probe;
 mod second;
 mod statements;
 
