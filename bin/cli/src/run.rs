@@ -37,6 +37,7 @@ pub(crate) fn run(args: &RunArgs) -> u8 {
             return Err(Stop::Usage("`--threads` must be at least 1".into()));
         }
 
+        driver::launch::Backend::from(args.backend).prepare();
         let mut loaded = pipeline::load(session, &args.source.file)?;
         loaded.errors()?;
         // Without memory a kernel has nothing to work on, and a `main` beside it needs none.

@@ -1,56 +1,103 @@
-//! LLVM's text to machine code in memory: LLVM's optimiser, an object file, and its JIT linker.
+//! A module to code in memory: text, object file, linked code.
 
-use std::ffi::{CStr, CString, c_char};
-
-use inkwell::OptimizationLevel;
-use inkwell::context::Context;
-use inkwell::llvm_sys::error::{LLVMDisposeErrorMessage, LLVMErrorRef, LLVMGetErrorMessage};
-use inkwell::llvm_sys::orc2::lljit::*;
-use inkwell::llvm_sys::orc2::*;
-use inkwell::memory_buffer::MemoryBuffer;
-use inkwell::passes::PassBuilderOptions;
-use inkwell::targets::{CodeModel, FileType, InitializationConfig, RelocMode, Target, TargetMachine};
 use ir::{Module, Span};
 use native::{Compiled, EntryCode, Fixed, Lanes, Options, Parts, RawFn, SpanFn, Unsupported};
+use rustc_hash::FxHashMap;
 
+use crate::link::Linked;
+use crate::object;
 use crate::{Machine, NAME, Text};
 
-/// This machine.
+pub use crate::object::Times;
+
+/// This machine. What LLVM calls it is asked only where LLVM makes code; the features here are those that the emitter
+/// asks for.
 pub fn machine() -> Machine {
-    let cpu = TargetMachine::get_host_cpu_name().to_string();
-    let features = TargetMachine::get_host_cpu_features().to_string();
-    let has = |name: &str| features.split(',').any(|f| f.strip_prefix('+') == Some(name));
-    let vector_bits = if has("avx512f") {
-        512
-    } else if has("avx2") {
-        256
-    } else {
-        128
-    };
-    Machine { cpu, features, vector_bits }
+    let mut features: Vec<&str> = Vec::new();
+    let mut vector_bits = 128;
+    #[cfg(target_arch = "x86_64")]
+    {
+        for (has, name) in [
+            (std::is_x86_feature_detected!("fma"), "+fma"),
+            (std::is_x86_feature_detected!("f16c"), "+f16c"),
+            (std::is_x86_feature_detected!("avx2"), "+avx2"),
+            (std::is_x86_feature_detected!("avx512f"), "+avx512f"),
+        ] {
+            if has {
+                features.push(name);
+            }
+        }
+        if features.contains(&"+avx512f") {
+            vector_bits = 512;
+        } else if features.contains(&"+avx2") {
+            vector_bits = 256;
+        }
+    }
+    #[cfg(target_arch = "aarch64")]
+    {
+        features.push("+neon");
+        if std::arch::is_aarch64_feature_detected!("fp16") {
+            features.push("+fullfp16");
+        }
+    }
+    Machine { cpu: Machine::HOST.to_string(), features: features.join(","), vector_bits }
+}
+
+/// Opens LLVM's library on a thread of its own, so that it is there when it is needed.
+pub fn open_early() {
+    // Whatever goes wrong is found again, and said, where the library is needed.
+    let _ = std::thread::Builder::new().spawn(|| crate::api::api().map(|_| ()));
 }
 
 /// Compiles the entry points of a verified module, the functions in `options`, and all that they call.
 pub fn compile(module: &Module, options: &Options) -> Result<Compiled, Unsupported> {
     let machine = machine();
     let text = crate::text(module, options, &machine)?;
-    let fixed = Fixed::new(text.plan.largest);
-    let failed =
-        |op: String| Unsupported { backend: NAME, op: format!("the module: {op}"), span: Span::NONE };
-    let object = object(&text.text, &machine, options).map_err(failed)?;
-    let memory = Linked::new(&object, &fixed).map_err(failed)?;
+    let (objects, _) = objects(&text, &machine, options)?;
+    load(module, text, &objects)
+}
+
+/// The object files of a module's text, for [`load`]; and how long that took.
+pub fn objects(
+    text: &Text,
+    machine: &Machine,
+    options: &Options,
+) -> Result<(Vec<Vec<u8>>, Times), Unsupported> {
+    object::objects(&text.text, machine, options).map_err(failed)
+}
+
+fn failed(op: String) -> Unsupported {
+    Unsupported { backend: NAME, op: format!("the module: {op}"), span: Span::NONE }
+}
+
+/// The code of the object files that [`objects`] made of a module's text.
+pub fn load(module: &Module, text: Text, objects: &[Vec<u8>]) -> Result<Compiled, Unsupported> {
+    let Text { entries, raw, tables, plan, stack_need, .. } = text;
+    let fixed = Fixed::new(plan.largest);
+    let mut known: FxHashMap<String, u64> = FxHashMap::default();
+    known.extend(native::runtime::symbols().into_iter().map(|(name, at)| (name, at as u64)));
+    known.insert("rt_zero".to_string(), fixed.zero() as u64);
+    known.insert("rt_empty".to_string(), fixed.empty() as u64);
+    known.insert("rt_empty_at".to_string(), fixed.empty_at() as u64);
+    known.extend(
+        tables.shapes().enumerate().map(|(k, at)| (format!("rt_shape_{k}"), std::ptr::from_ref(at) as u64)),
+    );
+    let memory = Linked::new(objects, &known).map_err(failed)?;
     let span = |name: &str| {
         // SAFETY: emitted with this signature.
         memory.address(name).map(|at| unsafe { std::mem::transmute::<u64, SpanFn>(at) })
     };
-    let Text { entries, raw, tables, plan, stack_need, .. } = text;
     let mut codes = Vec::new();
     for entry in &entries {
         let (lanes, reason) = match &entry.lanes {
             Ok((name, width)) => (Some(Lanes { code: span(name).map_err(failed)?, width: *width }), None),
             Err(reason) => (None, Some(reason.clone())),
         };
-        codes.push((EntryCode::Span(span(&entry.one).map_err(failed)?, lanes), reason));
+        let one = match (&entry.one, lanes) {
+            (None, Some(lanes)) => lanes.code,
+            (name, _) => span(name.as_deref().unwrap_or_default()).map_err(failed)?,
+        };
+        codes.push((EntryCode::Span(one, lanes), reason));
     }
     let mut functions = Vec::new();
     for (func, name) in raw {
@@ -61,122 +108,4 @@ pub fn compile(module: &Module, options: &Options) -> Result<Compiled, Unsupport
     let parts = Parts { entries: codes, raw: functions, tables, fixed, stack_need, memory: Box::new(memory) };
     // SAFETY: the emitter keeps the contract; the text means what the module says.
     Ok(unsafe { Compiled::new(module, &plan, parts) })
-}
-
-/// An object file of the text.
-pub(crate) fn object(text: &str, machine: &Machine, options: &Options) -> Result<Vec<u8>, String> {
-    Target::initialize_native(&InitializationConfig::default())?;
-    let context = Context::create();
-    let buffer = MemoryBuffer::create_from_memory_range_copy(text.as_bytes(), "pullback");
-    let module = context.create_module_from_ir(buffer).map_err(|e| e.to_string())?;
-    let triple = TargetMachine::get_default_triple();
-    let target = Target::from_triple(&triple).map_err(|e| e.to_string())?;
-    let level = if options.fast_compile { OptimizationLevel::None } else { OptimizationLevel::Default };
-    let target = target
-        .create_target_machine(
-            &triple,
-            &machine.cpu,
-            &machine.features,
-            level,
-            RelocMode::PIC,
-            CodeModel::JITDefault,
-        )
-        .ok_or("LLVM has no such target")?;
-    module.set_triple(&triple);
-    module.set_data_layout(&target.get_target_data().get_data_layout());
-    if cfg!(debug_assertions) {
-        module.verify().map_err(|e| e.to_string())?;
-    }
-    let passes = if options.fast_compile { "default<O1>" } else { "default<O2>" };
-    module.run_passes(passes, &target, PassBuilderOptions::create()).map_err(|e| e.to_string())?;
-    let object = target.write_to_memory_buffer(&module, FileType::Object).map_err(|e| e.to_string())?;
-    Ok(object.as_slice().to_vec())
-}
-
-/// Code in memory, until it is dropped.
-struct Linked(LLVMOrcLLJITRef);
-
-impl Drop for Linked {
-    fn drop(&mut self) {
-        // SAFETY: made by `new`; whoever owns this has given up the addresses. What goes wrong is memory that is
-        // not given back.
-        let error = unsafe { LLVMOrcDisposeLLJIT(self.0) };
-        let _ = check(error);
-    }
-}
-
-impl Linked {
-    /// Links an object file with the runtime.
-    fn new(object: &[u8], fixed: &Fixed) -> Result<Linked, String> {
-        let mut jit = std::ptr::null_mut();
-        // SAFETY: without a builder the JIT is for this process.
-        check(unsafe { LLVMOrcCreateLLJIT(&mut jit, std::ptr::null_mut()) })?;
-        let linked = Linked(jit);
-        let fixed = [
-            ("rt_zero", fixed.zero() as u64),
-            ("rt_empty", fixed.empty() as u64),
-            ("rt_empty_at", fixed.empty_at() as u64),
-        ];
-        let symbols = native::runtime::symbols();
-        let all = fixed.into_iter().chain(symbols.iter().map(|(name, at)| (name.as_str(), *at as u64)));
-        // SAFETY: the JIT is alive; names are terminated, and interned names are handed over with the definitions.
-        unsafe {
-            let library = LLVMOrcLLJITGetMainJITDylib(jit);
-            let mut pairs = Vec::new();
-            for (name, address) in all {
-                let name = CString::new(name).map_err(|e| e.to_string())?;
-                let flags = LLVMJITSymbolFlags {
-                    GenericFlags: LLVMJITSymbolGenericFlags::LLVMJITSymbolGenericFlagsExported as u8,
-                    TargetFlags: 0,
-                };
-                pairs.push(LLVMOrcCSymbolMapPair {
-                    Name: LLVMOrcLLJITMangleAndIntern(jit, name.as_ptr()),
-                    Sym: LLVMJITEvaluatedSymbol { Address: address, Flags: flags },
-                });
-            }
-            let unit = LLVMOrcAbsoluteSymbols(pairs.as_mut_ptr(), pairs.len());
-            check(LLVMOrcJITDylibDefine(library, unit))?;
-            // What LLVM makes of instructions that the machine lacks: memcpy and the like.
-            let mut process = std::ptr::null_mut();
-            let prefix = LLVMOrcLLJITGetGlobalPrefix(jit);
-            check(LLVMOrcCreateDynamicLibrarySearchGeneratorForProcess(
-                &mut process,
-                prefix,
-                None,
-                std::ptr::null_mut(),
-            ))?;
-            LLVMOrcJITDylibAddGenerator(library, process);
-            let name = c"pullback";
-            let buffer = inkwell::llvm_sys::core::LLVMCreateMemoryBufferWithMemoryRangeCopy(
-                object.as_ptr().cast::<c_char>(),
-                object.len(),
-                name.as_ptr(),
-            );
-            check(LLVMOrcLLJITAddObjectFile(jit, library, buffer))?;
-        }
-        Ok(linked)
-    }
-
-    /// The address of a function.
-    fn address(&self, name: &str) -> Result<u64, String> {
-        let name = CString::new(name).map_err(|e| e.to_string())?;
-        let mut at = 0;
-        // SAFETY: the JIT is alive, the name is terminated.
-        check(unsafe { LLVMOrcLLJITLookup(self.0, &mut at, name.as_ptr()) })?;
-        Ok(at)
-    }
-}
-
-/// An error of LLVM as text.
-fn check(error: LLVMErrorRef) -> Result<(), String> {
-    if error.is_null() {
-        return Ok(());
-    }
-    // SAFETY: an error that is not null has a message, which is ours to dispose of.
-    unsafe {
-        let message = LLVMGetErrorMessage(error);
-        let text = CStr::from_ptr(message).to_string_lossy().into_owned();
-        LLVMDisposeErrorMessage(message);
-        Err(text)
-    }
 }

@@ -10,9 +10,17 @@
 
 #[cfg(feature = "jit")]
 pub mod aot;
+#[cfg(feature = "jit")]
+mod api;
 mod emit;
 #[cfg(feature = "jit")]
 mod jit;
+#[cfg(feature = "jit")]
+mod link;
+#[cfg(feature = "jit")]
+mod object;
+#[cfg(feature = "jit")]
+mod split;
 mod text;
 pub mod uniform;
 
@@ -27,7 +35,7 @@ use emit::{Emitter, ModuleCx, Stop};
 use uniform::{Dealing, Facts};
 
 #[cfg(feature = "jit")]
-pub use jit::{compile, machine};
+pub use jit::{Times, compile, load, machine, objects, open_early};
 
 /// The backend's name in diagnostics.
 pub(crate) const NAME: &str = "llvm";
@@ -35,7 +43,7 @@ pub(crate) const NAME: &str = "llvm";
 /// What is known of the machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Machine {
-    /// Its name and features, as LLVM says them.
+    /// Its name and features, as LLVM says them; or [`Machine::HOST`], and the features that matter to the text.
     pub cpu: String,
     /// See `cpu`.
     pub features: String,
@@ -58,6 +66,14 @@ impl Machine {
         Machine { vector_bits: 128, ..Machine::generic() }
     }
 
+    /// The name of this machine, whatever LLVM calls it.
+    pub const HOST: &str = "host";
+
+    /// Whether it is this machine, with all it has.
+    pub fn is_host(&self) -> bool {
+        self.cpu == Machine::HOST
+    }
+
     fn has(&self, feature: &str) -> bool {
         self.features.split(',').any(|f| f.strip_prefix('+') == Some(feature))
     }
@@ -66,8 +82,8 @@ impl Machine {
 /// How an entry point is run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EntryPlan {
-    /// The function that runs one thread at a time.
-    pub one: String,
+    /// The function that runs one thread at a time; none if all threads run in lanes.
+    pub one: Option<String>,
     /// The function that runs threads in lanes, and how many there are; or why there is none.
     pub lanes: Result<(String, u32), Reason>,
 }
@@ -118,16 +134,23 @@ pub fn text(module: &Module, options: &Options, machine: &Machine) -> Result<Tex
             let op = format!("the entry point '{}', which has parameters or no body", entry.name);
             return Err(Unsupported { backend: NAME, op, span: f.span });
         }
-        let one = format!("entry{k}");
-        let alone = Dealing { rows: false, packed: false };
-        let emitter = Emitter::new(&mut cx, f, 1, alone, Facts::default());
-        emitter.span(entry.func, &one, entry.group_size).map_err(only)?;
-        emit::emit_versions(&mut cx).map_err(only)?;
         let lanes = match in_lanes(&mut cx, k, machine) {
             Ok(lanes) => Ok(lanes),
             Err(Stop::Lanes(reason)) => Err(reason),
             Err(Stop::Unsupported(unsupported)) => return Err(unsupported),
         };
+        // Where the lanes share a group among them, no thread is left over.
+        let all: u64 = entry.group_size.iter().map(|&n| n as u64).product();
+        let is_left = lanes.as_ref().map_or(true, |lanes| !all.is_multiple_of(lanes.1 as u64));
+        let mut one = None;
+        if is_left {
+            let name = format!("entry{k}");
+            let alone = Dealing { rows: false, packed: false };
+            let emitter = Emitter::new(&mut cx, f, 1, alone, Facts::default());
+            emitter.span(entry.func, &name, entry.group_size).map_err(only)?;
+            emit::emit_versions(&mut cx).map_err(only)?;
+            one = Some(name);
+        }
         entries.push(EntryPlan { one, lanes });
     }
     let mut raw = Vec::new();
@@ -152,6 +175,9 @@ pub fn text(module: &Module, options: &Options, machine: &Machine) -> Result<Tex
         cx.declared.extend(declared);
     }
     let mut all = head(module);
+    for k in 0..cx.tables.shapes().count() {
+        let _ = writeln!(all, "@rt_shape_{k} = external global i8");
+    }
     for line in &cx.declared {
         all.push_str(line);
         all.push('\n');

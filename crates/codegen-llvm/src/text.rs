@@ -87,6 +87,8 @@ pub(crate) enum Id {
     Iota,
     /// A parameter or symbol by name.
     Name(&'static str),
+    /// The shape of that number, of `native::runtime::Tables`.
+    Shape(u32),
 }
 
 /// An operand.
@@ -151,7 +153,7 @@ impl Val {
     pub(crate) fn constant(self) -> Option<u64> {
         match self.id {
             Id::Bits(bits) => Some(bits),
-            Id::Reg(_) | Id::Poison | Id::Iota | Id::Name(_) => None,
+            Id::Reg(_) | Id::Poison | Id::Iota | Id::Name(_) | Id::Shape(_) => None,
         }
     }
 }
@@ -264,6 +266,7 @@ impl Writer {
         match v.id {
             Id::Reg(n) => format!("%r{n}"),
             Id::Name(name) => name.to_string(),
+            Id::Shape(k) => format!("@rt_shape_{k}"),
             Id::Poison => "poison".to_string(),
             Id::Iota => {
                 let lanes: Vec<String> = (0..self.lanes).map(|k| format!("{} {k}", v.el.name())).collect();

@@ -27,6 +27,16 @@ pub enum Backend {
     Wgpu,
 }
 
+impl Backend {
+    /// Begins what takes time and does not depend on the program. To be called before the program is read.
+    pub fn prepare(self) {
+        #[cfg(feature = "llvm")]
+        if self == Backend::Llvm {
+            codegen_llvm::open_early();
+        }
+    }
+}
+
 /// A module ready to be dispatched.
 pub struct Runner {
     module: Module,

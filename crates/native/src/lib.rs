@@ -126,7 +126,8 @@ pub type SpanFn = unsafe extern "C" fn(*mut Context, u64, u64);
 pub enum EntryCode {
     /// All threads of a group, or one thread if they wait for each other.
     Whole(EntryFn),
-    /// Any threads of a row of groups, one at a time and, perhaps, in lanes.
+    /// Any threads of a row of groups, one at a time and, perhaps, in lanes. Where the lanes divide a group, none is left
+    /// over, and the first is never called.
     Span(SpanFn, Option<Lanes>),
 }
 

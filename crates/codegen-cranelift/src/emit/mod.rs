@@ -95,7 +95,7 @@ impl ModuleCx<'_> {
 
     /// The address of a shape, which stays.
     pub(crate) fn shape(&mut self, shape: Shape) -> i64 {
-        self.tables.shape(shape)
+        self.tables.shape(shape).1
     }
 
     /// The signature of a function: context, parameters, a destination for each array result, and

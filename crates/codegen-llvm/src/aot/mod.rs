@@ -83,7 +83,7 @@ pub fn library(
     for (k, entry) in module.entries.iter().enumerate() {
         kernel(&mut all, module, k, &text).map_err(|what| refuse(what, module.funcs[entry.func].span))?;
     }
-    let object = crate::jit::object(&all, machine, &options).map_err(|e| refuse(&e, Span::NONE))?;
+    let object = crate::object::file(&all, machine, &options).map_err(|e| refuse(&e, Span::NONE))?;
     let buffers = bound(module).map(|(_, g)| g.name.clone()).collect();
     Ok(Library { object, errors, buffers })
 }
@@ -433,14 +433,12 @@ fn kernel(all: &mut String, module: &Module, k: usize, text: &Text) -> Result<()
     if let Ok((name, _)) = &plan.lanes {
         let _ = writeln!(body, "  call void @{name}(ptr %ctx, i64 0, i64 %whole)");
     }
-    let start = if plan.lanes.is_ok() { "%whole" } else { "0" };
-    let _ = write!(
-        body,
-        "  call void @{one}(ptr %ctx, i64 {start}, i64 %threads)\n  br label %row.done\n\
-         row.done:\n  %iy.next = add i32 %iy, 1\n  br label %rows\n\
-         plane.done:\n  %iz.next = add i32 %iz, 1\n  br label %planes\nunused:\n",
-        one = plan.one,
-    );
+    if let Some(one) = &plan.one {
+        let start = if plan.lanes.is_ok() { "%whole" } else { "0" };
+        let _ = writeln!(body, "  call void @{one}(ptr %ctx, i64 {start}, i64 %threads)");
+    }
+    body += "  br label %row.done\nrow.done:\n  %iy.next = add i32 %iy, 1\n  br label %rows\n\
+             plane.done:\n  %iz.next = add i32 %iz, 1\n  br label %planes\nunused:\n";
     guarded(all, &body);
     Ok(())
 }

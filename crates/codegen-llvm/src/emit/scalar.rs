@@ -138,8 +138,7 @@ impl Emitter<'_, '_> {
     pub(super) fn shape(&mut self, elem: Type, wide: bool) -> Val {
         let shape = Shape::of(self.ts, elem);
         let shape = if wide { widened(shape, self.lanes) } else { shape };
-        let at = self.cx.tables.shape(shape);
-        Val::bits(El::Ptr, at as u64)
+        Val::uniform(Id::Shape(self.cx.tables.shape(shape).0), El::Ptr)
     }
 
     /// One component of an elementwise op.

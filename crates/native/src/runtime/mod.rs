@@ -80,8 +80,8 @@ pub struct Tables {
     /// Shapes of stack elements, at fixed addresses.
     #[expect(clippy::vec_box, reason = "code holds their addresses while the list grows")]
     shapes: Vec<Box<Shape>>,
-    /// Where each shape is.
-    addresses: FxHashMap<Shape, i64>,
+    /// The number of each shape.
+    numbers: FxHashMap<Shape, u32>,
 }
 
 impl Tables {
@@ -96,16 +96,20 @@ impl Tables {
         &self.sites
     }
 
-    /// The address of a shape, which stays.
-    pub fn shape(&mut self, shape: Shape) -> i64 {
-        if let Some(&at) = self.addresses.get(&shape) {
-            return at;
-        }
-        let boxed = Box::new(shape.clone());
-        let at = std::ptr::from_ref(&*boxed) as i64;
-        self.shapes.push(boxed);
-        self.addresses.insert(shape, at);
-        at
+    /// The number of a shape, and its address, which stays.
+    pub fn shape(&mut self, shape: Shape) -> (u32, i64) {
+        let number = self.numbers.get(&shape).copied().unwrap_or_else(|| {
+            let number = self.shapes.len() as u32;
+            self.shapes.push(Box::new(shape.clone()));
+            self.numbers.insert(shape, number);
+            number
+        });
+        (number, std::ptr::from_ref(&*self.shapes[number as usize]) as i64)
+    }
+
+    /// All shapes, by number.
+    pub fn shapes(&self) -> impl Iterator<Item = &Shape> {
+        self.shapes.iter().map(|shape| &**shape)
     }
 }
 

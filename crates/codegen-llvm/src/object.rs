@@ -1,0 +1,220 @@
+//! LLVM's text to object files, by LLVM's optimiser and code generator.
+//!
+//! A large text becomes several object files, made side by side and with fewer passes, since LLVM's time grows faster
+//! than a module: see `split`. What the files are does not depend on how many cores there are.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use native::Options;
+
+use crate::Machine;
+use crate::api::{Api, Ref, api, c_text};
+use crate::split;
+
+/// How long the parts of compiling took, over all threads.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Times {
+    /// Opening LLVM's library; nothing if it was open.
+    pub open: Duration,
+    /// Reading the text.
+    pub parse: Duration,
+    /// The optimiser.
+    pub optimise: Duration,
+    /// The code generator.
+    pub generate: Duration,
+}
+
+impl Times {
+    fn add(&mut self, other: Times) {
+        self.open += other.open;
+        self.parse += other.parse;
+        self.optimise += other.optimise;
+        self.generate += other.generate;
+    }
+}
+
+/// Whether code is for this process or for a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum For {
+    /// One ELF file on every system: our own linker reads it.
+    Memory,
+    /// What the system's linker reads.
+    File,
+}
+
+/// LLVM's numbers: position-independent code, the code model that suits, an object file, no output on errors.
+const PIC: i32 = 2;
+const MODEL_DEFAULT: i32 = 0;
+const OBJECT: i32 = 1;
+const QUIET: i32 = 2;
+
+/// What LLVM owns, given back at the end.
+struct Owned<'a> {
+    api: &'a Api,
+    it: Ref,
+    dispose: unsafe extern "C" fn(Ref),
+}
+
+impl Drop for Owned<'_> {
+    fn drop(&mut self) {
+        let _ = self.api;
+        // SAFETY: made by the function that belongs to this one, and disposed of once; in the reverse order of how
+        // they were made, as locals are.
+        unsafe { (self.dispose)(self.it) };
+    }
+}
+
+/// Stack of a thread that compiles; taken only as it is used.
+const STACK: usize = 256 << 20;
+
+/// The passes for a text of so many bytes.
+fn passes(bytes: usize, options: &Options) -> &'static std::ffi::CStr {
+    if options.fast_compile {
+        c"default<O1>"
+    } else if bytes <= MUCH {
+        c"default<O2>"
+    } else {
+        // Each pass once, and none that makes code larger.
+        c"always-inline,function<eager-inv>(sroa,early-cse<memssa>,simplifycfg,\
+          instcombine<no-verify-fixpoint>,loop-mssa(loop-rotate,licm),gvn,dse,simplifycfg,\
+          instcombine<no-verify-fixpoint>),globaldce"
+    }
+}
+
+/// More text than this gets fewer passes.
+const MUCH: usize = 1 << 20;
+
+type Made = Result<Vec<u8>, String>;
+
+/// The object files of a text, to be linked together.
+pub(crate) fn objects(
+    text: &str,
+    machine: &Machine,
+    options: &Options,
+) -> Result<(Vec<Vec<u8>>, Times), String> {
+    let passes = passes(text.len(), options);
+    let parts = split::parts(text);
+    if let [only] = &parts[..] {
+        let (object, times) = object(only, machine, options, passes, For::Memory)?;
+        return Ok((vec![object], times));
+    }
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let next = AtomicUsize::new(0);
+    let found: Mutex<Vec<Option<Made>>> = Mutex::new(vec![None; parts.len()]);
+    let all = Mutex::new(Times::default());
+    let work = || {
+        loop {
+            let k = next.fetch_add(1, Ordering::Relaxed);
+            let Some(part) = parts.get(k) else { break };
+            let made = object(part, machine, options, passes, For::Memory);
+            let made = made.map(|(object, times)| {
+                all.lock().unwrap_or_else(|e| e.into_inner()).add(times);
+                object
+            });
+            found.lock().unwrap_or_else(|e| e.into_inner())[k] = Some(made);
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..cores.min(parts.len()) {
+            // Without a further thread this one does it all.
+            let _ = std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, work);
+        }
+    });
+    work();
+    let found = found.into_inner().unwrap_or_else(|e| e.into_inner());
+    let times = all.into_inner().unwrap_or_else(|e| e.into_inner());
+    let objects: Result<Vec<Vec<u8>>, String> = found.into_iter().flatten().collect();
+    Ok((objects?, times))
+}
+
+/// One object file of the whole text, for the system's linker.
+pub(crate) fn file(text: &str, machine: &Machine, options: &Options) -> Result<Vec<u8>, String> {
+    let passes = passes(text.len(), options);
+    object(text, machine, options, passes, For::File).map(|(object, _)| object)
+}
+
+/// An object file of the text.
+fn object(
+    text: &str,
+    machine: &Machine,
+    options: &Options,
+    passes: &std::ffi::CStr,
+    purpose: For,
+) -> Result<(Vec<u8>, Times), String> {
+    let mut times = Times::default();
+    let mut clock = Instant::now();
+    let mut lap = |time: &mut Duration| {
+        *time = clock.elapsed();
+        clock = Instant::now();
+    };
+    let api = api()?;
+    let arch = if cfg!(target_arch = "aarch64") { "AArch64" } else { "X86" };
+    api.initialize(arch)?;
+    lap(&mut times.open);
+    let name = c"pullback";
+    let mut message = std::ptr::null_mut();
+    // SAFETY: each function is called with what the ones before it made, all of which lives until the end of this
+    // one; texts are terminated; the parser takes the buffer over. What it makes belongs to the context.
+    unsafe {
+        let context = Owned { api, it: (api.context_create)(), dispose: api.context_dispose };
+        let buffer = (api.buffer_copy)(text.as_ptr().cast(), text.len(), name.as_ptr());
+        let mut module = std::ptr::null_mut();
+        if (api.parse_ir)(context.it, buffer, &mut module, &mut message) != 0 {
+            return Err(api.text(message));
+        }
+        let module = Owned { api, it: module, dispose: api.module_dispose };
+        let triple = match purpose {
+            For::File => api.text((api.default_triple)()),
+            For::Memory => format!("{}-unknown-linux-gnu", std::env::consts::ARCH),
+        };
+        let triple = c_text(&triple)?;
+        let mut target = std::ptr::null_mut();
+        if (api.target_of)(triple.as_ptr(), &mut target, &mut message) != 0 {
+            return Err(api.text(message));
+        }
+        let (cpu, mut features) = if machine.is_host() {
+            (api.text((api.host_name)()), api.text((api.host_features)()))
+        } else {
+            (machine.cpu.clone(), machine.features.clone())
+        };
+        if cfg!(all(target_vendor = "apple", target_arch = "aarch64")) {
+            features += ",+reserve-x18";
+        }
+        let (cpu, features) = (c_text(&cpu)?, c_text(&features)?);
+        let level = if options.fast_compile { 0 } else { 2 };
+        let it = (api.machine_create)(
+            target,
+            triple.as_ptr(),
+            cpu.as_ptr(),
+            features.as_ptr(),
+            level,
+            PIC,
+            MODEL_DEFAULT,
+        );
+        if it.is_null() {
+            return Err("LLVM has no such machine".into());
+        }
+        let machine = Owned { api, it, dispose: api.machine_dispose };
+        (api.set_target)(module.it, triple.as_ptr());
+        let layout = Owned { api, it: (api.machine_layout)(machine.it), dispose: api.layout_dispose };
+        (api.set_layout)(module.it, layout.it);
+        if cfg!(debug_assertions) && (api.verify)(module.it, QUIET, &mut message) != 0 {
+            return Err(api.text(message));
+        }
+        lap(&mut times.parse);
+        let pass_options = Owned { api, it: (api.pass_options)(), dispose: api.pass_options_dispose };
+        api.check((api.run_passes)(module.it, passes.as_ptr(), machine.it, pass_options.it))?;
+        lap(&mut times.optimise);
+        let mut out = std::ptr::null_mut();
+        if (api.emit)(machine.it, module.it, OBJECT, &mut message, &mut out) != 0 {
+            return Err(api.text(message));
+        }
+        let out = Owned { api, it: out, dispose: api.buffer_dispose };
+        let bytes =
+            std::slice::from_raw_parts((api.buffer_start)(out.it), (api.buffer_size)(out.it)).to_vec();
+        lap(&mut times.generate);
+        Ok((bytes, times))
+    }
+}
