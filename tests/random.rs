@@ -6,6 +6,7 @@
 //! over derivatives of either mode. Programs of numbers of all types print the same bits on
 //! both, optimised or not. `PULLBACK_RANDOM` sets how many programs are made, `PULLBACK_SEED` the first;
 //! `PULLBACK_KEEP` names a folder for the programs, and the output of the latter, to compare with other compilers.
+//! `PULLBACK_FILE` names a program to check, with the points of the seed: to make a failure smaller.
 
 use driver::launch::{Backend, Runner};
 use driver::pipeline::{Failure, Loaded, Options, on_large_stack};
@@ -166,7 +167,7 @@ fn check_program(seed: u64, program: &Program, tolerance: f64, rng: &mut Rng) ->
         Ok(evaluated) => evaluated.agree(program, points, tolerance),
         Err(failure) => Err(explain(&session, failure)),
     };
-    found.map_err(|why| format!("seed {seed}: {why}\n{whole}"))
+    found.map_err(|why| format!("seed {seed}: {why}\n// {points:?}\n{whole}"))
 }
 
 /// What the backends and dual numbers say of a program.
@@ -305,6 +306,16 @@ fn all(check: impl Fn(u64) -> Result<(), String> + Sync, default: u64) {
 
 #[test]
 fn derivatives_of_random_programs() {
+    if let Ok(path) = std::env::var("PULLBACK_FILE") {
+        let text = std::fs::read_to_string(path).expect("the file of PULLBACK_FILE");
+        // What a failure shows ends with the kernel, which is made anew.
+        let text = text.split("RWStructuredBuffer<double> probe_points").next().unwrap_or_default().to_string();
+        let seed = setting("PULLBACK_SEED", 1);
+        let program = Program { text, lossy: false, cuts: true, nested: true };
+        let outcome =
+            on_large_stack(|| check_program(seed, &program, 1e-9, &mut Rng::new(seed ^ 0xABCD)).map(|_| ()));
+        return outcome.unwrap_or_else(|why| panic!("{why}"));
+    }
     all(check, 10);
 }
 

@@ -264,7 +264,7 @@ impl Program {
                 for (a, b) in equal {
                     // Towards the shorter path, so that it ends.
                     let (from, to) = if self.path_length(a) >= self.path_length(b) { (a, b) } else { (b, a) };
-                    if from == raw && to != raw {
+                    if self.is_redeclared(from, raw) && to != raw {
                         return to;
                     }
                 }
@@ -311,6 +311,16 @@ impl Program {
         match self.types[ty] {
             TyKind::Assoc(base, _) => 1 + self.path_length(base),
             _ => 0,
+        }
+    }
+
+    /// Whether two associated types of one type are the same: an interface may name one of its bases' again.
+    fn is_redeclared(&self, a: Ty, b: Ty) -> bool {
+        match (&self.types[a], &self.types[b]) {
+            (TyKind::Assoc(x, a), TyKind::Assoc(y, b)) => {
+                x == y && (a == b || self.ast.decls[*a].name == self.ast.decls[*b].name)
+            }
+            _ => a == b,
         }
     }
 

@@ -196,6 +196,8 @@ pub(crate) struct Parser<'a> {
     pub(crate) parent: Option<DeclId>,
     /// Inside generic arguments, where `>` closes and isn't an operator.
     pub(crate) in_angle: bool,
+    /// In a constraint, where a brace after a type opens a body.
+    pub(crate) in_constraint: bool,
     /// Names that this file declares as types.
     types: FxHashSet<Symbol>,
     /// Names of the generic type parameters in scope, innermost last.
@@ -235,6 +237,7 @@ impl<'a> Parser<'a> {
             head: 0,
             parent: None,
             in_angle: false,
+            in_constraint: false,
             types,
             type_params: Vec::new(),
             labels: Vec::new(),

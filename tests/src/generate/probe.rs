@@ -13,7 +13,7 @@ pub const NUMBERS: usize = 2 * INPUTS + 3;
 pub const RESULTS: usize = 2 + INPUTS;
 
 /// Where a program is evaluated.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct Point {
     /// The inputs that have a derivative.
     pub floats: [f64; INPUTS],

@@ -117,7 +117,9 @@ impl Parser<'_> {
         if !self.enter() {
             return self.expr_at(start, ExprKind::Error);
         }
+        let outer = std::mem::replace(&mut self.in_constraint, true);
         let expr = self.binary_expr(RELATIONAL + 1);
+        self.in_constraint = outer;
         self.leave();
         expr
     }
@@ -365,9 +367,22 @@ impl Parser<'_> {
                     let increment = self.bump().kind == T::PlusPlus;
                     ExprKind::Postfix(increment, base)
                 }
+                // `T{a, b}` is `(T){a, b}`
+                T::LBrace if !self.in_constraint && self.names_type(base) => ExprKind::Cast(base, self.init_list()),
                 _ => return base,
             };
             base = self.expr(start, kind);
+        }
+    }
+
+    /// Whether an expression can only be a type, as far as its text tells.
+    fn names_type(&self, expr: ExprId) -> bool {
+        match self.ast.exprs[expr].kind {
+            ExprKind::Generic { .. } | ExprKind::ThisType => true,
+            ExprKind::Name(name) | ExprKind::Member { name, .. } | ExprKind::Static { name, .. } => {
+                self.is_builtin_type(name) || self.is_known_type(name)
+            }
+            _ => false,
         }
     }
 
