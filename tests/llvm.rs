@@ -1,5 +1,6 @@
 //! Every program of tests/run on LLVM, one thread at a time and in 4, 8 and 16 lanes, compared with the interpreter: what
-//! it prints and its buffers, exactly (with the interpreter's functions of numbers). So are random programs whose threads go different ways, with their derivatives.
+//! it prints and its buffers, exactly (with the interpreter's functions of numbers,
+//! and sums in the order of the lanes). So are random programs whose threads go different ways, with their derivatives.
 //! `PULLBACK_ONLY` names a part of a path, `PULLBACK_LANES` one width.
 #![cfg(feature = "llvm")]
 
@@ -21,7 +22,7 @@ const RACES: [(&str, &str); 0] = [];
 /// So many lanes, and functions of numbers as the interpreter computes them: the backend's own differ in the last place
 /// and are tested by themselves.
 fn exact(lanes: Option<u32>) -> CodeOptions {
-    CodeOptions { lanes, plain_math: true, ..CodeOptions::default() }
+    CodeOptions { lanes, plain_math: true, lane_order: true, ..CodeOptions::default() }
 }
 
 /// A diagnostic without the thread, which in lanes is the first that fails at that place, and not of all.

@@ -336,6 +336,9 @@ pub(crate) enum Stage {
     Opt,
     /// Cranelift's input
     Clif,
+    /// LLVM's input
+    #[cfg(feature = "llvm")]
+    Llvm,
 }
 
 #[cfg(feature = "wgpu")]

@@ -54,6 +54,8 @@ pub(crate) fn emit(args: &EmitArgs) -> u8 {
             Stage::Transpose => dump::Stage::Transpose,
             Stage::Opt => dump::Stage::Opt,
             Stage::Clif => dump::Stage::Clif,
+            #[cfg(feature = "llvm")]
+            Stage::Llvm => dump::Stage::Llvm,
         };
         let options = report::options(&args.compile);
         let text = dump::emit(&mut loaded, args.entry.as_deref(), stage, &options).map_err(Stop::from)?;

@@ -119,6 +119,7 @@ pub fn text(module: &Module, options: &Options, machine: &Machine) -> Result<Tex
         text: String::new(),
         declared: Default::default(),
         has_f16c: machine.has("f16c") || machine.has("fullfp16"),
+        slow_masks: cfg!(target_arch = "x86_64") && machine.vector_bits < 512,
         library: !options.plain_math && (machine.has("fma") || machine.has("neon")),
         used_library: Default::default(),
         frames: 0,
@@ -235,8 +236,9 @@ fn in_lanes(cx: &mut ModuleCx<'_>, k: usize, machine: &Machine) -> Result<(Strin
     }
 }
 
-/// How many lanes suit: as many floats (or doubles) as fit in a vector of the machine, and fewer where that keeps the
-/// lanes in one row of the group.
+/// How many lanes suit: as many floats (or doubles) as fit in four vectors of the machine, since what is the same in
+/// all lanes is done once for them and since vectors that do not wait for each other overlap; and fewer where that keeps
+/// the lanes in one row of the group.
 fn suits(module: &Module, plan: &Plan, size: [u32; 3], machine: &Machine) -> u32 {
     // Some doubles among many floats do not count.
     let (mut floats, mut doubles) = (0, 0);
@@ -250,7 +252,7 @@ fn suits(module: &Module, plan: &Plan, size: [u32; 3], machine: &Machine) -> u32
         }
     }
     let wide = doubles > floats / 2;
-    let most = (machine.vector_bits / if wide { 64 } else { 32 }).clamp(4, 16);
+    let most = (4 * machine.vector_bits / if wide { 64 } else { 32 }).clamp(4, 16);
     let flat = size[1] == 1 && size[2] == 1;
     let fits = |n: u32| flat || size[0].is_multiple_of(n);
     [16, 8, 4].into_iter().filter(|&n| n <= most).find(|&n| fits(n)).unwrap_or(most)

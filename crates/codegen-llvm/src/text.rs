@@ -75,7 +75,7 @@ impl El {
 }
 
 /// What an operand is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Id {
     /// `%rN`.
     Reg(u32),
@@ -425,6 +425,34 @@ impl Writer {
         self.declare(format!("declare {ty} @{full}({vec})"));
         let (o, a) = (self.operand(out, false), self.typed(a));
         self.line(format_args!("{o} = call {ty} @{full}({a})"));
+        out
+    }
+
+    /// The sum of the floats of all lanes: of the sums of neighbouring halves, and so on.
+    pub(crate) fn sum_by_halves(&mut self, a: Val) -> Val {
+        let mut n = self.lanes;
+        let mut text = self.operand(a, true);
+        while n > 1 {
+            let (ty, half) = (format!("<{n} x {}>", a.el.name()), n / 2);
+            let part = |w: &mut Writer, from: u32| {
+                let out = w.reg(a.el, true);
+                let o = w.operand(out, true);
+                let picks: Vec<String> = (from..from + half).map(|k| format!("i32 {k}")).collect();
+                w.line(format_args!(
+                    "{o} = shufflevector {ty} {text}, {ty} poison, <{half} x i32> <{}>",
+                    picks.join(", ")
+                ));
+                o
+            };
+            let (low, high) = (part(self, 0), part(self, half));
+            let sum = self.reg(a.el, true);
+            let o = self.operand(sum, true);
+            self.line(format_args!("{o} = fadd <{half} x {}> {low}, {high}", a.el.name()));
+            (text, n) = (o, half);
+        }
+        let out = self.reg(a.el, false);
+        let o = self.operand(out, false);
+        self.line(format_args!("{o} = extractelement <1 x {}> {text}, i32 0", a.el.name()));
         out
     }
 

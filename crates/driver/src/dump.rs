@@ -24,8 +24,11 @@ pub enum Stage {
     Transpose,
     /// After everything.
     Opt,
-    /// The back end's input.
+    /// Cranelift's input.
     Clif,
+    /// LLVM's input.
+    #[cfg(feature = "llvm")]
+    Llvm,
 }
 
 /// The program at that stage: what the entry point reaches, else what all of the file's entry points and
@@ -99,6 +102,13 @@ pub fn emit(
             let functions = compiled.functions.iter().flat_map(|f| [Some(f.func), f.jvp, f.vjp]).flatten();
             let options = native::Options { functions: functions.collect(), ..Default::default() };
             codegen_cranelift::clif_text(&compiled.module, &options)
+                .map_err(|e| Failure::Other(Error::Input(e.to_string())))
+        }
+        #[cfg(feature = "llvm")]
+        Stage::Llvm => {
+            let compiled = loaded.compile(&request, options)?;
+            codegen_llvm::text(&compiled.module, &native::Options::default(), &codegen_llvm::machine())
+                .map(|text| text.text)
                 .map_err(|e| Failure::Other(Error::Input(e.to_string())))
         }
     }

@@ -58,6 +58,8 @@ pub struct Options {
     pub lanes: Option<u32>,
     /// Compute every function of numbers as the interpreter does, even if the backend has functions of its own.
     pub plain_math: bool,
+    /// Add up the lanes of an atomic sum in their order, as one thread after the other would, and not by halves.
+    pub lane_order: bool,
 }
 
 /// An op that a backend cannot express.

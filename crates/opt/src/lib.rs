@@ -21,9 +21,11 @@ pub mod inline;
 pub mod licm;
 pub mod prune;
 mod range;
+pub mod reread;
 pub mod scalarize;
 pub mod simplify;
 pub mod sink;
+pub mod undo;
 pub mod unroll;
 mod util;
 
@@ -179,8 +181,17 @@ fn rounds(types: &mut Types, func: &mut Function, facts: &Facts, options: &Optio
             break;
         }
     }
-    if options.level >= 2 && sink::run(types, func) {
-        circle(types, func, facts, options, Zeros::Symbolic);
+    if options.level >= 2 {
+        let mut changed = sink::run(types, func);
+        changed |= undo::run(types, func);
+        if reread::run(types, func, facts) {
+            circle(types, func, facts, options, Zeros::Symbolic);
+            licm::run(types, func, facts);
+            changed = true;
+        }
+        if changed {
+            circle(types, func, facts, options, Zeros::Symbolic);
+        }
     }
     if guard::run(types, func, facts) {
         cse::run(types, func, facts);
@@ -218,7 +229,7 @@ fn circle(types: &mut Types, func: &mut Function, facts: &Facts, options: &Optio
 }
 
 /// The passes by the names that tests and the command line use.
-pub const PASSES: [&str; 14] = [
+pub const PASSES: [&str; 16] = [
     "simplify",
     "scalarize",
     "explode",
@@ -228,6 +239,8 @@ pub const PASSES: [&str; 14] = [
     "dce",
     "licm",
     "unroll",
+    "reread",
+    "undo",
     "inline",
     "strip-detach",
     "clean",
@@ -263,6 +276,8 @@ pub fn run_pass(module: &mut Module, name: &str, options: &Options) -> Option<()
                         "cse" => cse::run(types, func, &facts),
                         "dce" => dce::run(func, &facts),
                         "licm" => licm::run(types, func, &facts),
+                        "reread" => reread::run(types, func, &facts),
+                        "undo" => undo::run(types, func),
                         "unroll" => unroll::run(types, func, false),
                         "strip-detach" => inline::strip_detach(types, func),
                         _ => {

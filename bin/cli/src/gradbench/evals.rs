@@ -336,44 +336,51 @@ fn lse(module: &mut Module, function: &str, input: &Json) -> Result<Plan, Error>
     sizes(module, &[("n", x.len()), ("parts", n_parts)])?;
     module.write("x", &x)?;
     module.allocate("gradient", x.len())?;
-    module.allocate("partial", n_parts)?;
-    module.allocate("partialGradient", n_parts)?;
-    module.allocate("result", 1)?;
-    let groups = [blocks as u32, 1, 1];
-    let parts = Step::Dispatch(parts, groups);
-    if function == "primal" {
-        return Ok(first_of(vec![parts, run(module, "ofAll", 1)?], "result"));
+    for buffer in ["largest", "partial", "partialGradient"] {
+        module.allocate(buffer, n_parts)?;
     }
-    let of_parts = Step::Dispatch(module.kernel("ofPartsGradient")?, groups);
-    Ok(all_of(vec![parts, run(module, "ofAllGradient", 1)?, of_parts], "gradient"))
+    module.allocate("most", 1)?;
+    module.allocate("result", 1)?;
+    let of_parts = |name: &str| Ok(Step::Dispatch(module.kernel(name)?, [blocks as u32, 1, 1]));
+    let mut steps = vec![of_parts("largestOfParts")?, run(module, "largestOfAll", 1)?, of_parts("ofParts")?];
+    if function == "primal" {
+        steps.push(run(module, "ofAll", 1)?);
+        return Ok(first_of(steps, "result"));
+    }
+    steps.extend([run(module, "ofAllGradient", 1)?, of_parts("ofPartsGradient")?]);
+    Ok(all_of(steps, "gradient"))
 }
 
 fn ode(module: &mut Module, function: &str, input: &Json) -> Result<Plan, Error> {
-    const PAD: usize = 4;
+    const EACH: usize = 64;
     let (x, steps) = (numbers(input, "x")?, count(input, "s")?);
     let n = x.len();
     if n == 0 || steps == 0 {
         return Err(Error::input("input: there is nothing to solve"));
     }
-    let row = n + PAD;
-    let mut padded = vec![0.0; PAD];
-    padded.extend(&x);
-    // Before the first, y is one at all times.
-    let mut y = vec![0.0; (steps + 1) * row];
-    (0..=steps).for_each(|step| y[step * row + PAD - 1] = 1.0);
-    sizes(module, &[("n", n), ("steps", steps), ("step", 0)])?;
-    module.write("x", &padded)?;
+    // Number i is at place k of part p; before the first part stands one more.
+    let parts = n.div_ceil(EACH);
+    let row = parts + 1;
+    let at = move |i: usize| i % EACH * row + i / EACH + 1;
+    let mut all = vec![0.0; EACH * row];
+    x.iter().enumerate().for_each(|(i, &x)| all[at(i)] = x);
+    let size = EACH * row;
+    let mut y = vec![0.0; (steps + 1) * size];
+    (0..=steps).for_each(|step| y[step * size + (EACH - 1) * row] = 1.0);
+    sizes(module, &[("parts", parts), ("steps", steps), ("step", 0), ("last", at(n - 1))])?;
+    module.write("x", &all)?;
     module.write("y", &y)?;
-    module.allocate("gradient", row)?;
-    module.allocate("yGradient", if function == "primal" { 0 } else { (steps + 1) * row })?;
+    module.allocate("gradient", size)?;
+    module.allocate("yGradient", if function == "primal" { 0 } else { (steps + 1) * size })?;
     let forward = module.kernel("forward")?;
     let mut plan = Vec::new();
     for step in 0..steps {
         plan.push(Step::Set("step", step as i32));
-        plan.push(Step::Dispatch(forward, forward.groups(n)));
+        plan.push(Step::Dispatch(forward, forward.groups(parts)));
     }
+    let in_order = move |all: &[f64]| json!((0..n).map(|i| all[at(i)]).collect::<Vec<f64>>());
     if function == "primal" {
-        let output = move |m: &Module| Ok(json!(m.read::<f64>("y")?[steps * row + PAD..]));
+        let output = move |m: &Module| Ok(in_order(&m.read::<f64>("y")?[steps * size..]));
         return Ok(Plan { steps: plan, output: Box::new(output) });
     }
     plan.push(Step::Clear("gradient"));
@@ -382,9 +389,9 @@ fn ode(module: &mut Module, function: &str, input: &Json) -> Result<Plan, Error>
     let backward = module.kernel("backward")?;
     for step in (0..steps).rev() {
         plan.push(Step::Set("step", step as i32));
-        plan.push(Step::Dispatch(backward, backward.groups(n)));
+        plan.push(Step::Dispatch(backward, backward.groups(parts)));
     }
-    let output = |m: &Module| Ok(json!(m.read::<f64>("gradient")?[PAD..]));
+    let output = move |m: &Module| Ok(in_order(&m.read::<f64>("gradient")?));
     Ok(Plan { steps: plan, output: Box::new(output) })
 }
 

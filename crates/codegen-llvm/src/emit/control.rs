@@ -339,6 +339,7 @@ impl<'m> Emitter<'_, 'm> {
                 let (run, after) = (self.w.new_block(), self.w.new_block());
                 self.w.branch(any, run, after, "");
                 self.w.enter(run);
+                self.note_full();
                 let (vals, end) = self.arm(region, data)?;
                 self.w.jump(after);
                 self.w.enter(after);

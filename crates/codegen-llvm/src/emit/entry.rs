@@ -80,6 +80,7 @@ impl Emitter<'_, '_> {
             let mask = self.w.reg(El::I1, true);
             list.push(self.w.typed(mask));
             self.mask = Some(mask);
+            self.note_full();
         }
         if self.cx.plan.facts[func].recursive {
             self.w.declare("declare ptr @llvm.frameaddress.p0(i32)".to_string());

@@ -415,6 +415,29 @@ impl Emitter<'_, '_> {
             return self.w.line(format_args!("store {ty} {x}, {at}{note}"));
         };
         let mask = self.w.spread(mask);
+        let full = if self.cx.slow_masks { self.all_active() } else { None };
+        if let Some(full) = full {
+            // Mostly all lanes are active.
+            let note = self.note(class, e.bytes());
+            let (all, some, join) = (self.w.new_block(), self.w.new_block(), self.w.new_block());
+            self.w.branch(full, all, some, ", !prof !8");
+            self.w.enter(all);
+            self.w.line(format_args!("store {ty} {x}, {at}{note}"));
+            self.w.jump(join);
+            self.w.enter(some);
+            self.masked_store(&x, &at, n, total, mask, class, e);
+            self.w.jump(join);
+            self.w.enter(join);
+            return;
+        }
+        self.masked_store(&x, &at, n, total, mask, class, e);
+    }
+
+    /// Writes the numbers of the active lanes, `n` of each, to a block.
+    #[expect(clippy::too_many_arguments)]
+    fn masked_store(&mut self, x: &str, at: &str, n: u32, total: u32, mask: Val, class: Class, e: El) {
+        let w = self.lanes;
+        let ty = format!("<{total} x {}>", e.name());
         let m = self.w.operand(mask, true);
         let m = if n == 1 {
             m

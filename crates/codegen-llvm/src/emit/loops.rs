@@ -56,7 +56,8 @@ impl<'m> Emitter<'_, 'm> {
             };
             found |= match &data.op {
                 Op::Zero | Op::Index | Op::Detach => false,
-                Op::Store | Op::AddTo => data.args.iter().any(stacky),
+                // The cell has its memory.
+                Op::Store | Op::AddTo => self.ts.has_stack(f.ty(data.args[0])),
                 _ => data.results.iter().any(stacky),
             };
             for &nested in &data.regions {
@@ -391,6 +392,7 @@ impl<'m> Emitter<'_, 'm> {
         });
         if active.is_some() {
             self.mask = active;
+            self.note_full();
         }
         let mark = self.mark_trip(region, false);
         self.region(region)?;
@@ -463,6 +465,7 @@ impl<'m> Emitter<'_, 'm> {
         let mask = active.map(|a| a.1);
         if mask.is_some() {
             self.mask = mask;
+            self.note_full();
         }
         let mark = self.mark_trip(region, !stacks.is_empty());
         self.region(region)?;

@@ -344,12 +344,12 @@ impl Emitter<'_, '_> {
             self.set(result, &[old_or_zero]);
             return Ok(());
         }
-        let lanes = self.both(Some(inside), self.mask).unwrap_or(Val::bool(true));
-        if !self.used.contains(result) && op == AtomicOp::Add && !place.addr.var {
-            self.atomic_sum(s, place.addr, x, lanes, data)?;
+        if !self.used.contains(result) && op == AtomicOp::Add && !place.addr.var && !inside.var {
+            self.atomic_sum(s, place, x, data)?;
             self.set(result, &[Val::bits(el(s), 0)]);
             return Ok(());
         }
+        let lanes = self.both(Some(inside), self.mask).unwrap_or(Val::bool(true));
         // Where nobody else adds, numbers that lie one after the other are added to as one vector.
         let in_a_row = place.block.filter(|b| s.is_float() && b.1 == s.bytes() as i64);
         let join = match in_a_row {
@@ -407,74 +407,100 @@ impl Emitter<'_, '_> {
 
     /// Whether no other worker runs threads of the dispatch.
     fn alone(&mut self) -> Val {
-        let at = self.w.offset(Val::name(El::Ptr, "%ctx"), Val::i64(offsets::ALONE as i64));
-        let note = self.note(Class::Context, 4);
-        let flag = self.w.load(El::I32, false, at, &note);
+        let flag = self.field(El::I32, offsets::ALONE);
         self.w.compare("icmp ne", flag, Val::i32(0))
     }
 
-    /// Adds the numbers of some lanes to one number in memory, in the order of the lanes.
-    fn atomic_sum(&mut self, s: Scalar, at: Val, x: Val, lanes: Val, data: &InstData) -> Res {
-        let any = self.any(lanes);
+    /// Adds the numbers of some lanes to one number in memory: in the order of the lanes if that is asked for, else
+    /// their sum by halves.
+    fn atomic_sum(&mut self, s: Scalar, place: Place, x: Val, data: &InstData) -> Res {
+        let at = place.addr;
+        let inside = place.inside.unwrap_or(Val::bool(true));
+        let here = match self.mask {
+            Some(mask) => {
+                let any = self.any(mask);
+                self.w.binary("and", inside, any)
+            }
+            None => inside,
+        };
         let (yes, join) = (self.w.new_block(), self.w.new_block());
-        self.w.branch(any, yes, join, "");
+        self.w.branch(here, yes, join, "");
         self.w.enter(yes);
+        let x = self.w.spread(x);
+        // Adding -0 changes nothing.
+        let nothing = Val::bits(el(s), if s.is_float() { 1 << (s.bits() - 1) } else { 0 });
+        let x = match (self.mask, self.all_active()) {
+            (Some(mask), Some(full)) => {
+                let before = self.w.block;
+                let (some, join) = (self.w.new_block(), self.w.new_block());
+                self.w.branch(full, join, some, ", !prof !8");
+                self.w.enter(some);
+                let part = self.w.select(mask, x, nothing);
+                let part = self.w.spread(part);
+                self.w.jump(join);
+                self.w.enter(join);
+                let (phi, chosen) = self.w.phi(el(s), true, false);
+                self.w.flow(phi, x, before);
+                self.w.flow(phi, part, some);
+                chosen
+            }
+            _ => x,
+        };
         if s.is_int() {
-            let x = self.w.spread(x);
-            let x = self.w.select(lanes, x, Val::bits(x.el, 0));
-            let x = self.w.spread(x);
             let sum = self.w.reduce("add", x);
             self.atomic_one(s, AtomicOp::Add, at, sum, sum);
-        } else {
-            // Adding -0 changes nothing.
-            let minus_zero = Val::bits(el(s), 1 << (s.bits() - 1));
-            let x = self.w.spread(x);
-            let x = self.w.select(lanes, x, minus_zero);
-            let (int, e) = (if s.bits() == 64 { El::I64 } else { El::I32 }, el(s));
-            if s == Scalar::F16 {
-                for k in 0..self.lanes {
-                    let x = self.w.lane(x, Val::i32(k as i64));
-                    self.atomic_one(s, AtomicOp::Add, at, x, x);
-                }
-            } else {
-                let note = self.note(Class::Buffer { global: None, constant: false }, e.bytes());
-                let first = self.w.load(int, false, at, &note);
-                let before = self.w.block;
-                let (head, done) = (self.w.new_block(), self.w.new_block());
-                self.w.jump(head);
-                self.w.enter(head);
-                let (phi, old) = self.w.phi(int, false, false);
-                self.w.flow(phi, first, before);
-                let mut sum = self.w.cast("bitcast", old, e);
-                for k in 0..self.lanes {
-                    let x = self.w.lane(x, Val::i32(k as i64));
-                    sum = self.binary(&Op::Add, s, sum, x, data.span)?;
-                }
-                let new = self.w.cast("bitcast", sum, int);
-                let (pair, found, same) =
-                    (self.w.reg(int, false), self.w.reg(int, false), self.w.reg(El::I1, false));
-                let text = |v: Val, w: &crate::text::Writer| w.operand(v, false);
-                let (p, f, ok) = (text(pair, &self.w), text(found, &self.w), text(same, &self.w));
-                let (a, o, n) = (self.w.typed(at), self.w.typed(old), self.w.typed(new));
-                let ty = int.name();
-                let alone = self.alone();
-                let (plain, locked) = (self.w.new_block(), self.w.new_block());
-                self.w.branch(alone, plain, locked, "");
-                self.w.enter(plain);
-                self.w.store(new, at, &note);
-                self.w.jump(done);
-                self.w.enter(locked);
-                self.w.line(format_args!("{p} = cmpxchg {a}, {o}, {n} acq_rel acquire, align {}", e.bytes()));
-                self.w.line(format_args!("{f} = extractvalue {{ {ty}, i1 }} {p}, 0"));
-                self.w.line(format_args!("{ok} = extractvalue {{ {ty}, i1 }} {p}, 1"));
-                let end = self.w.block;
-                self.w.flow(phi, found, end);
-                self.w.branch(same, done, head, "");
-                self.w.enter(done);
+        } else if s == Scalar::F16 {
+            for k in 0..self.lanes {
+                let x = self.w.lane(x, Val::i32(k as i64));
+                self.atomic_one(s, AtomicOp::Add, at, x, x);
             }
+        } else if self.cx.options.lane_order {
+            self.add_in_order(s, at, x, data)?;
+        } else {
+            let sum = self.w.sum_by_halves(x);
+            self.atomic_one(s, AtomicOp::Add, at, sum, sum);
         }
         self.w.jump(join);
         self.w.enter(join);
+        Ok(())
+    }
+
+    /// Adds the floats of all lanes to a number in memory, one after the other, but in one go.
+    fn add_in_order(&mut self, s: Scalar, at: Val, x: Val, data: &InstData) -> Res {
+        let (int, e) = (if s.bits() == 64 { El::I64 } else { El::I32 }, el(s));
+        let note = self.note(Class::Buffer { global: None, constant: false }, e.bytes());
+        let first = self.w.load(int, false, at, &note);
+        let before = self.w.block;
+        let (head, done) = (self.w.new_block(), self.w.new_block());
+        self.w.jump(head);
+        self.w.enter(head);
+        let (phi, old) = self.w.phi(int, false, false);
+        self.w.flow(phi, first, before);
+        let mut sum = self.w.cast("bitcast", old, e);
+        for k in 0..self.lanes {
+            let x = self.w.lane(x, Val::i32(k as i64));
+            sum = self.binary(&Op::Add, s, sum, x, data.span)?;
+        }
+        let new = self.w.cast("bitcast", sum, int);
+        let (pair, found, same) = (self.w.reg(int, false), self.w.reg(int, false), self.w.reg(El::I1, false));
+        let text = |v: Val, w: &crate::text::Writer| w.operand(v, false);
+        let (p, f, ok) = (text(pair, &self.w), text(found, &self.w), text(same, &self.w));
+        let (a, o, n) = (self.w.typed(at), self.w.typed(old), self.w.typed(new));
+        let ty = int.name();
+        let alone = self.alone();
+        let (plain, locked) = (self.w.new_block(), self.w.new_block());
+        self.w.branch(alone, plain, locked, "");
+        self.w.enter(plain);
+        self.w.store(new, at, &note);
+        self.w.jump(done);
+        self.w.enter(locked);
+        self.w.line(format_args!("{p} = cmpxchg {a}, {o}, {n} monotonic monotonic, align {}", e.bytes()));
+        self.w.line(format_args!("{f} = extractvalue {{ {ty}, i1 }} {p}, 0"));
+        self.w.line(format_args!("{ok} = extractvalue {{ {ty}, i1 }} {p}, 1"));
+        let end = self.w.block;
+        self.w.flow(phi, found, end);
+        self.w.branch(same, done, head, "");
+        self.w.enter(done);
         Ok(())
     }
 
@@ -523,7 +549,7 @@ impl Emitter<'_, '_> {
                 let plain_end = self.w.block;
                 self.w.jump(join);
                 self.w.enter(locked);
-                self.w.line(format_args!("{o} = atomicrmw {native} {a}, {x} acq_rel, align {align}"));
+                self.w.line(format_args!("{o} = atomicrmw {native} {a}, {x} monotonic, align {align}"));
                 self.w.jump(join);
                 self.w.enter(join);
                 let (phi, before) = self.w.phi(e, false, false);

@@ -37,7 +37,7 @@ use native::{Options, Unsupported};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use crate::text::{El, Val, Vals, Writer};
+use crate::text::{El, Id, Val, Vals, Writer};
 use crate::uniform::{Analysis, Dealing, Facts};
 use native::Reason;
 
@@ -98,6 +98,8 @@ pub(crate) struct ModuleCx<'m> {
     pub(crate) declared: indexmap::IndexSet<String, rustc_hash::FxBuildHasher>,
     /// Conversions from and to halves are instructions of the machine.
     pub(crate) has_f16c: bool,
+    /// Stores under a mask are slow, as those of x86-64 before AVX-512.
+    pub(crate) slow_masks: bool,
     /// Functions of numbers are our own where there are such, and those that are called.
     pub(crate) library: bool,
     pub(crate) used_library: indexmap::IndexSet<(ir::Math, El, u32), rustc_hash::FxBuildHasher>,
@@ -132,6 +134,8 @@ pub(crate) struct Emitter<'a, 'm> {
     pub(crate) facts: Facts,
     /// The active lanes, if not all are.
     pub(crate) mask: Option<Val>,
+    /// For masks: whether all lanes are active, as one truth value.
+    full: FxHashMap<Id, Val>,
     map: SecondaryMap<ir::Value, (u32, u32)>,
     pool: Vec<Val>,
     defs: SecondaryMap<ir::Value, PackedOption<Inst>>,
@@ -206,6 +210,7 @@ impl<'a, 'm> Emitter<'a, 'm> {
             dealing,
             facts,
             mask: None,
+            full: FxHashMap::default(),
             map: SecondaryMap::new(),
             pool: Vec::new(),
             defs,
@@ -369,6 +374,27 @@ impl<'a, 'm> Emitter<'a, 'm> {
             Some(mask) if c.var => self.w.binary("and", mask, c),
             _ => c,
         }
+    }
+
+    /// Looks once, at the head of code that runs under the mask, whether all lanes are active.
+    pub(crate) fn note_full(&mut self) {
+        let Some(mask) = self.mask.filter(|mask| mask.var) else { return };
+        let missing = self.w.binary("xor", mask, Val::bool(true));
+        let some = self.any(missing);
+        let full = self.w.binary("xor", some, Val::bool(true));
+        self.full.insert(mask.id, full);
+    }
+
+    /// Whether all lanes are active: certainly, if `None`.
+    pub(crate) fn all_active(&mut self) -> Option<Val> {
+        let mask = self.mask?;
+        if !self.full.contains_key(&mask.id) {
+            let missing = self.w.spread(mask);
+            let missing = self.w.binary("xor", missing, Val::bool(true));
+            let some = self.any(missing);
+            return Some(self.w.binary("xor", some, Val::bool(true)));
+        }
+        self.full.get(&mask.id).copied()
     }
 
     /// Whether it holds for any lane.

@@ -1,0 +1,530 @@
+//! Elements of stacks that are computed where they are read.
+//!
+//! Reverse mode keeps on a stack what its sweep back through a loop reads. Which values it keeps is decided for a
+//! function by itself, where a buffer may be any; here, in the whole of a kernel, it is known which buffers nobody
+//! writes, and what else still needs the loop. So `index s, t`, with `s` the stack of what trip `t` of a `for` yields,
+//! becomes the computation itself if that is made of numbers from before the loop, the number of the trip and memory
+//! that nothing in the function writes. A loop that only served its stack is then dead.
+//!
+//! That is right as every operand has the value that it had in trip `t`, and `t` is a trip: it is the counter of a loop
+//! of as many trips, or that counted from the end. (Reading past the end of a stack gives zero.)
+//!
+//! It is done where computing again costs no more than to keep. What nothing but the stack needed is not computed
+//! again but moved, and costs nothing.
+
+use cranelift_entity::{EntitySet, SecondaryMap, packed_option::PackedOption};
+use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::SmallVec;
+
+use ir::{Function, Global, Inst, InstData, Math, Op, Region, RegionData, Type, TypeData, Types, Value};
+
+use crate::effects::Facts;
+use crate::util::{Defs, Subst, ValueMap, carried};
+
+/// Instructions of one computation at most.
+const MOST: usize = 32;
+/// Levels of operands and of arms that are followed.
+const DEPTH: u32 = 24;
+/// Stacks of stacks are followed to this depth.
+const LOOPS: usize = 4;
+
+/// Computes again what is worth it; true if anything changed. Only after AD.
+pub fn run(types: &Types, func: &mut Function, facts: &Facts) -> bool {
+    if !func.has_body() {
+        return false;
+    }
+    let mut any = false;
+    func.walk(func.body(), &mut |inst| {
+        any |=
+            matches!(func.insts[inst].op, Op::For(_)) && func.insts[inst].results.len() > carried(func, inst);
+    });
+    if !any {
+        return false;
+    }
+    let mut survey = Survey {
+        types,
+        func,
+        defs: Defs::of(func),
+        holder: SecondaryMap::new(),
+        home: SecondaryMap::new(),
+        param_of: SecondaryMap::new(),
+        counter: SecondaryMap::new(),
+        written: FxHashSet::default(),
+        all_written: false,
+        uses: SecondaryMap::new(),
+    };
+    survey.region(func.body(), facts);
+    if survey.all_written {
+        return false;
+    }
+    let found = survey.decide();
+    if found.is_empty() {
+        return false;
+    }
+    let mut list: Vec<Plan> = found;
+    let mut subst = Subst::default();
+    let defs = survey.defs;
+    for plan in &mut list {
+        let mut map = plan.map.clone();
+        let copy = emit(func, &defs, &plan.slice.insts, plan.value, &mut map, &mut plan.copies);
+        subst.set(plan.result, copy);
+    }
+    let mut at: FxHashMap<Inst, usize> = FxHashMap::default();
+    at.extend(list.iter().enumerate().map(|(n, plan)| (plan.index, n)));
+    let regions: Vec<Region> = func.regions.keys().collect();
+    for region in regions {
+        let insts = std::mem::take(&mut func.regions[region].insts);
+        let mut kept = Vec::with_capacity(insts.len());
+        for inst in insts {
+            match at.get(&inst) {
+                Some(&n) if list[n].arm.is_none() => kept.append(&mut list[n].copies),
+                Some(_) => {}
+                None => kept.push(inst),
+            }
+        }
+        func.regions[region].insts = kept;
+        subst.apply_results(func, region);
+    }
+    for plan in &mut list {
+        if let Some(arm) = plan.arm {
+            let mut insts = std::mem::take(&mut plan.copies);
+            insts.append(&mut func.regions[arm].insts);
+            func.regions[arm].insts = insts;
+        }
+    }
+    let all: Vec<Inst> = func.insts.keys().collect();
+    for inst in all {
+        subst.apply(func, inst);
+    }
+    true
+}
+
+/// A read that is replaced.
+struct Plan {
+    index: Inst,
+    result: Value,
+    /// What the innermost loop yields.
+    value: Value,
+    /// The counters of the loops, and what stands for them.
+    map: ValueMap,
+    slice: Slice,
+    /// The arm that the copies go to, if only that needs them.
+    arm: Option<Region>,
+    copies: Vec<Inst>,
+}
+
+struct Survey<'a> {
+    types: &'a Types,
+    func: &'a Function,
+    defs: Defs,
+    /// The instruction that holds a region.
+    holder: SecondaryMap<Region, PackedOption<Inst>>,
+    /// The region in which an instruction stands.
+    home: SecondaryMap<Inst, PackedOption<Region>>,
+    /// The region whose parameter a value is.
+    param_of: SecondaryMap<Value, PackedOption<Region>>,
+    /// The loop whose counter a value is.
+    counter: SecondaryMap<Value, PackedOption<Inst>>,
+    written: FxHashSet<Global>,
+    /// What is written is not known, or other threads write too.
+    all_written: bool,
+    /// The instructions that read a value; twice if a region yields it.
+    uses: SecondaryMap<Value, SmallVec<[Inst; 4]>>,
+}
+
+impl Survey<'_> {
+    fn region(&mut self, region: Region, facts: &Facts) {
+        let func = self.func;
+        for &param in &func.regions[region].params {
+            self.param_of[param] = region.into();
+        }
+        for &inst in &func.regions[region].insts {
+            let data = &func.insts[inst];
+            self.home[inst] = region.into();
+            for &arg in &data.args {
+                self.uses[arg].push(inst);
+            }
+            match &data.op {
+                Op::BufferStore(_) | Op::Atomic(..) => match root(func, &self.defs, data.args[0]) {
+                    Some(global) => _ = self.written.insert(global),
+                    None => self.all_written = true,
+                },
+                Op::Printf(_) | Op::Assert(_) => {}
+                Op::For(_) => self.counter[func.regions[data.regions[0]].params[0]] = inst.into(),
+                _ => self.all_written |= facts.inst(func, &self.defs, inst).writes,
+            }
+            for &nested in &data.regions {
+                self.holder[nested] = inst.into();
+                self.region(nested, facts);
+                for &v in &func.regions[nested].results {
+                    self.uses[v].push(inst);
+                }
+            }
+        }
+    }
+
+    /// The loops whose stacks an `index` reads, outermost first, with the trips; and what the innermost yields.
+    fn chain(&self, index: Inst) -> Option<(SmallVec<[(Inst, Value); 2]>, Value)> {
+        let func = self.func;
+        let mut trips: SmallVec<[Value; 2]> = SmallVec::new();
+        let mut stack = func.insts[index].args[0];
+        trips.push(func.insts[index].args[1]);
+        let mut around = loop {
+            let inst = self.defs.inst(stack)?;
+            match func.insts[inst].op {
+                Op::Index => {
+                    trips.push(func.insts[inst].args[1]);
+                    stack = func.insts[inst].args[0];
+                }
+                Op::For(_) => break inst,
+                _ => return None,
+            }
+            if trips.len() > LOOPS {
+                return None;
+            }
+        };
+        let outermost = func.insts[around].regions[0];
+        let mut loops: SmallVec<[(Inst, Value); 2]> = SmallVec::new();
+        loop {
+            let data = &func.insts[around];
+            let Op::For(info) = data.op else { return None };
+            let k = data.results.iter().position(|&r| r == stack)?;
+            let trip = trips.pop()?;
+            let bounded = info.max_iters.is_some();
+            if bounded || k < carried(func, around) || !self.is_trip(trip, data.args[0], outermost) {
+                return None;
+            }
+            loops.push((around, trip));
+            // The stacks come after what is carried, which `carried` counts in both lists.
+            let yielded = func.regions[data.regions[0]].results[k];
+            if trips.is_empty() {
+                return Some((loops, yielded));
+            }
+            let inner = self.defs.inst(yielded)?;
+            if self.home[inner].expand() != Some(data.regions[0]) {
+                return None;
+            }
+            (stack, around) = (yielded, inner);
+        }
+    }
+
+    /// Whether `t` is a trip of a loop of `n` trips: the counter of such a loop, or that counted from the end.
+    fn is_trip(&self, t: Value, n: Value, outermost: Region) -> bool {
+        let (types, func) = (self.types, self.func);
+        if self.is_within(n, outermost) && self.defs.scalar(types, func, n).is_none() {
+            return false;
+        }
+        let constant = |v: Value| self.defs.scalar(types, func, v);
+        let same = |a: Value, b: Value| a == b || constant(a).is_some() && constant(a) == constant(b);
+        let counts = |v: Value| self.counter[v].expand().is_some_and(|l| same(func.insts[l].args[0], n));
+        if counts(t) {
+            return true;
+        }
+        let Some(inst) = self.defs.inst(t) else { return false };
+        let data = &func.insts[inst];
+        if data.op != Op::Sub || !counts(data.args[1]) {
+            return false;
+        }
+        let last = data.args[0];
+        if let (Some((_, last)), Some((_, n))) = (constant(last), constant(n)) {
+            return n > 0 && last == n - 1;
+        }
+        self.defs.inst(last).is_some_and(|d| {
+            let d = &func.insts[d];
+            d.op == Op::Sub && same(d.args[0], n) && constant(d.args[1]).is_some_and(|c| c.1 == 1)
+        })
+    }
+
+    /// Whether a value is defined in a region or one that is nested there.
+    fn is_within(&self, v: Value, region: Region) -> bool {
+        let Some(mut at) = self.region_of(v) else { return false };
+        loop {
+            if at == region {
+                return true;
+            }
+            match self.holder[at].expand().and_then(|inst| self.home[inst].expand()) {
+                Some(outer) => at = outer,
+                None => return false,
+            }
+        }
+    }
+
+    fn region_of(&self, v: Value) -> Option<Region> {
+        self.defs.inst(v).map_or(self.param_of[v].expand(), |inst| self.home[inst].expand())
+    }
+
+    fn decide(&self) -> Vec<Plan> {
+        let func = self.func;
+        let mut found: Vec<Plan> = Vec::new();
+        func.walk(func.body(), &mut |inst| {
+            let data = &func.insts[inst];
+            if data.op != Op::Index
+                || !matches!(self.types[func.ty(data.args[0])], TypeData::Stack(_))
+                || !matches!(self.types[func.ty(data.results[0])], TypeData::Scalar(_) | TypeData::Vector(..))
+            {
+                return;
+            }
+            let Some((loops, value)) = self.chain(inst) else { return };
+            if !self.in_its_loop(inst, &loops) {
+                return;
+            }
+            let outermost = func.insts[loops[0].0].regions[0];
+            let map: ValueMap = loops
+                .iter()
+                .map(|&(l, trip)| (func.regions[func.insts[l].regions[0]].params[0], trip))
+                .collect();
+            let mut slice = Slice::default();
+            if self.slice(value, outermost, &map, &mut slice, DEPTH) {
+                let result = data.results[0];
+                let arm = self.only_arm(inst, result);
+                found.push(Plan { index: inst, result, value, map, slice, arm, copies: Vec::new() });
+            }
+        });
+        let moved = self.moved(&found);
+        found.retain(|plan| {
+            let again = plan.slice.list.iter().filter(|&&inst| !moved.contains(inst));
+            let cost: u64 = again.map(|&inst| self.cost(inst).unwrap_or(0)).sum();
+            cost <= keep(self.types, func.ty(plan.result))
+        });
+        found
+    }
+
+    /// The arm of an `if` beside the instruction that all reads of its result stand in.
+    fn only_arm(&self, inst: Inst, result: Value) -> Option<Region> {
+        let users = &self.uses[result];
+        let arm = self.home[*users.first()?].expand()?;
+        let holder = self.holder[arm].expand()?;
+        let beside = self.func.insts[holder].op == Op::If && self.home[holder] == self.home[inst];
+        (beside && users.iter().all(|&user| self.home[user].expand() == Some(arm))).then_some(arm)
+    }
+
+    /// What only the stacks need: instructions all of whose readers are such, or yield an element that is not read
+    /// from its stack any more.
+    fn moved(&self, found: &[Plan]) -> EntitySet<Inst> {
+        let func = self.func;
+        let mut replaced: EntitySet<Inst> = EntitySet::new();
+        replaced.extend(found.iter().map(|plan| plan.index));
+        let yielded: FxHashSet<Value> = found
+            .iter()
+            .filter(|plan| self.is_read_by(func.insts[plan.index].args[0], &replaced, LOOPS))
+            .map(|plan| plan.value)
+            .collect();
+        let mut order: Vec<Inst> = found.iter().flat_map(|plan| plan.slice.list.iter().copied()).collect();
+        order.sort_unstable();
+        order.dedup();
+        let mut moved: EntitySet<Inst> = EntitySet::new();
+        moved.extend(order.iter().copied());
+        loop {
+            let mut changed = false;
+            for &inst in &order {
+                let stays = func.insts[inst].results.iter().any(|r| {
+                    let mut yields = usize::from(yielded.contains(r));
+                    self.uses[*r].iter().any(|&user| {
+                        let is_loop = matches!(func.insts[user].op, Op::For(_));
+                        if is_loop && yields > 0 {
+                            yields -= 1;
+                            return false;
+                        }
+                        !moved.contains(user)
+                    })
+                });
+                if stays && moved.remove(inst) {
+                    changed = true;
+                }
+            }
+            if !changed {
+                return moved;
+            }
+        }
+    }
+
+    /// Whether nothing but these reads a stack, or parts of it.
+    fn is_read_by(&self, stack: Value, replaced: &EntitySet<Inst>, depth: usize) -> bool {
+        // The whole of a stack of stacks is looked at from its outermost loop.
+        if let Some(inst) = self.defs.inst(stack)
+            && self.func.insts[inst].op == Op::Index
+            && depth > 0
+        {
+            return self.is_read_by(self.func.insts[inst].args[0], replaced, depth - 1);
+        }
+        self.parts_are_read_by(stack, replaced, LOOPS)
+    }
+
+    fn parts_are_read_by(&self, stack: Value, replaced: &EntitySet<Inst>, depth: usize) -> bool {
+        self.uses[stack].iter().all(|&user| {
+            replaced.contains(user)
+                || depth > 0
+                    && self.func.insts[user].op == Op::Index
+                    && self.parts_are_read_by(self.func.insts[user].results[0], replaced, depth - 1)
+        })
+    }
+
+    /// Whether an `index` runs no more often than the loops that it follows back: the innermost loop around it has the
+    /// counter of one of the trips.
+    fn in_its_loop(&self, index: Inst, loops: &[(Inst, Value)]) -> bool {
+        let func = self.func;
+        let mut region = self.home[index].expand();
+        while let Some(at) = region {
+            let Some(holder) = self.holder[at].expand() else { return false };
+            match func.insts[holder].op {
+                Op::For(_) => {
+                    let counter = func.regions[at].params[0];
+                    let reads = |t: Value| {
+                        t == counter
+                            || self.defs.inst(t).is_some_and(|d| func.insts[d].args.contains(&counter))
+                    };
+                    return loops.iter().any(|&(_, t)| reads(t));
+                }
+                Op::Loop(_) => return false,
+                _ => region = self.home[holder].expand(),
+            }
+        }
+        false
+    }
+
+    /// Collects what `v` is made of within the loops; false if it cannot be made again.
+    fn slice(&self, v: Value, outermost: Region, map: &ValueMap, slice: &mut Slice, depth: u32) -> bool {
+        if map.contains_key(&v) || !self.is_within(v, outermost) {
+            return true;
+        }
+        let Some(inst) = self.defs.inst(v) else { return false };
+        if slice.insts.contains(inst) {
+            return true;
+        }
+        if self.cost(inst).is_none() || depth == 0 || slice.list.len() >= MOST {
+            return false;
+        }
+        let func = self.func;
+        let data = &func.insts[inst];
+        slice.insts.insert(inst);
+        slice.list.push(inst);
+        let mut all = data.args.iter().all(|&a| self.slice(a, outermost, map, slice, depth - 1));
+        if data.op == Op::If {
+            let Some(k) = data.results.iter().position(|&r| r == v) else { return false };
+            all &= data.results.len() == 1
+                && data
+                    .regions
+                    .iter()
+                    .all(|&arm| self.slice(func.regions[arm].results[k], outermost, map, slice, depth - 1));
+        }
+        all
+    }
+
+    /// What it costs to do an instruction again, in quarters of an addition; `None` if it may give another value.
+    fn cost(&self, inst: Inst) -> Option<u64> {
+        let data = &self.func.insts[inst];
+        let &[result] = data.results.as_slice() else { return None };
+        let lanes = match self.types[self.func.ty(result)] {
+            TypeData::Scalar(_) => 1,
+            TypeData::Vector(_, n) => n as u64,
+            _ if matches!(data.op, Op::GlobalRef(_)) => 1,
+            _ => return None,
+        };
+        let each = match &data.op {
+            Op::Const(_) | Op::Zero | Op::GlobalRef(_) | Op::Detach => 0,
+            Op::Add
+            | Op::Sub
+            | Op::Mul
+            | Op::Neg
+            | Op::And
+            | Op::Or
+            | Op::Xor
+            | Op::Not
+            | Op::Shl
+            | Op::Shr
+            | Op::Eq
+            | Op::Ne
+            | Op::Lt
+            | Op::Le
+            | Op::Gt
+            | Op::Ge
+            | Op::Convert
+            | Op::Bitcast
+            | Op::Select
+            | Op::Construct
+            | Op::Insert(_)
+            | Op::Splat
+            | Op::Extract(_)
+            | Op::Sum
+            | Op::If => 4,
+            Op::Div => 20,
+            Op::Math(Math::Min | Math::Max | Math::Abs | Math::Fma | Math::Floor | Math::Ceil) => 8,
+            Op::Math(Math::Sqrt) => 24,
+            Op::Math(_) => 120,
+            Op::BufferLoad(_) => {
+                let global = root(self.func, &self.defs, data.args[0])?;
+                let direct =
+                    self.defs.op(self.func, data.args[0]).is_some_and(|op| *op == Op::GlobalRef(global));
+                if self.written.contains(&global) || !direct {
+                    return None;
+                }
+                // Where it is found by another load it may be anywhere.
+                let indirect = data.args[1..].iter().any(|&a| self.is_loaded(a, 4));
+                if indirect { 48 } else { 8 }
+            }
+            _ => return None,
+        };
+        Some(each * lanes)
+    }
+
+    fn is_loaded(&self, v: Value, depth: u32) -> bool {
+        let Some(inst) = self.defs.inst(v).filter(|_| depth > 0) else { return false };
+        let data = &self.func.insts[inst];
+        matches!(data.op, Op::BufferLoad(_)) || data.args.iter().any(|&a| self.is_loaded(a, depth - 1))
+    }
+}
+
+/// What a value is made of.
+#[derive(Default)]
+struct Slice {
+    insts: EntitySet<Inst>,
+    list: Vec<Inst>,
+}
+
+/// What it costs to keep an element on a stack, in quarters of an addition.
+fn keep(types: &Types, ty: Type) -> u64 {
+    16 + 6 * types.bytes(ty)
+}
+
+/// The global whose memory a handle is of.
+fn root(func: &Function, defs: &Defs, mut handle: Value) -> Option<Global> {
+    loop {
+        let inst = defs.inst(handle)?;
+        match func.insts[inst].op {
+            Op::GlobalRef(global) => return Some(global),
+            Op::BufferOffset | Op::BufferCast => handle = func.insts[inst].args[0],
+            _ => return None,
+        }
+    }
+}
+
+/// Appends copies of what `v` is made of; gives the copy of `v`. A value from before the loops stands for itself.
+fn emit(
+    func: &mut Function,
+    defs: &Defs,
+    slice: &EntitySet<Inst>,
+    v: Value,
+    map: &mut ValueMap,
+    out: &mut Vec<Inst>,
+) -> Value {
+    if let Some(&known) = map.get(&v) {
+        return known;
+    }
+    let Some(inst) = defs.inst(v).filter(|&inst| slice.contains(inst)) else { return v };
+    let mut data: InstData = func.insts[inst].clone();
+    for arg in &mut data.args {
+        *arg = emit(func, defs, slice, *arg, map, out);
+    }
+    for arm in &mut data.regions {
+        let result = func.regions[*arm].results[0];
+        let (mut inner, mut insts) = (map.clone(), Vec::new());
+        let result = emit(func, defs, slice, result, &mut inner, &mut insts);
+        let results = std::iter::once(result).collect();
+        *arm = func.regions.push(RegionData { params: Default::default(), insts, results });
+    }
+    let copy = func.values.push(func.values[v].clone());
+    data.results = SmallVec::from_elem(copy, 1);
+    map.insert(v, copy);
+    out.push(func.insts.push(data));
+    copy
+}

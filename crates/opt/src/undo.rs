@@ -1,0 +1,102 @@
+//! Writes to cells that undo each other.
+//!
+//! After AD the cotangent of a cell is taken out and put back all the time: what `a[i] += x` gives is
+//!
+//! ```text
+//! v = load c, i; store c, i, zero; add_to c, i, v
+//! ```
+//!
+//! which leaves the cell as it was. An `add_to` of a place that holds a symbolic zero is a store, and a store of what the
+//! place holds is nothing. (Out of range, all of them are nothing.) Places are the same if their operands are.
+
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+use ir::{Function, Inst, Op, Region, Types, Value};
+
+use crate::util::{Defs, root_cell};
+
+/// Removes such writes; true if there were any. Only after AD, where zeros are symbolic.
+pub fn run(types: &Types, func: &mut Function) -> bool {
+    if !func.has_body() {
+        return false;
+    }
+    let mut any = false;
+    func.walk(func.body(), &mut |inst| any |= func.insts[inst].op == Op::AddTo);
+    if !any {
+        return false;
+    }
+    let defs = Defs::of(func);
+    let regions: Vec<Region> = func.regions.keys().collect();
+    let mut changed = false;
+    for region in regions {
+        changed |= settle(types, func, &defs, region);
+    }
+    changed
+}
+
+/// What was last done with a cell.
+struct Last {
+    /// The cell and the indices.
+    place: SmallVec<[Value; 4]>,
+    /// What the place holds, if that is known.
+    holds: Option<Value>,
+    /// The store of zero that was last, by its number in the new list.
+    zeroed: Option<usize>,
+}
+
+fn settle(types: &Types, func: &mut Function, defs: &Defs, region: Region) -> bool {
+    let insts = std::mem::take(&mut func.regions[region].insts);
+    let mut list: Vec<Option<Inst>> = Vec::with_capacity(insts.len());
+    let mut cells: FxHashMap<Value, Last> = FxHashMap::default();
+    let mut changed = false;
+    for inst in insts {
+        let data = &func.insts[inst];
+        if !data.regions.is_empty() {
+            cells.clear();
+        }
+        if !matches!(data.op, Op::Load | Op::Store | Op::AddTo) {
+            // A cell that is passed on or taken apart is found by its root again.
+            list.push(Some(inst));
+            continue;
+        }
+        let root = root_cell(func, defs, data.args[0]);
+        let n_place = data.args.len() - usize::from(data.op != Op::Load);
+        let (place, x) = (&data.args[..n_place], data.args[n_place..].first().copied());
+        let last = cells.remove(&root).filter(|last| last.place.as_slice() == place);
+        let place: SmallVec<[Value; 4]> = place.into();
+        match (&data.op, x) {
+            (Op::Store, Some(x)) => {
+                if last.as_ref().is_some_and(|l| l.holds == Some(x) && l.zeroed.is_none()) {
+                    changed = true;
+                    cells.insert(root, Last { place, holds: Some(x), zeroed: None });
+                    continue;
+                }
+                let is_zero = defs.op(func, x) == Some(&Op::Zero) && types.is_differentiable(func.ty(x));
+                let holds = last.and_then(|l| l.holds);
+                if is_zero {
+                    cells.insert(root, Last { place, holds, zeroed: Some(list.len()) });
+                }
+                list.push(Some(inst));
+            }
+            (Op::AddTo, Some(x)) => match last {
+                Some(Last { holds, zeroed: Some(at), .. }) => {
+                    list[at] = None;
+                    changed = true;
+                    if holds != Some(x) {
+                        func.insts[inst].op = Op::Store;
+                        list.push(Some(inst));
+                    }
+                    cells.insert(root, Last { place, holds: Some(x), zeroed: None });
+                }
+                _ => list.push(Some(inst)),
+            },
+            _ => {
+                cells.insert(root, Last { place, holds: data.results.first().copied(), zeroed: None });
+                list.push(Some(inst));
+            }
+        }
+    }
+    func.regions[region].insts = list.into_iter().flatten().collect();
+    changed
+}
