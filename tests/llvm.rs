@@ -240,3 +240,100 @@ fn lanes_and_single_threads_agree_on_functions_of_numbers() {
         assert!(found.lines().any(|line| line == "differ: 0"), "{found}");
     }
 }
+
+/// Every function of numbers, at numbers of all sizes, as bits.
+const FUNCTIONS: &str = "
+RWStructuredBuffer<uint64_t> found;
+uint64_t bits(double x) { uint low; uint high; asuint(x, low, high); return uint64_t(high) << 32 | low; }
+uint64_t bits(float x) { return asuint(x); }
+[numthreads(16, 1, 1)] void main(uint3 tid : SV_DispatchThreadID)
+{
+    double x = (double(tid.x) - 500) * 0.013lf;
+    if (tid.x % 7 == 0) x = exp(x * 10);
+    if (tid.x % 11 == 0) x = -1 / x;
+    if (tid.x == 33) x = 1 / 0.0lf;
+    if (tid.x == 34) x = -0.0lf;
+    if (tid.x == 35) x = 3e7lf;
+    double c = sin(x) * 0.999lf;
+    float f = float(x);
+    uint64_t all[26] = {
+        bits(exp(x)), bits(exp2(x)), bits(log(abs(x))), bits(log2(abs(x))), bits(log10(abs(x))), bits(sin(x)),
+        bits(cos(x)), bits(tan(x)), bits(asin(c)), bits(acos(c)), bits(atan(x)), bits(atan2(x, c)), bits(sinh(x)),
+        bits(cosh(x)), bits(tanh(x)), bits(exp(f)), bits(log(abs(f))), bits(sin(f)), bits(cos(f)), bits(tan(f)),
+        bits(tanh(f)), bits(atan2(f, 0.3f)), bits(pow(abs(f), 1.7f)), bits(pow(f, 3.0f)), bits(pow(abs(x), 0.3lf)),
+        bits(fmod(x, 0.7lf)) };
+    for (int k = 0; k < 26; k++) found[tid.x * 26 + k] = all[k];
+}";
+
+/// A kernel that runs long enough for LLVM's code to take over, in groups of which some print.
+const LONG: &str = "
+RWStructuredBuffer<float> found;
+[Differentiable] float f(float x)
+{
+    float s = x;
+    for (int i = 0; i < 60; i++) s = s + 0.01 * sin(s * 3) + exp(-s * s) * 0.001 + pow(abs(s) + 0.1, 0.3) * 0.01;
+    return s;
+}
+[numthreads(32, 1, 1)] void main(uint3 tid : SV_DispatchThreadID)
+{
+    var p = diffPair(tid.x * 0.001f);
+    bwd_diff(f)(p, 1.0f);
+    found[tid.x] = p.d + f(p.p);
+}";
+
+/// The bytes that a program leaves in `found` after each of some dispatches, and in how many lanes the last one ended.
+fn left(
+    text: &str,
+    (bytes, groups, dispatches): (usize, u32, usize),
+    backend: Backend,
+    options: &CodeOptions,
+) -> (Vec<Vec<u8>>, u32) {
+    on_large_stack(|| {
+        let mut session = Session::new(FileOptions::default());
+        let mut program = session.program();
+        let file = session.load_text(&mut program, "tiers.slang", text.to_string(), ".".as_ref());
+        let mut loaded = Loaded { program, file };
+        let done = (|| {
+            let entry = loaded.entry(Some("main"))?;
+            let request = Request { entries: vec![entry], ..Request::default() };
+            let compiled = loaded.compile(&request, &Options::default())?;
+            let mut runner = Runner::with_options(compiled.module, backend, options)?;
+            let mut all = Vec::new();
+            for k in 0..dispatches {
+                runner.bind("found", vec![0; bytes])?;
+                runner.dispatch("main", [groups, 1, 1], 1 + k % 2)?;
+                all.push(runner.bytes("found")?.to_vec());
+            }
+            Ok((all, runner.lanes(0)))
+        })();
+        done.unwrap_or_else(|failure| match failure {
+            Failure::Program(all) => panic!("{}", render::all_to_text(&session.sources, &all, false)),
+            Failure::Other(error) => panic!("{error}"),
+        })
+    })
+}
+
+#[test]
+fn both_tiers_compute_the_same_functions_of_numbers() {
+    let size = (1024 * 26 * 8, 64, 1);
+    let first = CodeOptions { own_math: true, ..CodeOptions::default() };
+    let (wanted, _) = left(FUNCTIONS, size, Backend::Cranelift, &first);
+    for lanes in [1, 8] {
+        let options = CodeOptions { lanes: Some(lanes), ..CodeOptions::default() };
+        let (found, _) = left(FUNCTIONS, size, Backend::Llvm, &options);
+        let word = |bytes: &[u8], k: usize| bytes[8 * k..8 * k + 8].to_vec();
+        let apart = (0..1024 * 26).find(|&k| word(&found[0], k) != word(&wanted[0], k));
+        assert_eq!(apart.map(|k| (k / 26, k % 26)), None, "{lanes} lanes: thread and function that differ");
+    }
+}
+
+#[test]
+fn faster_code_takes_over_and_gives_the_same() {
+    let options = CodeOptions::default();
+    let (wanted, _) = left(LONG, (4 * 8192, 256, 1), Backend::Llvm, &options);
+    let (found, lanes) = left(LONG, (4 * 8192, 256, 60), Backend::Tiers, &options);
+    for (k, bytes) in found.iter().enumerate() {
+        assert!(*bytes == wanted[0], "dispatch {k}");
+    }
+    assert!(lanes > 1, "LLVM's code took over");
+}

@@ -110,11 +110,22 @@ pub(crate) enum Backend {
     Cranelift,
     /// Machine code, by LLVM, in lanes where it can
     #[cfg(feature = "llvm")]
-    #[default]
     Llvm,
+    /// Machine code by Cranelift, and by LLVM for what runs long
+    #[cfg(feature = "llvm")]
+    #[default]
+    Tiers,
     /// A graphics processor
     #[cfg(feature = "wgpu")]
     Wgpu,
+}
+
+impl Backend {
+    /// What gives the fastest code, for commands that measure it.
+    #[cfg(feature = "llvm")]
+    const FASTEST: Backend = Backend::Llvm;
+    #[cfg(not(feature = "llvm"))]
+    const FASTEST: Backend = Backend::Cranelift;
 }
 
 impl From<Backend> for driver::launch::Backend {
@@ -124,6 +135,8 @@ impl From<Backend> for driver::launch::Backend {
             Backend::Cranelift => driver::launch::Backend::Cranelift,
             #[cfg(feature = "llvm")]
             Backend::Llvm => driver::launch::Backend::Llvm,
+            #[cfg(feature = "llvm")]
+            Backend::Tiers => driver::launch::Backend::Tiers,
             #[cfg(feature = "wgpu")]
             Backend::Wgpu => driver::launch::Backend::Wgpu,
         }
@@ -200,6 +213,12 @@ pub(crate) struct RunArgs {
     /// Worker threads [default: all cores]
     #[arg(long, value_name = "N")]
     pub(crate) threads: Option<usize>,
+    /// Give the same bits in every run and with any number of worker threads
+    #[arg(long)]
+    pub(crate) deterministic: bool,
+    /// Neither look for compiled kernels in the cache nor keep them there
+    #[arg(long)]
+    pub(crate) no_cache: bool,
     /// How matrices lie in memory
     #[arg(long, value_enum, default_value_t)]
     pub(crate) matrix_layout: Layout,
@@ -230,7 +249,7 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "S", default_value_t = 0.3)]
     pub(crate) seconds: f64,
     /// What runs it
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(long, value_enum, default_value_t = Backend::FASTEST)]
     pub(crate) backend: Backend,
     /// Threads that run in lanes [default: what suits machine and program; 1: none]
     #[cfg(feature = "llvm")]
@@ -284,7 +303,7 @@ pub(crate) struct BuildArgs {
 #[derive(Debug, Args)]
 pub(crate) struct GradbenchArgs {
     /// What runs the programs
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(long, value_enum, default_value_t = Backend::FASTEST)]
     pub(crate) backend: Backend,
     /// Threads that run in lanes [default: what suits machine and program; 1: none]
     #[cfg(feature = "llvm")]

@@ -50,7 +50,7 @@ fn main() -> ExitCode {
             report::internal(&place, json, &file)
         }
     };
-    ExitCode::from(status)
+    driver::launch::leave(status)
 }
 
 fn dispatch(command: Command) -> u8 {

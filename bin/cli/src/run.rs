@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use driver::bind::{self, Bind, BindValue, MatrixLayout};
-use driver::launch::Runner;
+use driver::launch::{CodeOptions, Runner};
 use driver::pipeline::{self, Loaded};
 use driver::{Error, Request, checkpoints, npy, output};
 use ir::{MemType, MemTypes};
@@ -59,7 +59,14 @@ pub(crate) fn run(args: &RunArgs) -> u8 {
         let lanes = args.lanes;
         #[cfg(not(feature = "llvm"))]
         let lanes = None;
-        let mut runner = Runner::with_lanes(compiled.module, args.backend.into(), args.trap, lanes)?;
+        let options = CodeOptions {
+            trap: args.trap,
+            lanes,
+            deterministic: args.deterministic,
+            cache: !args.no_cache,
+            ..CodeOptions::default()
+        };
+        let mut runner = Runner::with_options(compiled.module, args.backend.into(), &options)?;
         let unused = bind_all(&mut loaded, &mut runner, &binds, layout)?;
         check_outputs(&loaded, &runner, &outputs)?;
 

@@ -98,6 +98,7 @@ fn open() -> Result<Api, String> {
                 // SAFETY: three places for numbers; null where they are not wanted.
                 unsafe { (api.version)(&mut major, std::ptr::null_mut(), std::ptr::null_mut()) };
                 if major == 19 {
+                    crate::background::at_end();
                     return Ok(api);
                 }
                 errors.push(format!("{name} is version {major}"));

@@ -46,7 +46,7 @@ pub fn machine() -> Machine {
 /// Opens LLVM's library on a thread of its own, so that it is there when it is needed.
 pub fn open_early() {
     // Whatever goes wrong is found again, and said, where the library is needed.
-    let _ = std::thread::Builder::new().spawn(|| crate::api::api().map(|_| ()));
+    let _ = crate::background::in_background(|| drop(crate::api::api()));
 }
 
 /// Compiles the entry points of a verified module, the functions in `options`, and all that they call.

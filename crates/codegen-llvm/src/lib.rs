@@ -12,7 +12,11 @@
 pub mod aot;
 #[cfg(feature = "jit")]
 mod api;
+#[cfg(feature = "jit")]
+mod background;
 mod emit;
+#[cfg(feature = "jit")]
+mod identity;
 #[cfg(feature = "jit")]
 mod jit;
 #[cfg(feature = "jit")]
@@ -34,6 +38,10 @@ use native::{Options, Reason, Unsupported};
 use emit::{Emitter, ModuleCx, Stop};
 use uniform::{Dealing, Facts};
 
+#[cfg(feature = "jit")]
+pub use background::{in_background, leave};
+#[cfg(feature = "jit")]
+pub use identity::identity;
 #[cfg(feature = "jit")]
 pub use jit::{Times, compile, load, machine, objects, open_early};
 

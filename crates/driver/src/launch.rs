@@ -1,5 +1,7 @@
 //! A compiled module with its memory: bind, dispatch, read.
 
+use std::sync::Arc;
+
 use ir::{Global, MemData, MemType, MemTypes, Module, Space};
 use syntax::Diagnostic;
 
@@ -20,8 +22,11 @@ pub enum Backend {
     Cranelift,
     /// Machine code by LLVM, in lanes where it can.
     #[cfg(feature = "llvm")]
-    #[default]
     Llvm,
+    /// Machine code by Cranelift, and by LLVM as soon as that pays.
+    #[cfg(feature = "llvm")]
+    #[default]
+    Tiers,
     /// A graphics processor, by wgpu.
     #[cfg(feature = "wgpu")]
     Wgpu,
@@ -37,13 +42,42 @@ impl Backend {
     }
 }
 
+/// What runs a module.
+enum Code {
+    Interp,
+    Compiled(Box<native::Compiled>),
+    #[cfg(feature = "llvm")]
+    Tiers(Box<crate::tiers::Tiers>),
+    #[cfg(feature = "wgpu")]
+    Gpu(Box<run::gpu::Program>),
+}
+
+impl Code {
+    /// The machine code that runs now.
+    fn compiled(&self) -> Option<&native::Compiled> {
+        match self {
+            Code::Compiled(code) => Some(code),
+            #[cfg(feature = "llvm")]
+            Code::Tiers(tiers) => Some(tiers.best()),
+            Code::Interp => None,
+            #[cfg(feature = "wgpu")]
+            Code::Gpu(_) => None,
+        }
+    }
+}
+
+/// The status of a process that has nothing left to do. What is still compiled in the background is not waited for.
+pub fn leave(status: u8) -> std::process::ExitCode {
+    #[cfg(feature = "llvm")]
+    return codegen_llvm::leave(status);
+    #[cfg(not(feature = "llvm"))]
+    std::process::ExitCode::from(status)
+}
+
 /// A module ready to be dispatched.
 pub struct Runner {
-    module: Module,
-    /// `None`: the interpreter runs it.
-    code: Option<native::Compiled>,
-    #[cfg(feature = "wgpu")]
-    gpu: Option<run::gpu::Program>,
+    module: Arc<Module>,
+    code: Code,
     buffers: run::Buffers,
     bound: Vec<bool>,
     pub(crate) tensors: Vec<Tensor>,
@@ -86,42 +120,36 @@ impl Runner {
                     .help("`--backend interp` runs every program"),
             ])
         };
+        let module = Arc::new(module);
         let code = match backend {
-            Backend::Interp => None,
+            Backend::Interp => Code::Interp,
             #[cfg(feature = "wgpu")]
-            Backend::Wgpu => None,
-            Backend::Cranelift => Some(codegen_cranelift::compile(&module, options).map_err(refused)?),
+            Backend::Wgpu => Code::Gpu(Box::new(crate::gpu::program(&module)?)),
+            Backend::Cranelift => {
+                Code::Compiled(Box::new(codegen_cranelift::compile(&module, options).map_err(refused)?))
+            }
             #[cfg(feature = "llvm")]
-            Backend::Llvm => Some(codegen_llvm::compile(&module, options).map_err(refused)?),
-        };
-        #[cfg(feature = "wgpu")]
-        let gpu = match backend {
-            Backend::Wgpu => Some(crate::gpu::program(&module)?),
-            _ => None,
+            Backend::Llvm => Code::Compiled(Box::new(crate::tiers::llvm(&module, options).map_err(refused)?)),
+            #[cfg(feature = "llvm")]
+            Backend::Tiers => match crate::tiers::start(&module, options).map_err(refused)? {
+                crate::tiers::Start::Final(code) => Code::Compiled(code),
+                crate::tiers::Start::Tiers(tiers) => Code::Tiers(tiers),
+            },
         };
         let buffers = run::Buffers::new(&module);
         let bound = vec![false; module.globals.len()];
         let tensors = tensor::tensors(&module);
-        Ok(Runner {
-            module,
-            code,
-            buffers,
-            bound,
-            tensors,
-            printed: String::new(),
-            #[cfg(feature = "wgpu")]
-            gpu,
-        })
+        Ok(Runner { module, code, buffers, bound, tensors, printed: String::new() })
     }
 
     /// How many threads of an entry point, by number, run in lanes.
     pub fn lanes(&self, entry: usize) -> u32 {
-        self.code.as_ref().map_or(1, |code| code.lanes(entry))
+        self.code.compiled().map_or(1, |code| code.lanes(entry))
     }
 
     /// Why the threads of an entry point do not run in lanes, and where, if the backend has lanes.
     pub fn why_single(&self, entry: usize) -> Option<(String, syntax::Span)> {
-        let reason = self.code.as_ref()?.why_single(entry)?;
+        let reason = self.code.compiled()?.why_single(entry)?;
         Some((reason.what.clone(), source_span(reason.span)))
     }
 
@@ -265,11 +293,13 @@ impl Runner {
         reads: Option<&[(Global, usize)]>,
     ) -> Result<Output, Error> {
         let backend = match &self.code {
-            Some(code) => run::Backend::Compiled(code),
-            None => run::Backend::Interp,
+            Code::Interp => run::Backend::Interp,
+            Code::Compiled(code) => run::Backend::Compiled(code),
+            #[cfg(feature = "llvm")]
+            Code::Tiers(tiers) => tiers.backend(),
+            #[cfg(feature = "wgpu")]
+            Code::Gpu(program) => run::Backend::Gpu(program),
         };
-        #[cfg(feature = "wgpu")]
-        let backend = self.gpu.as_ref().map_or(backend, run::Backend::Gpu);
         let options = run::Options { threads, reads };
         match run::dispatch(backend, &self.module, number, groups, &mut self.buffers, options) {
             Ok(output) => Ok(Output { stdout: output.stdout, seconds: output.seconds, cost: output.cost }),

@@ -8,6 +8,7 @@ pub mod bench;
 pub mod bind;
 #[cfg(feature = "llvm")]
 pub mod build;
+pub mod cache;
 pub mod call;
 pub mod checkpoints;
 pub mod derive;
@@ -27,6 +28,8 @@ pub mod render;
 pub mod session;
 pub mod tensor;
 pub mod texture;
+#[cfg(feature = "llvm")]
+mod tiers;
 pub mod widen;
 pub mod witnesses;
 

@@ -27,6 +27,7 @@
 //! (`runtime`).
 
 mod exec;
+pub mod library;
 pub mod plan;
 pub mod runtime;
 pub mod types;
@@ -60,6 +61,14 @@ pub struct Options {
     pub plain_math: bool,
     /// Add up the lanes of an atomic sum in their order, as one thread after the other would, and not by halves.
     pub lane_order: bool,
+    /// Call the functions of [`library`], as LLVM's backend does, even if the backend would use the interpreter's. So code
+    /// of both gives the same bits.
+    pub own_math: bool,
+    /// Give the same bits in every run and with any number of workers: floats that are added atomically are added in an
+    /// order that depends on the dispatch alone.
+    pub deterministic: bool,
+    /// Look for the code in the user's cache, and keep it there, if the backend's code is worth that.
+    pub cache: bool,
 }
 
 /// An op that a backend cannot express.

@@ -2,9 +2,19 @@
 //! themselves, what they do to the world, and how large values get.
 
 use cranelift_entity::{EntitySet, SecondaryMap};
-use ir::{Func, Module, Op, Space, TypeData};
+use ir::{AtomicOp, Func, Module, Op, Space, TypeData};
 
 use crate::types::size;
+
+/// Whether a module adds floats atomically, so that sums depend on the order of threads.
+pub fn adds_floats(module: &Module) -> bool {
+    module.funcs.values().any(|f| {
+        f.insts.values().any(|inst| {
+            let mut results = inst.results.iter().filter_map(|&v| module.types.scalar_of(f.ty(v)));
+            matches!(inst.op, Op::Atomic(_, AtomicOp::Add)) && results.any(|s| s.is_float())
+        })
+    })
+}
 
 /// Facts of one function and all that it calls.
 #[derive(Clone, Copy, Debug, Default)]

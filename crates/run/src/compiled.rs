@@ -11,10 +11,13 @@ use std::time::{Duration, Instant};
 use ir::interp::RunError;
 use native::{Compiled, Desc, Worker};
 
-use crate::{Buffers, Cost, group_at, phases};
+use crate::{Buffers, Cost, Faster, group_at, phases};
 
 /// Other threads are called after so long: about what waking one takes.
 const ALONE: Duration = Duration::from_micros(10);
+
+/// Groups are taken one by one, two by two, and so on, until that takes so long: then faster code can take over.
+const GLANCE: Duration = Duration::from_micros(500);
 
 /// What a worker has done, by the first group it concerns.
 #[derive(Default)]
@@ -25,7 +28,7 @@ struct Done {
 }
 
 pub(crate) fn dispatch(
-    code: &Compiled,
+    (code, faster): (&Compiled, Option<&dyn Faster>),
     entry: usize,
     groups: [u32; 3],
     buffers: &mut Buffers,
@@ -34,6 +37,7 @@ pub(crate) fn dispatch(
 ) -> Result<Cost, RunError> {
     let descs = buffers.descs();
     let n: u64 = groups.iter().map(|&n| n as u64).product();
+    let threads = if threads == 0 { rayon::current_num_threads() } else { threads };
     let threads = (threads as u64).min(n).max(1);
     let done = Mutex::new(Done::default());
     let stop = AtomicBool::new(false);
@@ -41,6 +45,7 @@ pub(crate) fn dispatch(
         let threads = threads.min(range.end - range.start);
         let work = Work {
             code,
+            faster,
             entry,
             groups,
             descs: &descs,
@@ -80,6 +85,8 @@ pub(crate) fn dispatch(
 /// What the workers of a dispatch share.
 struct Work<'a> {
     code: &'a Compiled,
+    /// What replaces it.
+    faster: Option<&'a dyn Faster>,
     entry: usize,
     groups: [u32; 3],
     descs: &'a [Desc],
@@ -100,14 +107,27 @@ impl Work<'_> {
         // SAFETY: the buffers are borrowed uniquely by `dispatch` until all workers have ended, of the
         // sizes that the descriptors say and aligned. What workers do to them at the same time is what
         // the program says; compiled code treats them as bytes, as hardware does.
-        let mut worker = unsafe { Worker::with_buffers(self.code, self.descs) };
-        if self.alone {
-            worker.set_alone();
-        }
+        let worker_of = |code| unsafe {
+            let mut worker = Worker::with_buffers(code, self.descs);
+            if self.alone {
+                worker.set_alone();
+            }
+            worker
+        };
+        let mut worker = worker_of(self.code);
+        let mut faster = self.faster;
         let start = Instant::now();
+        let mut glance = start;
         let mut help = Some(help);
-        let mut run = self.begin;
+        let mut arena_bytes = 0;
+        let mut run = if faster.is_some() { 1 } else { self.begin };
         while !self.stop.load(Ordering::Relaxed) {
+            if let Some(code) = faster.and_then(|f| f.code()) {
+                arena_bytes += worker.arena_bytes();
+                worker = worker_of(code);
+                faster = None;
+                run = run.max(self.begin);
+            }
             let first = self.next.fetch_add(run, Ordering::Relaxed);
             if first >= self.end {
                 break;
@@ -127,7 +147,16 @@ impl Work<'_> {
                     }
                 }
             }
-            run = (run * 2).min(self.run);
+            if let Some(faster) = faster {
+                let now = Instant::now();
+                faster.spent(now - glance);
+                if now - glance < GLANCE {
+                    run = (run * 2).min(self.run);
+                }
+                glance = now;
+            } else {
+                run = (run * 2).min(self.run);
+            }
             if end < self.end
                 && start.elapsed() > ALONE
                 && let Some(help) = help.take()
@@ -135,7 +164,8 @@ impl Work<'_> {
                 help();
             }
         }
-        self.done.lock().ok()?.arena_bytes += worker.arena_bytes();
+        arena_bytes += worker.arena_bytes();
+        self.done.lock().ok()?.arena_bytes += arena_bytes;
         Some(())
     }
 }

@@ -18,7 +18,7 @@ mod compiled;
 pub mod gpu;
 mod interpreted;
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use ir::{Global, Module};
 use native::Compiled;
@@ -33,9 +33,19 @@ pub enum Backend<'c> {
     Interp,
     /// Machine code of the same module.
     Compiled(&'c Compiled),
+    /// The same, to be replaced by faster code as soon as there is some.
+    Tiers(&'c Compiled, &'c dyn Faster),
     /// A graphics processor, with the same module.
     #[cfg(feature = "wgpu")]
     Gpu(&'c gpu::Program),
+}
+
+/// Code that takes over while a dispatch runs, between groups. It must give the same bits.
+pub trait Faster: Sync {
+    /// The code, once it is there.
+    fn code(&self) -> Option<&Compiled>;
+    /// Says that a worker has spent so much time on the slower code.
+    fn spent(&self, time: Duration);
 }
 
 /// How a dispatch is spread.
@@ -92,11 +102,10 @@ pub fn dispatch(
     let result = match backend {
         Backend::Interp => interpreted::dispatch(module, entry, groups, buffers, &mut stdout),
         Backend::Compiled(code) => {
-            let threads = match options.threads {
-                0 => rayon::current_num_threads(),
-                n => n,
-            };
-            compiled::dispatch(code, entry, groups, buffers, threads, &mut stdout)
+            compiled::dispatch((code, None), entry, groups, buffers, options.threads, &mut stdout)
+        }
+        Backend::Tiers(code, faster) => {
+            compiled::dispatch((code, Some(faster)), entry, groups, buffers, options.threads, &mut stdout)
         }
         #[cfg(feature = "wgpu")]
         Backend::Gpu(program) => {

@@ -7,7 +7,8 @@ use ir::{Math, Op, Scalar, Span, scalar};
 
 use super::{Emitter, Res, Vals};
 use crate::types::clif;
-use native::runtime::libm_name;
+use native::library;
+use native::runtime::{libm_name, own_name};
 
 impl Emitter<'_, '_> {
     /// A math function of numbers of one kind.
@@ -57,7 +58,9 @@ impl Emitter<'_, '_> {
             }
             _ => {
                 let params = [ty; 3];
-                self.call_symbol(&libm_name(m, double), &params[..args.len()], Some(ty), args)
+                let own = self.cx.own_math && library::has(m, double);
+                let name = if own { own_name(m, double) } else { libm_name(m, double) };
+                self.call_symbol(&name, &params[..args.len()], Some(ty), args)
                     .expect("a math function has a result")
             }
         }

@@ -75,6 +75,8 @@ pub(crate) struct ModuleCx<'m> {
     pub(crate) empty: i64,
     /// Address of a word that holds `empty`.
     pub(crate) empty_at: i64,
+    /// Functions of numbers are those of `native::library`, where there are such.
+    pub(crate) own_math: bool,
     /// Whether the machine has a fused multiply-add.
     pub(crate) has_fma: bool,
     /// Whether the machine rounds to integers in one instruction.

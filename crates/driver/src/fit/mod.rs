@@ -396,7 +396,7 @@ fn plan(session: &mut Session, setup: &Setup, items: &Items) -> Result<Kernel, F
         Backend::Wgpu => BLOCK,
         Backend::Interp | Backend::Cranelift => 1,
         #[cfg(feature = "llvm")]
-        Backend::Llvm => 1,
+        Backend::Llvm | Backend::Tiers => 1,
     };
     Ok(Kernel { include, fitted, loss, render, block })
 }

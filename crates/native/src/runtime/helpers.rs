@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 use ir::{AtomicOp, Math, Op, Scalar, interp, scalar};
 
+use super::own::{own, own_name};
 use super::stacks::read;
 use super::{Address, Context, Exchange, Header, Signal, Site};
 use crate::types::Shape;
@@ -98,6 +99,10 @@ pub fn symbols() -> Vec<(String, *const u8)> {
         if let Some((single, double)) = libm(m) {
             all.push((libm_name(m, false), single.cast()));
             all.push((libm_name(m, true), double.cast()));
+        }
+        if let Some((single, double)) = own(m) {
+            all.push((own_name(m, false), single.cast()));
+            all.push((own_name(m, true), double.cast()));
         }
     }
     all

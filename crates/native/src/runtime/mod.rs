@@ -12,6 +12,7 @@
 
 mod arena;
 mod helpers;
+mod own;
 mod stacks;
 
 use std::ffi::c_void;
@@ -24,6 +25,7 @@ use rustc_hash::FxHashMap;
 
 pub(crate) use arena::Arena;
 pub use helpers::{Helper, Word, atomic_code, libm_name, symbols};
+pub use own::{is_fused, own_name};
 pub use stacks::Header;
 pub(crate) use stacks::{read, write};
 

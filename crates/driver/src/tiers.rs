@@ -1,0 +1,159 @@
+//! Machine code by LLVM: from the cache, at once, or in the background for kernels that run long.
+//!
+//! With two tiers a kernel starts on Cranelift's code, which is there in milliseconds. When it has run for a while, LLVM
+//! compiles it on a thread of its own, and workers take the new code over between groups. Nobody sees when: both give
+//! the same bits, since functions of numbers are those of `native::library` in both. What differs is the order in which
+//! floats are added atomically, so a program that must give the same bits in every run (`--deterministic`) and does that
+//! has LLVM's code from the start.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
+
+use codegen_llvm::{Machine, Text};
+use ir::Module;
+use native::{Compiled, Options, Unsupported};
+
+use crate::cache::{Cache, Key, compiler};
+
+/// A kernel is compiled by LLVM when it has run for so long, or for so long for each byte of LLVM's text: a part of
+/// what compiling takes.
+const LONG: Duration = Duration::from_millis(20);
+const FOR_EACH_BYTE: Duration = Duration::from_nanos(600);
+
+/// What LLVM is to compile.
+struct Job {
+    module: Arc<Module>,
+    text: Text,
+    machine: Machine,
+    options: Options,
+    place: Option<(Cache, Key)>,
+}
+
+impl Job {
+    fn new(module: &Arc<Module>, options: &Options) -> Result<Job, Unsupported> {
+        let machine = codegen_llvm::machine();
+        let text = codegen_llvm::text(module, options, &machine)?;
+        let place = Cache::of_user().filter(|_| options.cache).map(|cache| {
+            let options = format!("{options:?}");
+            let (compiler, machine) = (compiler(), codegen_llvm::identity());
+            let parts = [compiler.as_bytes(), machine.as_bytes(), options.as_bytes(), text.text.as_bytes()];
+            (cache, Key::new(&parts))
+        });
+        Ok(Job { module: module.clone(), text, machine, options: options.clone(), place })
+    }
+
+    /// The object files that are in the cache.
+    fn kept(&self) -> Option<Vec<Vec<u8>>> {
+        let (cache, key) = self.place.as_ref()?;
+        cache.load(*key)
+    }
+
+    fn load(self, objects: &[Vec<u8>]) -> Result<Compiled, Unsupported> {
+        codegen_llvm::load(&self.module, self.text, objects)
+    }
+
+    /// Compiles it, and keeps that.
+    fn compile(self) -> Result<Compiled, Unsupported> {
+        let (objects, _) = codegen_llvm::objects(&self.text, &self.machine, &self.options)?;
+        if let Some((cache, key)) = &self.place {
+            cache.store(*key, &objects);
+        }
+        self.load(&objects)
+    }
+}
+
+/// LLVM's code of a module, now.
+pub(crate) fn llvm(module: &Arc<Module>, options: &Options) -> Result<Compiled, Unsupported> {
+    let job = Job::new(module, options)?;
+    match job.kept() {
+        Some(objects) => job.load(&objects),
+        None => job.compile(),
+    }
+}
+
+/// Code that LLVM's replaces while it runs.
+pub(crate) struct Tiers {
+    first: Compiled,
+    next: Arc<Next>,
+}
+
+struct Next {
+    /// What starts when so much time was spent.
+    job: Mutex<Option<Job>>,
+    after: Duration,
+    /// Nanoseconds.
+    spent: AtomicU64,
+    code: OnceLock<Compiled>,
+}
+
+/// What a module is run by at first.
+pub(crate) enum Start {
+    /// LLVM's code, which was in the cache or is wanted from the start.
+    Final(Box<Compiled>),
+    /// Both.
+    Tiers(Box<Tiers>),
+}
+
+/// Code of a module for two tiers.
+pub(crate) fn start(module: &Arc<Module>, options: &Options) -> Result<Start, Unsupported> {
+    if options.deterministic && native::plan::adds_floats(module) {
+        return llvm(module, options).map(|code| Start::Final(Box::new(code)));
+    }
+    let job = Job::new(module, options)?;
+    if let Some(objects) = job.kept() {
+        return job.load(&objects).map(|code| Start::Final(Box::new(code)));
+    }
+    let own_math = !options.plain_math;
+    match codegen_cranelift::compile(module, &Options { own_math, ..options.clone() }) {
+        Ok(first) => {
+            let after = LONG.max(FOR_EACH_BYTE * job.text.text.len() as u32);
+            let (job, spent, code) = (Mutex::new(Some(job)), AtomicU64::new(0), OnceLock::new());
+            Ok(Start::Tiers(Box::new(Tiers { first, next: Arc::new(Next { job, after, spent, code }) })))
+        }
+        // A function that is too large for it.
+        Err(_) => job.compile().map(|code| Start::Final(Box::new(code))),
+    }
+}
+
+impl Tiers {
+    /// What is best now.
+    pub(crate) fn best(&self) -> &Compiled {
+        self.next.code.get().unwrap_or(&self.first)
+    }
+
+    /// How to run it.
+    pub(crate) fn backend(&self) -> run::Backend<'_> {
+        match self.next.code.get() {
+            Some(code) => run::Backend::Compiled(code),
+            None => run::Backend::Tiers(&self.first, self),
+        }
+    }
+
+    /// Begins with LLVM's code, if nobody has.
+    fn begin(&self) {
+        let job = self.next.job.lock().ok().and_then(|mut job| job.take());
+        let Some(job) = job else { return };
+        let next = self.next.clone();
+        codegen_llvm::in_background(move || {
+            // Where LLVM fails, the first code runs to the end.
+            if let Ok(code) = job.compile() {
+                let _ = next.code.set(code);
+            }
+        });
+    }
+}
+
+impl run::Faster for Tiers {
+    fn code(&self) -> Option<&Compiled> {
+        self.next.code.get()
+    }
+
+    fn spent(&self, time: Duration) {
+        let time = time.as_nanos() as u64;
+        let all = self.next.spent.fetch_add(time, Ordering::Relaxed).saturating_add(time);
+        if all >= self.next.after.as_nanos() as u64 {
+            self.begin();
+        }
+    }
+}
