@@ -20,7 +20,7 @@ use crate::pipeline::{self, Failure, Loaded, source_span};
 pub struct Options {
     /// Given to the compiler.
     pub compile: pipeline::Options,
-    /// The functions; none: every differentiable one.
+    /// The functions; none: every differentiable one, unless kernels are named.
     pub functions: Vec<String>,
     /// The kernels; none: all.
     pub kernels: Vec<String>,
@@ -42,7 +42,7 @@ pub struct Built {
 /// Compiles a file to an object file and a header.
 pub fn build(loaded: &mut Loaded, options: &Options) -> Result<Built, Failure> {
     let functions = match &options.functions[..] {
-        [] => loaded.differentiable_functions(),
+        [] if options.kernels.is_empty() => loaded.differentiable_functions(),
         named => named.iter().map(|name| loaded.function(name)).collect::<Result<_, _>>()?,
     };
     let entries = match &options.kernels[..] {

@@ -358,16 +358,19 @@ fn ode(module: &mut Module, function: &str, input: &Json) -> Result<Plan, Error>
     if n == 0 || steps == 0 {
         return Err(Error::input("input: there is nothing to solve"));
     }
-    // Number i is at place k of part p; before the first part stands one more.
+    // Number i is at place k of a part; sixteen parts lie side by side, and behind them is one that stands before all.
+    const SIDE: usize = 16;
     let parts = n.div_ceil(EACH);
-    let row = parts + 1;
-    let at = move |i: usize| i % EACH * row + i / EACH + 1;
-    let mut all = vec![0.0; EACH * row];
+    let blocks = parts.div_ceil(SIDE) + 1;
+    let place = |part: usize, k: usize| part / SIDE * (SIDE * EACH) + k * SIDE + part % SIDE;
+    let at = move |i: usize| place(i / EACH, i % EACH);
+    let size = blocks * SIDE * EACH;
+    let mut all = vec![0.0; size];
     x.iter().enumerate().for_each(|(i, &x)| all[at(i)] = x);
-    let size = EACH * row;
     let mut y = vec![0.0; (steps + 1) * size];
-    (0..=steps).for_each(|step| y[step * size + (EACH - 1) * row] = 1.0);
-    sizes(module, &[("parts", parts), ("steps", steps), ("step", 0), ("last", at(n - 1))])?;
+    (0..=steps).for_each(|step| y[step * size + place((blocks - 1) * SIDE, EACH - 1)] = 1.0);
+    let counts = [("parts", parts), ("blocks", blocks), ("steps", steps), ("step", 0), ("last", at(n - 1))];
+    sizes(module, &counts)?;
     module.write("x", &all)?;
     module.write("y", &y)?;
     module.allocate("gradient", size)?;
