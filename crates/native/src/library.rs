@@ -2,8 +2,8 @@
 //!
 //! Each function is written once, on the operations of [`Ops`]. LLVM's backend emits them, as functions of numbers or of
 //! vectors; `runtime::own` computes them here, for the backend that runs a kernel until LLVM's code is there. So lanes, single
-//! threads and both backends agree bit for bit. Everything is computed in double precision; a `float` function is the
-//! double one, rounded, and so nearly always the nearest float.
+//! threads and both backends agree bit for bit. A `float` function is the double one, rounded, and so nearly always the
+//! nearest float; but sines and cosines of floats are computed in single precision ([`is_single`]).
 //!
 //! Arguments are reduced to a small range (Cody and Waite's way, constants split so that products are exact), where a
 //! polynomial is evaluated. The coefficients come from interpolation at Chebyshev nodes in 60 digits, done for this
@@ -15,12 +15,15 @@
 
 use ir::Math;
 
-/// What functions of numbers are made of: doubles, integers of 64 bits and truth values, of one thread or of all lanes.
+/// What functions of numbers are made of: doubles, integers of 64 bits and truth values, of one thread or of all lanes;
+/// or floats, and integers of 32 bits.
 #[expect(missing_docs, reason = "the names say it")]
 pub trait Ops {
     /// A value of any of the three kinds.
     type V: Copy;
 
+    /// Whether numbers are floats (and integers have 32 bits).
+    fn single(&self) -> bool;
     fn float(&mut self, x: f64) -> Self::V;
     fn int(&mut self, n: i64) -> Self::V;
     fn yes(&mut self) -> Self::V;
@@ -133,6 +136,11 @@ const COS: [f64; 7] = [
     4.745858344161125e-14,
 ];
 
+/// As [`SIN`], for floats: by `r^2` up to 0.64; error 1.3e-8.
+const SIN32: [f64; 3] = [-0.166666641831398, 0.00833270326256752, -0.0001957844360731542];
+/// As [`COS`], for floats: by `r^2` up to 0.64; error 9e-10.
+const COS32: [f64; 3] = [0.0416666641831398, -0.0013888258254155517, 2.4538474463042803e-05];
+
 /// `(atan(t) / t - 1) / t^2` by `t^2` up to 0.17158; error 2e-17.
 const ATAN: [f64; 12] = [
     -0.3333333333333333,
@@ -168,6 +176,8 @@ const ASIN: [f64; 13] = [
 
 /// π/2 in three parts, the first two of 33 bits.
 const PIO2: [f64; 3] = [1.5707963267341256, 6.077100506303966e-11, 2.0222662487959506e-21];
+/// π/2 in three floats, each what the one before leaves.
+const PIO2_32: [f64; 3] = [1.5707963705062866, -4.371138828673793e-08, -1.7151245100058819e-15];
 /// π/2 rounded, and the rest.
 const HALF_PI: (f64, f64) = (std::f64::consts::FRAC_PI_2, 6.123233995736766e-17);
 /// ln 2 in two parts, the first of 41 bits.
@@ -177,6 +187,13 @@ const LOG10_2: (f64, f64) = (0.30102999566383914, 1.42050232272661e-13);
 
 /// Beyond this a sine is computed lane by lane: the number of quarter turns must have at most 20 bits.
 pub const FAR: f64 = 1.0e6;
+/// The same for floats: the number of quarter turns has 16 bits, and the first step of the reduction is exact.
+const FAR32: f64 = 1.0e5;
+
+/// Whether a function of floats is computed in single precision, by operations that are of floats and of 32-bit numbers.
+pub const fn is_single(m: Math) -> bool {
+    matches!(m, Math::Sin | Math::Cos)
+}
 
 /// Whether a function is here.
 pub fn has(m: Math, double: bool) -> bool {
@@ -320,13 +337,17 @@ impl<O: Ops> Library<'_, O> {
 
     #[inline(always)]
     fn int(&mut self, a: O::V) -> O::V {
-        // A whole number below 2^51 stands in the last bits of its sum with 1.5 * 2^52. A NaN gives any number, which
-        // nobody looks at.
-        let magic = 6_755_399_441_055_744.0_f64;
+        // A whole number below 2^51 stands in the last bits of its sum with 1.5 * 2^52, of floats one below 2^22 in that
+        // with 1.5 * 2^23. A NaN gives any number, which nobody looks at.
+        let (magic, zero) = if self.o.single() {
+            (12_582_912.0, i64::from(12_582_912.0_f32.to_bits()))
+        } else {
+            (6_755_399_441_055_744.0, 6_755_399_441_055_744.0_f64.to_bits() as i64)
+        };
         let at = self.num(magic);
         let sum = self.add(a, at);
         let bits = self.bits(sum);
-        let constant = self.o.int(magic.to_bits() as i64);
+        let constant = self.o.int(zero);
         self.o.binary(Binary::Sub, bits, constant)
     }
 
@@ -611,7 +632,8 @@ impl<O: Ops> Library<'_, O> {
 
     #[inline(always)]
     fn circular(&mut self, m: Math, x: O::V) -> O::V {
-        let far = self.num(FAR);
+        let single = self.o.single();
+        let far = self.num(if single { FAR32 } else { FAR });
         let a = self.abs(x);
         let near = self.o.compare(Compare::LessOrSame, a, far);
         let zero = self.num(0.0);
@@ -619,24 +641,14 @@ impl<O: Ops> Library<'_, O> {
         let by = self.num(std::f64::consts::FRAC_2_PI);
         let k = self.mul(y, by);
         let k = self.round(k);
-        let [p1, p2, p3] = PIO2.map(|p| self.num(p));
-        let first = self.mul(k, p1);
-        let r1 = self.sub(y, first);
-        let second = self.mul(k, p2);
-        let r2 = self.sub(r1, second);
-        let lost = self.sub(r1, r2);
-        let lost = self.sub(lost, second);
-        let back = self.neg(k);
-        let low = self.fma(back, p3, lost);
-        let r = self.add(r2, low);
-        let rest = self.sub(r2, r);
-        let rest = self.add(rest, low);
+        let (r, rest) = if single { self.reduced_single(y, k) } else { self.reduced(y, k) };
+        let (sines, cosines): (&[f64], &[f64]) = if single { (&SIN32, &COS32) } else { (&SIN, &COS) };
         let (one, half) = (self.num(1.0), self.num(0.5));
         let z = self.mul(r, r);
         let hz = self.mul(half, z);
         let w = self.sub(one, hz);
         // sin = r + (r z S + rest (1 - z/2)), cos = w + ((1 - w - z/2) + (z z C - r rest)).
-        let s = self.polynomial(&SIN, z);
+        let s = self.polynomial(sines, z);
         let zr = self.mul(z, r);
         let turned = self.mul(rest, w);
         let s = self.fma(zr, s, turned);
@@ -644,7 +656,7 @@ impl<O: Ops> Library<'_, O> {
         // Of a zero the sign stays.
         let none = self.same(y, zero);
         let sin = self.select(none, y, sin);
-        let c = self.polynomial(&COS, z);
+        let c = self.polynomial(cosines, z);
         let zz = self.mul(z, z);
         let turned = self.mul(r, rest);
         let turned = self.neg(turned);
@@ -680,6 +692,44 @@ impl<O: Ops> Library<'_, O> {
             }
         };
         self.o.elsewhere(m, near, x, found)
+    }
+
+    /// `y - k π/2` in two parts.
+    #[inline(always)]
+    fn reduced(&mut self, y: O::V, k: O::V) -> (O::V, O::V) {
+        let [p1, p2, p3] = PIO2.map(|p| self.num(p));
+        let first = self.mul(k, p1);
+        let r1 = self.sub(y, first);
+        let second = self.mul(k, p2);
+        let r2 = self.sub(r1, second);
+        let lost = self.sub(r1, r2);
+        let lost = self.sub(lost, second);
+        let back = self.neg(k);
+        let low = self.fma(back, p3, lost);
+        let r = self.add(r2, low);
+        let rest = self.sub(r2, r);
+        let rest = self.add(rest, low);
+        (r, rest)
+    }
+
+    /// The same for floats. What is left after the first step is a multiple of 2^-23 below 1 (or of what `y` is a
+    /// multiple of), so that step is exact.
+    #[inline(always)]
+    fn reduced_single(&mut self, y: O::V, k: O::V) -> (O::V, O::V) {
+        let [p1, p2, p3] = PIO2_32.map(|p| self.num(p));
+        let back = self.neg(k);
+        let first = self.fma(back, p1, y);
+        let second = self.mul(k, p2);
+        let minus = self.neg(second);
+        let lost = self.fma(k, p2, minus);
+        let r1 = self.sub(first, second);
+        let rest = self.sub(first, r1);
+        let rest = self.sub(rest, second);
+        let rest = self.sub(rest, lost);
+        let rest = self.fma(back, p3, rest);
+        let r = self.add(r1, rest);
+        let over = self.sub(r1, r);
+        (r, self.add(over, rest))
     }
 
     /// The angle of `|y| / |x|`, from 0 to a quarter turn; and whether `y` is larger.

@@ -1,7 +1,7 @@
 //! Functions of numbers as LLVM's text: those of `native::library`, of one number or of vectors.
 
 use ir::Math;
-use native::library::{Binary, Compare, Ops, Unary, function};
+use native::library::{Binary, Compare, Ops, Unary, function, is_single};
 use native::runtime::libm_name;
 
 use crate::text::{El, Id, Val, Writer};
@@ -19,11 +19,12 @@ pub(crate) fn define(m: Math, el: El, lanes: u32) -> (String, Writer) {
     let mut w = Writer::new(lanes);
     let params: Vec<Val> = (0..m.arity()).map(|_| w.reg(el, var)).collect();
     let list: Vec<String> = params.iter().map(|&p| w.typed(p)).collect();
-    let mut emit = Emit { w, var };
+    let converts = el == El::F32 && !is_single(m);
+    let mut emit = Emit { w, var, el: if converts { El::F64 } else { el } };
     let args: Vec<Val> =
-        params.iter().map(|&p| if el == El::F32 { emit.w.cast("fpext", p, El::F64) } else { p }).collect();
+        params.iter().map(|&p| if converts { emit.w.cast("fpext", p, El::F64) } else { p }).collect();
     let r = function(&mut emit, m, &args);
-    let r = if el == El::F32 { emit.w.cast("fptrunc", r, El::F32) } else { r };
+    let r = if converts { emit.w.cast("fptrunc", r, El::F32) } else { r };
     let mut w = emit.w;
     let (ty, r) = (w.ty(el, var), w.typed(r));
     w.line(format_args!("ret {r}"));
@@ -39,17 +40,30 @@ pub(crate) fn define(m: Math, el: El, lanes: u32) -> (String, Writer) {
 struct Emit {
     w: Writer,
     var: bool,
+    /// What is computed with.
+    el: El,
+}
+
+impl Emit {
+    fn int_el(&self) -> El {
+        if self.single() { El::I32 } else { El::I64 }
+    }
 }
 
 impl Ops for Emit {
     type V = Val;
 
+    fn single(&self) -> bool {
+        self.el == El::F32
+    }
+
     fn float(&mut self, x: f64) -> Val {
-        Val::bits(El::F64, x.to_bits())
+        let bits = if self.single() { u64::from((x as f32).to_bits()) } else { x.to_bits() };
+        Val::bits(self.el, bits)
     }
 
     fn int(&mut self, n: i64) -> Val {
-        Val::i64(n)
+        if self.single() { Val::i32(n) } else { Val::i64(n) }
     }
 
     fn yes(&mut self) -> Val {
@@ -63,9 +77,9 @@ impl Ops for Emit {
             Unary::Round => self.w.intrinsic("roundeven", &[a], ""),
             Unary::Trunc => self.w.intrinsic("trunc", &[a], ""),
             Unary::Sqrt => self.w.intrinsic("sqrt", &[a], ""),
-            Unary::Bits => self.w.cast("bitcast", a, El::I64),
-            Unary::OfBits => self.w.cast("bitcast", a, El::F64),
-            Unary::OfInt => self.w.cast("sitofp", a, El::F64),
+            Unary::Bits => self.w.cast("bitcast", a, self.int_el()),
+            Unary::OfBits => self.w.cast("bitcast", a, self.el),
+            Unary::OfInt => self.w.cast("sitofp", a, self.el),
         }
     }
 
@@ -114,23 +128,24 @@ impl Ops for Emit {
         let (some, done) = (self.w.new_block(), self.w.new_block());
         self.w.branch(all, done, some, ", !prof !8");
         self.w.enter(some);
-        let helper = libm_name(m, true);
-        self.w.declare(format!("declare double @{helper}(double) nounwind willreturn memory(none)"));
-        let mut other = Val { id: Id::Bits(0), el: El::F64, var: self.var, wide: false, lin: None };
+        let (el, ty) = (self.el, self.el.name());
+        let helper = libm_name(m, !self.single());
+        self.w.declare(format!("declare {ty} @{helper}({ty}) nounwind willreturn memory(none)"));
+        let mut other = Val { id: Id::Bits(0), el, var: self.var, wide: false, lin: None };
         let lanes = if self.var { self.w.lanes } else { 1 };
         for k in 0..lanes {
             let lane = Val::i32(i64::from(k));
             let one = self.w.lane(x, lane);
-            let r = self.w.reg(El::F64, false);
+            let r = self.w.reg(el, false);
             let (o, a) = (self.w.operand(r, false), self.w.typed(one));
-            self.w.line(format_args!("{o} = call double @{helper}({a})"));
+            self.w.line(format_args!("{o} = call {ty} @{helper}({a})"));
             other = if self.var { self.w.with_lane(other, lane, r) } else { r };
         }
         let other = self.w.select(near, found, other);
         let end = self.w.block;
         self.w.jump(done);
         self.w.enter(done);
-        let (phi, v) = self.w.phi(El::F64, self.var, false);
+        let (phi, v) = self.w.phi(self.el, self.var, false);
         self.w.flow(phi, found, before);
         self.w.flow(phi, other, end);
         v

@@ -3,7 +3,7 @@
 use ir::{Math, scalar};
 
 use super::Address;
-use crate::library::{Binary, Compare, Ops, Unary, function};
+use crate::library::{Binary, Compare, Ops, Unary, function, is_single};
 
 /// Computes the operations of one thread; a value is its bits.
 struct Compute;
@@ -14,6 +14,11 @@ fn f(bits: u64) -> f64 {
 
 impl Ops for Compute {
     type V = u64;
+
+    #[inline(always)]
+    fn single(&self) -> bool {
+        false
+    }
 
     #[inline(always)]
     fn float(&mut self, x: f64) -> u64 {
@@ -90,6 +95,96 @@ impl Ops for Compute {
     }
 }
 
+/// As [`Compute`], of floats and 32-bit numbers.
+struct Single;
+
+fn g(bits: u32) -> f32 {
+    f32::from_bits(bits)
+}
+
+impl Ops for Single {
+    type V = u32;
+
+    #[inline(always)]
+    fn single(&self) -> bool {
+        true
+    }
+
+    #[inline(always)]
+    fn float(&mut self, x: f64) -> u32 {
+        (x as f32).to_bits()
+    }
+
+    #[inline(always)]
+    fn int(&mut self, n: i64) -> u32 {
+        n as u32
+    }
+
+    #[inline(always)]
+    fn yes(&mut self) -> u32 {
+        1
+    }
+
+    #[inline(always)]
+    fn unary(&mut self, op: Unary, a: u32) -> u32 {
+        match op {
+            Unary::Neg => a ^ 1 << 31,
+            Unary::Abs => a & !(1 << 31),
+            Unary::Round => g(a).round_ties_even().to_bits(),
+            Unary::Trunc => g(a).trunc().to_bits(),
+            Unary::Sqrt => g(a).sqrt().to_bits(),
+            Unary::Bits | Unary::OfBits => a,
+            Unary::OfInt => (a as i32 as f32).to_bits(),
+        }
+    }
+
+    #[inline(always)]
+    fn binary(&mut self, op: Binary, a: u32, b: u32) -> u32 {
+        match op {
+            Binary::AddF => (g(a) + g(b)).to_bits(),
+            Binary::SubF => (g(a) - g(b)).to_bits(),
+            Binary::MulF => (g(a) * g(b)).to_bits(),
+            Binary::DivF => (g(a) / g(b)).to_bits(),
+            Binary::CopySign => a & !(1 << 31) | b & 1 << 31,
+            Binary::Add => a.wrapping_add(b),
+            Binary::Sub => a.wrapping_sub(b),
+            Binary::And => a & b,
+            Binary::Or => a | b,
+            Binary::Xor => a ^ b,
+            Binary::Shl => a.wrapping_shl(b),
+            Binary::Ashr => (a as i32).wrapping_shr(b) as u32,
+        }
+    }
+
+    #[inline(always)]
+    fn compare(&mut self, op: Compare, a: u32, b: u32) -> u32 {
+        u32::from(match op {
+            Compare::Less => g(a) < g(b),
+            Compare::LessOrSame => g(a) <= g(b),
+            Compare::Same => g(a) == g(b),
+            Compare::MoreOrSame => g(a) >= g(b),
+            Compare::Unordered => g(a).is_nan() || g(b).is_nan(),
+            Compare::Differ => a != b,
+            Compare::Below => (a as i32) < b as i32,
+        })
+    }
+
+    #[inline(always)]
+    fn fma(&mut self, a: u32, b: u32, c: u32) -> u32 {
+        g(a).mul_add(g(b), g(c)).to_bits()
+    }
+
+    #[inline(always)]
+    fn select(&mut self, c: u32, a: u32, b: u32) -> u32 {
+        if c == 1 { a } else { b }
+    }
+
+    #[inline(always)]
+    fn elsewhere(&mut self, m: Math, near: u32, x: u32, found: u32) -> u32 {
+        if near == 1 { found } else { scalar::math_f32(m, g(x), 0.0, 0.0).to_bits() }
+    }
+}
+
 /// Whether the machine has the fused multiplication that the functions are made of.
 pub fn is_fused() -> bool {
     #[cfg(target_arch = "x86_64")]
@@ -118,8 +213,17 @@ macro_rules! own {
                         // SAFETY: code that calls this is made only where the machine can do it.
                         unsafe { fused($($arg),*) }
                     }
+                    #[cfg_attr(target_arch = "x86_64", target_feature(enable = "fma"))]
+                    fn fused_single($($arg: f32),*) -> f32 {
+                        g(function(&mut Single, Math::$variant, &[$($arg.to_bits()),*]))
+                    }
                     extern "C" fn single($($arg: f32),*) -> f32 {
-                        double($(f64::from($arg)),*) as f32
+                        if !is_single(Math::$variant) {
+                            return double($(f64::from($arg)),*) as f32;
+                        }
+                        #[allow(unused_unsafe, reason = "only on machines where fusing is no matter of course")]
+                        // SAFETY: code that calls this is made only where the machine can do it.
+                        unsafe { fused_single($($arg),*) }
                     }
                     Some((single as *const () as Address, double as *const () as Address))
                 })*
