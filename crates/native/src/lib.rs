@@ -209,6 +209,7 @@ pub struct Parts {
 pub struct Compiled {
     entries: Vec<(String, EntryPoint)>,
     reasons: Vec<Option<Reason>>,
+    sums: Vec<plan::Sums>,
     raw: Vec<RawCode>,
     globals: Vec<GlobalShape>,
     types: Types,
@@ -254,6 +255,7 @@ impl Compiled {
         Compiled {
             entries: module.entries.iter().zip(codes).map(entry).collect(),
             reasons,
+            sums: module.entries.iter().map(|entry| plan.sums(module, entry.func)).collect(),
             raw: parts.raw.into_iter().map(raw).collect(),
             globals: module.globals.values().map(shape).collect(),
             types: module.types.clone(),
@@ -276,6 +278,16 @@ impl Compiled {
     /// Why an entry point's threads do not run in lanes, if that is known.
     pub fn why_single(&self, entry: usize) -> Option<&Reason> {
         self.reasons[entry].as_ref()
+    }
+
+    /// What an entry point only adds to.
+    pub fn sums(&self, entry: usize) -> &plan::Sums {
+        &self.sums[entry]
+    }
+
+    /// The threads of a group of an entry point.
+    pub fn group_threads(&self, entry: usize) -> u64 {
+        self.entries[entry].1.size.iter().map(|&n| u64::from(n)).product()
     }
 
     /// Whether an entry point's threads wait for each other.

@@ -16,6 +16,15 @@ pub fn adds_floats(module: &Module) -> bool {
     })
 }
 
+/// Which globals an entry point only adds floats to, so that each worker may add to zeros of its own first.
+#[derive(Clone, Debug, Default)]
+pub struct Sums {
+    /// Their numbers, and the bits of a float.
+    pub globals: Vec<(usize, u32)>,
+    /// Whether no other floats are added to atomically.
+    pub all: bool,
+}
+
 /// Facts of one function and all that it calls.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Facts {
@@ -88,6 +97,64 @@ impl Plan {
         plan.has_waves = plan.order.iter().any(|&f| plan.facts[f].wave);
         plan.callees = callees;
         plan
+    }
+
+    /// The globals that `entry` and what it calls only add floats to: numbers that nobody looks at before the end.
+    pub fn sums(&self, module: &Module, entry: Func) -> Sums {
+        let mut reached: EntitySet<Func> = EntitySet::new();
+        let mut work = vec![entry];
+        let (mut added, mut others) = (SecondaryMap::<ir::Global, bool>::new(), SecondaryMap::new());
+        let mut all = true;
+        while let Some(func) = work.pop() {
+            if !reached.insert(func) {
+                continue;
+            }
+            work.extend(&self.callees[func]);
+            let f = &module.funcs[func];
+            if !f.has_body() {
+                return Sums::default();
+            }
+            let mut refs: SecondaryMap<ir::Value, Option<ir::Global>> = SecondaryMap::new();
+            let mut read: EntitySet<ir::Value> = EntitySet::new();
+            f.walk(f.body(), &mut |inst| {
+                let data = &f.insts[inst];
+                if let Op::GlobalRef(global) = data.op {
+                    refs[data.results[0]] = Some(global);
+                }
+                read.extend(data.args.iter().copied());
+            });
+            let yields: Vec<ir::Value> =
+                f.regions.values().flat_map(|region| region.results.iter().copied()).collect();
+            read.extend(yields.iter().copied());
+            yields.iter().filter_map(|&v| refs[v]).for_each(|global| others[global] = true);
+            f.walk(f.body(), &mut |inst| {
+                let data = &f.insts[inst];
+                let is_float = |v: ir::Value| module.types.scalar_of(f.ty(v)).is_some_and(|s| s.is_float());
+                let adds = matches!(&data.op, Op::Atomic(_, AtomicOp::Add)) && is_float(data.results[0]);
+                for (k, global) in data.args.iter().enumerate().filter_map(|(k, &v)| Some((k, refs[v]?))) {
+                    let sum = adds && k == 0 && !read.contains(data.results[0]);
+                    if sum {
+                        added[global] = true;
+                    } else if data.op != Op::BufferLen {
+                        others[global] = true;
+                    }
+                }
+                all &= !adds || data.args.first().is_some_and(|&v| refs[v].is_some());
+            });
+        }
+        let mut globals = Vec::new();
+        for (global, data) in module.globals.iter().filter(|(global, _)| added[*global]) {
+            let bits = match &module.mem[data.ty] {
+                ir::MemData::Scalar(s) if s.is_float() && s.bits() >= 32 => s.bits(),
+                _ => 0,
+            };
+            if data.space == Space::ReadWrite && bits > 0 && !others[global] {
+                globals.push((global.as_u32() as usize, bits));
+            } else {
+                all = false;
+            }
+        }
+        Sums { globals, all }
     }
 
     /// Whether threads may wait in a function for others of their wave, so that the path there matters.

@@ -3,6 +3,9 @@
 //! The calling thread begins alone. If groups are left after a few microseconds, the other threads are called: they are
 //! rayon's, so they are there already, but waking them takes longer than a small dispatch. What a worker takes at once
 //! grows from one group, so that groups that take long are shared, too.
+//!
+//! What threads only add to, such as the gradients of what they share, each worker adds to zeros of its own, without
+//! locks, and in the end to the buffer: if that is small beside the number of threads.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -18,6 +21,18 @@ const ALONE: Duration = Duration::from_micros(10);
 
 /// Groups are taken one by one, two by two, and so on, until that takes so long: then faster code can take over.
 const GLANCE: Duration = Duration::from_micros(500);
+
+/// Bytes of a buffer of sums that workers have copies of, at most; and its numbers for each thread.
+const MOST_SUMS: u64 = 256 << 10;
+const SUMS_EACH: u64 = 4;
+
+/// A worker's own zeros in the place of a buffer.
+struct Sum {
+    global: usize,
+    bits: u32,
+    count: u64,
+    memory: Vec<u128>,
+}
 
 /// What a worker has done, by the first group it concerns.
 #[derive(Default)]
@@ -107,9 +122,11 @@ impl Work<'_> {
         // SAFETY: the buffers are borrowed uniquely by `dispatch` until all workers have ended, of the
         // sizes that the descriptors say and aligned. What workers do to them at the same time is what
         // the program says; compiled code treats them as bytes, as hardware does.
+        let mut descs = self.descs.to_vec();
+        let (mut sums, private) = self.own_sums(&mut descs);
         let worker_of = |code| unsafe {
-            let mut worker = Worker::with_buffers(code, self.descs);
-            if self.alone {
+            let mut worker = Worker::with_buffers(code, &descs);
+            if self.alone || private {
                 worker.set_alone();
             }
             worker
@@ -165,7 +182,58 @@ impl Work<'_> {
             }
         }
         arena_bytes += worker.arena_bytes();
-        self.done.lock().ok()?.arena_bytes += arena_bytes;
+        drop(worker);
+        let mut done = self.done.lock().ok()?;
+        done.arena_bytes += arena_bytes;
+        // Under the lock, so that workers add one after the other.
+        for sum in &mut sums {
+            sum.add_to(&self.descs[sum.global]);
+        }
         Some(())
+    }
+
+    /// Puts zeros of the worker's own in the place of what is only added to; says whether floats are added to nothing
+    /// else.
+    fn own_sums(&self, descs: &mut [Desc]) -> (Vec<Sum>, bool) {
+        if self.alone {
+            return (Vec::new(), false);
+        }
+        let facts = self.code.sums(self.entry);
+        let groups: u64 = self.groups.iter().map(|&n| u64::from(n)).product();
+        let most = groups.saturating_mul(self.code.group_threads(self.entry)).saturating_mul(SUMS_EACH);
+        let mut sums = Vec::new();
+        for &(global, bits) in &facts.globals {
+            let count = descs.get(global).map_or(0, |desc| desc.count);
+            let bytes = count.saturating_mul(u64::from(bits / 8));
+            if count == 0 || count > most || bytes > MOST_SUMS {
+                continue;
+            }
+            // One element more, as every buffer has.
+            let mut memory = vec![0u128; bytes as usize / 16 + 2];
+            descs[global].ptr = memory.as_mut_ptr().cast();
+            sums.push(Sum { global, bits, count, memory });
+        }
+        let private = facts.all && sums.len() == facts.globals.len();
+        (sums, private)
+    }
+}
+
+impl Sum {
+    /// Adds what is not zero to the buffer.
+    fn add_to(&mut self, desc: &Desc) {
+        let count = self.count as usize;
+        // SAFETY: the buffer has so many floats, and no other worker is between here and the lock's end; so has the
+        // worker's memory.
+        unsafe {
+            if self.bits == 64 {
+                let to = std::slice::from_raw_parts_mut(desc.ptr.cast::<f64>(), count);
+                let from = std::slice::from_raw_parts(self.memory.as_ptr().cast::<f64>(), count);
+                to.iter_mut().zip(from).filter(|(_, x)| **x != 0.0).for_each(|(sum, x)| *sum += x);
+            } else {
+                let to = std::slice::from_raw_parts_mut(desc.ptr.cast::<f32>(), count);
+                let from = std::slice::from_raw_parts(self.memory.as_ptr().cast::<f32>(), count);
+                to.iter_mut().zip(from).filter(|(_, x)| **x != 0.0).for_each(|(sum, x)| *sum += x);
+            }
+        }
     }
 }

@@ -351,3 +351,42 @@ fn leaves_that_are_not_kept_as_they_are() {
     let (_, buffers) = agree(text, [1, 1, 1], &bindings);
     assert_eq!(buffers[2], ints([9, 7]));
 }
+
+/// Workers add to zeros of their own what nobody looks at before the end; and to the buffer itself where somebody does.
+#[test]
+fn sums_of_several_workers() {
+    for (ty, bits, looks) in [("f32", 32, false), ("f64", 64, false), ("f32", 32, true)] {
+        let look = if looks {
+            "v20: f32 = buffer_load v0, v10\n                buffer_store v0, v11, v20"
+        } else {
+            ""
+        };
+        let text = format!(
+            "
+            global sums: read_write {ty}
+            func main() {{
+                v0 = global_ref sums
+                v1: u32x3 = dispatch_thread_id
+                v2 = extract.0 v1
+                v3: u32 = const 7
+                v4 = rem v2, v3
+                v5: {ty} = convert v4
+                v10: u32 = const 8
+                v11: u32 = const 9
+                v6: {ty} = atomic.add v0, v4, v5
+                v7: {ty} = atomic.add v0, v3, v5
+                v8: {ty} = atomic.add v0, v2, v5
+                {look}
+                yield
+            }}
+            entry main: main [16, 1, 1]"
+        );
+        let starts = (0..10).map(|k| if k == 9 { -0.0 } else { f64::from(k) });
+        let bytes = match bits {
+            32 => floats(starts.map(|x| x as f32)),
+            _ => starts.flat_map(f64::to_le_bytes).collect(),
+        };
+        // Whole numbers are added exactly in any order.
+        agree(&text, [600, 1, 1], &[("sums", bytes)]);
+    }
+}
