@@ -99,6 +99,9 @@ pub fn run(types: &Types, func: &mut Function, facts: &Facts) -> bool {
     true
 }
 
+/// Loops, each with the trip that is meant.
+type Trips = SmallVec<[(Inst, Value); 2]>;
+
 /// A read that is replaced.
 struct Plan {
     index: Inst,
@@ -164,7 +167,7 @@ impl Survey<'_> {
     }
 
     /// The loops whose stacks an `index` reads, outermost first, with the trips; and what the innermost yields.
-    fn chain(&self, index: Inst) -> Option<(SmallVec<[(Inst, Value); 2]>, Value)> {
+    fn chain(&self, index: Inst) -> Option<(Trips, Value)> {
         let func = self.func;
         let mut trips: SmallVec<[Value; 2]> = SmallVec::new();
         let mut stack = func.insts[index].args[0];
@@ -184,7 +187,7 @@ impl Survey<'_> {
             }
         };
         let outermost = func.insts[around].regions[0];
-        let mut loops: SmallVec<[(Inst, Value); 2]> = SmallVec::new();
+        let mut loops = Trips::new();
         loop {
             let data = &func.insts[around];
             let Op::For(info) = data.op else { return None };
