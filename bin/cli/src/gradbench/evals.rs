@@ -374,7 +374,7 @@ fn ode(module: &mut Module, function: &str, input: &Json) -> Result<Plan, Error>
     module.write("x", &all)?;
     module.write("y", &y)?;
     module.allocate("gradient", size)?;
-    module.allocate("yGradient", if function == "primal" { 0 } else { (steps + 1) * size })?;
+    module.allocate("yGradient", if function == "primal" { 0 } else { 2 * size })?;
     let forward = module.kernel("forward")?;
     let mut plan = Vec::new();
     for step in 0..steps {
