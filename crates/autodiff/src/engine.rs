@@ -187,6 +187,7 @@ impl<'m> Engine<'m> {
             results,
             inline: like.inline,
             checkpoint: like.checkpoint,
+            fast_math: like.fast_math,
             is_half: like.is_half,
             span: like.span,
             ..Function::default()

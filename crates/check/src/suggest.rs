@@ -9,7 +9,7 @@ use crate::program::Program;
 use crate::types::Ty;
 
 /// Attributes that mean something here, and that users may misspell.
-const ATTRIBUTES: [&str; 37] = [
+const ATTRIBUTES: [&str; 38] = [
     "Differentiable",
     "ForwardDifferentiable",
     "BackwardDifferentiable",
@@ -31,6 +31,7 @@ const ATTRIBUTES: [&str; 37] = [
     "MaxIters",
     "ForceUnroll",
     "ForceInline",
+    "FastMath",
     "AutoPyBindCUDA",
     "CUDAKernel",
     "CudaKernel",

@@ -177,6 +177,8 @@ struct Phi {
 
 /// The text of one function.
 pub(crate) struct Writer {
+    /// Operations on floats may be done in any order and fused.
+    pub(crate) fast: bool,
     /// Lanes.
     pub(crate) lanes: u32,
     /// Pieces of the body; a phi stands between two.
@@ -197,6 +199,7 @@ impl Writer {
     /// An empty function.
     pub(crate) fn new(lanes: u32) -> Writer {
         Writer {
+            fast: false,
             lanes,
             pieces: vec![String::new()],
             phis: Vec::new(),
@@ -351,8 +354,12 @@ impl Writer {
         let (a, b) = (self.fit(a, var), self.fit(b, var));
         let out = self.reg(el, var);
         let (o, ty) = (self.operand(out, false), self.ty(a.el, var));
+        let fast = match op {
+            "fadd" | "fsub" | "fmul" | "fdiv" if self.fast => " reassoc nsz arcp contract",
+            _ => "",
+        };
         let (a, b) = (self.operand(a, var), self.operand(b, var));
-        self.line(format_args!("{o} = {op} {ty} {a}, {b}"));
+        self.line(format_args!("{o} = {op}{fast} {ty} {a}, {b}"));
         out
     }
 

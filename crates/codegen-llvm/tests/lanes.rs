@@ -186,3 +186,29 @@ fn what_lanes_cannot_do_runs_alone_and_says_why() {
     let reason = analysis.function(f, &[true]).expect_err("no lanes");
     assert!(reason.what.contains("calls itself"));
 }
+
+#[test]
+fn only_fast_functions_compute_in_any_order() {
+    let text = "global out: read_write f32
+         func fast(v0: f32) -> (f32) fast_math never_inline {
+             v1 = add v0, v0
+             yield v1
+         }
+         func main() {
+             v0: u32x3 = dispatch_thread_id
+             v1 = extract.0 v0
+             v2: f32 = convert v1
+             v3 = call fast(v2)
+             v4 = mul v3, v2
+             v5 = global_ref out
+             buffer_store v5, v1, v4
+             yield
+         }
+         entry main: main [8, 1, 1]";
+    let text = text.replace("fast_math never_inline", "never_inline fast_math");
+    let all = lanes(&text, 8).0.text;
+    let lines = |what: &str| all.lines().filter(|l| l.contains(what)).map(str::to_string).collect::<Vec<_>>();
+    assert!(lines("fadd").iter().all(|l| l.contains("fadd reassoc nsz arcp contract")), "{all}");
+    assert!(!lines("fadd").is_empty() && !lines("fmul").is_empty());
+    assert!(lines("fmul").iter().all(|l| !l.contains("reassoc")), "{all}");
+}

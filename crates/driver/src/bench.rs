@@ -16,7 +16,7 @@ use lower::{FunctionInfo, Request};
 
 use crate::call::Callee;
 use crate::error::Error;
-use crate::launch::{Backend, Runner};
+use crate::launch::{Backend, CodeOptions, Runner};
 use crate::pipeline::{self, Failure, Loaded};
 
 /// Threads of a group.
@@ -110,7 +110,12 @@ pub fn measure(loaded: &mut Loaded, name: &str, options: &Options) -> Result<Mea
     pipeline::verify(&module, "opt::after_ad")?;
 
     let threads = groups * GROUP;
-    let mut runner = Runner::with_lanes(module, options.backend, false, options.lanes)?;
+    let code = CodeOptions {
+        lanes: options.lanes,
+        fast_math: options.compile.optimise.fast_math,
+        ..CodeOptions::default()
+    };
+    let mut runner = Runner::with_options(module, options.backend, &code)?;
     let bytes = |values: &[f64]| -> Vec<u8> {
         match number {
             Scalar::F64 => values.iter().flat_map(|x| x.to_le_bytes()).collect(),

@@ -77,10 +77,11 @@ pub fn build(loaded: &mut Loaded, options: &Options) -> Result<Built, Failure> {
         }
     }
     let machine = if options.native { codegen_llvm::machine() } else { codegen_llvm::Machine::common() };
-    let built = aot::library(module, &exports, &options.prefix, &machine).map_err(|unsupported| {
-        let message = unsupported.to_string();
-        Failure::Program(vec![Diagnostic::error("E0902", source_span(unsupported.span), message)])
-    })?;
+    let built = aot::library(module, &exports, &options.prefix, &machine, options.compile.optimise.fast_math)
+        .map_err(|unsupported| {
+            let message = unsupported.to_string();
+            Failure::Program(vec![Diagnostic::error("E0902", source_span(unsupported.span), message)])
+        })?;
     let header = header(module, &exports, &primals, &built.buffers, &options.prefix);
     Ok(Built { object: built.object, header })
 }

@@ -80,6 +80,7 @@ pub struct Runner {
     code: Code,
     buffers: run::Buffers,
     bound: Vec<bool>,
+    deterministic: bool,
     pub(crate) tensors: Vec<Tensor>,
     printed: String,
 }
@@ -139,7 +140,8 @@ impl Runner {
         let buffers = run::Buffers::new(&module);
         let bound = vec![false; module.globals.len()];
         let tensors = tensor::tensors(&module);
-        Ok(Runner { module, code, buffers, bound, tensors, printed: String::new() })
+        let deterministic = options.deterministic;
+        Ok(Runner { deterministic, module, code, buffers, bound, tensors, printed: String::new() })
     }
 
     /// How many threads of an entry point, by number, run in lanes.
@@ -300,7 +302,7 @@ impl Runner {
             #[cfg(feature = "wgpu")]
             Code::Gpu(program) => run::Backend::Gpu(program),
         };
-        let options = run::Options { threads, reads };
+        let options = run::Options { threads, reads, deterministic: self.deterministic };
         match run::dispatch(backend, &self.module, number, groups, &mut self.buffers, options) {
             Ok(output) => Ok(Output { stdout: output.stdout, seconds: output.seconds, cost: output.cost }),
             Err(run::Stopped { error, stdout }) => {

@@ -33,7 +33,7 @@ use ir::{Global, MemData, MemType, Scalar};
 use lower::Request;
 
 use crate::error::Error;
-use crate::launch::{Backend, Output, Runner};
+use crate::launch::{Backend, CodeOptions, Output, Runner};
 use crate::pipeline::{self, Failure, Loaded};
 use crate::session::Session;
 
@@ -48,6 +48,10 @@ pub struct Options {
     pub lanes: Option<u32>,
     /// Worker threads of a dispatch; 0: one for each core.
     pub threads: usize,
+    /// Give the same bits in every run and with any number of threads.
+    pub deterministic: bool,
+    /// Look for compiled kernels in the user's cache, and keep them there.
+    pub cache: bool,
 }
 
 /// A program with all its kernels compiled, and its memory.
@@ -129,7 +133,14 @@ impl Module {
         }
         let request = Request { entries, ..Request::default() };
         let compiled = loaded.compile(&request, &options.compile)?;
-        let runner = Runner::with_lanes(compiled.module, options.backend, false, options.lanes)?;
+        let code = CodeOptions {
+            lanes: options.lanes,
+            fast_math: options.compile.optimise.fast_math,
+            deterministic: options.deterministic,
+            cache: options.cache,
+            ..CodeOptions::default()
+        };
+        let runner = Runner::with_options(compiled.module, options.backend, &code)?;
         Ok(Module { runner, threads: options.threads })
     }
 

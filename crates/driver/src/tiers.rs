@@ -2,9 +2,9 @@
 //!
 //! With two tiers a kernel starts on Cranelift's code, which is there in milliseconds. When it has run for a while, LLVM
 //! compiles it on a thread of its own, and workers take the new code over between groups. Nobody sees when: both give
-//! the same bits, since functions of numbers are those of `native::library` in both. What differs is the order in which
-//! floats are added atomically, so a program that must give the same bits in every run (`--deterministic`) and does that
-//! has LLVM's code from the start.
+//! the same bits, since functions of numbers are those of `native::library` in both. What differs is the order of atomic
+//! operations, and what `[FastMath]` allows; so a kernel with those that must give the same bits in every run
+//! (`--deterministic`) has LLVM's code from the start.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -97,10 +97,17 @@ pub(crate) enum Start {
 
 /// Code of a module for two tiers.
 pub(crate) fn start(module: &Arc<Module>, options: &Options) -> Result<Start, Unsupported> {
-    if options.deterministic && native::plan::adds_floats(module) {
-        return llvm(module, options).map(|code| Start::Final(Box::new(code)));
-    }
     let job = Job::new(module, options)?;
+    let facts = |entry: &ir::Entry| job.text.plan.facts[entry.func];
+    let differ = |entry| facts(entry).ordered || facts(entry).fast_math || options.fast_math;
+    if options.deterministic && module.entries.iter().any(differ) {
+        let kept = job.kept();
+        let code = match kept {
+            Some(objects) => job.load(&objects),
+            None => job.compile(),
+        };
+        return code.map(|code| Start::Final(Box::new(code)));
+    }
     if let Some(objects) = job.kept() {
         return job.load(&objects).map(|code| Start::Final(Box::new(code)));
     }

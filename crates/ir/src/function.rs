@@ -145,6 +145,8 @@ pub struct Function {
     pub inline: Inline,
     /// What forward mode is asked of here has been run before: it must not do anything twice.
     pub reruns: bool,
+    /// Rules that hold for real numbers hold for its floats, as with `--fast-math`; of it alone, and its derivatives.
+    pub fast_math: bool,
     /// What reverse mode is to keep.
     pub checkpoint: CheckpointPolicy,
     /// The results are zero if all parameters from this number on are: differentiation made the function so.

@@ -328,6 +328,7 @@ impl Parser<'_> {
             f.checkpoint.budget = Some(self.number()?);
             self.expect(")")?;
         }
+        f.fast_math = self.eat_word("fast_math");
         let id = self.module.funcs.push(f);
         match self.funcs.insert(key, id) {
             Some(_) => Err("a second function of that name".to_string()),

@@ -258,6 +258,9 @@ impl<'m> Printer<'m> {
         if let Some(bytes) = f.checkpoint.budget {
             let _ = write!(head, " budget({bytes})");
         }
+        if f.fast_math {
+            head += " fast_math";
+        }
         self.out += &head;
         if f.has_body() {
             self.out += " {\n";

@@ -215,6 +215,7 @@ pub fn compact(types: &mut Types, f: &Function) -> Function {
     copy.inline = f.inline;
     copy.checkpoint = f.checkpoint;
     copy.reruns = f.reruns;
+    copy.fast_math = f.fast_math;
     copy.span = f.span;
     copy
 }

@@ -493,6 +493,7 @@ impl Lowerer<'_> {
         } else if has("noinline") {
             function.inline = Inline::Never;
         }
+        function.fast_math = has("FastMath");
         if has("PreferRecompute") {
             function.checkpoint.prefer = Prefer::Recompute;
         } else if has("PreferCheckpoint") {

@@ -67,6 +67,8 @@ pub struct Options {
     /// Give the same bits in every run and with any number of workers: floats that are added atomically are added in an
     /// order that depends on the dispatch alone.
     pub deterministic: bool,
+    /// Operations on floats may be done in any order and fused, as in functions that say so themselves. Only LLVM does it.
+    pub fast_math: bool,
     /// Look for the code in the user's cache, and keep it there, if the backend's code is worth that.
     pub cache: bool,
 }
@@ -293,6 +295,11 @@ impl Compiled {
     /// Whether an entry point's threads wait for each other.
     pub fn has_barrier(&self, entry: usize) -> bool {
         self.entries[entry].1.facts.barrier
+    }
+
+    /// Whether what an entry point leaves depends on the order of threads.
+    pub fn is_ordered(&self, entry: usize) -> bool {
+        self.entries[entry].1.facts.ordered
     }
 
     /// The number of the entry point of that name, for [`Worker::run_groups`].

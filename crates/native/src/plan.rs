@@ -6,16 +6,6 @@ use ir::{AtomicOp, Func, Module, Op, Space, TypeData};
 
 use crate::types::size;
 
-/// Whether a module adds floats atomically, so that sums depend on the order of threads.
-pub fn adds_floats(module: &Module) -> bool {
-    module.funcs.values().any(|f| {
-        f.insts.values().any(|inst| {
-            let mut results = inst.results.iter().filter_map(|&v| module.types.scalar_of(f.ty(v)));
-            matches!(inst.op, Op::Atomic(_, AtomicOp::Add)) && results.any(|s| s.is_float())
-        })
-    })
-}
-
 /// Which globals an entry point only adds floats to, so that each worker may add to zeros of its own first.
 #[derive(Clone, Debug, Default)]
 pub struct Sums {
@@ -38,6 +28,10 @@ pub struct Facts {
     pub shared: bool,
     /// Memory of the thread is used.
     pub private: bool,
+    /// What it leaves depends on the order of threads: it adds floats atomically, or looks at what others have left.
+    pub ordered: bool,
+    /// Operations on floats may be done in any order.
+    pub fast_math: bool,
 }
 
 impl Facts {
@@ -186,7 +180,18 @@ impl Plan {
         if !f.has_body() {
             return;
         }
+        facts.fast_math |= f.fast_math;
+        let mut used: EntitySet<ir::Value> = EntitySet::new();
+        f.insts.values().for_each(|data| used.extend(data.args.iter().copied()));
+        f.regions.values().for_each(|data| used.extend(data.results.iter().copied()));
+        let is_ordered = |inst: ir::Inst, op: AtomicOp| {
+            let mut results = f.insts[inst].results.iter();
+            let is_float = |v: ir::Value| module.types.scalar_of(f.ty(v)).is_some_and(|s| s.is_float());
+            matches!(op, AtomicOp::Exchange | AtomicOp::CompareExchange)
+                || results.any(|&v| used.contains(v) || op == AtomicOp::Add && is_float(v))
+        };
         f.walk(f.body(), &mut |inst| match &f.insts[inst].op {
+            Op::Atomic(_, op) => facts.ordered |= is_ordered(inst, *op),
             Op::Call(callee) => callees.push(*callee),
             Op::Barrier => facts.barrier = true,
             Op::WaveGather => facts.wave = true,
@@ -233,9 +238,11 @@ impl Plan {
                     all.wave |= inner.wave;
                     all.shared |= inner.shared;
                     all.private |= inner.private;
+                    all.ordered |= inner.ordered;
+                    all.fast_math |= inner.fast_math;
                 }
                 let old = self.facts[func];
-                let facts = |f: &Facts| (f.barrier, f.wave, f.shared, f.private);
+                let facts = |f: &Facts| (f.barrier, f.wave, f.shared, f.private, f.ordered, f.fast_math);
                 if facts(&all) != facts(&old) {
                     self.facts[func] = all;
                     changed = true;

@@ -61,10 +61,12 @@ impl Plan {
         let order = post_order(module);
         let mut cycles = Cycles::default();
         let mut calls = vec![0u32; module.funcs.len()];
+        let mut of_others = vec![false; module.funcs.len()];
         for func in module.funcs.values().filter(|f| f.has_body()) {
             func.walk(func.body(), &mut |inst| {
                 if let Op::Call(f) = func.insts[inst].op {
                     calls[f.index()] += 1;
+                    of_others[f.index()] |= !fits(module, func, f);
                 }
             });
         }
@@ -74,6 +76,7 @@ impl Plan {
             .map(|(f, func)| {
                 func.has_body()
                     && func.inline != Inline::Never
+                    && !of_others[f.index()]
                     && !cycles.is_recursive(module, f)
                     && !(stage == Stage::BeforeAd
                         && (func.reruns || func.checkpoint != CheckpointPolicy::default()))
@@ -129,6 +132,13 @@ pub fn small_primal_calls(module: &mut Module, f: Func) -> bool {
         any |= matches!(func.insts[inst].op, Op::Call(g) if is_small_primal(module, g));
     });
     any && expand_calls(module, f, None)
+}
+
+/// Whether the rules for floats of a caller may hold for a callee: its own, and what it takes of the library, which has
+/// none of its own.
+fn fits(module: &Module, caller: &Function, callee: Func) -> bool {
+    let callee = &module.funcs[callee];
+    caller.fast_math == callee.fast_math || caller.fast_math && module.is_library(callee.span)
 }
 
 fn is_small_primal(module: &Module, f: Func) -> bool {
@@ -215,7 +225,8 @@ impl Inliner<'_> {
             return false;
         }
         let Some(plan) = self.plan else {
-            let wanted = is_small_primal(self.module, g) && self.size < self.budget;
+            let small = is_small_primal(self.module, g) && fits(self.module, &self.func, g);
+            let wanted = small && self.size < self.budget;
             self.size += if wanted { function_size(&self.module.funcs[g]) } else { 0 };
             return wanted;
         };

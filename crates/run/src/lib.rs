@@ -56,6 +56,14 @@ pub struct Options<'r> {
     /// The buffers that the host reads after the dispatch, and how many bytes of each; `None` for all. A graphics processor
     /// keeps the others to itself.
     pub reads: Option<&'r [(Global, usize)]>,
+    /// One worker runs what depends on the order of threads.
+    pub deterministic: bool,
+}
+
+impl Options<'_> {
+    fn threads_for(&self, code: &Compiled, entry: usize) -> usize {
+        if self.deterministic && code.is_ordered(entry) { 1 } else { self.threads }
+    }
 }
 
 /// What a dispatch gives besides its buffers.
@@ -102,10 +110,12 @@ pub fn dispatch(
     let result = match backend {
         Backend::Interp => interpreted::dispatch(module, entry, groups, buffers, &mut stdout),
         Backend::Compiled(code) => {
-            compiled::dispatch((code, None), entry, groups, buffers, options.threads, &mut stdout)
+            let threads = options.threads_for(code, entry);
+            compiled::dispatch((code, None), entry, groups, buffers, threads, &mut stdout)
         }
         Backend::Tiers(code, faster) => {
-            compiled::dispatch((code, Some(faster)), entry, groups, buffers, options.threads, &mut stdout)
+            let threads = options.threads_for(code, entry);
+            compiled::dispatch((code, Some(faster)), entry, groups, buffers, threads, &mut stdout)
         }
         #[cfg(feature = "wgpu")]
         Backend::Gpu(program) => {

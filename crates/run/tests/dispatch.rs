@@ -390,3 +390,37 @@ fn sums_of_several_workers() {
         agree(&text, [600, 1, 1], &[("sums", bytes)]);
     }
 }
+
+#[test]
+fn deterministic_sums_have_the_same_bits_with_any_number_of_workers() {
+    let text = "
+        global out: read_write f32
+        func main() {
+            v0: u32x3 = dispatch_thread_id
+            v1 = extract.0 v0
+            v2: f32 = convert v1
+            v3: f32 = const 0.1
+            v4 = mul v2, v3
+            v5 = global_ref out
+            v6: u32 = const 0
+            v7: f32 = atomic.add v5, v6, v4
+            yield
+        }
+        entry main: main [8, 1, 1]
+    ";
+    let module = module(text);
+    let code = compile(&module, false);
+    assert!(code.is_ordered(0));
+    let sum = |threads: usize| {
+        let mut buffers = Buffers::new(&module);
+        let (global, _) = module.globals.iter().next().expect("a global");
+        buffers.bind(&module, global, &floats([0.0]));
+        let options = Options { threads, deterministic: true, ..Options::default() };
+        dispatch(Backend::Compiled(&code), &module, 0, [5000, 1, 1], &mut buffers, options).expect("runs");
+        buffers.bytes(global).to_vec()
+    };
+    let wanted = sum(1);
+    for round in 0..20 {
+        assert_eq!(sum(2 + round % 7), wanted);
+    }
+}

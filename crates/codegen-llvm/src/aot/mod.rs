@@ -55,14 +55,17 @@ pub struct Library {
     pub buffers: Vec<String>,
 }
 
-/// Compiles functions and the entry points of a verified module. `prefix` begins the names that are not theirs.
+/// Compiles functions and the entry points of a verified module. `prefix` begins the names that are not theirs; with
+/// `fast_math` operations on floats may be done in any order.
 pub fn library(
     module: &Module,
     exports: &[Export],
     prefix: &str,
     machine: &Machine,
+    fast_math: bool,
 ) -> Result<Library, Unsupported> {
-    let options = Options { functions: exports.iter().map(|e| e.func).collect(), ..Options::default() };
+    let functions = exports.iter().map(|e| e.func).collect();
+    let options = Options { functions, fast_math, ..Options::default() };
     let text = crate::text(module, &options, machine)?;
     for entry in &module.entries {
         let facts = text.plan.facts[entry.func];

@@ -200,10 +200,12 @@ impl<'a, 'm> Emitter<'a, 'm> {
                 _ => {}
             }
         }
+        let mut w = Writer::new(lanes);
+        w.fast = cx.options.fast_math || f.fast_math;
         let big = if crowd.saturating_mul(lanes as u64) > CROWDED { CROWDED_BIG } else { BIG };
         Emitter {
             cx,
-            w: Writer::new(lanes),
+            w,
             f,
             ts,
             lanes,
