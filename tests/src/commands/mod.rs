@@ -7,6 +7,7 @@ mod parse;
 mod pass;
 mod run;
 pub mod slang;
+mod uniform;
 mod verify;
 
 use ir::Module;
@@ -32,6 +33,7 @@ pub fn run(file: &TestFile) -> Result<(), String> {
         "verify" => verify::run(file),
         "run" => run::run(file),
         "grad" => grad::run(file),
+        "uniform" => uniform::run(file),
         "linearize" | "propagate" | "unzip" | "transpose" | "forward" | "backward" | "differentiate" => {
             ad::run(file)
         }
