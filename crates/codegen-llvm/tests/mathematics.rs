@@ -7,7 +7,10 @@ use ir::{Math, Scalar, scalar};
 use native::{Options, Worker};
 use pullback_codegen_llvm::compile;
 
-const FUNCTIONS: [Math; 16] = [
+const FUNCTIONS: [Math; 19] = [
+    Math::Asinh,
+    Math::Acosh,
+    Math::Atanh,
     Math::Sin,
     Math::Cos,
     Math::Tan,
@@ -113,7 +116,14 @@ fn functions_are_accurate() {
                     ir::interp::Value::Scalar(bits) => bits,
                     ref other => panic!("{other:?}"),
                 };
-                let wanted = scalar::math(m, s, &bits[..m.arity()]).expect("a float function");
+                // The interpreter's own of floats are five units off where they are near zero.
+                let is_wide = matches!(m, Math::Asinh | Math::Acosh | Math::Atanh);
+                let wanted = if is_wide && !double {
+                    let wide = scalar::math_f64(m, scalar::to_f64(s, bits[0]), 0.0, 0.0);
+                    scalar::from_f64(s, wide)
+                } else {
+                    scalar::math(m, s, &bits[..m.arity()]).expect("a float function")
+                };
                 let (x, y) = (scalar::to_f64(s, found), scalar::to_f64(s, wanted));
                 if x.is_nan() && y.is_nan() {
                     continue;

@@ -215,6 +215,8 @@ pub fn has(m: Math, double: bool) -> bool {
         | Math::Log10 => true,
         // The logarithm would have to be exact to 63 bits.
         Math::Pow => !double,
+        // Two units in the last place cannot be promised.
+        Math::Asinh | Math::Acosh | Math::Atanh => !double,
         _ => false,
     }
 }
@@ -269,6 +271,9 @@ impl<O: Ops> Library<'_, O> {
             Math::Tanh => self.tanh(a),
             Math::Sinh | Math::Cosh => self.hyperbolic(m, a),
             Math::Pow => self.pow(a, args[1]),
+            Math::Asinh => self.asinh(a),
+            Math::Acosh => self.acosh(a),
+            Math::Atanh => self.atanh(a),
             _ => a,
         }
     }
@@ -862,6 +867,74 @@ impl<O: Ops> Library<'_, O> {
         let outside = self.less(one, a);
         let nan = self.num(f64::NAN);
         let r = self.select(outside, nan, r);
+        self.or_nan(r, x)
+    }
+
+    // ---- inverse hyperbolic functions, of numbers that are floats
+
+    /// `ln(1 + u)`: what rounding took from the sum is added to first order.
+    #[inline(always)]
+    fn log_of_more(&mut self, u: O::V) -> O::V {
+        let one = self.num(1.0);
+        let sum = self.add(one, u);
+        let log = self.log(sum);
+        let back = self.sub(sum, one);
+        let lost = self.sub(u, back);
+        let lost = self.div(lost, sum);
+        let infinity = self.num(f64::INFINITY);
+        let top = self.same(u, infinity);
+        let r = self.add(log, lost);
+        self.select(top, infinity, r)
+    }
+
+    #[inline(always)]
+    fn asinh(&mut self, x: O::V) -> O::V {
+        let one = self.num(1.0);
+        let a = self.abs(x);
+        // a + sqrt(1 + a²) - 1
+        let square = self.mul(a, a);
+        let more = self.add(one, square);
+        let root = self.o.unary(Unary::Sqrt, more);
+        let under = self.add(one, root);
+        let rest = self.div(square, under);
+        let u = self.add(a, rest);
+        let infinity = self.num(f64::INFINITY);
+        let top = self.same(a, infinity);
+        let u = self.select(top, infinity, u);
+        let r = self.log_of_more(u);
+        let r = self.with_sign(r, x);
+        self.or_nan(r, x)
+    }
+
+    #[inline(always)]
+    fn acosh(&mut self, x: O::V) -> O::V {
+        let (one, two) = (self.num(1.0), self.num(2.0));
+        // x + sqrt(x² - 1) - 1
+        let t = self.sub(x, one);
+        let more = self.add(t, two);
+        let square = self.mul(t, more);
+        let root = self.o.unary(Unary::Sqrt, square);
+        let u = self.add(t, root);
+        let r = self.log_of_more(u);
+        let below = self.less(x, one);
+        let nan = self.num(f64::NAN);
+        let r = self.select(below, nan, r);
+        self.or_nan(r, x)
+    }
+
+    #[inline(always)]
+    fn atanh(&mut self, x: O::V) -> O::V {
+        let (one, half) = (self.num(1.0), self.num(0.5));
+        let a = self.abs(x);
+        let twice = self.add(a, a);
+        let under = self.sub(one, a);
+        let u = self.div(twice, under);
+        let r = self.log_of_more(u);
+        let r = self.mul(half, r);
+        let beyond = self.less(one, a);
+        let nan = self.num(f64::NAN);
+        let r = self.select(beyond, nan, r);
+        let r = self.with_sign(r, x);
         self.or_nan(r, x)
     }
 

@@ -235,5 +235,5 @@ macro_rules! own {
 
 own! {
     Sin(a); Cos(a); Tan(a); Asin(a); Acos(a); Atan(a); Atan2(a, b); Sinh(a); Cosh(a); Tanh(a);
-    Exp(a); Exp2(a); Log(a); Log2(a); Log10(a); Pow(a, b);
+    Exp(a); Exp2(a); Log(a); Log2(a); Log10(a); Pow(a, b); Asinh(a); Acosh(a); Atanh(a);
 }
