@@ -323,7 +323,8 @@ fn derivatives_of_random_programs() {
     if let Ok(path) = std::env::var("PULLBACK_FILE") {
         let text = std::fs::read_to_string(path).expect("the file of PULLBACK_FILE");
         // What a failure shows ends with the kernel, which is made anew.
-        let text = text.split("RWStructuredBuffer<double> probe_points").next().unwrap_or_default().to_string();
+        let text =
+            text.split("RWStructuredBuffer<double> probe_points").next().unwrap_or_default().to_string();
         let seed = setting("PULLBACK_SEED", 1);
         let program = Program { text, lossy: false, cuts: true, nested: true };
         let outcome =

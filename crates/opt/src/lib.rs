@@ -59,6 +59,15 @@ impl Default for Options {
 /// derivative are neither inlined nor removed.
 pub fn before_ad(module: &mut Module, options: &Options) {
     if options.level == 0 {
+        // A zero of the program's is a number; what differentiation makes is none.
+        let all: Vec<Func> = module.funcs.keys().collect();
+        for f in all {
+            edit(module, f, |types, func| {
+                if simplify::has_zeros(types, func) {
+                    simplify::run(types, func, options, Zeros::Numbers);
+                }
+            });
+        }
         return;
     }
     let keep: Vec<bool> = module.funcs.keys().map(|f| module.witnesses.contains_key(&f)).collect();
@@ -95,7 +104,7 @@ pub fn before_again(module: &mut Module, made: &[Func]) {
     let facts = Facts::of(module, Stage::AfterAd);
     for &f in made {
         edit(module, f, |types, func| {
-            guard::run(types, func, &facts);
+            guard::run_before_again(types, func, &facts);
         });
     }
 }
@@ -110,7 +119,7 @@ pub fn after_ad(module: &mut Module, options: &Options, roots: &[Func]) {
         });
     }
     if options.level == 0 {
-        return;
+        return untaken(module, options);
     }
     let plain = options.check_finite.then(|| finite::prepare(module));
     let mut plan = inline::Plan::of(module, options, Stage::AfterAd, &|_| false);
@@ -164,6 +173,35 @@ pub fn after_ad(module: &mut Module, options: &Options, roots: &[Func]) {
                 dce::run(func, &facts);
             }
             delay::run(func, &facts);
+        });
+    }
+}
+
+/// What of [`after_ad`] is no matter of speed: what was not taken adds nothing to a derivative.
+fn untaken(module: &mut Module, options: &Options) {
+    let is_rule = |f: &Function| f.linear_from.is_some() && module.is_library(f.span);
+    let keep: Vec<bool> = module.funcs.values().map(|f| !is_rule(f)).collect();
+    let keep = |f: Func| keep.get(f.index()).copied().unwrap_or(true);
+    let plan = inline::Plan::of(module, &Options::default(), Stage::BeforeAd, &keep);
+    for &f in &plan.order {
+        plan.caller(module, f);
+    }
+    let facts = Facts::of(module, Stage::AfterAd);
+    for &f in &plan.order {
+        if !module.funcs[f].has_body() {
+            continue;
+        }
+        edit(module, f, |types, func| {
+            // A product with a symbolic zero is one.
+            simplify::run(types, func, options, Zeros::Symbolic);
+            if guard::run(types, func, &facts) {
+                simplify::run(types, func, options, Zeros::Symbolic);
+            }
+        });
+    }
+    for &f in &plan.order {
+        edit(module, f, |_, func| {
+            simplify::plain_zeros(func);
         });
     }
 }

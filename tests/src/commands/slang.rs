@@ -1,9 +1,10 @@
 //! Tests of source programs, by way of the driver's library.
 //!
-//! `test run`: runs the entry point (`main`, or the only kernel) on the interpreter and on the JIT.
+//! `test run`: runs the entry point (`main`, or the only kernel) on the interpreter, with and without optimisation, and
+//! on the JIT.
 //! `// bind: NAME=VALUE`, `// conform: TYPE:INTERFACE=ID`, `// entry: NAME`, `// groups: X,Y,Z` and
 //! `// block: X,Y,Z` are as on the command line; `// stdout: TEXT` lines
-//! are all that is printed; `test run check-nan` stops where a differential is not finite; `// buffer: NAME = VALUES` is a buffer afterwards;
+//! are all that is printed; `test run optimised` does without the run without optimisation; `test run check-nan` stops where a differential is not finite; `// buffer: NAME = VALUES` is a buffer afterwards;
 //! `// error: LINE:COLUMN: TEXT` is where and why it stops, in the compiler or on the way.
 //!
 //! `test check`: `//^ error` or `//^ error: TEXT` stands below each line that must have an error, and
@@ -19,11 +20,15 @@ use syntax::{Diagnostic, Severity};
 use crate::file::TestFile;
 
 pub(super) fn run(file: &TestFile) -> Result<(), String> {
-    for backend in [Backend::Interp, Backend::Cranelift] {
+    let optimised = file.command.iter().any(|word| word == "optimised");
+    for (backend, level) in [(Backend::Interp, 2), (Backend::Cranelift, 2), (Backend::Interp, 0)] {
+        if optimised && level == 0 {
+            continue;
+        }
         let warn = file.all("warn").filter_map(|code| code.parse().ok()).collect();
         let mut session = Session::new(FileOptions { warn, ..FileOptions::default() });
-        let outcome = run_on(file, backend, &mut session);
-        outcome.map_err(|why| format!("{backend:?}: {why}"))?;
+        let outcome = run_on(file, backend, level, &mut session);
+        outcome.map_err(|why| format!("{backend:?}, level {level}: {why}"))?;
     }
     Ok(())
 }
@@ -42,7 +47,7 @@ pub fn outcome_with(
     let mut session = Session::new(FileOptions::default());
     let mut printed = String::new();
     let runner =
-        dispatch(file, (backend, options), &mut session, &mut printed).map_err(|f| text(&session, &f))?;
+        dispatch(file, (backend, options, 2), &mut session, &mut printed).map_err(|f| text(&session, &f))?;
     let mut out = printed;
     for (global, data) in runner.globals().filter(|(g, _)| runner.is_writable(*g)) {
         let values = output::buffer_text(runner.mem(), runner.element_of(global), runner.bytes_of(global));
@@ -51,10 +56,10 @@ pub fn outcome_with(
     Ok((out, runner.lanes(0)))
 }
 
-fn run_on(file: &TestFile, backend: Backend, session: &mut Session) -> Result<(), String> {
+fn run_on(file: &TestFile, backend: Backend, level: u8, session: &mut Session) -> Result<(), String> {
     let wanted_error = file.all("error").next();
     let mut printed = String::new();
-    let outcome = dispatch(file, (backend, &CodeOptions::default()), session, &mut printed);
+    let outcome = dispatch(file, (backend, &CodeOptions::default(), level), session, &mut printed);
     let wanted: Vec<&str> = file.all("stdout").collect();
     let printed: Vec<&str> = printed.lines().map(str::trim).collect();
     if printed != wanted && (outcome.is_ok() || !wanted.is_empty()) {
@@ -83,7 +88,7 @@ fn run_on(file: &TestFile, backend: Backend, session: &mut Session) -> Result<()
 
 fn dispatch(
     file: &TestFile,
-    (backend, options): (Backend, &CodeOptions),
+    (backend, options, level): (Backend, &CodeOptions, u8),
     session: &mut Session,
     printed: &mut String,
 ) -> Result<Runner, Failure> {
@@ -96,7 +101,9 @@ fn dispatch(
     let group_size = file.all("block").next().map(triple).transpose()?;
     let request = Request { entries: vec![entry], conformances, group_size, ..Request::default() };
     let check_nan = file.command.iter().any(|word| word == "check-nan");
-    let compiled = loaded.compile(&request, &Options { check_nan, ..Options::default() })?;
+    let mut compile = Options { check_nan, ..Options::default() };
+    compile.optimise.level = level;
+    let compiled = loaded.compile(&request, &compile)?;
     let mut runner = Runner::with_options(compiled.module, backend, options)?;
     for text in file.all("bind") {
         let bound = bind::parse_bind(text)?;

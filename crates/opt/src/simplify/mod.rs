@@ -64,6 +64,19 @@ pub fn run(types: &mut Types, func: &mut Function, options: &Options, zeros: Zer
     s.changed
 }
 
+/// Whether a function has the op `zero` where it may be a number or the absence of a tangent.
+pub fn has_zeros(types: &Types, func: &Function) -> bool {
+    let is_zero = |inst: Inst| {
+        let data = &func.insts[inst];
+        data.op == Op::Zero && types.is_differentiable(func.ty(data.results[0]))
+    };
+    let mut any = false;
+    if func.has_body() {
+        func.walk(func.body(), &mut |inst| any |= is_zero(inst));
+    }
+    any
+}
+
 /// The last step: vectors and arrays of zeros are the op `zero` again, whatever they stand for. True if
 /// any was not.
 pub fn plain_zeros(func: &mut Function) -> bool {

@@ -368,7 +368,9 @@ impl Parser<'_> {
                     ExprKind::Postfix(increment, base)
                 }
                 // `T{a, b}` is `(T){a, b}`
-                T::LBrace if !self.in_constraint && self.names_type(base) => ExprKind::Cast(base, self.init_list()),
+                T::LBrace if !self.in_constraint && self.names_type(base) => {
+                    ExprKind::Cast(base, self.init_list())
+                }
                 _ => return base,
             };
             base = self.expr(start, kind);

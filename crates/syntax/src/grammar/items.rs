@@ -194,7 +194,8 @@ impl Parser<'_> {
         let mut bases = self.inside(id, Self::bases);
         self.where_clauses(&mut generics);
         // `A : This` of a type is `A == This`.
-        while let Some(at) = bases.iter().position(|&b| matches!(self.ast.exprs[b].kind, ExprKind::ThisType)) {
+        while let Some(at) = bases.iter().position(|&b| matches!(self.ast.exprs[b].kind, ExprKind::ThisType))
+        {
             let this = bases.remove(at);
             let subject = self.expr_at(span, ExprKind::Name(name));
             let equal = Constraint::Equal(subject, this);

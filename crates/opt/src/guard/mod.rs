@@ -10,7 +10,11 @@
 //! sums hand guards on. A product with a guard is *dirty*: it may be NaN where it should be zero. It becomes
 //! `select(guard, x, zero)` where it leaves the chain of such operations, so a chain costs one selection.
 //!
-//! A guard is made of values that are visible where the guarded value is, by and large its own operands' operands.
+//! A guard is made of values that are visible where the guarded value is, by and large its own operands' operands. Where
+//! no condition tells, the zero is its own guard ([`taint`]); not before code is differentiated once more, since the
+//! derivative of a product at a factor of zero is not zero.
+
+mod taint;
 
 use ir::{Func, Function, Inst, InstData, Op, Region, RegionData, Scalar, Type, TypeData, Types, Value};
 use rustc_hash::FxHashMap;
@@ -19,13 +23,23 @@ use smallvec::SmallVec;
 use cranelift_entity::SecondaryMap;
 
 use crate::effects::Facts;
-use crate::util::{Defs, make};
+use crate::util::{Defs, make, number_zero};
+use taint::Taint;
 
 /// A guard with more parts than this is given up.
 const PARTS: u32 = 12;
 
 /// Masks; true if anything was. Only after AD: see the head of this file.
 pub fn run(types: &mut Types, func: &mut Function, facts: &Facts) -> bool {
+    masks(types, func, facts, true)
+}
+
+/// Masks by conditions only, which derivatives may be taken of.
+pub fn run_before_again(types: &mut Types, func: &mut Function, facts: &Facts) -> bool {
+    masks(types, func, facts, false)
+}
+
+fn masks(types: &mut Types, func: &mut Function, facts: &Facts, by_value: bool) -> bool {
     if !func.has_body() {
         return false;
     }
@@ -35,7 +49,9 @@ pub fn run(types: &mut Types, func: &mut Function, facts: &Facts) -> bool {
         return false;
     }
     let defs = Defs::of(func);
+    let taint = by_value.then(|| Taint::of(func, &defs, facts));
     let mut pass = Masks {
+        taint,
         types,
         func,
         facts,
@@ -63,6 +79,8 @@ enum Guard {
     NoCase(Value, i64),
     /// A number of trips is not zero.
     Runs(Value),
+    /// A value is not zero.
+    NonZero(Value),
     And(GuardId, GuardId),
     Or(GuardId, GuardId),
 }
@@ -72,9 +90,13 @@ enum Guard {
 struct Mark {
     guard: Option<GuardId>,
     dirty: bool,
+    /// The guard says of a value that it is not zero.
+    by_value: bool,
 }
 
 struct Masks<'a> {
+    /// `None`: only conditions are guards.
+    taint: Option<Taint>,
     types: &'a mut Types,
     func: &'a mut Function,
     facts: &'a Facts,
@@ -119,27 +141,40 @@ impl Masks<'_> {
             self.any = true;
             return;
         }
-        let data = &self.func.insts[inst];
-        let args: SmallVec<[Value; 4]> = data.args.clone();
-        let mark = |k: usize| self.marks[args[k]];
-        let zero = |k: usize| self.is_zero(args[k]);
+        let args: SmallVec<[Value; 4]> = self.func.insts[inst].args.clone();
+        let marks: SmallVec<[Mark; 4]> = args.iter().map(|&v| self.marks[v]).collect();
+        let mark = |k: usize| marks[k];
+        let zeros: SmallVec<[bool; 4]> = args.iter().map(|&v| self.is_zero(v)).collect();
         // The result's mark, and the operands whose marks it takes over.
-        let (made, kept): (Mark, &[usize]) = match data.op {
+        let (made, kept): (Mark, &[usize]) = match self.func.insts[inst].op {
             Op::Neg | Op::Detach => (mark(0), &[0]),
             Op::Convert if self.is_float(args[0]) => (mark(0), &[0]),
             Op::Sum | Op::Splat | Op::Extract(_) | Op::Index if self.is_scalar(mark(0)) => (mark(0), &[0]),
-            Op::Mul => match (mark(0).guard, mark(1).guard) {
-                (Some(_), None) => (self.product(mark(0), args[1]), &[0]),
-                (None, Some(_)) => (self.product(mark(1), args[0]), &[1]),
-                (Some(_), Some(_)) => (self.product(mark(0), args[1]), &[0]),
-                (None, None) => (Mark::default(), &[]),
+            Op::Mul => {
+                let marks = [self.by_value(args[0], args[1]), self.by_value(args[1], args[0])];
+                let both = match marks.map(|m| m.guard) {
+                    [Some(a), Some(b)] if self.taint.is_some() => self.both(a, Some(b)),
+                    _ => None,
+                };
+                match marks.map(|m| m.guard) {
+                    [Some(_), Some(_)] if both.is_some() => {
+                        let by_value = marks[0].by_value && marks[1].by_value;
+                        (Mark { guard: both, dirty: true, by_value }, &[0, 1])
+                    }
+                    [Some(_), _] => (self.product(marks[0], args[1]), &[0]),
+                    [None, Some(_)] => (self.product(marks[1], args[0]), &[1]),
+                    [None, None] => (Mark::default(), &[]),
+                }
+            }
+            Op::Div => match self.by_value(args[0], self.func.insts[inst].results[0]) {
+                Mark { guard: None, .. } => (Mark::default(), &[]),
+                mark => (self.product(mark, args[1]), &[0]),
             },
-            Op::Div if mark(0).guard.is_some() => (self.product(mark(0), args[1]), &[0]),
             Op::Add | Op::Sub => match (mark(0), mark(1)) {
-                (a, b) if a.guard == b.guard => (Mark { guard: a.guard, dirty: a.dirty || b.dirty }, &[0, 1]),
-                (a, _) if zero(1) => (a, &[0]),
-                (_, b) if zero(0) => (b, &[1]),
-                (a, b) => (Mark { guard: self.either(a.guard, b.guard), dirty: false }, &[]),
+                (a, b) if a.guard == b.guard => (Mark { dirty: a.dirty || b.dirty, ..a }, &[0, 1]),
+                (a, _) if zeros[1] => (a, &[0]),
+                (_, b) if zeros[0] => (b, &[1]),
+                (a, b) => (Mark { guard: self.either(a.guard, b.guard), ..Mark::default() }, &[]),
             },
             Op::Select => self.select(&args),
             Op::Call(callee) => (self.call(callee, &args), &[]),
@@ -183,6 +218,18 @@ impl Masks<'_> {
         }
     }
 
+    /// The mark of a factor, with the factor itself for a guard where no other says enough.
+    fn by_value(&mut self, v: Value, other: Value) -> Mark {
+        let mark = self.marks[v];
+        let Some(taint) = &self.taint else { return mark };
+        if mark.by_value || !taint.nothing[v] || !taint.singular[other] || !self.is_float(v) {
+            return mark;
+        }
+        let own = self.leaf(Guard::NonZero(v), v);
+        let guard = if mark.dirty { self.both(own, mark.guard).or(mark.guard) } else { Some(own) };
+        Mark { guard, by_value: true, ..mark }
+    }
+
     /// A product or quotient of a guarded value.
     fn product(&self, of: Mark, by: Value) -> Mark {
         // A constant is finite and, where it divides, not zero: else it would have been folded.
@@ -194,7 +241,7 @@ impl Masks<'_> {
             }
             _ => false,
         };
-        Mark { guard: of.guard, dirty: of.dirty || !is_constant }
+        Mark { dirty: of.dirty || !is_constant, ..of }
     }
 
     /// A call that gives zeros: all that it is linear in is zero.
@@ -226,7 +273,7 @@ impl Masks<'_> {
                 break;
             }
         }
-        Mark { guard, dirty: guard.is_some() }
+        Mark { guard, dirty: guard.is_some(), by_value: false }
     }
 
     /// A call that matters only where its guard holds, and does nothing else, is made only there.
@@ -274,7 +321,7 @@ impl Masks<'_> {
                 self.chosen(not, mb, &[2])
             }
             (false, false) if ma.guard.is_some() && ma.guard == mb.guard => {
-                (Mark { guard: ma.guard, dirty: ma.dirty || mb.dirty }, &[1, 2])
+                (Mark { dirty: ma.dirty || mb.dirty, ..ma }, &[1, 2])
             }
             _ => (Mark::default(), &[]),
         }
@@ -283,8 +330,8 @@ impl Masks<'_> {
     /// A selection between a value and zero.
     fn chosen(&mut self, guard: GuardId, of: Mark, operand: &'static [usize]) -> (Mark, &'static [usize]) {
         match self.both(guard, of.guard) {
-            Some(both) => (Mark { guard: Some(both), dirty: of.dirty }, operand),
-            None => (Mark { guard: Some(guard), dirty: false }, &[]),
+            Some(both) => (Mark { guard: Some(both), ..of }, operand),
+            None => (Mark { guard: Some(guard), ..Mark::default() }, &[]),
         }
     }
 
@@ -312,7 +359,7 @@ impl Masks<'_> {
                 fits &= guard.is_some();
             }
             if fits {
-                self.marks[r] = Mark { guard, dirty: false };
+                self.marks[r] = Mark { guard, ..Mark::default() };
             }
         }
     }
@@ -331,7 +378,7 @@ impl Masks<'_> {
                 (true, false) => self.leaf(Guard::Not(c), c),
                 _ => continue,
             };
-            self.marks[r] = Mark { guard: Some(guard), dirty: false };
+            self.marks[r] = Mark { guard: Some(guard), ..Mark::default() };
         }
     }
 
@@ -345,7 +392,7 @@ impl Masks<'_> {
             if self.is_float(r) && self.is_zero(start) && self.defs.scalar(self.types, self.func, n).is_none()
             {
                 let guard = self.leaf(Guard::Runs(n), n);
-                self.marks[r] = Mark { guard: Some(guard), dirty: false };
+                self.marks[r] = Mark { guard: Some(guard), ..Mark::default() };
             }
         }
     }
@@ -395,7 +442,7 @@ impl Masks<'_> {
 
     /// The value where its guard holds, else zero.
     fn masked(&mut self, v: Value) -> Value {
-        let Mark { guard: Some(guard), dirty: true } = self.marks[v] else { return v };
+        let Mark { guard: Some(guard), dirty: true, .. } = self.marks[v] else { return v };
         self.any = true;
         let c = self.condition(guard, &mut FxHashMap::default());
         let ty = self.func.ty(v);
@@ -422,6 +469,14 @@ impl Masks<'_> {
                 let is = matches!(self.guards[guard as usize].0, Guard::Case(..));
                 self.emit(if is { Op::Eq } else { Op::Ne }, &[tag, case], Type::BOOL)
             }
+            Guard::NonZero(v) => {
+                let zero = self.number_zero(v);
+                let ty = match self.types[self.func.ty(v)] {
+                    TypeData::Vector(_, n) => self.types.vector(Scalar::Bool, n),
+                    _ => Type::BOOL,
+                };
+                self.emit(Op::Ne, &[v, zero], ty)
+            }
             Guard::Runs(n) => {
                 let ty = self.func.ty(n);
                 let none = self.emit(Op::Const(0), &[], ty);
@@ -436,6 +491,17 @@ impl Masks<'_> {
         };
         made.insert(guard, v);
         v
+    }
+
+    /// The number zero of a value's type.
+    fn number_zero(&mut self, v: Value) -> Value {
+        let (ty, span) = (self.func.ty(v), self.func.span);
+        let (insts, zero) = number_zero(self.types, self.func, ty, false, span);
+        for inst in insts {
+            self.defs.add(self.func, inst);
+            self.out.push(inst);
+        }
+        zero
     }
 
     fn emit(&mut self, op: Op, args: &[Value], ty: Type) -> Value {

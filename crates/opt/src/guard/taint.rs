@@ -1,0 +1,148 @@
+//! Which values may be a zero that stands for nothing, and which may be infinite.
+//!
+//! The conditions of the branches and selections around a cotangent don't tell all: in a loop that was not unrolled, the
+//! cotangent of a trip comes through a stack, an array or a carried value, and whether the trip took what it belongs to
+//! is not known where it is multiplied. There the zero itself is the guard. That costs a comparison, so it is done
+//! where both sides ask for it: the one operand may be such a zero, the other may be infinite or NaN.
+//!
+//! Both are properties of a function's values, found by going over its instructions until nothing is added.
+
+use cranelift_entity::SecondaryMap;
+use ir::{Function, Inst, Math, Op, Region, Value};
+
+use crate::effects::Facts;
+use crate::util::{Defs, carried, carried_at, root_cell};
+
+/// What may be said of the values of a function. Of a cell: of what it holds.
+pub(super) struct Taint {
+    /// May be a zero of something not taken, beyond what a zero arm of the value's own `select` or branch says.
+    pub(super) nothing: SecondaryMap<Value, bool>,
+    /// May be infinite or NaN where the operands of what computes it are not.
+    pub(super) singular: SecondaryMap<Value, bool>,
+}
+
+impl Taint {
+    pub(super) fn of(func: &Function, defs: &Defs, facts: &Facts) -> Taint {
+        let mut taint = Taint { nothing: SecondaryMap::new(), singular: SecondaryMap::new() };
+        if let Some(from) = func.linear_from {
+            // A caller may hand in zeros, and residuals of any kind.
+            for (k, &param) in func.regions[func.body()].params.iter().enumerate() {
+                let map = if k < from as usize { &mut taint.singular } else { &mut taint.nothing };
+                map[param] = true;
+            }
+        }
+        let mut insts = Vec::new();
+        func.walk(func.body(), &mut |inst| insts.push(inst));
+        loop {
+            let mut changed = false;
+            for &inst in &insts {
+                changed |= taint.inst(func, defs, facts, inst);
+            }
+            if !changed {
+                return taint;
+            }
+        }
+    }
+
+    fn inst(&mut self, func: &Function, defs: &Defs, facts: &Facts, inst: Inst) -> bool {
+        let data = &func.insts[inst];
+        let args = &data.args[..];
+        let nothing = |k: usize| self.nothing[args[k]];
+        let any_singular = || args.iter().any(|&v| self.singular[v]);
+        let (n, s) = match &data.op {
+            Op::Zero => (true, false),
+            Op::Neg
+            | Op::Detach
+            | Op::Convert
+            | Op::Sum
+            | Op::Splat
+            | Op::Extract(_)
+            | Op::CheckFinite(_) => (nothing(0), self.singular[args[0]]),
+            Op::Index | Op::Local => (nothing(0), self.singular[args[0]]),
+            Op::Insert(_) | Op::Construct => (args.iter().any(|&v| self.nothing[v]), any_singular()),
+            Op::Mul => (nothing(0) || nothing(1), any_singular()),
+            Op::Div => {
+                let is_constant = matches!(defs.op(func, args[1]), Some(Op::Const(_)));
+                (nothing(0), !is_constant || any_singular())
+            }
+            Op::Add | Op::Sub => (nothing(0) && nothing(1), any_singular()),
+            Op::Math(math) => (false, is_singular(*math) || any_singular()),
+            Op::Select => {
+                let zero = |k: usize| matches!(defs.op(func, args[k]), Some(Op::Zero));
+                let n = nothing(1) && !zero(1) || nothing(2) && !zero(2);
+                (n, self.singular[args[1]] || self.singular[args[2]])
+            }
+            Op::Load => {
+                let cell = root_cell(func, defs, args[0]);
+                (self.nothing[cell], self.singular[cell])
+            }
+            Op::Store | Op::AddTo => {
+                let (cell, x) = (root_cell(func, defs, args[0]), args[args.len() - 1]);
+                let (n, s) = (self.nothing[x], self.singular[x]);
+                return self.add(cell, n && data.op == Op::Store, s);
+            }
+            Op::If | Op::Switch(_) => return self.arms(func, defs, inst),
+            Op::For(_) | Op::Loop(_) => return self.carried(func, inst),
+            Op::Call(callee) => {
+                let linear = facts.linear_from(*callee).and_then(|from| args.get(from..));
+                (linear.is_some_and(|l| !l.is_empty() && l.iter().all(|&v| self.nothing[v])), true)
+            }
+            _ => (false, false),
+        };
+        data.results.iter().fold(false, |changed, &r| self.add(r, n, s) | changed)
+    }
+
+    fn add(&mut self, v: Value, nothing: bool, singular: bool) -> bool {
+        let changed = nothing && !self.nothing[v] || singular && !self.singular[v];
+        if changed {
+            self.nothing[v] |= nothing;
+            self.singular[v] |= singular;
+        }
+        changed
+    }
+
+    fn flow(&mut self, from: Value, to: Value) -> bool {
+        let (n, s) = (self.nothing[from], self.singular[from]);
+        self.add(to, n, s)
+    }
+
+    /// A zero arm is a guard of its own.
+    fn arms(&mut self, func: &Function, defs: &Defs, inst: Inst) -> bool {
+        let mut changed = false;
+        for &region in &func.insts[inst].regions {
+            for (&v, &r) in func.regions[region].results.iter().zip(&func.insts[inst].results) {
+                if !matches!(defs.op(func, v), Some(Op::Zero)) {
+                    changed |= self.flow(v, r);
+                }
+            }
+        }
+        changed
+    }
+
+    fn carried(&mut self, func: &Function, inst: Inst) -> bool {
+        let data = &func.insts[inst];
+        let (n, (arg, param, result)) = (carried(func, inst), carried_at(&data.op));
+        let body: Region = data.regions[0];
+        let (params, results) = (&func.regions[body].params, &func.regions[body].results);
+        let mut changed = false;
+        for k in 0..n {
+            changed |= self.flow(data.args[arg + k], params[param + k]);
+            changed |= self.flow(results[result + k], params[param + k]);
+            changed |= self.flow(data.args[arg + k], data.results[k]);
+            changed |= self.flow(results[result + k], data.results[k]);
+        }
+        for (&stacked, &r) in results[result + n..].iter().zip(&data.results[n..]) {
+            changed |= self.flow(stacked, r);
+        }
+        changed
+    }
+}
+
+/// Whether a function is infinite or NaN somewhere.
+fn is_singular(math: Math) -> bool {
+    matches!(math, Math::Tan | Math::Asin | Math::Acos | Math::Sinh | Math::Cosh | Math::Acosh | Math::Atanh)
+        || matches!(
+            math,
+            Math::Exp | Math::Exp2 | Math::Log | Math::Log2 | Math::Log10 | Math::Pow | Math::Sqrt
+        )
+}
