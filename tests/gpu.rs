@@ -13,12 +13,6 @@ use driver::session::{FileOptions, Session};
 use pullback_tests::commands::slang::outcome;
 use pullback_tests::file::{TestFile, discover};
 
-/// Programs that are not compared, and why.
-const NOT_HERE: [(&str, &str); 2] = [
-    ("first-group-last.slang", "devices do not promise that the first group runs last"),
-    ("guards.slang", "an infinity in the middle of an expression may be lost on devices"),
-];
-
 /// Whether two texts are the same but for the last digits of numbers.
 fn is_same(a: &str, b: &str) -> bool {
     let split = |text: &str| -> Vec<String> {
@@ -49,6 +43,12 @@ fn is_reported_alike(found: &str, wanted: &str) -> bool {
     place(found) == place(wanted) && (reason(found) == reason(wanted) || infinite(found) && infinite(wanted))
 }
 
+/// A line that says what was refused, and why.
+fn refusal(name: &str, why: &str) -> String {
+    let short = name.rsplit_once("/run/").map_or(name, |n| n.1);
+    format!("refused: {short}: {}", why.lines().next().unwrap_or_default())
+}
+
 #[test]
 fn programs_give_the_same_on_the_device() {
     let devices = driver::gpu::devices();
@@ -58,13 +58,10 @@ fn programs_give_the_same_on_the_device() {
     };
     eprintln!("on {} ({})", device.name, device.driver);
     let work = || {
-        let (mut same, mut stopped, mut refused, mut faults) = (0, 0, 0, Vec::new());
+        let (mut same, mut stopped, mut refused, mut faults, mut list) = (0, 0, 0, Vec::new(), Vec::new());
         let only = std::env::var("PULLBACK_ONLY").unwrap_or_default();
         for path in discover(Path::new(env!("CARGO_MANIFEST_DIR"))) {
             let name = path.display().to_string();
-            if NOT_HERE.iter().any(|n| name.ends_with(n.0)) {
-                continue;
-            }
             if !name.contains("/run/") || !name.ends_with(".slang") || !name.contains(&only) {
                 continue;
             }
@@ -77,25 +74,36 @@ fn programs_give_the_same_on_the_device() {
                 Err(why) if why.contains("E0801") => {
                     match outcome(&file, Backend::Wgpu) {
                         Err(found) if is_reported_alike(&found, &why) => stopped += 1,
-                        Err(found) if found.contains("E093") => refused += 1,
+                        Err(found) if found.contains("E093") => {
+                            refused += 1;
+                            list.push(refusal(&name, &found));
+                        }
                         found => faults.push(format!("{name}: {found:?}\ninstead of\n{why}")),
                     }
                     continue;
                 }
                 Err(_) => continue,
             };
-            match outcome(&file, Backend::Wgpu) {
+            let start = std::time::Instant::now();
+            let found = outcome(&file, Backend::Wgpu);
+            let seconds = start.elapsed().as_secs_f64();
+            if seconds > 3.0 {
+                eprintln!("{seconds:.1} s: {name}");
+            }
+            match found {
                 Ok(found) if is_same(&found, &wanted) => same += 1,
                 Ok(found) => faults.push(format!("{name}:\n{found}\ninstead of\n{wanted}")),
                 Err(why)
                     if why.contains("E093") || why.contains("does not have") || why.contains("is empty") =>
                 {
                     refused += 1;
+                    list.push(refusal(&name, &why));
                 }
                 Err(why) => faults.push(format!("{name}: {why}")),
             }
         }
         let n = faults.len();
+        list.iter().for_each(|line| eprintln!("{line}"));
         eprintln!("{same} the same, {stopped} stopped alike, {refused} refused, {n} different");
         faults
     };

@@ -8,6 +8,7 @@
 //! - [`layout`]: where every field of a struct is in memory.
 //! - `plan`: which buffers handles refer to, how they are used; one *instance* of a function for each.
 //! - `bounds`: how often loops run, so that reversed loops keep their values in local arrays.
+//! - `order`: which kernels read what other groups add up.
 //! - `uniformity`: where all threads of a group come by together.
 //! - `emit`: the code.
 //! - [`uniform`]: whether uniforms decide where control goes.
@@ -25,6 +26,7 @@ pub mod layout;
 mod memory;
 mod module;
 mod names;
+mod order;
 mod plan;
 pub mod reflect;
 pub mod spirv;
@@ -92,6 +94,8 @@ pub struct Options<'a> {
     pub max_uniforms: u32,
     /// Loops report it if they end before they should, for a device that may end them.
     pub checks_loops: bool,
+    /// The host dispatches the first group once more, alone, where [`reflect::EntryPoint::first_group_last`] says so.
+    pub first_group_last: bool,
     /// A place of the source in words, as `file.slang:12`; `None` if it is nowhere.
     pub place: &'a dyn Fn(ir::Span) -> Option<String>,
 }

@@ -12,6 +12,7 @@ use crate::helpers::Helper;
 use crate::layout::{self, Rule};
 use crate::memory::{Access, Form, Slot};
 use crate::names::Names;
+use crate::order;
 use crate::plan::{Base, Plan};
 use crate::reflect::{self, Binding, BindingKind, EntryPoint, Print, Reflection, Site, Use};
 use crate::types::Shaped;
@@ -74,6 +75,8 @@ pub(crate) struct Cx<'m> {
     pub(crate) checks_loops: bool,
     /// Where threads say that they leave a loop.
     pub(crate) loops_ended: Option<Handle<GlobalVariable>>,
+    /// For each entry point, whether its first group does nothing in a dispatch of several.
+    pub(crate) first_group_last: Vec<bool>,
     /// How many more uniforms there may be.
     pub(crate) uniforms_left: u32,
     /// The largest thread group, for indices that are in range in any case.
@@ -91,6 +94,8 @@ pub fn build(ir: &Module, options: &Options<'_>) -> Result<Built, Error> {
         ir.entries.iter().fold([1; 3], |most, e| std::array::from_fn(|k| most[k].max(e.group_size[k])));
     let plan = Plan::new(ir, options.target, &roots, group)?;
     let n = plan.instances.len();
+    let is_read_later = |e: &ir::Entry| options.first_group_last && order::reads_of_others(ir, e.func, &plan);
+    let first_group_last = ir.entries.iter().map(is_read_later).collect();
     let mut cx = Cx {
         ir,
         target: options.target,
@@ -119,6 +124,7 @@ pub fn build(ir: &Module, options: &Options<'_>) -> Result<Built, Error> {
         bindings: Vec::new(),
         checks_loops: options.checks_loops,
         loops_ended: None,
+        first_group_last,
         uniforms_left: options.max_uniforms,
         group,
     };
@@ -128,8 +134,9 @@ pub fn build(ir: &Module, options: &Options<'_>) -> Result<Built, Error> {
     cx.check_waves()?;
     cx.globals()?;
     let instances = cx.plan.roots.clone();
-    for (&instance, entry) in instances.iter().zip(&ir.entries) {
-        cx.entry(instance, entry)?;
+    for (number, (&instance, entry)) in instances.iter().zip(&ir.entries).enumerate() {
+        let skips_first = cx.first_group_last[number];
+        cx.entry(instance, entry, skips_first)?;
     }
     for &instance in &instances[ir.entries.len()..] {
         cx.function(instance)?;
@@ -486,6 +493,7 @@ impl<'m> Cx<'m> {
                 name: e.name.clone(),
                 group_size: e.group_size,
                 uses: uses(&self.out, info.get_entry_point(k), &self.bindings),
+                first_group_last: self.first_group_last[k],
             })
             .collect();
         let reflection = Reflection {

@@ -6,7 +6,7 @@
 //! *instance* is a function with what is known of its parameters; instances are found by walking the code from the entry
 //! points. A handle that may refer to several buffers keeps the set; which one it is, is a number at run time.
 
-use cranelift_entity::EntitySet;
+use cranelift_entity::{EntitySet, SecondaryMap};
 use indexmap::IndexMap;
 use ir::{
     Func, Function, Global, Inst, MemData, MemType, Module, Op, Path, Region, Scalar, Space, Step, Type,
@@ -51,6 +51,8 @@ pub(crate) struct Use {
     pub(crate) raw: bool,
     /// It is written.
     pub(crate) written: bool,
+    /// It is read.
+    pub(crate) read: bool,
     /// Places of atomic operations, with array elements left open.
     pub(crate) atomics: Vec<(Path, Scalar)>,
     /// Parts of a word are written, if it is words; or an atomic operation works on a word.
@@ -217,6 +219,7 @@ impl Planner<'_> {
             bounds: Bounds::new(&module.types, f, self.group),
             planner: self,
             f,
+            uses: ir::walk::use_counts(f),
             instance: Instance { func: Some(func), params: key.1.clone(), ..Instance::default() },
         };
         for (&v, arg) in f.regions[f.body()].params.iter().zip(&key.1) {
@@ -249,7 +252,14 @@ impl Planner<'_> {
                 _ => return None,
             },
         };
-        let fresh = || Use { element, raw: false, written: false, atomics: Vec::new(), atomic_words: false };
+        let fresh = || Use {
+            element,
+            raw: false,
+            written: false,
+            read: false,
+            atomics: Vec::new(),
+            atomic_words: false,
+        };
         Some(self.plan.uses.entry(base).or_insert_with(fresh))
     }
 }
@@ -259,6 +269,8 @@ struct Walker<'a, 'm> {
     planner: &'a mut Planner<'m>,
     bounds: Bounds<'m>,
     f: &'m Function,
+    /// How often each value is used.
+    uses: SecondaryMap<Value, u32>,
     instance: Instance,
 }
 
@@ -349,11 +361,13 @@ impl Walker<'_, '_> {
                 }
             }
             Op::Atomic(path, _) => {
+                let read = self.uses[data.results[0]] > 0;
                 let s = module.types.scalar_of(self.f.ty(data.results[0])).unwrap_or(Scalar::U32);
                 for base in self.bases(data.args[0], span)? {
                     let open = Path(open_path(module, base, path));
                     if let Some(usage) = self.planner.usage(base) {
                         usage.written = true;
+                        usage.read |= read;
                         // A lane of a vector is no place of its own.
                         usage.raw |= ends_in_lane(module, usage.element, path);
                         if !usage.atomics.iter().any(|(p, t)| *p == open && *t == s) {
@@ -485,7 +499,9 @@ impl Walker<'_, '_> {
         let bases = self.bases(handle, span)?;
         if !holds_handle(module, self.f.ty(result)) {
             for &base in &bases {
-                self.planner.usage(base);
+                if let Some(usage) = self.planner.usage(base) {
+                    usage.read = true;
+                }
             }
             return Ok(());
         }

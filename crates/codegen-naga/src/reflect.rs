@@ -14,6 +14,8 @@ pub struct EntryPoint {
     pub group_size: [u32; 3],
     /// What of the bindings it uses, in order.
     pub uses: Vec<Use>,
+    /// In a dispatch of several groups the first does nothing: it is to be dispatched alone, when the others have ended.
+    pub first_group_last: bool,
 }
 
 /// A binding that an entry point uses.

@@ -1,4 +1,7 @@
-//! SPIR-V: how it is written, and variables without first values.
+//! SPIR-V: how it is written, exact arithmetic, and variables without first values.
+//!
+//! Each operation on floats is rounded by itself, as on the CPU: it is marked so that no driver makes one of several, takes
+//! terms together, or takes infinities for impossible (Mesa's do all that to operations that are not marked).
 //!
 //! naga gives each variable of a function a first value of zeros. Drivers write that out, number by number, and take minutes
 //! for large arrays. No code here reads what it has not written, so those of large types go.
@@ -32,7 +35,7 @@ pub fn options() -> spv::Options<'static> {
 /// The module with all entry points.
 pub fn write(built: &Built) -> Result<Vec<u32>, Error> {
     let words = spv::write_vec(&built.module, &built.info, &options(), None).map_err(failed)?;
-    Ok(without_first_values(words))
+    Ok(exact(&without_first_values(words)))
 }
 
 /// The module for one entry point, whose bindings are numbered from 0 in their order.
@@ -49,7 +52,7 @@ pub fn write_entry(built: &Built, entry: usize) -> Result<Vec<u32>, Error> {
     let pipeline =
         spv::PipelineOptions { shader_stage: naga::ShaderStage::Compute, entry_point: entry.name.clone() };
     let words = spv::write_vec(&built.module, &built.info, &options, Some(&pipeline)).map_err(failed)?;
-    Ok(without_first_values(words))
+    Ok(exact(&without_first_values(words)))
 }
 
 fn failed(error: spv::Error) -> Error {
@@ -57,6 +60,12 @@ fn failed(error: spv::Error) -> Error {
 }
 
 const HEADER: usize = 5;
+const OP_TYPE_VOID: u32 = 19;
+const OP_TYPE_FORWARD_POINTER: u32 = 39;
+const OP_DECORATE: u32 = 71;
+const NO_CONTRACTION: u32 = 42;
+/// Operations on floats: negation, sum, difference, product, quotient, remainders, product with a scalar, inner product.
+const OF_FLOATS: [u32; 9] = [127, 129, 131, 133, 136, 140, 141, 142, 148];
 const OP_TYPE_ARRAY: u32 = 28;
 const OP_TYPE_STRUCT: u32 = 30;
 const OP_TYPE_POINTER: u32 = 32;
@@ -104,4 +113,24 @@ fn without_first_values(words: Vec<u32>) -> Vec<u32> {
         out.extend(inst);
     }
     out
+}
+
+/// Marks each operation on floats as exact.
+fn exact(words: &[u32]) -> Vec<u32> {
+    let mut marks = Vec::new();
+    let mut place = None;
+    let mut at = HEADER;
+    while at < words.len() {
+        let (len, op) = ((words[at] >> 16) as usize, words[at] & 0xFFFF);
+        if place.is_none() && (OP_TYPE_VOID..=OP_TYPE_FORWARD_POINTER).contains(&op) {
+            place = Some(at);
+        }
+        if OF_FLOATS.contains(&op) && at + 2 < words.len() {
+            marks.extend([3 << 16 | OP_DECORATE, words[at + 2], NO_CONTRACTION]);
+        }
+        at += len.max(1);
+    }
+    // Marks come before types.
+    let place = place.unwrap_or(words.len());
+    [&words[..place], &marks, &words[place..]].concat()
 }

@@ -4,6 +4,7 @@ use codegen_naga::write::{Output, disassemble, write};
 use codegen_naga::{Built, Error as NagaError, Options as NagaOptions, Reflection, Target as Language};
 use ir::Func;
 use lower::Request;
+use opt::math;
 use serde_json::{Value as Json, json};
 use syntax::{Diagnostic, Sources};
 
@@ -94,16 +95,37 @@ pub fn emit_compiled(
     }
 }
 
+/// Instructions of a kernel for which lavapipe takes long, where doubles are many.
+#[cfg(feature = "wgpu")]
+const SLOW: u64 = 12_000;
+
 /// The module's program for this machine's first device.
 #[cfg(feature = "wgpu")]
 pub(crate) fn program(module: &ir::Module) -> Result<run::gpu::Program, Failure> {
+    let expanded = math::expand(module, math::Wanted::Doubles);
+    let module = expanded.as_ref().unwrap_or(module);
     let device = run::gpu::Device::first().map_err(|why| Failure::Other(Error::Input(why)))?;
+    if expanded.is_some() && device.inlines_slowly() {
+        for entry in &module.entries {
+            let size = math::inlined_size(module, entry.func);
+            if size > SLOW {
+                let message = format!(
+                    "`{}` cannot run `{}`: with its functions of `double` the kernel has {size} instructions, and the driver takes minutes for more than {SLOW}",
+                    device.name(),
+                    entry.name
+                );
+                let span = source_span(module.funcs[entry.func].span);
+                return Err(Failure::Program(vec![Diagnostic::error("E0930", span, message)]));
+            }
+        }
+    }
     let with = |max_uniforms: u32| {
         let options = NagaOptions {
             target: Language::Spirv,
             functions: &[],
             max_uniforms,
             checks_loops: device.may_end_loops(),
+            first_group_last: true,
             place: &|_| None,
         };
         codegen_naga::build(module, &options).map_err(failure)
@@ -127,9 +149,18 @@ pub fn build(
     functions: &[Func],
 ) -> Result<Built, Failure> {
     let place = |span: ir::Span| place(sources, span);
-    let options =
-        NagaOptions { target, functions, max_uniforms: u32::MAX, checks_loops: false, place: &place };
-    codegen_naga::build(&compiled.module, &options).map_err(failure)
+    let options = NagaOptions {
+        target,
+        functions,
+        max_uniforms: u32::MAX,
+        checks_loops: false,
+        first_group_last: false,
+        place: &place,
+    };
+    // The compilers of other languages may reorder arithmetic.
+    let wanted = if target == Language::Spirv { math::Wanted::Doubles } else { math::Wanted::Remainders };
+    let expanded = math::expand(&compiled.module, wanted);
+    codegen_naga::build(expanded.as_ref().unwrap_or(&compiled.module), &options).map_err(failure)
 }
 
 /// `file.slang:12`

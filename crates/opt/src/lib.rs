@@ -19,6 +19,7 @@ mod finite;
 pub mod guard;
 pub mod inline;
 pub mod licm;
+pub mod math;
 pub mod prune;
 mod range;
 pub mod reread;

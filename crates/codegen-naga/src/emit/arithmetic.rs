@@ -148,6 +148,11 @@ impl<'m> Emitter<'_, 'm> {
             Op::Mul => self.binary(Bin::Multiply, s, n, a, b),
             Op::Div | Op::Rem => {
                 let op = if data.op == Op::Div { Bin::Divide } else { Bin::Modulo };
+                if op == Bin::Modulo && s.is_float() {
+                    // Those that can be exact are functions of the module.
+                    let what = format!("a remainder of `{}`", s.name());
+                    return self.refuse(what, "it has none that is exact", data.span);
+                }
                 let b = if s.is_int() { self.divisor(data.args[1], s, n, a, b) } else { b };
                 self.binary(op, s, n, a, b)
             }
@@ -289,8 +294,14 @@ impl<'m> Emitter<'_, 'm> {
         };
         let Ok(fun) = fun else {
             let what = format!("`{}` of a `double`", math.name());
-            return self.refuse(what, "devices have this function for 32 and 16 bits only", data.span);
+            let why = "it has this function for 32 and 16 bits only; the SPIR-V of this compiler has it";
+            return self.refuse(what, why, data.span);
         };
+        let only_single = matches!(math, Math::Sqrt | Math::Floor | Math::Ceil | Math::Round | Math::Trunc);
+        if s == Scalar::F64 && only_single && self.cx.target == Target::Hlsl {
+            let what = format!("`{}` of a `double`", math.name());
+            return self.refuse(what, "it takes the number for a `float`", data.span);
+        }
         match math {
             Math::Log10 => {
                 let log = self.code.math(Fun::Log2, &[a]);

@@ -54,7 +54,7 @@ impl<'m> Cx<'m> {
     }
 
     /// Emits an entry point.
-    pub(crate) fn entry(&mut self, instance: usize, entry: &Entry) -> Res {
+    pub(crate) fn entry(&mut self, instance: usize, entry: &Entry, skips_first: bool) -> Res {
         let module = self.ir;
         let f = &module.funcs[entry.func];
         self.comment(&entry.name, &entry.name, f.span);
@@ -62,7 +62,7 @@ impl<'m> Cx<'m> {
         let mut e = Emitter::new(self, instance, f, Code::new(&entry.name));
         e.entry_group = Some(group_size);
         e.region(f.body())?;
-        e.prologue()?;
+        e.prologue(skips_first)?;
         let code = e.code;
         self.out.entry_points.push(EntryPoint {
             name: entry.name.clone(),
@@ -274,35 +274,34 @@ impl<'m> Emitter<'_, 'm> {
     }
 
     /// What an entry point does first: the thread's own globals get their values.
-    fn prologue(&mut self) -> Res {
+    fn prologue(&mut self, skips_first: bool) -> Res {
         let inits = self.cx.initialisers();
         for &(_, instance) in &inits {
             self.cx.function(instance)?;
         }
         let (thread, slot) = (self.cx.thread, self.cx.slot_number);
-        if inits.is_empty() && thread.is_none() && slot.is_none() {
+        if inits.is_empty() && thread.is_none() && slot.is_none() && !skips_first {
             return Ok(());
         }
-        let counts = slot.map(|_| {
+        let counts = (slot.is_some() || skips_first).then(|| {
             let ty = self.cx.lanes_type(Scalar::U32, 3);
             self.code.param("group_counts", ty, Some(BuiltIn::NumWorkGroups))
         });
-        let numbers = match counts {
-            Some(counts) => {
-                Some((self.builtin(Builtin::GroupId)?, self.builtin(Builtin::GroupIndex)?, counts))
-            }
-            None => None,
-        };
+        let group = if counts.is_some() { Some(self.builtin(Builtin::GroupId)?) } else { None };
+        let index = if slot.is_some() { Some(self.builtin(Builtin::GroupIndex)?) } else { None };
         let id = match thread {
             Some(_) => Some(self.builtin(Builtin::DispatchThreadId)?),
             None => None,
         };
         let body = self.code.enter();
+        if let (true, Some(group), Some(counts)) = (skips_first, group, counts) {
+            self.skip_first(group, counts);
+        }
         if let (Some(thread), Some(id)) = (thread, id) {
             let place = self.code.expr(naga::Expression::GlobalVariable(thread));
             self.code.store(place, id);
         }
-        if let (Some(slot), Some((group, index, counts))) = (slot, numbers) {
+        if let (Some(slot), Some(group), Some(index), Some(counts)) = (slot, group, index, counts) {
             use naga::BinaryOperator::{Add, Multiply};
             let [x, y, z] = [0, 1, 2].map(|k| self.code.part(group, k));
             let [width, height] = [0, 1].map(|k| self.code.part(counts, k));
@@ -339,6 +338,24 @@ impl<'m> Emitter<'_, 'm> {
         }
         self.code.append(body);
         Ok(())
+    }
+
+    /// Ends the first group of several, which is dispatched alone later.
+    fn skip_first(&mut self, group: Expr, counts: Expr) {
+        use naga::BinaryOperator::{Equal, InclusiveOr, LogicalAnd, NotEqual};
+        let parts: Vec<Expr> = (0..3).map(|k| self.code.part(group, k)).collect();
+        let any = self.code.binary(InclusiveOr, parts[0], parts[1]);
+        let any = self.code.binary(InclusiveOr, any, parts[2]);
+        let zero = self.code.u32(0);
+        let first = self.code.binary(Equal, any, zero);
+        let counts: Vec<Expr> = (0..3).map(|k| self.code.part(counts, k)).collect();
+        // Counts are not zero, so their union is 1 if all are 1.
+        let all = self.code.binary(InclusiveOr, counts[0], counts[1]);
+        let all = self.code.binary(InclusiveOr, all, counts[2]);
+        let one = self.code.u32(1);
+        let several = self.code.binary(NotEqual, all, one);
+        let skips = self.code.binary(LogicalAnd, first, several);
+        self.code.when(skips, |c| c.ret(None));
     }
 
     /// Stores the leaves of a memory type.

@@ -157,6 +157,11 @@ impl Device {
         self.adapter.get_info().driver == "llvmpipe"
     }
 
+    /// Whether it puts all functions into one and compiles that in more than linear time, as Mesa's lavapipe does.
+    pub fn inlines_slowly(&self) -> bool {
+        self.adapter.get_info().driver == "llvmpipe"
+    }
+
     pub(super) fn limits(&self) -> wgpu::Limits {
         self.adapter.limits()
     }

@@ -3,6 +3,8 @@
 //! Pipelines are compiled once, for each entry point with the bindings that it uses. Buffers stay on the device between
 //! dispatches: one is copied there when the host has changed it since ([`Buffers::stamp`]), and back after a dispatch that
 //! may have written it, if the caller reads it. The layouts differ; the reflection of the module says where each number is.
+//! Groups run at once. A kernel whose first group reads after a barrier what the others have written is dispatched twice: all
+//! groups but the first, which does nothing, then the first alone.
 //! What a kernel printed is in a log buffer, and what went wrong in an error word.
 
 mod device;
@@ -154,9 +156,11 @@ impl Program {
         self.upload(module, entry, groups, buffers, held).map_err(other)?;
         let group = self.group(entry, held);
 
+        let reflection = &self.built.reflection;
         let start = Instant::now();
         let mut encoder = self.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
-        {
+        let alone = reflection.entries[entry].first_group_last && groups != [1; 3];
+        for groups in [Some(groups), alone.then_some([1; 3])].into_iter().flatten() {
             let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
             pass.set_pipeline(&self.entries[entry].pipeline);
             pass.set_bind_group(0, group, &[]);
@@ -166,7 +170,6 @@ impl Program {
         self.wait().map_err(other)?;
         let seconds = start.elapsed().as_secs_f64();
 
-        let reflection = &self.built.reflection;
         let size = reflection.entries[entry].group_size;
         let wanted = self.wanted(module, entry, reads, held);
         let found = self.read(&wanted, held).map_err(other)?;

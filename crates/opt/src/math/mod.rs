@@ -1,0 +1,391 @@
+//! `sin`, `exp`, `pow` and their kin as arithmetic, for backends that lack them, and exact remainders: devices have such
+//! functions for 32 bits only or not at all, and take `x - y * trunc(x / y)`, rounded, for a remainder.
+//!
+//! `m(x)` ↦ `m_f64(x)`, lane by lane, and of a smaller float `f32(m_f64(f64(x)))`. The functions are IR, so the reference
+//! interpreter can say how exact they are, and a backend treats them like any other. Those of doubles rely on each operation
+//! being rounded by itself, and use 64-bit integers for exponents; remainders rely on neither, and those of `half` go by
+//! `f32`.
+
+mod arith;
+mod functions;
+mod remainder;
+
+use indexmap::IndexMap;
+use ir::build::Builder;
+use ir::{Func, Function, InstData, Math, Module, Op, Region, Scalar, Slot, Span, Type, TypeData, Types};
+use rustc_hash::{FxBuildHasher, FxHashMap};
+
+/// What is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// Remainders of `f32` and `f16`.
+    Remainders,
+    /// All remainders, and functions of doubles, those to whole numbers among them.
+    Doubles,
+    /// All remainders, and functions of all floats.
+    All,
+}
+
+/// A function.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Made {
+    /// A function of doubles.
+    Math(Math),
+    /// The remainder of floats of this kind.
+    Remainder(Scalar),
+}
+
+impl Made {
+    /// The kind of its arguments and result.
+    fn scalar(self) -> Scalar {
+        match self {
+            Made::Math(_) => Scalar::F64,
+            Made::Remainder(s) => s,
+        }
+    }
+}
+
+/// Whether a function is made here.
+fn is_made(m: Math, wanted: Wanted) -> bool {
+    match m {
+        Math::Sin
+        | Math::Cos
+        | Math::Tan
+        | Math::Asin
+        | Math::Acos
+        | Math::Atan
+        | Math::Atan2
+        | Math::Sinh
+        | Math::Cosh
+        | Math::Tanh
+        | Math::Asinh
+        | Math::Acosh
+        | Math::Atanh
+        | Math::Exp
+        | Math::Exp2
+        | Math::Log
+        | Math::Log2
+        | Math::Log10
+        | Math::Pow => true,
+        // Devices have these of doubles, but Mesa's lavapipe gives wrong numbers.
+        Math::Floor | Math::Ceil | Math::Round | Math::Trunc => wanted == Wanted::Doubles,
+        Math::Sqrt
+        | Math::Min
+        | Math::Max
+        | Math::Abs
+        | Math::Fma
+        | Math::IsNan
+        | Math::IsInf
+        | Math::CountBits
+        | Math::ReverseBits
+        | Math::FirstBitLow
+        | Math::FirstBitHigh => false,
+    }
+}
+
+/// The module with calls in place of such functions, if it has any.
+pub fn expand(module: &Module, wanted: Wanted) -> Option<Module> {
+    let mut used: IndexMap<Made, Option<Func>, FxBuildHasher> = IndexMap::default();
+    let mut users = Vec::new();
+    for (func, f) in module.funcs.iter().filter(|(_, f)| f.has_body()) {
+        let mut uses = false;
+        f.walk(f.body(), &mut |inst| {
+            if let Some(m) = made(&module.types, f, &f.insts[inst], wanted) {
+                used.insert(m, None);
+                uses = true;
+            }
+        });
+        if uses {
+            users.push(func);
+        }
+    }
+    if used.is_empty() {
+        return None;
+    }
+    let mut module = module.clone();
+    for (&m, func) in &mut used {
+        let made = define(&mut module.types, m);
+        *func = Some(module.funcs.push(made));
+    }
+    for func in users {
+        let mut f = std::mem::take(&mut module.funcs[func]);
+        rewrite(&mut module.types, &mut f, wanted, &|m| used.get(&m).copied().flatten());
+        module.funcs[func] = f;
+    }
+    Some(module)
+}
+
+/// How many instructions there are from a function on if every call is replaced by the body; a call of what is being
+/// counted counts as one.
+pub fn inlined_size(module: &Module, func: Func) -> u64 {
+    let mut known: FxHashMap<Func, u64> = FxHashMap::default();
+    let mut open = vec![(func, false)];
+    while let Some((func, called)) = open.pop() {
+        let f = &module.funcs[func];
+        if !f.has_body() || !called && known.contains_key(&func) {
+            continue;
+        }
+        let (mut all, mut callees) = (0u64, Vec::new());
+        f.walk(f.body(), &mut |inst| {
+            all += 1;
+            if let Op::Call(callee) = f.insts[inst].op {
+                callees.push(callee);
+            }
+        });
+        if called {
+            let of = |callee: &Func| known.get(callee).copied().unwrap_or(0);
+            let size = callees.iter().map(of).fold(all, u64::saturating_add);
+            known.insert(func, size);
+        } else {
+            known.insert(func, 0);
+            open.push((func, true));
+            open.extend(callees.into_iter().map(|callee| (callee, false)));
+        }
+    }
+    known.get(&func).copied().unwrap_or(0)
+}
+
+/// The function that an instruction computes.
+fn made(types: &Types, f: &Function, data: &InstData, wanted: Wanted) -> Option<Made> {
+    let s = types.scalar_of(f.ty(*data.args.first()?)).filter(|s| s.is_float())?;
+    match data.op {
+        Op::Math(m) if wanted != Wanted::Remainders && is_made(m, wanted) => {
+            (s == Scalar::F64 || wanted == Wanted::All).then_some(Made::Math(m))
+        }
+        Op::Rem if s != Scalar::F64 => Some(Made::Remainder(Scalar::F32)),
+        Op::Rem if wanted != Wanted::Remainders => Some(Made::Remainder(s)),
+        _ => None,
+    }
+}
+
+/// The function.
+fn define(types: &mut Types, made: Made) -> Function {
+    let (name, n) = match made {
+        Made::Math(m) => (m.name(), m.arity()),
+        Made::Remainder(_) => ("remainder", 2),
+    };
+    let s = made.scalar();
+    let slot =
+        |name: Option<&str>| Slot { ty: s.into(), diff: false, linear: false, name: name.map(|n| n.into()) };
+    let mut b = Builder::new(types, format!("{name}_{}", s.name()));
+    let args: Vec<ir::Value> = ["x", "y"][..n].iter().map(|name| b.param(slot(Some(name)))).collect();
+    let mut lib = arith::Lib { b };
+    let r = match made {
+        Made::Math(m) => lib.function(m, &args),
+        Made::Remainder(s) => remainder::remainder(&mut lib.b, s, args[0], args[1]),
+    };
+    lib.b.finish(vec![r], vec![slot(None)])
+}
+
+/// Puts calls where the functions were.
+fn rewrite(types: &mut Types, f: &mut Function, wanted: Wanted, func: &dyn Fn(Made) -> Option<Func>) {
+    let regions: Vec<Region> = f.regions.keys().collect();
+    for region in regions {
+        let old = std::mem::take(&mut f.regions[region].insts);
+        let mut new = Vec::with_capacity(old.len());
+        for inst in old {
+            let data = f.insts[inst].clone();
+            let Some((made, callee)) =
+                made(types, f, &data, wanted).and_then(|made| Some((made, func(made)?)))
+            else {
+                new.push(inst);
+                continue;
+            };
+            let held: Type = made.scalar().into();
+            let mut add = |f: &mut Function, op: Op, args: &[ir::Value], result: ir::Value, span: Span| {
+                let data = InstData {
+                    op,
+                    args: args.into(),
+                    results: [result].into_iter().collect(),
+                    regions: Default::default(),
+                    span,
+                };
+                new.push(f.insts.push(data));
+            };
+            let fresh = |f: &mut Function, ty: Type| f.values.push(ir::ValueData::new(ty, false));
+            let result = data.results[0];
+            let s = types.scalar_of(f.ty(result)).unwrap_or(Scalar::F64);
+            let lanes = match types[f.ty(result)] {
+                TypeData::Vector(_, n) => Some(n),
+                _ => None,
+            };
+            let mut parts = Vec::new();
+            for k in 0..lanes.unwrap_or(1) {
+                let mut args = Vec::new();
+                for &arg in &data.args {
+                    let mut x = arg;
+                    if lanes.is_some() {
+                        x = fresh(f, s.into());
+                        add(f, Op::Extract(k), &[arg], x, data.span);
+                    }
+                    if s != made.scalar() {
+                        let wide = fresh(f, held);
+                        add(f, Op::Convert, &[x], wide, data.span);
+                        x = wide;
+                    }
+                    args.push(x);
+                }
+                let part = if lanes.is_none() { result } else { fresh(f, s.into()) };
+                if s == made.scalar() {
+                    add(f, Op::Call(callee), &args, part, data.span);
+                } else {
+                    let wide = fresh(f, held);
+                    add(f, Op::Call(callee), &args, wide, data.span);
+                    add(f, Op::Convert, &[wide], part, data.span);
+                }
+                parts.push(part);
+            }
+            if lanes.is_some() {
+                add(f, Op::Construct, &parts, result, data.span);
+            }
+        }
+        f.regions[region].insts = new;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ir::interp::{self, Memory, Value};
+
+    use super::*;
+
+    /// Units in the last place between two numbers; of subnormal ones, the smallest number counts as one.
+    fn distance(a: f64, b: f64) -> u64 {
+        if a == b || a.is_nan() && b.is_nan() {
+            return 0;
+        }
+        if a.is_nan() || b.is_nan() || a.is_sign_negative() != b.is_sign_negative() {
+            return u64::MAX;
+        }
+        a.abs().to_bits().abs_diff(b.abs().to_bits())
+    }
+
+    /// A number of either sign between these sizes, from a sequence that is always the same.
+    fn random(state: &mut u64, least: f64, most: f64) -> f64 {
+        *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let part = (*state >> 11) as f64 / (1u64 << 53) as f64;
+        let size = (least.ln() + part * (most.ln() - least.ln())).exp();
+        if *state & 1024 == 0 { size } else { -size }
+    }
+
+    fn call(module: &Module, func: Func, args: &[f64]) -> f64 {
+        let args: Vec<Value> = args.iter().map(|&x| Value::Scalar(x.to_bits())).collect();
+        let found = interp::call(module, func, &args, &mut Memory::default()).expect("it runs");
+        let Value::Scalar(bits) = found[0] else { panic!("a number") };
+        f64::from_bits(bits)
+    }
+
+    const ENDS: [f64; 27] = [
+        0.0,
+        -0.0,
+        1.0,
+        -1.0,
+        0.5,
+        -0.5,
+        3.5,
+        -4.5,
+        -0.3,
+        2.0,
+        3.0,
+        -3.0,
+        5e-324,
+        1e-310,
+        -1e-310,
+        1e300,
+        -1e300,
+        f64::MAX,
+        f64::MIN,
+        709.78,
+        709.79,
+        -745.2,
+        1023.999,
+        1024.0,
+        f64::INFINITY,
+        f64::NEG_INFINITY,
+        f64::NAN,
+    ];
+
+    #[test]
+    fn functions_are_as_exact_as_those_of_the_cpu() {
+        let mut faults = Vec::new();
+        for m in Math::ALL.into_iter().filter(|&m| is_made(m, Wanted::Doubles)) {
+            let mut module = Module::default();
+            let f = define(&mut module.types, Made::Math(m));
+            let func = module.funcs.push(f);
+            let wrong = ir::verify::verify_function(&module, &module.funcs[func]);
+            assert!(wrong.is_empty(), "{wrong:?}");
+            let mut check = |args: &[f64]| {
+                let bits: Vec<u64> = args.iter().map(|x| x.to_bits()).collect();
+                let wanted = ir::scalar::math(m, Scalar::F64, &bits).map_or(f64::NAN, f64::from_bits);
+                let found = call(&module, func, args);
+                let far = distance(found, wanted);
+                // The library's own of these are further off, and infinite at the end.
+                let area = matches!(m, Math::Asinh | Math::Acosh | Math::Atanh);
+                let whole = matches!(m, Math::Round | Math::Trunc | Math::Floor | Math::Ceil);
+                if far
+                    > if area {
+                        32
+                    } else if whole {
+                        0
+                    } else {
+                        3
+                    }
+                    && !(area && args[0].abs() == f64::MAX)
+                {
+                    faults.push(format!("{}({args:?}) is {found:e} instead of {wanted:e}", m.name()));
+                }
+            };
+            for &x in &ENDS {
+                if m.arity() == 1 {
+                    check(&[x]);
+                } else {
+                    ENDS.iter().for_each(|&y| check(&[x, y]));
+                }
+            }
+            let mut state = 17;
+            for k in 0..900 {
+                let (least, limit) = [(1e-3, 3.0), (1e-1, 40.0), (1e-300, 1e300)][k % 3];
+                let x = random(&mut state, least, limit);
+                let y = random(&mut state, least, limit.min(700.0));
+                let args = [x, y];
+                check(&args[..m.arity()]);
+            }
+        }
+        assert!(faults.is_empty(), "{}", faults.join("\n"));
+    }
+
+    #[test]
+    fn remainders_are_exact() {
+        for s in [Scalar::F32, Scalar::F64] {
+            let mut module = Module::default();
+            let f = define(&mut module.types, Made::Remainder(s));
+            let func = module.funcs.push(f);
+            let wrong = ir::verify::verify_function(&module, &module.funcs[func]);
+            assert!(wrong.is_empty(), "{wrong:?}");
+            let check = |x: f64, y: f64| {
+                let bits = |x: f64| if s == Scalar::F32 { (x as f32).to_bits() as u64 } else { x.to_bits() };
+                let args = [Value::Scalar(bits(x)), Value::Scalar(bits(y))];
+                let found = interp::call(&module, func, &args, &mut Memory::default()).expect("it runs");
+                let (found, wanted) = match found[0] {
+                    Value::Scalar(b) if s == Scalar::F32 => {
+                        (f64::from(f32::from_bits(b as u32)), f64::from(x as f32 % y as f32))
+                    }
+                    Value::Scalar(b) => (f64::from_bits(b), x % y),
+                    _ => panic!("a number"),
+                };
+                let same = found.to_bits() == wanted.to_bits() || found.is_nan() && wanted.is_nan();
+                assert!(same, "{x:e} % {y:e} is {found:e} instead of {wanted:e}");
+            };
+            for x in ENDS {
+                ENDS.iter().for_each(|&y| check(x, y));
+            }
+            let mut state = 5;
+            for k in 0..600 {
+                let (least, limit) = [(1e-3, 3.0), (1e-1, 1e6), (1e-30, 1e30)][k % 3];
+                check(random(&mut state, least, limit), random(&mut state, least, limit));
+            }
+            check(1e-42, 3e-45);
+            check(1e30, 3e-45);
+        }
+    }
+}
