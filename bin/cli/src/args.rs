@@ -384,6 +384,9 @@ pub(crate) enum Target {
     Hlsl,
     /// OpenGL
     Glsl,
+    /// NVIDIA's devices
+    #[cfg(feature = "llvm")]
+    Ptx,
     /// JSON: entry points, bindings and layouts
     Reflection,
 }

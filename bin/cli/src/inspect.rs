@@ -33,6 +33,8 @@ pub(crate) fn emit(args: &EmitArgs) -> u8 {
                 Target::Msl => driver::gpu::Target::Msl,
                 Target::Hlsl => driver::gpu::Target::Hlsl,
                 Target::Glsl => driver::gpu::Target::Glsl,
+                #[cfg(feature = "llvm")]
+                Target::Ptx => driver::gpu::Target::Ptx,
                 Target::Reflection => driver::gpu::Target::Reflection,
             };
             let entry = args.entry.as_deref();

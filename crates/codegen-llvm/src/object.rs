@@ -42,12 +42,16 @@ enum For {
     Memory,
     /// What the system's linker reads.
     File,
+    /// Text for NVIDIA's devices.
+    Device,
 }
 
 /// LLVM's numbers: position-independent code, the code model that suits, an object file, no output on errors.
 const PIC: i32 = 2;
 const MODEL_DEFAULT: i32 = 0;
 const OBJECT: i32 = 1;
+const ASSEMBLY: i32 = 0;
+const RELOCATION_DEFAULT: i32 = 0;
 const QUIET: i32 = 2;
 
 /// What LLVM owns, given back at the end.
@@ -135,6 +139,11 @@ pub(crate) fn file(text: &str, machine: &Machine, options: &Options) -> Result<V
     object(text, machine, options, passes, For::File).map(|(object, _)| object)
 }
 
+/// PTX of the whole text, for a device that is named as LLVM names it.
+pub(crate) fn assembly(text: &str, device: &Machine, options: &Options) -> Result<Vec<u8>, String> {
+    object(text, device, options, c"default<O2>", For::Device).map(|(text, _)| text)
+}
+
 /// An object file of the text.
 fn object(
     text: &str,
@@ -150,7 +159,11 @@ fn object(
         clock = Instant::now();
     };
     let api = api()?;
-    let arch = if cfg!(target_arch = "aarch64") { "AArch64" } else { "X86" };
+    let arch = match purpose {
+        For::Device => "NVPTX",
+        _ if cfg!(target_arch = "aarch64") => "AArch64",
+        _ => "X86",
+    };
     api.initialize(arch)?;
     lap(&mut times.open);
     let name = c"pullback";
@@ -167,6 +180,7 @@ fn object(
         let module = Owned { api, it: module, dispose: api.module_dispose };
         let triple = match purpose {
             For::File => api.text((api.default_triple)()),
+            For::Device => "nvptx64-nvidia-cuda".to_string(),
             For::Memory => format!("{}-unknown-linux-gnu", std::env::consts::ARCH),
         };
         let triple = c_text(&triple)?;
@@ -179,7 +193,7 @@ fn object(
         } else {
             (machine.cpu.clone(), machine.features.clone())
         };
-        if cfg!(all(target_vendor = "apple", target_arch = "aarch64")) {
+        if cfg!(all(target_vendor = "apple", target_arch = "aarch64")) && purpose != For::Device {
             features += ",+reserve-x18";
         }
         let (cpu, features) = (c_text(&cpu)?, c_text(&features)?);
@@ -190,7 +204,7 @@ fn object(
             cpu.as_ptr(),
             features.as_ptr(),
             level,
-            PIC,
+            if purpose == For::Device { RELOCATION_DEFAULT } else { PIC },
             MODEL_DEFAULT,
         );
         if it.is_null() {
@@ -208,7 +222,8 @@ fn object(
         api.check((api.run_passes)(module.it, passes.as_ptr(), machine.it, pass_options.it))?;
         lap(&mut times.optimise);
         let mut out = std::ptr::null_mut();
-        if (api.emit)(machine.it, module.it, OBJECT, &mut message, &mut out) != 0 {
+        let kind = if purpose == For::Device { ASSEMBLY } else { OBJECT };
+        if (api.emit)(machine.it, module.it, kind, &mut message, &mut out) != 0 {
             return Err(api.text(message));
         }
         let out = Owned { api, it: out, dispose: api.buffer_dispose };

@@ -26,6 +26,9 @@ pub enum Target {
     Hlsl,
     /// OpenGL's language.
     Glsl,
+    /// NVIDIA's.
+    #[cfg(feature = "llvm")]
+    Ptx,
     /// What a host must know to bind everything, as JSON.
     Reflection,
 }
@@ -34,6 +37,8 @@ impl Target {
     fn language(self) -> Language {
         match self {
             Target::Wgsl => Language::Wgsl,
+            #[cfg(feature = "llvm")]
+            Target::Ptx => Language::Spirv,
             Target::Spirv | Target::SpirvAsm | Target::Reflection => Language::Spirv,
             Target::Msl => Language::Msl,
             Target::Hlsl => Language::Hlsl,
@@ -78,6 +83,10 @@ pub fn emit_compiled(
     entry: Option<&str>,
     target: Target,
 ) -> Result<Vec<u8>, Failure> {
+    #[cfg(feature = "llvm")]
+    if target == Target::Ptx {
+        return Ok(ptx(&compiled.module)?.text.into_bytes());
+    }
     let roots: Vec<Func> =
         compiled.functions.iter().flat_map(|f| [Some(f.func), f.jvp, f.vjp]).flatten().collect();
     let built = build(sources, compiled, target.language(), &roots)?;
@@ -93,6 +102,21 @@ pub fn emit_compiled(
         }
         Output::Words(words) => Ok(words.iter().flat_map(|w| w.to_le_bytes()).collect()),
     }
+}
+
+/// The generation of NVIDIA's devices that PTX is for; later ones run it, too.
+#[cfg(feature = "llvm")]
+const GENERATION: u32 = 70;
+
+/// The kernels of a module as PTX.
+#[cfg(feature = "llvm")]
+pub fn ptx(module: &ir::Module) -> Result<codegen_llvm::aot::Ptx, Failure> {
+    let expanded = math::expand(module, math::Wanted::All);
+    let module = expanded.as_ref().unwrap_or(module);
+    codegen_llvm::aot::ptx(module, GENERATION).map_err(|unsupported| {
+        let message = format!("PTX cannot express {}", unsupported.op);
+        Failure::Program(vec![Diagnostic::error("E0930", source_span(unsupported.span), message)])
+    })
 }
 
 /// Instructions of a kernel for which lavapipe takes long, where doubles are many.

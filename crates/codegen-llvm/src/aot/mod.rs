@@ -18,6 +18,8 @@
 //! with one buffer (`void *data; uint64_t count;`) for each global in order of declaration. Both give 0, or the number of
 //! an error, of which `PREFIX_message` gives the text.
 
+mod ptx;
+
 use std::fmt::Write as _;
 
 use ir::{Func, Module, Op, Scalar, Slot, Space, Span, Type, TypeData, Types};
@@ -26,6 +28,8 @@ use native::types::{is_array, size, words};
 use native::{MOST_LANES, Options, Unsupported};
 
 use crate::{Machine, NAME, Text};
+
+pub use ptx::{OUT_OF_MEMORY, Ptx, ptx};
 
 const RUNTIME: &str = include_str!("runtime.ll");
 /// Bytes of the fields of the context that compiled code uses, and then the chunk in use and the `jmp_buf`.

@@ -1,0 +1,135 @@
+; What kernels of NVIDIA's devices call: memory from the thread's part of the arena, errors, barriers, atomic operations.
+; The context is that of `native::runtime` up to ERROR, where the address of the error words is.
+
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
+declare void @llvm.memmove.p0.p0.i64(ptr, ptr, i64, i1)
+declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
+declare void @llvm.nvvm.barrier0()
+declare i32 @llvm.nvvm.read.ptx.sreg.tid.x()
+declare i32 @llvm.nvvm.read.ptx.sreg.tid.y()
+declare i32 @llvm.nvvm.read.ptx.sreg.tid.z()
+declare i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()
+declare i32 @llvm.nvvm.read.ptx.sreg.ctaid.y()
+declare i32 @llvm.nvvm.read.ptx.sreg.ctaid.z()
+declare i32 @llvm.nvvm.read.ptx.sreg.nctaid.x()
+declare i32 @llvm.nvvm.read.ptx.sreg.nctaid.y()
+
+; The first error is kept, with the thread; the thread ends.
+define internal void @rt_fail(ptr %ctx, i32 %site) noinline cold {
+  %error.at = getelementptr i8, ptr %ctx, i64 ERROR
+  %error = load ptr, ptr %error.at
+  %status = add i32 %site, 1
+  %pair = cmpxchg ptr %error, i32 0, i32 %status monotonic monotonic
+  %first = extractvalue { i32, i1 } %pair, 1
+  br i1 %first, label %tell, label %end
+tell:
+  %thread.at = getelementptr i8, ptr %ctx, i64 THREAD
+  %to = getelementptr i8, ptr %error, i64 4
+  call void @llvm.memcpy.p0.p0.i64(ptr align 4 %to, ptr align 4 %thread.at, i64 12, i1 false)
+  br label %end
+end:
+  call void asm sideeffect "exit;", ""()
+  unreachable
+}
+
+define internal void @rt_not_finite(ptr %ctx, i32 %site, ptr %what) noinline cold {
+  call void @rt_fail(ptr %ctx, i32 %site)
+  ret void
+}
+
+define internal void @rt_barrier(ptr %ctx) convergent alwaysinline {
+  call void @llvm.nvvm.barrier0() convergent
+  ret void
+}
+
+define internal ptr @rt_alloc(ptr %ctx, i64 %bytes) {
+  %more = add i64 %bytes, 15
+  %n = and i64 %more, -16
+  %top.at = getelementptr i8, ptr %ctx, i64 TOP
+  %end.at = getelementptr i8, ptr %ctx, i64 END
+  %top = load i64, ptr %top.at
+  %end = load i64, ptr %end.at
+  %room = sub i64 %end, %top
+  %fits = icmp ule i64 %n, %room
+  br i1 %fits, label %here, label %none
+here:
+  %after = add i64 %top, %n
+  store i64 %after, ptr %top.at
+  %old = inttoptr i64 %top to ptr
+  ret ptr %old
+none:
+  call void @rt_fail(ptr %ctx, i32 MEMORY)
+  unreachable
+}
+
+; A thread has one chunk only.
+define internal void @rt_release(ptr %ctx, ptr %mark) {
+  %top.at = getelementptr i8, ptr %ctx, i64 TOP
+  store ptr %mark, ptr %top.at
+  ret void
+}
+
+; What has no instruction: exchange and compare-exchange of floats, their minimum and maximum (a NaN gives way).
+define internal i64 @rt_atomic(ptr %at, i32 %code, i64 %x, i64 %compare) alwaysinline {
+  %op = lshr i32 %code, 8
+  %kind = and i32 %code, 255
+  %is.min = icmp eq i32 %op, 1
+  %is.exchange = icmp eq i32 %op, 6
+  %is.compare = icmp eq i32 %op, 7
+  %i64 = icmp eq i32 %kind, 4
+  %u64 = icmp eq i32 %kind, 8
+  %f64 = icmp eq i32 %kind, 11
+  %some = or i1 %i64, %u64
+  %wide = or i1 %some, %f64
+  br i1 %wide, label %wide.begin, label %narrow.begin
+narrow.begin:
+  %x32 = trunc i64 %x to i32
+  %c32 = trunc i64 %compare to i32
+  %fx = bitcast i32 %x32 to float
+  %first32 = load volatile i32, ptr %at
+  br label %narrow
+narrow:
+  %old32 = phi i32 [ %first32, %narrow.begin ], [ %found32, %narrow ]
+  %fo = bitcast i32 %old32 to float
+  %lt32 = fcmp olt float %fx, %fo
+  %gt32 = fcmp ogt float %fx, %fo
+  %nan32 = fcmp uno float %fo, %fo
+  %better32 = select i1 %is.min, i1 %lt32, i1 %gt32
+  %take32 = or i1 %better32, %nan32
+  %most32 = select i1 %take32, i32 %x32, i32 %old32
+  %same32 = icmp eq i32 %old32, %c32
+  %if32 = select i1 %same32, i32 %x32, i32 %old32
+  %other32 = select i1 %is.compare, i32 %if32, i32 %most32
+  %new32 = select i1 %is.exchange, i32 %x32, i32 %other32
+  %pair32 = cmpxchg ptr %at, i32 %old32, i32 %new32 monotonic monotonic
+  %found32 = extractvalue { i32, i1 } %pair32, 0
+  %done32 = extractvalue { i32, i1 } %pair32, 1
+  br i1 %done32, label %narrow.end, label %narrow
+narrow.end:
+  %result32 = zext i32 %old32 to i64
+  ret i64 %result32
+wide.begin:
+  %dx = bitcast i64 %x to double
+  %first64 = load volatile i64, ptr %at
+  br label %wide.loop
+wide.loop:
+  %old64 = phi i64 [ %first64, %wide.begin ], [ %found64, %wide.loop ]
+  %do = bitcast i64 %old64 to double
+  %lt64 = fcmp olt double %dx, %do
+  %gt64 = fcmp ogt double %dx, %do
+  %nan64 = fcmp uno double %do, %do
+  %better64 = select i1 %is.min, i1 %lt64, i1 %gt64
+  %take64 = or i1 %better64, %nan64
+  %most64 = select i1 %take64, i64 %x, i64 %old64
+  %same64 = icmp eq i64 %old64, %compare
+  %if64 = select i1 %same64, i64 %x, i64 %old64
+  %other64 = select i1 %is.compare, i64 %if64, i64 %most64
+  %new64 = select i1 %is.exchange, i64 %x, i64 %other64
+  %pair64 = cmpxchg ptr %at, i64 %old64, i64 %new64 monotonic monotonic
+  %found64 = extractvalue { i64, i1 } %pair64, 0
+  %done64 = extractvalue { i64, i1 } %pair64, 1
+  br i1 %done64, label %wide.end, label %wide.loop
+wide.end:
+  ret i64 %old64
+}
+

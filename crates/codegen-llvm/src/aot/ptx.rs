@@ -1,0 +1,326 @@
+//! Kernels for NVIDIA's devices: PTX, by LLVM's NVPTX target.
+//!
+//! The text is that of one thread at a time; around it each kernel is an `.entry`, whose parameters are
+//!
+//! ```c
+//! (T *data, uint64_t count)…,       /* for each global that the host binds, in order of declaration */
+//! uint32_t error[4],                /* zero at first: what went wrong, from 1, and the thread */
+//! void *arena, uint64_t arena_bytes /* what each thread may use for what reverse mode keeps */
+//! ```
+//!
+//! The memory of a buffer is as on the CPU. A thread finds its part of the arena by its number in the dispatch; where
+//! that is too small, the error is [`OUT_OF_MEMORY`]. Functions of numbers must be made of arithmetic before: devices have
+//! none that are exact.
+
+use std::fmt::Write as _;
+
+use ir::{AtomicOp, Module, Op, Scalar, Space, Span};
+use native::runtime::offsets;
+use native::{Options, Unsupported};
+
+use super::{CONTEXT, MEMORY, RUNTIME, bound, declared, errors, is_handle};
+use crate::{Machine, Text};
+
+const DEVICE: &str = include_str!("ptx.ll");
+/// The name in diagnostics.
+const PTX: &str = "ptx";
+
+/// Kernels as PTX.
+#[derive(Debug)]
+pub struct Ptx {
+    /// The text.
+    pub text: String,
+    /// Errors by number, from 1 on.
+    pub errors: Vec<(String, Span)>,
+    /// The globals that kernels take, in order.
+    pub buffers: Vec<ir::Global>,
+    /// The name of each entry point in the text.
+    pub entries: Vec<String>,
+}
+
+/// The number of the error "out of memory": the arena was too small.
+pub const OUT_OF_MEMORY: u32 = MEMORY;
+
+/// The entry points of a verified module, whose functions of numbers are made of arithmetic already, for devices of
+/// generation `sm` (70 or later).
+pub fn ptx(module: &Module, sm: u32) -> Result<Ptx, Unsupported> {
+    let named = |u: Unsupported| Unsupported { backend: PTX, ..u };
+    // Halves are converted by instructions.
+    let machine = Machine { features: "+f16c".into(), ..Machine::generic() };
+    let options = Options { lanes: Some(1), plain_math: true, ..Options::default() };
+    let text = crate::text(module, &options, &machine).map_err(named)?;
+    check(module, &text)?;
+    let mut all = body(&text)?;
+    let mut names: Vec<String> = Vec::new();
+    for k in 0..module.entries.len() {
+        let name = symbol(&module.entries[k].name, &names);
+        kernel(&mut all, module, k, &name, &text);
+        names.push(name);
+    }
+    annotations(&mut all, module, &names);
+    let device = Machine { cpu: format!("sm_{sm}"), features: "+ptx70".into(), ..Machine::generic() };
+    let made = crate::object::assembly(&all, &device, &options).map_err(|e| refuse(&e, Span::NONE))?;
+    let made = header(module, &names) + &String::from_utf8_lossy(&made);
+    Ok(Ptx {
+        text: made,
+        errors: errors(&text),
+        buffers: bound(module).map(|(g, _)| g).collect(),
+        entries: names,
+    })
+}
+
+fn refuse(what: &str, span: Span) -> Unsupported {
+    Unsupported { backend: PTX, op: what.to_string(), span }
+}
+
+/// Refuses what devices have no counterpart of.
+fn check(module: &Module, text: &Text) -> Result<(), Unsupported> {
+    if module.entries.is_empty() {
+        return Err(refuse("a file without a kernel", Span::NONE));
+    }
+    let has_handle = |ty| native::types::mem_leaves(&module.mem, ty).iter().any(|l| is_handle(module, l.ty));
+    if let Some((_, g)) = bound(module).find(|(_, g)| has_handle(g.ty)) {
+        return Err(refuse(&format!("`{}`, which has pointers or buffers in memory", g.name), g.span));
+    }
+    for &func in &text.plan.order {
+        let f = &module.funcs[func];
+        if text.plan.facts[func].recursive {
+            return Err(refuse(&format!("the function `{}`, which calls itself", f.name), f.span));
+        }
+        for data in f.insts.values() {
+            let what = match &data.op {
+                Op::WaveGather => "an operation of a wave",
+                Op::Printf(_) => "`printf`",
+                Op::Atomic(_, op) => {
+                    let s = module.types.scalar_of(f.ty(data.results[0])).unwrap_or(Scalar::U32);
+                    let is_sum = s == Scalar::F16 && *op == AtomicOp::Add;
+                    match s.bits() {
+                        8 | 16 if is_sum || s.is_int() => "an atomic operation on fewer than 32 bits",
+                        1..32 => "an atomic operation on fewer than 32 bits",
+                        _ => continue,
+                    }
+                }
+                _ => continue,
+            };
+            return Err(refuse(what, data.span));
+        }
+    }
+    Ok(())
+}
+
+/// The text with what it calls on devices, and without the declarations of that.
+fn body(text: &Text) -> Result<String, Unsupported> {
+    // Stacks are as in libraries.
+    let stacks = RUNTIME.find("define internal ptr @rt_elements").map_or("", |at| &RUNTIME[at..]);
+    let runtime = format!("{DEVICE}{stacks}")
+        .replace("ERROR", &CONTEXT.to_string())
+        .replace("THREAD", &offsets::THREAD.to_string())
+        .replace("TOP", &offsets::ARENA_TOP.to_string())
+        .replace("END", &offsets::ARENA_END.to_string())
+        .replace("MEMORY", &(MEMORY - 1).to_string());
+    let zeros = text.plan.largest.next_multiple_of(16) + 64;
+    let mut all = String::new();
+    for line in text.text.lines() {
+        if line.starts_with("@rt_zero =") {
+            let _ = writeln!(
+                all,
+                "@rt_zero = internal constant [{zeros} x i8] zeroinitializer, align 16\n\
+                 @rt_sink = internal global [{zeros} x i8] zeroinitializer, align 16"
+            );
+        } else if line.starts_with("@rt_empty =") {
+            all +=
+                "@rt_empty = internal constant { ptr, i64, i64 } { ptr @rt_zero, i64 0, i64 0 }, align 8\n";
+        } else if line.starts_with("@rt_empty_at =") {
+            all += "@rt_empty_at = internal constant ptr @rt_empty, align 8\n";
+        } else if let Some(name) = declared(line) {
+            if runtime.contains(&format!("@{name}(")) {
+                continue;
+            }
+            if name.starts_with("rt_") {
+                let what = name.trim_start_matches("rt_").replace('_', " ");
+                return Err(refuse(&format!("the function of the runtime '{what}'"), Span::NONE));
+            }
+            all += line;
+            all.push('\n');
+        } else {
+            // Calls that may wait are not moved to where fewer threads come by.
+            let own = if line.starts_with("define ") {
+                line.replacen(" nounwind ", " convergent nounwind ", 1)
+            } else {
+                line.to_string()
+            };
+            match own.strip_prefix("define void @entry") {
+                Some(rest) => all += &format!("define internal void @entry{rest}"),
+                None => all += &own,
+            }
+            all.push('\n');
+        }
+    }
+    Ok(all + &runtime)
+}
+
+/// A name that PTX takes, and that none of the others has.
+fn symbol(name: &str, others: &[String]) -> String {
+    let plain: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
+    let mut name = if plain.starts_with(|c: char| c.is_ascii_digit()) { format!("k{plain}") } else { plain };
+    while others.contains(&name) {
+        name.push('_');
+    }
+    name
+}
+
+/// The kernel around the code of entry point number `k`: a thread's context, and what is in it.
+fn kernel(all: &mut String, module: &Module, k: usize, name: &str, text: &Text) {
+    let [x, y, z] = module.entries[k].group_size;
+    let n_globals = module.globals.len().max(1);
+    let mut params: Vec<String> =
+        (0..bound(module).count()).map(|n| format!("ptr %b{n}, i64 %c{n}")).collect();
+    params.push("ptr %error, ptr %arena, i64 %arena.bytes".into());
+    let shared: Vec<(u32, u64)> = module
+        .globals
+        .iter()
+        .filter(|(_, g)| g.space == Space::GroupShared)
+        .map(|(g, data)| (g.as_u32(), module.mem.size(data.ty).max(1)))
+        .collect();
+    for (g, bytes) in &shared {
+        let _ =
+            writeln!(all, "@shared.{k}.{g} = internal addrspace(3) global [{bytes} x i8] undef, align 16");
+    }
+    let _ = writeln!(all, "define ptx_kernel void @{name}({}) {{", params.join(", "));
+    let bytes = CONTEXT + 16;
+    let _ = write!(
+        all,
+        "  %ctx = alloca [{bytes} x i8], align 16\n  %globals = alloca [{n_globals} x {{ ptr, i64 }}], align 16\n  \
+         call void @llvm.memset.p0.i64(ptr align 16 %ctx, i8 0, i64 {bytes}, i1 false)\n"
+    );
+    let mut field = |at: i64, name: &str, value: &str| {
+        let _ = write!(
+            all,
+            "  %{name}.at = getelementptr i8, ptr %ctx, i64 {at}\n  store {value}, ptr %{name}.at\n"
+        );
+    };
+    field(offsets::SINK as i64, "sink", "ptr @rt_sink");
+    field(offsets::GLOBALS as i64, "globals", "ptr %globals");
+    field(CONTEXT, "error", "ptr %error");
+    for (k, n) in [x, y, z].into_iter().enumerate() {
+        field(offsets::SIZE as i64 + 4 * k as i64, &format!("size{k}"), &format!("i32 {n}"));
+    }
+    for axis in ["x", "y", "z"] {
+        let _ = write!(
+            all,
+            "  %t.{axis} = call i32 @llvm.nvvm.read.ptx.sreg.tid.{axis}()\n  \
+             %g.{axis} = call i32 @llvm.nvvm.read.ptx.sreg.ctaid.{axis}()\n"
+        );
+    }
+    for (k, axis) in ["x", "y", "z"].into_iter().enumerate() {
+        let at = offsets::GROUP as i64 + 4 * k as i64;
+        let _ = write!(
+            all,
+            "  %group{k}.at = getelementptr i8, ptr %ctx, i64 {at}\n  store i32 %g.{axis}, ptr %group{k}.at\n"
+        );
+    }
+    let threads = x as u64 * y as u64 * z as u64;
+    // The number in the group, and that in the dispatch.
+    let _ = write!(
+        all,
+        "  %row = mul i32 %t.z, {y}\n  %row.y = add i32 %row, %t.y\n  %row.x = mul i32 %row.y, {x}\n  \
+         %index = add i32 %row.x, %t.x\n  %start = zext i32 %index to i64\n  %end = add i64 %start, 1\n  \
+         %n.x = call i32 @llvm.nvvm.read.ptx.sreg.nctaid.x()\n  %n.y = call i32 @llvm.nvvm.read.ptx.sreg.nctaid.y()\n  \
+         %wx = zext i32 %n.x to i64\n  %wy = zext i32 %n.y to i64\n  %gx = zext i32 %g.x to i64\n  \
+         %gy = zext i32 %g.y to i64\n  %gz = zext i32 %g.z to i64\n  %p0 = mul i64 %gz, %wy\n  %p1 = add i64 %p0, %gy\n  \
+         %p2 = mul i64 %p1, %wx\n  %p3 = add i64 %p2, %gx\n  %p4 = mul i64 %p3, {threads}\n  \
+         %number = add i64 %p4, %start\n  %part = mul i64 %number, %arena.bytes\n  \
+         %own = getelementptr i8, ptr %arena, i64 %part\n  %own.end = getelementptr i8, ptr %own, i64 %arena.bytes\n"
+    );
+    for (at, name, value) in [
+        (offsets::ARENA_TOP, "top", "%own"),
+        (offsets::ARENA_END, "last", "%own.end"),
+        (offsets::ARENA_BASE, "base", "%own"),
+    ] {
+        let _ = write!(
+            all,
+            "  %{name}.at = getelementptr i8, ptr %ctx, i64 {at}\n  store ptr {value}, ptr %{name}.at\n"
+        );
+    }
+    let mut global = |g: u32, pointer: &str, count: &str| {
+        let _ = write!(
+            all,
+            "  %global{g} = getelementptr {{ ptr, i64 }}, ptr %globals, i64 {g}\n  store ptr {pointer}, ptr %global{g}\n  \
+             %count{g} = getelementptr i8, ptr %global{g}, i64 8\n  store i64 {count}, ptr %count{g}\n"
+        );
+    };
+    for (g, _) in &shared {
+        global(*g, &format!("addrspacecast (ptr addrspace(3) @shared.{k}.{g} to ptr)"), "1");
+    }
+    let mut before = String::new();
+    for (g, data) in module.globals.iter().filter(|(_, g)| g.space == Space::Private) {
+        let bytes = module.mem.size(data.ty).max(1).next_multiple_of(16);
+        let g = g.as_u32();
+        let _ = writeln!(before, "  %own{g} = alloca [{bytes} x i8], align 16");
+    }
+    for (n, (g, _)) in bound(module).enumerate() {
+        // A buffer without elements has no memory.
+        let g = g.as_u32();
+        let _ = write!(
+            before,
+            "  %none{n} = icmp eq i64 %c{n}, 0\n  %d{n} = select i1 %none{n}, ptr @rt_zero, ptr %b{n}\n"
+        );
+        global(g, &format!("%d{n}"), &format!("%c{n}"));
+    }
+    for (g, _) in module.globals.iter().filter(|(_, g)| g.space == Space::Private) {
+        global(g.as_u32(), &format!("%own{}", g.as_u32()), "1");
+    }
+    // What the lines above use comes first.
+    let head = all.rfind("  %ctx = alloca").unwrap_or(all.len());
+    all.insert_str(head, &before);
+    if text.plan.facts[module.entries[k].func].shared {
+        let _ = write!(
+            all,
+            "  %is.first = icmp eq i32 %index, 0\n  br i1 %is.first, label %clear, label %ready\nclear:\n"
+        );
+        for (g, bytes) in &shared {
+            let _ = writeln!(
+                all,
+                "  call void @llvm.memset.p0.i64(ptr align 16 addrspacecast (ptr addrspace(3) @shared.{k}.{g} to ptr), \
+                 i8 0, i64 {bytes}, i1 false)"
+            );
+        }
+        *all += "  br label %ready\nready:\n  call void @llvm.nvvm.barrier0() convergent\n";
+    }
+    let _ = write!(
+        all,
+        "  call void @{}(ptr %ctx, i64 %start, i64 %end)\n  ret void\n}}\n",
+        text.entries[k].one.as_deref().unwrap_or_default()
+    );
+}
+
+/// Says how many threads groups have.
+fn annotations(all: &mut String, module: &Module, names: &[String]) {
+    let mut list = Vec::new();
+    for (name, entry) in names.iter().zip(&module.entries) {
+        for (axis, n) in ["x", "y", "z"].into_iter().zip(entry.group_size) {
+            let number = 900_000 + list.len();
+            let _ = writeln!(all, "!{number} = !{{ptr @{name}, !\"reqntid{axis}\", i32 {n}}}");
+            list.push(format!("!{number}"));
+        }
+    }
+    let _ = writeln!(all, "!nvvm.annotations = !{{{}}}", list.join(", "));
+}
+
+/// A comment that says what each kernel takes.
+fn header(module: &Module, names: &[String]) -> String {
+    let mut text = String::new();
+    let buffers: Vec<String> = bound(module).map(|(_, g)| format!("{} *, uint64_t count", g.name)).collect();
+    for (name, entry) in names.iter().zip(&module.entries) {
+        let [x, y, z] = entry.group_size;
+        let _ = writeln!(text, "// {name}: groups of {x} x {y} x {z} threads; parameters:");
+        for buffer in &buffers {
+            let _ = writeln!(text, "//   {buffer}");
+        }
+        let _ = writeln!(
+            text,
+            "//   uint32_t error[4], zero at first; void *arena; uint64_t arena bytes of a thread"
+        );
+    }
+    text
+}
