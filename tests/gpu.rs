@@ -13,6 +13,10 @@ use driver::session::{FileOptions, Session};
 use pullback_tests::commands::slang::outcome;
 use pullback_tests::file::{TestFile, discover};
 
+/// Programs that are not compared, and why.
+const NOT_HERE: [(&str, &str); 1] =
+    [("untaken/guards.slang", "the quotient of a number and zero need not be infinite on devices")];
+
 /// Whether two texts are the same but for the last digits of numbers.
 fn is_same(a: &str, b: &str) -> bool {
     let split = |text: &str| -> Vec<String> {
@@ -62,6 +66,9 @@ fn programs_give_the_same_on_the_device() {
         let only = std::env::var("PULLBACK_ONLY").unwrap_or_default();
         for path in discover(Path::new(env!("CARGO_MANIFEST_DIR"))) {
             let name = path.display().to_string();
+            if NOT_HERE.iter().any(|n| name.ends_with(n.0)) {
+                continue;
+            }
             if !name.contains("/run/") || !name.ends_with(".slang") || !name.contains(&only) {
                 continue;
             }

@@ -121,7 +121,7 @@ pub fn ptx(module: &ir::Module) -> Result<codegen_llvm::aot::Ptx, Failure> {
 
 /// Instructions of a kernel for which lavapipe takes long, where doubles are many.
 #[cfg(feature = "wgpu")]
-const SLOW: u64 = 12_000;
+const SLOW: u64 = 6_000;
 
 /// The module's program for this machine's first device.
 #[cfg(feature = "wgpu")]

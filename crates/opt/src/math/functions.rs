@@ -673,7 +673,7 @@ impl Lib<'_> {
             let inner = self.add(s, p);
             // π/2 - 2 (s + p), the large parts first.
             let small = self.sub(low, twice_p);
-            let far = self.from_angle(quarter, small, twice_s);
+            let far = self.angle_less(quarter, small, twice_s);
             let r = self.select(outer, far, inner);
             self.with_sign(r, x)
         } else {
@@ -681,13 +681,13 @@ impl Lib<'_> {
             // π - 2 (s + p)
             let (straight, low2) = self.pair(std::f64::consts::PI, 2.0 * HALF_PI.1);
             let small = self.sub(low2, twice_p);
-            let near_minus_one = self.from_angle(straight, small, twice_s);
+            let near_minus_one = self.angle_less(straight, small, twice_s);
             let negative = self.below(x, 0.0);
             let far = self.select(negative, near_minus_one, near_one);
             // π/2 - (x + p of the sign of x)
             let p = self.with_sign(p, x);
             let small = self.sub(low, p);
-            let inner = self.from_angle(quarter, small, x);
+            let inner = self.angle_less(quarter, small, x);
             self.select(outer, far, inner)
         };
         let outside = self.above(a, 1.0);
@@ -696,7 +696,7 @@ impl Lib<'_> {
     }
 
     /// `whole - part + small`
-    fn from_angle(&mut self, whole: Value, small: Value, part: Value) -> Value {
+    fn angle_less(&mut self, whole: Value, small: Value, part: Value) -> Value {
         let large = self.sub(whole, part);
         let lost = self.sub(whole, large);
         let lost = self.sub(lost, part);
