@@ -69,13 +69,28 @@ pub fn library(
     fast_math: bool,
 ) -> Result<Library, Unsupported> {
     let functions = exports.iter().map(|e| e.func).collect();
-    let options = Options { functions, fast_math, ..Options::default() };
+    let mut options = Options { functions, fast_math, ..Options::default() };
+    options.lanes = together(module, &options);
     let text = crate::text(module, &options, machine)?;
-    for entry in &module.entries {
+    for (entry, plan) in module.entries.iter().zip(&text.entries) {
         let facts = text.plan.facts[entry.func];
-        if facts.waits() || facts.shared {
-            let what = "a kernel with barriers, waves or group-shared memory";
-            return Err(refuse(what, module.funcs[entry.func].span));
+        let span = module.funcs[entry.func].span;
+        if facts.wave {
+            return Err(refuse("a kernel with wave operations", span));
+        }
+        let in_one = plan.lanes.as_ref().is_ok_and(|lanes| lanes.1 as u64 == threads(entry));
+        if facts.barrier && !in_one {
+            let what = "a kernel with barriers whose group is not of 4, 8 or 16 threads that run in lanes";
+            return Err(refuse(what, span));
+        }
+    }
+    for &func in &text.plan.order {
+        for inst in module.funcs[func].insts.values() {
+            match inst.op {
+                Op::Printf(..) => return Err(refuse("`printf`", inst.span)),
+                Op::CheckFinite(..) => return Err(refuse("`--check-nan`", inst.span)),
+                _ => {}
+            }
         }
     }
     let mut all = body(&text)?;
@@ -93,6 +108,21 @@ pub fn library(
     let object = crate::object::file(&all, machine, &options).map_err(|e| refuse(&e, Span::NONE))?;
     let buffers = bound(module).map(|(_, g)| g.name.clone()).collect();
     Ok(Library { object, errors, buffers })
+}
+
+/// Threads of a group.
+fn threads(entry: &ir::Entry) -> u64 {
+    entry.group_size.iter().map(|&n| n as u64).product()
+}
+
+/// The number of lanes that hold the whole group of each kernel with barriers, so that nobody has to wait: all of its
+/// threads are at the same place.
+fn together(module: &Module, options: &Options) -> Option<u32> {
+    let roots = module.entries.iter().map(|e| e.func).chain(options.functions.iter().copied());
+    let plan = native::plan::Plan::new(module, roots);
+    let mut sizes = module.entries.iter().filter(|e| plan.facts[e.func].barrier).map(threads);
+    let size = sizes.next()?;
+    (matches!(size, 4 | 8 | 16) && sizes.all(|s| s == size)).then_some(size as u32)
 }
 
 fn refuse(what: &str, span: Span) -> Unsupported {
@@ -295,7 +325,8 @@ fn context(all: &mut String, module: &Module, lanes: u64) {
     );
     for (global, data) in module.globals.iter() {
         let k = global.as_u32();
-        if data.space == Space::Private {
+        if matches!(data.space, Space::Private | Space::GroupShared) {
+            let lanes = if data.space == Space::Private { lanes } else { 1 };
             let bytes = module.mem.size(data.ty).max(1).next_multiple_of(16) * lanes;
             let _ = write!(
                 all,
@@ -403,7 +434,8 @@ fn kernel(all: &mut String, module: &Module, k: usize, text: &Text) -> Result<()
         return Err("a kernel with pointers or buffer handles in memory");
     }
     let [x, y, z] = entry.group_size;
-    let each = x as u64 * y as u64 * z as u64;
+    let each = threads(entry);
+    let facts = text.plan.facts[entry.func];
     let plan = &text.entries[k];
     let lanes = plan.lanes.as_ref().map_or(1, |l| l.1 as u64);
     let _ = writeln!(all, "define i32 @{}(ptr %buffers, i32 %gx, i32 %gy, i32 %gz) {{", entry.name);
@@ -437,14 +469,36 @@ fn kernel(all: &mut String, module: &Module, k: usize, text: &Text) -> Result<()
          br i1 %more.y, label %row, label %plane.done\n\
          row:\n  store i32 %iy, ptr %group1\n  store i32 %iz, ptr %group2\n"
     );
-    if let Ok((name, _)) = &plan.lanes {
-        let _ = writeln!(body, "  call void @{name}(ptr %ctx, i64 0, i64 %whole)");
+    // Groups with memory of their own, or whose threads are to meet, run one by one.
+    let one_by_one = facts.shared || facts.barrier;
+    let in_lanes = each / lanes * lanes;
+    let (whole, all_threads) = match one_by_one {
+        true => (in_lanes.to_string(), each.to_string()),
+        false => ("%whole".to_string(), "%threads".to_string()),
+    };
+    if one_by_one {
+        body += &field("group0", offsets::GROUP);
+        body += "  br label %columns\ncolumns:\n  %ix = phi i32 [ 0, %row ], [ %ix.next, %column ]\n  \
+                 %more.x = icmp ult i32 %ix, %gx\n  br i1 %more.x, label %column, label %row.done\n\
+                 column:\n  store i32 %ix, ptr %group0\n  %ix.next = add i32 %ix, 1\n";
+        for (global, data) in module.globals.iter().filter(|(_, g)| g.space == Space::GroupShared) {
+            let (k, bytes) = (global.as_u32(), module.mem.size(data.ty));
+            let _ = writeln!(body, "  call void @llvm.memset.p0.i64(ptr %p{k}, i8 0, i64 {bytes}, i1 false)");
+        }
+    }
+    if let (Ok((name, _)), true) = (&plan.lanes, !one_by_one || in_lanes > 0) {
+        let _ = writeln!(body, "  call void @{name}(ptr %ctx, i64 0, i64 {whole})");
     }
     if let Some(one) = &plan.one {
-        let start = if plan.lanes.is_ok() { "%whole" } else { "0" };
-        let _ = writeln!(body, "  call void @{one}(ptr %ctx, i64 {start}, i64 %threads)");
+        let start = if plan.lanes.is_ok() { &whole } else { "0" };
+        let _ = writeln!(body, "  call void @{one}(ptr %ctx, i64 {start}, i64 {all_threads})");
     }
-    body += "  br label %row.done\nrow.done:\n  %iy.next = add i32 %iy, 1\n  br label %rows\n\
+    if one_by_one {
+        body += "  br label %columns\n";
+    } else {
+        body += "  br label %row.done\n";
+    }
+    body += "row.done:\n  %iy.next = add i32 %iy, 1\n  br label %rows\n\
              plane.done:\n  %iz.next = add i32 %iz, 1\n  br label %planes\nunused:\n";
     guarded(all, &body);
     Ok(())

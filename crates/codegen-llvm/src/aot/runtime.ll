@@ -17,6 +17,11 @@ define internal void @rt_fail(ptr %ctx, i32 %site) noinline cold {
   unreachable
 }
 
+; All threads of the group are in the lanes of one call.
+define internal void @rt_barrier(ptr %ctx) {
+  ret void
+}
+
 ; A chunk is its predecessor, its end, and memory. Chunks double in size.
 define internal ptr @rt_alloc(ptr %ctx, i64 %bytes) noinline {
   %more = add i64 %bytes, 15
