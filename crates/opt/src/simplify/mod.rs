@@ -49,7 +49,7 @@ pub fn run(types: &mut Types, func: &mut Function, options: &Options, zeros: Zer
     let mut s = Simplify {
         types,
         defs,
-        fast: options.fast_math,
+        fast: options.fast_math || func.fast_math,
         zeros,
         subst: Subst::default(),
         known: SecondaryMap::new(),
