@@ -184,7 +184,10 @@ fn what_no_library_can_have_is_refused() {
         { s[i] = x[i]; GroupMemoryBarrierWithGroupSync(); x[i] = s[31 - i]; }"
         .to_string();
     let (done, text) = build(&folder, &buffer, &["-o", "out.o"]);
-    assert!(!done && text.contains("a kernel with barriers whose group is not of 4, 8 or 16 threads"), "{text}");
+    assert!(
+        !done && text.contains("a kernel with barriers whose group is not of 4, 8 or 16 threads"),
+        "{text}"
+    );
     let (done, text) = build(&folder, FUNCTIONS, &["-o", "out.txt"]);
     assert!(!done && text.contains("ends in none of .o, .a and .so"), "{text}");
     let (done, text) = build(&folder, "int f() { return 1; }", &["-o", "out.o"]);

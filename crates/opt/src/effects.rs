@@ -58,6 +58,15 @@ pub struct Facts {
     funcs: Vec<Effects>,
     constant: Vec<bool>,
     linear_from: Vec<Option<u32>>,
+    /// After AD: which parameters and results of each function may be infinite or NaN.
+    pub(crate) singular: Vec<Singular>,
+}
+
+/// Which parameters and results of a function may be infinite or NaN where the program's inputs are not.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Singular {
+    pub(crate) params: Vec<bool>,
+    pub(crate) results: Vec<bool>,
 }
 
 impl Facts {
@@ -66,7 +75,8 @@ impl Facts {
         let constant: Vec<bool> =
             module.globals.values().map(|g| matches!(g.space, Space::ReadOnly | Space::Uniform)).collect();
         let linear_from = module.funcs.values().map(|f| f.linear_from).collect();
-        let mut facts = Facts { funcs: vec![Effects::NONE; module.funcs.len()], constant, linear_from };
+        let funcs = vec![Effects::NONE; module.funcs.len()];
+        let mut facts = Facts { funcs, constant, linear_from, singular: Vec::new() };
         let order = post_order(module);
         let mut done = vec![false; module.funcs.len()];
         let mut calls: Vec<Vec<Func>> = vec![Vec::new(); module.funcs.len()];
@@ -95,9 +105,13 @@ impl Facts {
                 facts.funcs[f.index()] = sum;
             }
             if !changed {
-                return facts;
+                break;
             }
         }
+        if stage == Stage::AfterAd && module.funcs.values().any(|f| f.linear_from.is_some()) {
+            crate::guard::singular(module, &order, &mut facts);
+        }
+        facts
     }
 
     fn own(&self, func: &Function, calls: &mut Vec<Func>, stage: Stage) -> Effects {

@@ -144,11 +144,11 @@ pub fn after_ad(module: &mut Module, options: &Options, roots: &[Func]) {
             }
             // What was not taken is not looked at.
             edit(module, f, |types, func| {
-                guard::run(types, func, &facts);
+                guard::run(types, f, func, &facts);
             });
             finite::run(module, f, plain);
         }
-        edit(module, f, |types, func| done.push((f, rounds(types, func, &facts, options))));
+        edit(module, f, |types, func| done.push((f, rounds(types, f, func, &facts, options))));
         let func = &module.funcs[f];
         func.walk(func.body(), &mut |inst| {
             if let Some(callee) = func.insts[inst].op.callee() {
@@ -195,7 +195,7 @@ fn untaken(module: &mut Module, options: &Options) {
         edit(module, f, |types, func| {
             // A product with a symbolic zero is one.
             simplify::run(types, func, options, Zeros::Symbolic);
-            if guard::run(types, func, &facts) {
+            if guard::run(types, f, func, &facts) {
                 simplify::run(types, func, options, Zeros::Symbolic);
             }
         });
@@ -209,7 +209,7 @@ fn untaken(module: &mut Module, options: &Options) {
 
 /// The passes that feed each other, on a function whose calls have been replaced where they are to
 /// be; true if what came last made work for `cse`.
-fn rounds(types: &mut Types, func: &mut Function, facts: &Facts, options: &Options) -> bool {
+fn rounds(types: &mut Types, f: Func, func: &mut Function, facts: &Facts, options: &Options) -> bool {
     let most = if options.level >= 2 { 4 } else { 1 };
     let mut stale = false;
     for _ in 0..most {
@@ -232,7 +232,7 @@ fn rounds(types: &mut Types, func: &mut Function, facts: &Facts, options: &Optio
             circle(types, func, facts, options, Zeros::Symbolic);
         }
     }
-    if guard::run(types, func, facts) {
+    if guard::run(types, f, func, facts) {
         cse::run(types, func, facts);
         simplify::run(types, func, options, Zeros::Symbolic);
         stale = true;
@@ -310,7 +310,7 @@ pub fn run_pass(module: &mut Module, name: &str, options: &Options) -> Option<()
                         "simplify" => simplify::run(types, func, options, Zeros::Keep),
                         "scalarize" => scalarize::run(types, func),
                         "explode" => explode::run(types, func),
-                        "guard" => guard::run(types, func, &facts),
+                        "guard" => guard::run(types, f, func, &facts),
                         "delay" => delay::run(func, &facts),
                         "cse" => cse::run(types, func, &facts),
                         "dce" => dce::run(func, &facts),

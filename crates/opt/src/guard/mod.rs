@@ -25,21 +25,22 @@ use cranelift_entity::SecondaryMap;
 use crate::effects::Facts;
 use crate::util::{Defs, make, number_zero};
 use taint::Taint;
+pub(crate) use taint::singular;
 
 /// A guard with more parts than this is given up.
 const PARTS: u32 = 12;
 
-/// Masks; true if anything was. Only after AD: see the head of this file.
-pub fn run(types: &mut Types, func: &mut Function, facts: &Facts) -> bool {
-    masks(types, func, facts, true)
+/// Masks in the function that [`Facts`] knows by `name`; true if anything was. Only after AD: see the head of this file.
+pub fn run(types: &mut Types, name: Func, func: &mut Function, facts: &Facts) -> bool {
+    masks(types, func, facts, Some(name))
 }
 
 /// Masks by conditions only, which derivatives may be taken of.
 pub fn run_before_again(types: &mut Types, func: &mut Function, facts: &Facts) -> bool {
-    masks(types, func, facts, false)
+    masks(types, func, facts, None)
 }
 
-fn masks(types: &mut Types, func: &mut Function, facts: &Facts, by_value: bool) -> bool {
+fn masks(types: &mut Types, func: &mut Function, facts: &Facts, name: Option<Func>) -> bool {
     if !func.has_body() {
         return false;
     }
@@ -49,9 +50,15 @@ fn masks(types: &mut Types, func: &mut Function, facts: &Facts, by_value: bool) 
         return false;
     }
     let defs = Defs::of(func);
-    let taint = by_value.then(|| Taint::of(func, &defs, facts));
+    let taint = name.map(|name| Taint::of(name, func, &defs, facts));
+    let mut uses = SecondaryMap::new();
+    if taint.is_some() {
+        func.walk(func.body(), &mut |inst| func.insts[inst].args.iter().for_each(|&v| uses[v] += 1));
+    }
     let mut pass = Masks {
         taint,
+        uses,
+        stand_ins: SecondaryMap::new(),
         types,
         func,
         facts,
@@ -97,6 +104,10 @@ struct Mark {
 struct Masks<'a> {
     /// `None`: only conditions are guards.
     taint: Option<Taint>,
+    /// How often each value is an operand or a result of a region.
+    uses: SecondaryMap<Value, u32>,
+    /// What stands for a value that is masked where it is made.
+    stand_ins: SecondaryMap<Value, Option<Value>>,
     types: &'a mut Types,
     func: &'a mut Function,
     facts: &'a Facts,
@@ -128,6 +139,9 @@ impl Masks<'_> {
     }
 
     fn inst(&mut self, inst: Inst) {
+        for v in &mut self.func.insts[inst].args {
+            *v = self.stand_ins[*v].unwrap_or(*v);
+        }
         if self.is_nothing(inst) {
             let results = std::mem::take(&mut self.func.insts[inst].results);
             let span = self.func.insts[inst].span;
@@ -211,6 +225,12 @@ impl Masks<'_> {
                 for r in self.func.insts[inst].results.clone() {
                     if self.is_float(r) {
                         self.marks[r] = made;
+                        if made.by_value && made.dirty && self.uses[r] > 1 {
+                            // Once, and not in each trip of a loop that uses it.
+                            let masked = self.masked(r);
+                            self.marks[masked] = Mark { dirty: false, ..made };
+                            self.stand_ins[r] = Some(masked);
+                        }
                     }
                 }
             }
@@ -442,6 +462,7 @@ impl Masks<'_> {
 
     /// The value where its guard holds, else zero.
     fn masked(&mut self, v: Value) -> Value {
+        let v = self.stand_ins[v].unwrap_or(v);
         let Mark { guard: Some(guard), dirty: true, .. } = self.marks[v] else { return v };
         self.any = true;
         let c = self.condition(guard, &mut FxHashMap::default());

@@ -7,10 +7,11 @@
 //!
 //! Both are properties of a function's values, found by going over its instructions until nothing is added.
 
+use cranelift_entity::EntityRef;
 use cranelift_entity::SecondaryMap;
-use ir::{Function, Inst, Math, Op, Region, Value};
+use ir::{Func, Function, Inst, Math, Module, Op, Region, Value};
 
-use crate::effects::Facts;
+use crate::effects::{Facts, Singular};
 use crate::util::{Defs, carried, carried_at, root_cell};
 
 /// What may be said of the values of a function. Of a cell: of what it holds.
@@ -22,14 +23,18 @@ pub(super) struct Taint {
 }
 
 impl Taint {
-    pub(super) fn of(func: &Function, defs: &Defs, facts: &Facts) -> Taint {
+    /// `name` is what [`Facts`] knows the function by.
+    pub(super) fn of(name: Func, func: &Function, defs: &Defs, facts: &Facts) -> Taint {
         let mut taint = Taint { nothing: SecondaryMap::new(), singular: SecondaryMap::new() };
-        if let Some(from) = func.linear_from {
-            // A caller may hand in zeros, and residuals of any kind.
-            for (k, &param) in func.regions[func.body()].params.iter().enumerate() {
-                let map = if k < from as usize { &mut taint.singular } else { &mut taint.nothing };
-                map[param] = true;
-            }
+        let known = facts.singular.get(name.index());
+        for (k, &param) in func.regions[func.body()].params.iter().enumerate() {
+            // A caller may hand in zeros.
+            let is_linear = func.linear_from.is_some_and(|from| k >= from as usize);
+            taint.nothing[param] = is_linear;
+            taint.singular[param] = match known {
+                Some(known) => known.params.get(k).copied().unwrap_or(false),
+                None => func.linear_from.is_some() && !is_linear,
+            };
         }
         let mut insts = Vec::new();
         func.walk(func.body(), &mut |inst| insts.push(inst));
@@ -85,7 +90,14 @@ impl Taint {
             Op::For(_) | Op::Loop(_) => return self.carried(func, inst),
             Op::Call(callee) => {
                 let linear = facts.linear_from(*callee).and_then(|from| args.get(from..));
-                (linear.is_some_and(|l| !l.is_empty() && l.iter().all(|&v| self.nothing[v])), true)
+                let n = linear.is_some_and(|l| !l.is_empty() && l.iter().all(|&v| self.nothing[v]));
+                let known = facts.singular.get(callee.index());
+                let mut changed = false;
+                for (k, &r) in data.results.iter().enumerate() {
+                    let s = known.is_none_or(|known| known.results.get(k).copied().unwrap_or(false));
+                    changed |= self.add(r, n, s);
+                }
+                return changed;
             }
             _ => (false, false),
         };
@@ -135,6 +147,49 @@ impl Taint {
             changed |= self.flow(stacked, r);
         }
         changed
+    }
+}
+
+/// Finds what may be infinite or NaN among the parameters and results of all functions, callees first, until nothing is
+/// added.
+pub(crate) fn singular(module: &Module, order: &[Func], facts: &mut Facts) {
+    facts.singular = module
+        .funcs
+        .values()
+        .map(|f| Singular { params: vec![false; f.params.len()], results: vec![false; f.results.len()] })
+        .collect();
+    let mut todo = vec![true; module.funcs.len()];
+    let mut callers: Vec<Vec<Func>> = vec![Vec::new(); module.funcs.len()];
+    for (f, func) in module.funcs.iter().filter(|(_, func)| func.has_body()) {
+        func.walk(func.body(), &mut |inst| {
+            if let Op::Call(callee) = func.insts[inst].op {
+                callers[callee.index()].push(f);
+            }
+        });
+    }
+    while todo.contains(&true) {
+        for &f in order {
+            let func = &module.funcs[f];
+            if !std::mem::take(&mut todo[f.index()]) || !func.has_body() {
+                continue;
+            }
+            let taint = Taint::of(f, func, &Defs::of(func), facts);
+            let results = func.regions[func.body()].results.iter().map(|&v| taint.singular[v]).collect();
+            if facts.singular[f.index()].results != results {
+                facts.singular[f.index()].results = results;
+                callers[f.index()].iter().for_each(|caller| todo[caller.index()] = true);
+            }
+            func.walk(func.body(), &mut |inst| {
+                let Op::Call(callee) = func.insts[inst].op else { return };
+                let params = &mut facts.singular[callee.index()].params;
+                for (param, &v) in params.iter_mut().zip(&func.insts[inst].args) {
+                    if taint.singular[v] && !*param {
+                        *param = true;
+                        todo[callee.index()] = true;
+                    }
+                }
+            });
+        }
     }
 }
 
