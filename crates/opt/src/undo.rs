@@ -12,7 +12,7 @@
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use ir::{Function, Inst, Op, Region, Types, Value};
+use ir::{Function, Inst, Op, Region, TypeData, Types, Value};
 
 use crate::util::{Defs, root_cell};
 
@@ -56,7 +56,13 @@ fn settle(types: &Types, func: &mut Function, defs: &Defs, region: Region) -> bo
             cells.clear();
         }
         if !matches!(data.op, Op::Load | Op::Store | Op::AddTo) {
-            // A cell that is passed on or taken apart is found by its root again.
+            // Who gets a cell may write it.
+            if data.op.callee().is_some() {
+                cells.clear();
+            }
+            for &v in data.args.iter().filter(|&&v| matches!(types[func.ty(v)], TypeData::Cell(_))) {
+                cells.remove(&root_cell(func, defs, v));
+            }
             list.push(Some(inst));
             continue;
         }
@@ -73,6 +79,12 @@ fn settle(types: &Types, func: &mut Function, defs: &Defs, region: Region) -> bo
                     continue;
                 }
                 let is_zero = defs.op(func, x) == Some(&Op::Zero) && types.is_differentiable(func.ty(x));
+                if is_zero && last.as_ref().is_some_and(|l| l.zeroed.is_some()) {
+                    // Twice is as good as once.
+                    changed = true;
+                    cells.extend(last.map(|last| (root, last)));
+                    continue;
+                }
                 let holds = last.and_then(|l| l.holds);
                 if is_zero {
                     cells.insert(root, Last { place, holds, zeroed: Some(list.len()) });
