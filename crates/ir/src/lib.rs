@@ -18,6 +18,7 @@ pub mod memory;
 pub mod module;
 pub mod ops;
 pub mod parse;
+pub mod polynomials;
 pub mod print;
 pub mod scalar;
 pub mod types;

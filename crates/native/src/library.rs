@@ -6,14 +6,14 @@
 //! nearest float; but sines and cosines of floats are computed in single precision ([`is_single`]).
 //!
 //! Arguments are reduced to a small range (Cody and Waite's way, constants split so that products are exact), where a
-//! polynomial is evaluated. The coefficients come from interpolation at Chebyshev nodes in 60 digits, done for this
-//! file; beside each list stands the largest error of the polynomial with its coefficients rounded. Errors of the
+//! polynomial is evaluated: those of doubles are in [`ir::polynomials`], those of floats here. Errors of the
 //! functions are at most 2 units in the last place (`codegen-llvm/tests/mathematics.rs`).
 //!
 //! What is not here, or on a machine without fused multiplication and addition, is computed by the functions of the
 //! interpreter; so are sines of numbers beyond [`FAR`].
 
 use ir::Math;
+use ir::polynomials::{ASIN, ATAN, COS, EXP, FAR, LOG, PIO2, SIN};
 
 /// What functions of numbers are made of: doubles, integers of 64 bits and truth values, of one thread or of all lanes;
 /// or floats, and integers of 32 bits.
@@ -87,95 +87,11 @@ pub enum Compare {
     Below,
 }
 
-/// `(e^r - 1 - r) / r^2` for `r` in ±0.3467; error 4e-17.
-const EXP: [f64; 11] = [
-    0.5,
-    0.1666666666666667,
-    0.04166666666666667,
-    0.00833333333332612,
-    0.0013888888888883737,
-    0.00019841269874873975,
-    2.480158732558584e-05,
-    2.755725533255441e-06,
-    2.7557273594799413e-07,
-    2.510524515390137e-08,
-    2.0914707069612355e-09,
-];
-
-/// `(ln((1 + s) / (1 - s)) / s - 2) / s^2` by `s^2` up to 0.02944; error 4e-17.
-const LOG: [f64; 8] = [
-    0.6666666666666666,
-    0.4000000000000088,
-    0.28571428570803253,
-    0.22222222391794727,
-    0.18181795631498243,
-    0.15386240172447838,
-    0.13268760562036724,
-    0.1308675766695207,
-];
-
-/// `(sin(r) / r - 1) / r^2` by `r^2` up to 0.6171; error 9e-18.
-const SIN: [f64; 7] = [
-    -0.16666666666666666,
-    0.008333333333333331,
-    -0.00019841269841265055,
-    2.755731921933165e-06,
-    -2.505210622983663e-08,
-    1.6058531205225323e-10,
-    -7.586672732233366e-13,
-];
-
-/// `(cos(r) - 1 + r^2 / 2) / r^4` by `r^2` up to 0.6171; error 2e-18.
-const COS: [f64; 7] = [
-    0.041666666666666664,
-    -0.0013888888888888887,
-    2.4801587301584642e-05,
-    -2.755731922139864e-07,
-    2.08767557896288e-09,
-    -1.1470460657567371e-11,
-    4.745858344161125e-14,
-];
-
 /// As [`SIN`], for floats: by `r^2` up to 0.64; error 1.3e-8.
 const SIN32: [f64; 3] = [-0.166666641831398, 0.00833270326256752, -0.0001957844360731542];
 /// As [`COS`], for floats: by `r^2` up to 0.64; error 9e-10.
 const COS32: [f64; 3] = [0.0416666641831398, -0.0013888258254155517, 2.4538474463042803e-05];
 
-/// `(atan(t) / t - 1) / t^2` by `t^2` up to 0.17158; error 2e-17.
-const ATAN: [f64; 12] = [
-    -0.3333333333333333,
-    0.19999999999999804,
-    -0.14285714285659806,
-    0.11111111105153429,
-    -0.09090908753400499,
-    0.07692296372129964,
-    -0.06666424833613552,
-    0.05878928398517232,
-    -0.052304498567092406,
-    0.04551573086664191,
-    -0.034570044186095536,
-    0.016285183029865667,
-];
-
-/// `(asin(t) / t - 1) / t^2` by `t^2` up to 0.25; error 2e-17.
-const ASIN: [f64; 13] = [
-    0.16666666666666669,
-    0.07499999999998433,
-    0.04464285714635543,
-    0.030381944138531247,
-    0.02237217294214989,
-    0.017352392720869973,
-    0.013971212973552933,
-    0.011479177415184906,
-    0.01032281435018578,
-    0.005457506718640358,
-    0.01740087944269402,
-    -0.014851887071247204,
-    0.028757851367421566,
-];
-
-/// π/2 in three parts, the first two of 33 bits.
-const PIO2: [f64; 3] = [1.5707963267341256, 6.077100506303966e-11, 2.0222662487959506e-21];
 /// π/2 in three floats, each what the one before leaves.
 const PIO2_32: [f64; 3] = [1.5707963705062866, -4.371138828673793e-08, -1.7151245100058819e-15];
 /// π/2 rounded, and the rest.
@@ -185,8 +101,6 @@ const LN2: (f64, f64) = (0.693147180559663, 2.8235290563031577e-13);
 /// log10 2 in two parts, the first of 41 bits.
 const LOG10_2: (f64, f64) = (0.30102999566383914, 1.42050232272661e-13);
 
-/// Beyond this a sine is computed lane by lane: the number of quarter turns must have at most 20 bits.
-pub const FAR: f64 = 1.0e6;
 /// The same for floats: the number of quarter turns has 16 bits, and the first step of the reduction is exact.
 const FAR32: f64 = 1.0e5;
 

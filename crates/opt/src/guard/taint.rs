@@ -195,9 +195,8 @@ pub(crate) fn singular(module: &Module, order: &[Func], facts: &mut Facts) {
 
 /// Whether a function is infinite or NaN somewhere.
 fn is_singular(math: Math) -> bool {
-    matches!(math, Math::Tan | Math::Asin | Math::Acos | Math::Sinh | Math::Cosh | Math::Acosh | Math::Atanh)
-        || matches!(
-            math,
-            Math::Exp | Math::Exp2 | Math::Log | Math::Log2 | Math::Log10 | Math::Pow | Math::Sqrt
-        )
+    use Math::*;
+    let bounded_argument = matches!(math, Asin | Acos | Acosh | Atanh | Log | Log2 | Log10 | Sqrt | Pow);
+    let grows = matches!(math, Tan | Sinh | Cosh | Exp | Exp2);
+    bounded_argument || grows
 }

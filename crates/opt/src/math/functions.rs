@@ -1,98 +1,14 @@
 //! The functions of doubles, made of [`Lib`]'s operations.
 //!
 //! Arguments are reduced to a small range by Cody and Waite's way, sines of large ones by Payne and Hanek's, and there a
-//! polynomial is evaluated. The coefficients come from interpolation at Chebyshev nodes in 60 digits; beside each list
-//! stands the largest error of the polynomial. The tests compare with the standard library: no result is further than 3
+//! polynomial of [`ir::polynomials`] is evaluated. The tests compare with the standard library: no result is further than 3
 //! units in the last place from it (32 of `asinh`, `acosh` and `atanh`, of which it is not exact itself).
 
+use ir::polynomials::{ASIN, ATAN, COS, EXP, FAR, LOG, PIO2, SIN};
 use ir::{LoopInfo, Math, Op, Type, Value};
 
 use super::arith::{Lib, Pair};
 
-/// `(e^r - 1 - r) / r^2` for `r` in ±0.3467; error 4e-17.
-const EXP: [f64; 11] = [
-    0.5,
-    0.1666666666666667,
-    0.04166666666666667,
-    0.00833333333332612,
-    0.0013888888888883737,
-    0.00019841269874873975,
-    2.480158732558584e-05,
-    2.755725533255441e-06,
-    2.7557273594799413e-07,
-    2.510524515390137e-08,
-    2.0914707069612355e-09,
-];
-
-/// `(ln((1 + s) / (1 - s)) / s - 2) / s^2` by `s^2` up to 0.02944; error 4e-17.
-const LOG: [f64; 8] = [
-    0.6666666666666666,
-    0.4000000000000088,
-    0.28571428570803253,
-    0.22222222391794727,
-    0.18181795631498243,
-    0.15386240172447838,
-    0.13268760562036724,
-    0.1308675766695207,
-];
-
-/// `(sin(r) / r - 1) / r^2` by `r^2` up to 0.6171; error 9e-18.
-const SIN: [f64; 7] = [
-    -0.16666666666666666,
-    0.008333333333333331,
-    -0.00019841269841265055,
-    2.755731921933165e-06,
-    -2.505210622983663e-08,
-    1.6058531205225323e-10,
-    -7.586672732233366e-13,
-];
-
-/// `(cos(r) - 1 + r^2 / 2) / r^4` by `r^2` up to 0.6171; error 2e-18.
-const COS: [f64; 7] = [
-    0.041666666666666664,
-    -0.0013888888888888887,
-    2.4801587301584642e-05,
-    -2.755731922139864e-07,
-    2.08767557896288e-09,
-    -1.1470460657567371e-11,
-    4.745858344161125e-14,
-];
-
-/// `(atan(t) / t - 1) / t^2` by `t^2` up to 0.17158; error 2e-17.
-const ATAN: [f64; 12] = [
-    -0.3333333333333333,
-    0.19999999999999804,
-    -0.14285714285659806,
-    0.11111111105153429,
-    -0.09090908753400499,
-    0.07692296372129964,
-    -0.06666424833613552,
-    0.05878928398517232,
-    -0.052304498567092406,
-    0.04551573086664191,
-    -0.034570044186095536,
-    0.016285183029865667,
-];
-
-/// `(asin(t) / t - 1) / t^2` by `t^2` up to 0.25; error 2e-17.
-const ASIN: [f64; 13] = [
-    0.16666666666666669,
-    0.07499999999998433,
-    0.04464285714635543,
-    0.030381944138531247,
-    0.02237217294214989,
-    0.017352392720869973,
-    0.013971212973552933,
-    0.011479177415184906,
-    0.01032281435018578,
-    0.005457506718640358,
-    0.01740087944269402,
-    -0.014851887071247204,
-    0.028757851367421566,
-];
-
-/// π/2 in three parts, the first two of 33 bits.
-const PIO2: [f64; 3] = [1.5707963267341256, 6.077100506303966e-11, 2.0222662487959506e-21];
 /// π/2 rounded, and the rest.
 const HALF_PI: (f64, f64) = (std::f64::consts::FRAC_PI_2, 6.123233995736766e-17);
 /// ln 2 in two parts, the first of 41 bits.
@@ -105,9 +21,6 @@ const LOG10_2: (f64, f64) = (0.3010299956640665, -8.532344317057107e-14);
 const LOG2_E: (f64, f64) = (1.4426950514316559, -1.0542692476429138e-08);
 /// 1 / ln 10 in two parts, the first of 26 bits.
 const LOG10_E: (f64, f64) = (0.4342944845557213, -2.6524694553078553e-09);
-
-/// Beyond this a sine is reduced with all digits of π: the number of quarter turns must have at most 20 bits.
-const FAR: f64 = 1.0e6;
 
 /// 2/π in digits of 24 bits.
 const TWO_OVER_PI: [u32; 48] = [
