@@ -53,7 +53,13 @@ fn masks(types: &mut Types, func: &mut Function, facts: &Facts, name: Option<Fun
     let taint = name.map(|name| Taint::of(name, func, &defs, facts));
     let mut uses = SecondaryMap::new();
     if taint.is_some() {
-        func.walk(func.body(), &mut |inst| func.insts[inst].args.iter().for_each(|&v| uses[v] += 1));
+        func.walk(func.body(), &mut |inst| {
+            // A selection has a guard of its own, which would come on top: it counts as more than one.
+            let by = if func.insts[inst].op == Op::Select { 2 } else { 1 };
+            let args = &func.insts[inst].args;
+            let new = |k: &usize| !args[..*k].contains(&args[*k]);
+            (0..args.len()).filter(new).for_each(|k| uses[args[k]] += by);
+        });
     }
     let mut pass = Masks {
         taint,
@@ -65,6 +71,7 @@ fn masks(types: &mut Types, func: &mut Function, facts: &Facts, name: Option<Fun
         defs,
         guards: Vec::new(),
         marks: SecondaryMap::new(),
+        holds: Vec::new(),
         out: Vec::new(),
         any: false,
     };
@@ -104,7 +111,7 @@ struct Mark {
 struct Masks<'a> {
     /// `None`: only conditions are guards.
     taint: Option<Taint>,
-    /// How often each value is an operand or a result of a region.
+    /// How many instructions each value is an operand of.
     uses: SecondaryMap<Value, u32>,
     /// What stands for a value that is masked where it is made.
     stand_ins: SecondaryMap<Value, Option<Value>>,
@@ -115,6 +122,8 @@ struct Masks<'a> {
     /// With the number of parts, and the lanes of its conditions (0: one for all).
     guards: Vec<(Guard, u32, u32)>,
     marks: SecondaryMap<Value, Mark>,
+    /// The guards that hold in the open arms.
+    holds: Vec<GuardId>,
     /// The open region's instructions.
     out: Vec<Inst>,
     any: bool,
@@ -125,8 +134,17 @@ impl Masks<'_> {
         let insts = std::mem::take(&mut self.func.regions[region].insts);
         let outer = std::mem::replace(&mut self.out, Vec::with_capacity(insts.len()));
         for inst in insts {
-            for nested in self.func.insts[inst].regions.clone() {
+            let is_if = self.func.insts[inst].op == Op::If;
+            for (k, nested) in self.func.insts[inst].regions.clone().into_iter().enumerate() {
+                if is_if {
+                    let c = self.func.insts[inst].args[0];
+                    let holds = self.leaf(if k == 0 { Guard::Is(c) } else { Guard::Not(c) }, c);
+                    self.holds.push(holds);
+                }
                 self.region(nested);
+                if is_if {
+                    self.holds.pop();
+                }
             }
             self.inst(inst);
         }
@@ -156,7 +174,7 @@ impl Masks<'_> {
             return;
         }
         let args: SmallVec<[Value; 4]> = self.func.insts[inst].args.clone();
-        let marks: SmallVec<[Mark; 4]> = args.iter().map(|&v| self.marks[v]).collect();
+        let marks: SmallVec<[Mark; 4]> = args.iter().map(|&v| self.mark(v)).collect();
         let mark = |k: usize| marks[k];
         let zeros: SmallVec<[bool; 4]> = args.iter().map(|&v| self.is_zero(v)).collect();
         // The result's mark, and the operands whose marks it takes over.
@@ -238,9 +256,38 @@ impl Masks<'_> {
         }
     }
 
+    /// What is known of a value here, where the open arms' conditions hold.
+    fn mark(&self, v: Value) -> Mark {
+        let mark = self.marks[v];
+        match mark.guard {
+            Some(guard) if !self.holds.is_empty() => match self.left_of(guard) {
+                // Always itself: there is nothing to mask.
+                None => Mark::default(),
+                guard => Mark { guard, ..mark },
+            },
+            _ => mark,
+        }
+    }
+
+    /// What is left of a guard where the open arms' conditions hold; `None` if nothing is.
+    fn left_of(&self, guard: GuardId) -> Option<GuardId> {
+        if self.holds.contains(&guard) {
+            return None;
+        }
+        match self.guards[guard as usize].0 {
+            Guard::And(a, b) => match (self.left_of(a), self.left_of(b)) {
+                (Some(left), None) | (None, Some(left)) => Some(left),
+                (None, None) => None,
+                (Some(_), Some(_)) => Some(guard),
+            },
+            Guard::Or(a, b) if self.left_of(a).is_none() || self.left_of(b).is_none() => None,
+            _ => Some(guard),
+        }
+    }
+
     /// The mark of a factor, with the factor itself for a guard where no other says enough.
     fn by_value(&mut self, v: Value, other: Value) -> Mark {
-        let mark = self.marks[v];
+        let mark = self.mark(v);
         let Some(taint) = &self.taint else { return mark };
         if mark.by_value || !taint.nothing[v] || !taint.singular[other] || !self.is_float(v) {
             return mark;
@@ -282,7 +329,7 @@ impl Masks<'_> {
             if self.is_zero(v) {
                 continue;
             }
-            let mark = self.marks[v];
+            let mark = self.mark(v);
             guard = match guard {
                 None if self.is_scalar(mark) => mark.guard,
                 Some(_) if self.is_scalar(mark) && guard != mark.guard => self.either(guard, mark.guard),
@@ -330,7 +377,7 @@ impl Masks<'_> {
         if !self.is_float(a) {
             return (Mark::default(), &[]);
         }
-        let (ma, mb) = (self.marks[a], self.marks[b]);
+        let (ma, mb) = (self.mark(a), self.mark(b));
         match (self.is_zero(a), self.is_zero(b)) {
             (false, true) => {
                 let is = self.leaf(Guard::Is(c), c);
@@ -463,7 +510,7 @@ impl Masks<'_> {
     /// The value where its guard holds, else zero.
     fn masked(&mut self, v: Value) -> Value {
         let v = self.stand_ins[v].unwrap_or(v);
-        let Mark { guard: Some(guard), dirty: true, .. } = self.marks[v] else { return v };
+        let Mark { guard: Some(guard), dirty: true, .. } = self.mark(v) else { return v };
         self.any = true;
         let c = self.condition(guard, &mut FxHashMap::default());
         let ty = self.func.ty(v);

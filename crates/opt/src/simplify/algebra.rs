@@ -200,6 +200,7 @@ impl Simplify<'_> {
                 self.rewrite(inst, Op::Add, &[a, x])
             }
             Op::Sub if a == b && loose => self.be_number_zero(inst),
+            Op::Add | Op::Sub => self.negated_product(inst, op, a, b),
             Op::Mul if self.is_one(b) => self.replace(inst, a),
             Op::Mul if self.is_one(a) => self.replace(inst, b),
             Op::Mul if self.is_minus_one(b) => self.rewrite(inst, Op::Neg, &[a]),
@@ -218,6 +219,34 @@ impl Simplify<'_> {
             }
             _ => Step::Keep,
         }
+    }
+
+    /// `a + (-x) * y = a - x * y`, where the product has no other use.
+    fn negated_product(&mut self, inst: Inst, op: &Op, a: Value, b: Value) -> Step {
+        if let Some(product) = self.without_sign(b) {
+            let opposite = if *op == Op::Add { Op::Sub } else { Op::Add };
+            return self.rewrite(inst, opposite, &[a, product]);
+        }
+        match self.without_sign(a) {
+            Some(product) if *op == Op::Add => self.rewrite(inst, Op::Sub, &[b, product]),
+            _ => Step::Keep,
+        }
+    }
+
+    /// `x * y`, where `v` is `-x * y` or `x * -y` and has no other use.
+    fn without_sign(&mut self, v: Value) -> Option<Value> {
+        if self.uses.as_ref()?[v] != 1 {
+            return None;
+        }
+        let factors = self.operands(v, |op| *op == Op::Mul)?;
+        let (x, y) = match (self.under(factors[0], &Op::Neg), self.under(factors[1], &Op::Neg)) {
+            (Some(x), None) => (x, factors[1]),
+            (None, Some(y)) => (factors[0], y),
+            _ => return None,
+        };
+        let product = self.emit(Op::Mul, &[x, y], self.ty(v), self.func.is_linear(v));
+        self.func.values[product].differential = self.func.values[v].differential;
+        Some(product)
     }
 
     fn int(&mut self, inst: Inst, op: &Op, s: Scalar, a: Value, b: Value) -> Step {

@@ -46,9 +46,13 @@ pub fn run(types: &mut Types, func: &mut Function, options: &Options, zeros: Zer
         return false;
     }
     let defs = Defs::of(func);
+    let mut negates = false;
+    func.walk(func.body(), &mut |inst| negates |= func.insts[inst].op == Op::Neg);
+    let uses = negates.then(|| ir::walk::use_counts(func));
     let mut s = Simplify {
         types,
         defs,
+        uses,
         fast: options.fast_math || func.fast_math,
         zeros,
         subst: Subst::default(),
@@ -113,6 +117,8 @@ struct Simplify<'a> {
     types: &'a mut Types,
     func: &'a mut Function,
     defs: Defs,
+    /// How often each value was used when the walk began, where anything is negated.
+    uses: Option<SecondaryMap<Value, u32>>,
     fast: bool,
     zeros: Zeros,
     subst: Subst,
