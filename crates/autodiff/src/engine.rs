@@ -189,6 +189,7 @@ impl<'m> Engine<'m> {
             checkpoint: like.checkpoint,
             fast_math: like.fast_math,
             is_half: like.is_half,
+            cotangents: like.has_cotangents(),
             span: like.span,
             ..Function::default()
         };

@@ -17,6 +17,7 @@ use ir::{Builder, Func, Function, Inst, Op, Region, Slot, Type, Value};
 use crate::activity::arg_mask;
 use crate::copy::{Renaming, copy_inst, fresh, like, region_param_like};
 use crate::engine::{Engine, Mask, Mode, Shape, params, select, tangent_slot};
+use crate::propagate::{Defs, defs};
 use crate::rules;
 use crate::witness::{Source, makes_more_than_numbers, source};
 
@@ -71,6 +72,7 @@ impl Engine<'_> {
         let src = &module.funcs[func];
         let mut pass = Linearize {
             src,
+            defs: defs(src),
             b: Builder::new(&mut module.types, String::new()),
             active,
             plans,
@@ -163,6 +165,7 @@ impl Engine<'_> {
 /// The pass over one function.
 pub(crate) struct Linearize<'a> {
     pub(crate) src: &'a Function,
+    pub(crate) defs: Defs,
     pub(crate) b: Builder<'a>,
     pub(crate) active: EntitySet<Value>,
     plans: SecondaryMap<Inst, Plan>,
@@ -222,8 +225,9 @@ impl Linearize<'_> {
             Op::Call(_) => self.call(inst),
             _ => {
                 copy_inst(&mut self.b, src, inst, &mut self.primal);
+                let factor = rules::factor(self, data);
                 let first = self.b.func.values.len();
-                rules::tangent(self, data);
+                rules::tangent(self, data, factor);
                 self.b.func.values.values_mut().skip(first).for_each(|v| v.differential = true);
             }
         }

@@ -6,20 +6,62 @@
 //! | --- | --- |
 //! | `a + b`, `a - b`, `-a` | `ȧ + ḃ`, `ȧ - ḃ`, `-ȧ` |
 //! | `a * b` | `ȧ * b + ḃ * a` |
-//! | `q = a / b` | `(ȧ - ḃ * q) / b` |
+//! | `q = a / b` | `(ȧ - ḃ * q) * (1 / b)` |
 //! | `c ? a : b` | `c ? ȧ : ḃ` |
 //! | convert (float to float), splat, sum, construct, insert | the same op on the tangents |
 //! | extract, index, load | the same part of the tangent |
 //! | store, add_to | the same into the tangent cell |
 //!
 //! All others have no tangent: they are constant (`detach`, memory), not on floats, or piecewise constant.
+//!
+//! `1 / b` is a number of the primal: computed once for all directions and orders, and by all quotients with that
+//! divisor; of `c / b` with a constant `c` it is the quotient itself, but for a factor. So a derivative of whatever order
+//! divides at most once more than its primal. Halves divide: the reciprocals of large ones have too few digits.
 
-use ir::{Op, Value};
+use ir::build::{float_bits, float_value};
+use ir::{Op, Scalar, Value};
 
 use crate::linearize::Linearize;
 
-/// Emits the tangent of `data`'s result, or its effect on tangent cells, after the primal.
-pub(crate) fn tangent(pass: &mut Linearize, data: &ir::InstData) {
+/// What a quotient's tangent is multiplied with: emitted before the tangent, as it is not one.
+pub(crate) fn factor(pass: &mut Linearize, data: &ir::InstData) -> Option<Value> {
+    if data.op != Op::Div || data.args.iter().all(|&v| pass.tangents.find(v).is_none()) {
+        return None;
+    }
+    let (ty, b) = (pass.src.ty(data.args[1]), pass.primal.at(data.args[1]));
+    let s = pass.b.types.scalar_of(ty).filter(|s| matches!(s, Scalar::F32 | Scalar::F64))?;
+    if pass.tangents.find(data.args[0]).is_none()
+        && let Some(c) = constant(pass, data.args[0], s)
+    {
+        // c and 1 / c are normal numbers: where q over- or underflows, so does the derivative, which is -q² / c.
+        let bits = float_bits(s, 1.0 / c);
+        let is_normal = |x: f64| if s == Scalar::F32 { (x as f32).is_normal() } else { x.is_normal() };
+        if is_normal(c) && is_normal(float_value(s, bits)) {
+            let q = pass.primal.at(data.results[0]);
+            if c == 1.0 {
+                return Some(q);
+            }
+            let by = pass.b.splat_float(ty, float_value(s, bits));
+            return Some(pass.b.emit(Op::Mul, &[q, by]));
+        }
+    }
+    let one = pass.b.splat_float(ty, 1.0);
+    Some(pass.b.emit(Op::Div, &[one, b]))
+}
+
+/// The number that a value is, or all its lanes are.
+fn constant(pass: &Linearize, v: Value, s: Scalar) -> Option<f64> {
+    let src = pass.src;
+    let def = |v| pass.defs[v].expand().map(|inst| &src.insts[inst]);
+    match def(v)? {
+        data if data.op == Op::Splat => constant(pass, data.args[0], s),
+        ir::InstData { op: Op::Const(bits), .. } => Some(float_value(s, *bits)),
+        _ => None,
+    }
+}
+
+/// Emits the tangent of `data`'s result, or its effect on tangent cells, after the primal; with its [`factor`].
+pub(crate) fn tangent(pass: &mut Linearize, data: &ir::InstData, factor: Option<Value>) {
     let at = |pass: &Linearize, k: usize| pass.tangents.find(data.args[k]);
     let differentiable =
         data.results.first().is_some_and(|&r| pass.b.types.is_differentiable(pass.src.ty(r)));
@@ -57,7 +99,10 @@ pub(crate) fn tangent(pass: &mut Linearize, data: &ir::InstData) {
                 (None, Some(y)) => Some(pass.b.emit(Op::Neg, &[y])),
                 (x, None) => x,
             };
-            numerator.map(|x| pass.b.emit(Op::Div, &[x, b]))
+            numerator.map(|x| match factor {
+                Some(factor) => pass.b.emit(Op::Mul, &[x, factor]),
+                None => pass.b.emit(Op::Div, &[x, b]),
+            })
         }
         Op::Neg | Op::Sum => at(pass, 0).map(|a| pass.b.emit(data.op.clone(), &[a])),
         Op::Convert | Op::Splat if differentiable => {

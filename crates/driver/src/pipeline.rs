@@ -381,7 +381,7 @@ impl Loaded {
             asked.report_kept = options.report_checkpoints;
             asked.mark_custom = options.check_nan;
             asked.polish = Some(opt::before_again);
-            asked.tidy = (optimise.level > 0).then_some(opt::inline::small_primal_calls);
+            asked.tidy = (optimise.level > 0).then_some(opt::inline::small_calls);
             if request.as_marked {
                 asked.unasked = functions.iter().filter_map(|f| f.jvp).collect();
             }

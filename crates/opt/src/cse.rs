@@ -8,9 +8,13 @@
 //! the next trip sees the last one's writes, and after it; an `if` that writes, before the second
 //! arm and after it. Equal versions thus mean: no write in between on any path.
 //!
+//! Of a control operation's results that every arm gives the same values, and of a loop's stacks of the same values, the
+//! first is enough: inlined calls have put the parts of a derivative together that keep the same.
+//!
 //! A store enters the table as the load that would read it back, if it is certain that the index
 //! is in range (a store out of range writes nothing, and reading there gives zero).
 
+use std::collections::hash_map::Entry as MapEntry;
 use std::hash::{Hash, Hasher};
 
 use cranelift_entity::SecondaryMap;
@@ -21,7 +25,7 @@ use ir::{Function, Inst, Math, Op, Region, Type, Types, Value};
 
 use crate::effects::{Effects, Facts};
 use crate::range;
-use crate::util::{Defs, Subst, root_cell};
+use crate::util::{Defs, Subst, carried, carried_at, root_cell};
 
 /// Merges equal computations; true if anything was merged.
 pub fn run(types: &mut Types, func: &mut Function, facts: &Facts) -> bool {
@@ -162,6 +166,32 @@ impl Cse<'_> {
         }
     }
 
+    /// Of results that every arm gives the same values, and of stacks of the same values, one is enough.
+    fn twins(&mut self, inst: Inst) {
+        let data = &self.func.insts[inst];
+        let (from, at) = match data.op {
+            Op::For(_) | Op::Loop(_) => {
+                let n = carried(self.func, inst);
+                (n, n + carried_at(&data.op).2)
+            }
+            _ => (0, 0),
+        };
+        let mut known: FxHashMap<SmallVec<[Value; 2]>, Value> = FxHashMap::default();
+        let mut twins = Vec::new();
+        for (k, &result) in data.results[from..].iter().enumerate() {
+            let given = data.regions.iter().map(|&r| self.func.regions[r].results[at + k]).collect();
+            match known.entry(given) {
+                MapEntry::Occupied(entry) => twins.push((result, *entry.get())),
+                MapEntry::Vacant(entry) => _ = entry.insert(result),
+            }
+        }
+        for (old, new) in twins {
+            self.take_name(new, old);
+            self.subst.set(old, new);
+            self.changed = true;
+        }
+    }
+
     /// True if the instruction is to go.
     fn inst(&mut self, inst: Inst) -> bool {
         let data = &self.func.insts[inst];
@@ -179,6 +209,7 @@ impl Cse<'_> {
             for region in regions {
                 self.clobber(region);
             }
+            self.twins(inst);
             return false;
         }
         let version = match &data.op {

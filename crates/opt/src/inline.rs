@@ -3,8 +3,8 @@
 //! A function is one region with one entry and one exit, so a call is replaced by the body's
 //! instructions with parameters read as the arguments, and the call's results as the body's
 //! results. Callees go first, so a body that is copied is finished; functions on a cycle of calls
-//! are never inlined, which with the size limits bounds the growth: a body is copied if it is small,
-//! is called once, or must be (`Inline::Always`), and while the caller has not grown past its budget;
+//! are never inlined, which with the size limits bounds the growth: a body is copied if it is small (or,
+//! called twice, not large), is called once, or must be (`Inline::Always`), and while the caller has not grown past its budget;
 //! a callee that passes very many values is copied into its one caller even past that.
 //!
 //! A function that is called once only serves its caller, so it is *deferred*: nobody works on it
@@ -27,6 +27,9 @@ use crate::util::{Subst, ValueMap, copy_insts, function_size, make};
 
 /// Bodies of at most this many instructions are always worth a copy.
 const SMALL: usize = 40;
+/// Bodies of at most this many are worth a copy if there are two calls: a derivative by two directions, say, which then
+/// share what does not depend on the direction.
+const TWICE: usize = 160;
 /// A caller may grow to this, or to four times what it was.
 const BUDGET: usize = 4000;
 /// A call that passes more values than this costs more than any body: such a callee is taken in at any size if that
@@ -51,6 +54,7 @@ pub(crate) struct Plan {
     pub(crate) order: Vec<Func>,
     may: Vec<bool>,
     once: Vec<bool>,
+    twice: Vec<bool>,
     stage: Stage,
     small: usize,
     deferred: Vec<bool>,
@@ -84,13 +88,14 @@ impl Plan {
             })
             .collect();
         let once = calls.iter().map(|&n| n == 1 && stage == Stage::AfterAd).collect();
+        let twice = calls.iter().map(|&n| n == 2 && stage == Stage::AfterAd && options.level > 0).collect();
         let small = match (stage, options.level) {
             (_, 0) => 0,
             (Stage::BeforeAd, _) => SMALL / 2,
             (Stage::AfterAd, _) => SMALL,
         };
         let deferred = vec![false; module.funcs.len()];
-        Plan { order, may, once, stage, small, deferred }
+        Plan { order, may, once, twice, stage, small, deferred }
     }
 
     /// Whether a function need not be worked on before its one caller takes it in.
@@ -124,14 +129,23 @@ impl Plan {
 }
 
 /// Inlines, in a function that has a linear part, the calls of small functions without regions that have none, as those
-/// that move pointers. What they compute need not be kept where it can be computed again.
-pub fn small_primal_calls(module: &mut Module, f: Func) -> bool {
+/// that move pointers, and in its loops those of larger ones, with a linear part or without. What they compute need not be
+/// kept where it can be computed again, or where another call computes it, too.
+pub fn small_calls(module: &mut Module, f: Func) -> bool {
     let func = &module.funcs[f];
-    let mut any = false;
-    func.walk(func.body(), &mut |inst| {
-        any |= matches!(func.insts[inst].op, Op::Call(g) if is_small_primal(module, g));
+    let (mut any, mut in_loop) = (false, false);
+    func.walk(func.body(), &mut |inst| match func.insts[inst].op {
+        Op::Call(g) => any |= is_small(module, g, false) || is_small(module, g, true),
+        Op::For(_) | Op::Loop(_) => in_loop = true,
+        _ => {}
     });
-    any && expand_calls(module, f, None)
+    let changed = any && expand_calls(module, f, None);
+    if changed && in_loop {
+        let mut func = take(module, f);
+        crate::clean(&mut module.types, &mut func);
+        put_back(module, f, func);
+    }
+    changed
 }
 
 /// Whether the rules for floats of a caller may hold for a callee: its own, and what it takes of the library, which has
@@ -141,7 +155,8 @@ fn fits(module: &Module, caller: &Function, callee: Func) -> bool {
     caller.fast_math == callee.fast_math || caller.fast_math && module.is_library(callee.span)
 }
 
-fn is_small_primal(module: &Module, f: Func) -> bool {
+/// See [`small_calls`].
+fn is_small(module: &Module, f: Func, in_loop: bool) -> bool {
     let func = &module.funcs[f];
     if !func.has_body()
         || func.inline == Inline::Never
@@ -153,8 +168,8 @@ fn is_small_primal(module: &Module, f: Func) -> bool {
     }
     let insts = &func.regions[func.body()].insts;
     let slots = || func.params.iter().chain(&func.results);
-    insts.len() <= SMALL / 2
-        && slots().all(|slot| !slot.linear)
+    insts.len() <= if in_loop { TWICE } else { SMALL / 2 }
+        && (in_loop || slots().all(|slot| !slot.linear))
         && insts.iter().all(|&inst| func.insts[inst].regions.is_empty())
 }
 
@@ -170,6 +185,7 @@ fn expand_calls(module: &mut Module, f: Func, plan: Option<&Plan>) -> bool {
         size,
         budget: (4 * size).max(BUDGET),
         depth: 0,
+        loops: 0,
         changed: false,
     };
     let body = work.func.body();
@@ -181,7 +197,7 @@ fn expand_calls(module: &mut Module, f: Func, plan: Option<&Plan>) -> bool {
 
 struct Inliner<'a> {
     module: &'a mut Module,
-    /// `None`: see [`small_primal_calls`].
+    /// `None`: see [`small_calls`].
     plan: Option<&'a Plan>,
     caller: Func,
     func: Function,
@@ -190,6 +206,8 @@ struct Inliner<'a> {
     budget: usize,
     /// How many deferred functions are being taken in, one within the other.
     depth: u32,
+    /// How many loops are around the place that is worked on.
+    loops: u32,
     changed: bool,
 }
 
@@ -206,9 +224,12 @@ impl Inliner<'_> {
         for inst in insts {
             self.subst.apply(&mut self.func, inst);
             let nested: SmallVec<[Region; 2]> = self.func.insts[inst].regions.clone();
+            let repeats = u32::from(matches!(self.func.insts[inst].op, Op::For(_) | Op::Loop(_)));
+            self.loops += repeats;
             for r in nested {
                 self.region(r);
             }
+            self.loops -= repeats;
             let callee = match self.func.insts[inst].op {
                 Op::Call(g) => Some(g),
                 _ => None,
@@ -225,7 +246,7 @@ impl Inliner<'_> {
             return false;
         }
         let Some(plan) = self.plan else {
-            let small = is_small_primal(self.module, g) && fits(self.module, &self.func, g);
+            let small = is_small(self.module, g, self.loops > 0) && fits(self.module, &self.func, g);
             let wanted = small && self.size < self.budget;
             self.size += if wanted { function_size(&self.module.funcs[g]) } else { 0 };
             return wanted;
@@ -239,7 +260,8 @@ impl Inliner<'_> {
         }
         let cost = function_size(callee);
         let always = callee.inline == Inline::Always;
-        if !always && cost > plan.small && !plan.once[g.index()] {
+        let small = if plan.twice[g.index()] { plan.small.max(TWICE) } else { plan.small };
+        if !always && cost > small && !plan.once[g.index()] {
             return false;
         }
         let wide = plan.once[g.index()] && callee.params.len() + callee.results.len() > WIDE;
@@ -253,6 +275,7 @@ impl Inliner<'_> {
     fn expand(&mut self, call: Inst, g: Func, out: &mut Vec<Inst>) {
         self.changed = true;
         let callee = &self.module.funcs[g];
+        self.func.cotangents |= callee.has_cotangents();
         let border = self.plan.is_none_or(|plan| plan.stage == Stage::BeforeAd);
         let data = self.func.insts[call].clone();
         let cut = |types: &Types, func: &mut Function, v: Value, diff: bool, out: &mut Vec<Inst>| {

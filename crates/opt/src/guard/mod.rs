@@ -12,7 +12,8 @@
 //!
 //! A guard is made of values that are visible where the guarded value is, by and large its own operands' operands. Where
 //! no condition tells, the zero is its own guard ([`taint`]); not before code is differentiated once more, since the
-//! derivative of a product at a factor of zero is not zero.
+//! derivative of a product at a factor of zero is not zero, and not of tangents alone: those of what was not taken go
+//! nowhere, as the program's selections and branches do not take them either.
 
 mod taint;
 
@@ -50,7 +51,7 @@ fn masks(types: &mut Types, func: &mut Function, facts: &Facts, name: Option<Fun
         return false;
     }
     let defs = Defs::of(func);
-    let taint = name.map(|name| Taint::of(name, func, &defs, facts));
+    let taint = name.filter(|_| func.has_cotangents()).map(|name| Taint::of(name, types, func, &defs, facts));
     let mut uses = SecondaryMap::new();
     if taint.is_some() {
         func.walk(func.body(), &mut |inst| {

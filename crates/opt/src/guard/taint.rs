@@ -9,7 +9,7 @@
 
 use cranelift_entity::EntityRef;
 use cranelift_entity::SecondaryMap;
-use ir::{Func, Function, Inst, Math, Module, Op, Region, Value};
+use ir::{Func, Function, Inst, Math, Module, Op, Region, Types, Value};
 
 use crate::effects::{Facts, Singular};
 use crate::util::{Defs, carried, carried_at, root_cell};
@@ -24,7 +24,7 @@ pub(super) struct Taint {
 
 impl Taint {
     /// `name` is what [`Facts`] knows the function by.
-    pub(super) fn of(name: Func, func: &Function, defs: &Defs, facts: &Facts) -> Taint {
+    pub(super) fn of(name: Func, types: &Types, func: &Function, defs: &Defs, facts: &Facts) -> Taint {
         let mut taint = Taint { nothing: SecondaryMap::new(), singular: SecondaryMap::new() };
         let known = facts.singular.get(name.index());
         for (k, &param) in func.regions[func.body()].params.iter().enumerate() {
@@ -41,7 +41,7 @@ impl Taint {
         loop {
             let mut changed = false;
             for &inst in &insts {
-                changed |= taint.inst(func, defs, facts, inst);
+                changed |= taint.inst(types, func, defs, facts, inst);
             }
             if !changed {
                 return taint;
@@ -49,7 +49,7 @@ impl Taint {
         }
     }
 
-    fn inst(&mut self, func: &Function, defs: &Defs, facts: &Facts, inst: Inst) -> bool {
+    fn inst(&mut self, types: &Types, func: &Function, defs: &Defs, facts: &Facts, inst: Inst) -> bool {
         let data = &func.insts[inst];
         let args = &data.args[..];
         let nothing = |k: usize| self.nothing[args[k]];
@@ -68,7 +68,12 @@ impl Taint {
             Op::Mul => (nothing(0) || nothing(1), any_singular()),
             Op::Div => {
                 let is_constant = matches!(defs.op(func, args[1]), Some(Op::Const(_)));
-                (nothing(0), !is_constant || any_singular())
+                let s = if is_apart(types, func, defs, args[1]) {
+                    self.singular[args[0]]
+                } else {
+                    !is_constant || any_singular()
+                };
+                (nothing(0), s)
             }
             Op::Add | Op::Sub => (nothing(0) && nothing(1), any_singular()),
             Op::Math(math) => (false, is_singular(*math) || any_singular()),
@@ -150,6 +155,36 @@ impl Taint {
     }
 }
 
+/// What is divided by at least this does not become infinite.
+const APART: f64 = 1e-10;
+
+/// Whether a value is not NaN and at least a positive constant: `max(c, x)`, or `c < x ? x : c`.
+fn is_apart(types: &Types, func: &Function, defs: &Defs, v: Value) -> bool {
+    let positive = |v: Value| {
+        let constant = match defs.op(func, v) {
+            Some(Op::Splat) => defs.inst(v).map(|inst| func.insts[inst].args[0]),
+            _ => Some(v),
+        };
+        let bits = constant.and_then(|v| defs.scalar(types, func, v));
+        bits.is_some_and(|(s, bits)| s.is_float() && ir::build::float_value(s, bits) >= APART)
+    };
+    let Some(inst) = defs.inst(v) else { return false };
+    let data = &func.insts[inst];
+    match data.op {
+        Op::Math(Math::Max) => positive(data.args[0]) || positive(data.args[1]),
+        Op::Select if positive(data.args[2]) => {
+            let test = defs.inst(data.args[0]).map(|inst| &func.insts[inst]);
+            let (least, x) = (data.args[2], data.args[1]);
+            test.is_some_and(|test| match test.op {
+                Op::Lt => test.args[..] == [least, x],
+                Op::Gt => test.args[..] == [x, least],
+                _ => false,
+            })
+        }
+        _ => false,
+    }
+}
+
 /// Finds what may be infinite or NaN among the parameters and results of all functions, callees first, until nothing is
 /// added.
 pub(crate) fn singular(module: &Module, order: &[Func], facts: &mut Facts) {
@@ -173,7 +208,7 @@ pub(crate) fn singular(module: &Module, order: &[Func], facts: &mut Facts) {
             if !std::mem::take(&mut todo[f.index()]) || !func.has_body() {
                 continue;
             }
-            let taint = Taint::of(f, func, &Defs::of(func), facts);
+            let taint = Taint::of(f, &module.types, func, &Defs::of(func), facts);
             let results = func.regions[func.body()].results.iter().map(|&v| taint.singular[v]).collect();
             if facts.singular[f.index()].results != results {
                 facts.singular[f.index()].results = results;

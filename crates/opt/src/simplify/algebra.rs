@@ -211,6 +211,12 @@ impl Simplify<'_> {
                 _ => Step::Keep,
             },
             Op::Div if self.is_one(b) => self.replace(inst, a),
+            Op::Div if let (Some(x), Some(y)) = (self.under(a, &Op::Splat), self.under(b, &Op::Splat)) => {
+                let r = self.func.result(inst);
+                let (ty, linear) = (self.ty(x), self.func.is_linear(r));
+                let q = self.emit(Op::Div, &[x, y], ty, linear);
+                self.rewrite(inst, Op::Splat, &[q])
+            }
             Op::Div if self.is_minus_one(b) => self.rewrite(inst, Op::Neg, &[a]),
             Op::Div if self.fast && a == b => {
                 let ty = self.ty(self.func.result(inst));
