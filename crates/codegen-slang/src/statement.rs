@@ -253,8 +253,13 @@ impl Writer<'_> {
                 Ok(())
             }
             Op::Printf(format) => {
+                let known = |k: usize| self.constant(data.args[k]);
+                let Some((format, gone)) = ir::interp::without_choices(format, known) else {
+                    let message = "`printf` of a string that is only known when it runs".into();
+                    return Err(Unsupported { span: data.span, message });
+                };
                 let mut line = format!("printf({format:?}");
-                for &v in &data.args {
+                for v in data.args.iter().enumerate().filter(|(k, _)| !gone.contains(k)).map(|(_, &v)| v) {
                     line += &format!(", {}", self.text(v).text);
                 }
                 self.line(&(line + ");"));
@@ -278,6 +283,20 @@ impl Writer<'_> {
             other if data.results.is_empty() => Err(unsupported(other, data.span)),
             _ => self.value(data),
         }
+    }
+
+    /// The bits of a constant, or of a zero.
+    fn constant(&self, v: Value) -> Option<u64> {
+        let mut found = None;
+        self.src.walk(self.src.body(), &mut |inst| {
+            let data = &self.src.insts[inst];
+            match data.op {
+                Op::Const(bits) if data.results[0] == v => found = Some(bits),
+                Op::Zero if data.results[0] == v => found = Some(0),
+                _ => {}
+            }
+        });
+        found
     }
 
     /// An instruction that is an expression: part of another, or a variable.

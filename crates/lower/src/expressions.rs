@@ -189,7 +189,10 @@ impl Body<'_, '_, '_> {
             ExprKind::Float { value, .. } => self.number(value, ty),
             ExprKind::Bool(b) => self.integer(i64::from(b), ty),
             ExprKind::None | ExprKind::NullPtr => self.zeros(ty),
-            ExprKind::String(_) => self.unsupported(span, "strings as values are", ty),
+            ExprKind::String(text) => {
+                let number = self.lw.text_number(&text);
+                vec![self.b.constant(Scalar::U32, number)]
+            }
             _ => self.internal(span, "a literal is none", ty),
         }
     }

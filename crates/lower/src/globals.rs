@@ -50,7 +50,7 @@ impl Lowerer<'_> {
             self.unsupported(span, "an array of resources without a length is");
             return None;
         }
-        if let Some(bad) = self.opaque_in(ty, 0) {
+        if let Some(bad) = self.opaque_in(ty, is_memory, 0) {
             let name = self.program.type_name(bad);
             self.unsupported(span, format_args!("the type `{name}` is"));
             return None;
@@ -75,16 +75,20 @@ impl Lowerer<'_> {
     }
 
     /// A type within a type that has no place in memory.
-    fn opaque_in(&mut self, ty: Ty, depth: u32) -> Option<Ty> {
+    fn opaque_in(&mut self, ty: Ty, is_memory: bool, depth: u32) -> Option<Ty> {
         if depth > 16 {
             return None;
         }
         match self.program.types[ty].clone() {
+            // the host has no number for a text
+            TyKind::String if !is_memory => Some(ty),
             TyKind::Opaque(..) => Some(ty),
-            TyKind::Array(element, _) | TyKind::Buffer(_, element) => self.opaque_in(element, depth + 1),
+            TyKind::Array(element, _) | TyKind::Buffer(_, element) => {
+                self.opaque_in(element, is_memory, depth + 1)
+            }
             TyKind::Struct(..) => {
                 let fields = self.program.fields(ty);
-                fields.into_iter().find_map(|(_, ty, _)| self.opaque_in(ty, depth + 1))
+                fields.into_iter().find_map(|(_, ty, _)| self.opaque_in(ty, is_memory, depth + 1))
             }
             _ => None,
         }

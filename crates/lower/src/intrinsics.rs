@@ -4,7 +4,7 @@
 //! so that the rule can be attached to it. All others are emitted where they are called.
 
 use check::signature::Direction;
-use check::tables::{Arg, FuncRef, Meaning};
+use check::tables::{Arg, FuncRef};
 use check::types::Ty;
 use ir::{AtomicOp, Builtin, Function, Math, Op, Scalar, Step, Type, TypeData, Types, Value};
 use smallvec::SmallVec;
@@ -508,94 +508,4 @@ impl Body<'_, '_, '_> {
         args.extend_from_slice(operands);
         Some(self.b.emit_typed(Op::Atomic(memory.ir_path(), op), &args, leaf))
     }
-
-    // ---- printf
-
-    /// `printf(format, args…)`; vectors are their lanes, floats are doubles as in C.
-    fn printf(&mut self, args: &[Arg], span: Span) -> Vec<Value> {
-        let mut exprs = args.iter().filter_map(|a| match a {
-            Arg::Expr(e) => Some(*e),
-            Arg::Default(_) | Arg::Pack(_) => None,
-        });
-        let format = exprs.next().and_then(|e| self.string(e));
-        let Some(mut format) = format else {
-            return self.unsupported(span, "a format that is not a string literal is", Ty::VOID);
-        };
-        let mut operands = Vec::new();
-        for e in exprs {
-            if let Some(text) = self.string(e) {
-                let Some(spliced) = with_text(&format, operands.len(), &text) else {
-                    return self.unsupported(span, "a string where the format has no `%s` is", Ty::VOID);
-                };
-                format = spliced;
-                continue;
-            }
-            for value in self.expr(e) {
-                self.printf_operand(value, &mut operands);
-            }
-        }
-        self.b.span = crate::ir_span(span);
-        self.b.effect(Op::Printf(format.into()), &operands);
-        Vec::new()
-    }
-
-    fn string(&self, e: ExprId) -> Option<String> {
-        match (&self.lw.program.ast.exprs[e].kind, &self.lw.program.tables.exprs[e].meaning) {
-            (ExprKind::String(text), _) => Some(text.clone()),
-            (_, Meaning::Same(inner)) => self.string(*inner),
-            _ => None,
-        }
-    }
-
-    fn printf_operand(&mut self, value: Value, out: &mut Vec<Value>) {
-        let ty = self.b.func.ty(value);
-        match self.b.types[ty] {
-            TypeData::Scalar(Scalar::F16 | Scalar::F32) => {
-                out.push(self.b.emit_typed(Op::Convert, &[value], Type::F64));
-            }
-            TypeData::Vector(_, n) | TypeData::Array(_, n) => {
-                for k in 0..n {
-                    let inner = self.b.emit(Op::Extract(k), &[value]);
-                    self.printf_operand(inner, out);
-                }
-            }
-            TypeData::Scalar(_) => out.push(value),
-            TypeData::Stack(_) | TypeData::Cell(_) | TypeData::Buffer(_) | TypeData::Residuals(_) => {}
-        }
-    }
-}
-
-/// A format in which text stands in the place of the conversion with this number, if that is `%s`.
-fn with_text(format: &str, number: usize, text: &str) -> Option<String> {
-    let mut left = number;
-    let mut at = 0;
-    while let Some(found) = format[at..].find('%') {
-        let start = at + found;
-        let rest = &format[start + 1..];
-        if rest.starts_with('%') {
-            at = start + 2;
-            continue;
-        }
-        let is_flag = |c: &char| matches!(c, '0'..='9' | '-' | '+' | ' ' | '#' | '.');
-        let flags: usize = rest.chars().take_while(is_flag).count();
-        let end = start + 1 + flags + rest[flags..].chars().next()?.len_utf8();
-        if left == 0 {
-            let flags = format[start + 1..end].strip_suffix('s')?;
-            let (width, precision) = flags.split_once('.').unwrap_or((flags, ""));
-            let text: String = match precision.parse() {
-                Ok(n) => text.chars().take(n).collect(),
-                Err(_) => text.to_owned(),
-            };
-            let columns = width.trim_start_matches('-').parse().unwrap_or(0).min(1000);
-            let text = if width.starts_with('-') {
-                format!("{text:<columns$}")
-            } else {
-                format!("{text:>columns$}")
-            };
-            return Some(format!("{}{}{}", &format[..start], text.replace('%', "%%"), &format[end..]));
-        }
-        left -= 1;
-        at = end;
-    }
-    None
 }

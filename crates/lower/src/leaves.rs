@@ -157,6 +157,8 @@ impl Lowerer<'_> {
         };
         let layout = match self.program.types[ty].clone() {
             TyKind::Scalar(_) | TyKind::Enum(_) => one(self.scalar_of(ty).unwrap_or(Scalar::I32).into()),
+            // its number in the table of texts
+            TyKind::String => one(Scalar::U32.into()),
             TyKind::Vector(..) => match self.vector_of(ty) {
                 Some((s, n)) => one(types.vector(s, n.max(1))),
                 None => Layout::default(),
@@ -261,7 +263,6 @@ impl Lowerer<'_> {
             | TyKind::Each(_)
             | TyKind::Expand(..)
             | TyKind::Opaque(..)
-            | TyKind::String
             | TyKind::NullPtr
             | TyKind::NoneLiteral
             | TyKind::Function(..) => Layout::default(),
@@ -340,6 +341,7 @@ impl Lowerer<'_> {
         }
         let data = match self.program.types[ty].clone() {
             TyKind::Scalar(_) | TyKind::Enum(_) => MemData::Scalar(self.scalar_of(ty).unwrap_or(Scalar::I32)),
+            TyKind::String => MemData::Scalar(Scalar::U32),
             TyKind::Vector(..) => match self.vector_of(ty) {
                 Some((s, n)) => MemData::Vector(s, n),
                 None => MemData::Struct { name, fields: Vec::new() },

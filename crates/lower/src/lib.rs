@@ -32,6 +32,7 @@ mod operators;
 mod packs;
 mod places;
 mod pointers;
+mod printf;
 mod statements;
 mod twins;
 mod uniforms;
@@ -45,7 +46,7 @@ use std::rc::Rc;
 use check::Program;
 use check::tables::FuncRef;
 use check::types::Ty;
-use indexmap::IndexMap;
+use indexmap::{IndexMap, IndexSet};
 use ir::{Func, Global, MemTypes, Module, Types, Value};
 use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 use syntax::{DeclId, Diagnostic, ExprId, Span};
@@ -187,6 +188,7 @@ fn lower_round(
         bare_pointers: FxHashMap::default(),
         pointer_makers: FxHashSet::default(),
         uses: FxHashMap::default(),
+        texts: IndexSet::default(),
     };
     for &entry in &request.entries {
         lowerer.entry(&mut types, entry);
@@ -197,6 +199,7 @@ fn lower_round(
     }
     lowerer.run(&mut types);
     lowerer.separate_views();
+    lowerer.complete_formats();
     lowerer.check_addresses();
     let Lowerer { mut module, mem, diagnostics, conformances, .. } = lowerer;
     module.types = types;
@@ -248,6 +251,8 @@ pub(crate) struct Lowerer<'p> {
     pub(crate) pointer_makers: FxHashSet<Func>,
     /// What of a type says how it is split.
     pub(crate) uses: FxHashMap<Ty, Rc<[crate::uses::UsePart]>>,
+    /// The texts that strings are numbers of (`printf`).
+    pub(crate) texts: IndexSet<String, FxBuildHasher>,
 }
 
 impl Lowerer<'_> {

@@ -26,7 +26,7 @@ use crate::ops::{Builtin, Op, WAVE_LANES};
 
 pub use finite::{Shown, not_finite_message};
 pub use memory::{Host, Memory, Place, element_bytes, leaf_bytes, read_leaf, resolve};
-pub use printf::format_printf;
+pub use printf::{choice_of_texts, format_printf, without_choices};
 pub use value::{Handle, Lane, Value};
 
 /// Why a run stopped.

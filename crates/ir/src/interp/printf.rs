@@ -4,9 +4,27 @@
 //! modifiers are skipped. No combination is an error: an integer conversion of a float truncates it
 //! (saturating), a float conversion of an integer converts it, `%s` shows a number as it is, and a
 //! conversion without an argument is shown as written.
+//!
+//! One more conversion is the compiler's own: a choice of texts ([`choice_of_texts`]), whose argument is the number of the
+//! text that is shown.
 
 use crate::scalar;
 use crate::types::Scalar;
+
+/// Begins the conversion of a choice of texts, ends each text, ends the conversion.
+const CHOICE: [char; 3] = ['\u{1}', '\u{2}', '\u{3}'];
+
+/// What follows `%` and its flags where an argument chooses one of these texts.
+pub fn choice_of_texts<'a>(texts: impl IntoIterator<Item = &'a str>) -> String {
+    let [start, next, end] = CHOICE;
+    let mut out = String::from(start);
+    for text in texts {
+        out.extend(text.chars().map(|c| if CHOICE.contains(&c) { '\u{fffd}' } else { c }));
+        out.push(next);
+    }
+    out.push(end);
+    out
+}
 
 struct Spec {
     left: bool,
@@ -35,6 +53,9 @@ pub fn format_printf(fmt: &str, args: &[(Scalar, u64)]) -> String {
             out.push('%');
         } else {
             match args.next() {
+                Some(&(_, number)) if conversion == CHOICE[0] => {
+                    out.push_str(&chosen(&spec, &rest[..len], number));
+                }
                 Some(&(s, bits)) => out.push_str(&convert(&spec, conversion, s, bits)),
                 None => out.push_str(&rest[..len]),
             }
@@ -43,6 +64,43 @@ pub fn format_printf(fmt: &str, args: &[(Scalar, u64)]) -> String {
     }
     out.push_str(rest);
     out
+}
+
+/// A format without choices of texts, where the numbers of those that are chosen are known, and which arguments that
+/// used up.
+pub fn without_choices(fmt: &str, known: impl Fn(usize) -> Option<u64>) -> Option<(String, Vec<usize>)> {
+    let mut out = String::with_capacity(fmt.len());
+    let mut gone = Vec::new();
+    let mut argument = 0;
+    let mut rest = fmt;
+    while let Some(start) = rest.find('%') {
+        out.push_str(&rest[..start]);
+        rest = &rest[start..];
+        let Some((spec, conversion, len)) = parse_spec(rest) else {
+            out.push('%');
+            rest = &rest[1..];
+            continue;
+        };
+        if conversion == CHOICE[0] {
+            out.push_str(&chosen(&spec, &rest[..len], known(argument)?).replace('%', "%%"));
+            gone.push(argument);
+        } else {
+            out.push_str(&rest[..len]);
+        }
+        argument += usize::from(conversion != '%');
+        rest = &rest[len..];
+    }
+    out.push_str(rest);
+    Some((out, gone))
+}
+
+/// The text with this number in the table that a conversion holds.
+fn chosen(spec: &Spec, conversion: &str, number: u64) -> String {
+    let texts = conversion.split_once(CHOICE[0]).map_or("", |(_, texts)| texts);
+    let text = texts.split(CHOICE[1]).nth(number as usize).unwrap_or_default();
+    let text = text.trim_end_matches(CHOICE[2]);
+    let shown = spec.precision.unwrap_or(usize::MAX);
+    pad(spec, "", text.chars().take(shown).collect(), false)
 }
 
 /// The specification that `text` starts with, its conversion and its length in bytes.
@@ -80,6 +138,10 @@ fn parse_spec(text: &str) -> Option<(Spec, char, usize)> {
         at += 1;
     }
     let conversion = *bytes.get(at)? as char;
+    if conversion == CHOICE[0] {
+        let end = text[at..].find(CHOICE[2])?;
+        return Some((spec, conversion, at + end + 1));
+    }
     "diuxXocfFeEgGs%".contains(conversion).then_some((spec, conversion, at + 1))
 }
 
