@@ -8,6 +8,7 @@ use crate::infer::Checker;
 use crate::lookup::{Base, Candidate, Ref};
 use crate::overload::Argument;
 use crate::program::Program;
+use crate::signature::Direction;
 use crate::subst::unary_method;
 use crate::tables::{Arg, Callable, ExprInfo, FuncRef, Meaning};
 use crate::types::{Ty, TyKind};
@@ -526,6 +527,11 @@ impl Checker<'_> {
         }
         let span = self.span(expr);
         self.need_place(inner);
+        if let Some(func) = self.counting_function(expr, ty) {
+            let ret = self.p.func_signature(&func).ret;
+            let args = vec![Arg::Expr(inner)];
+            return self.set_value(expr, ret, Meaning::Call { func: Callable::Func(func), base: None, args });
+        }
         let is_pointer = matches!(self.p.types[ty], TyKind::Pointer(_));
         if !is_pointer && (!self.p.has_operators(ty) || self.p.element(ty) == Ty::BOOL) {
             let message = format!("a value of type '{}' cannot be counted up or down", self.name(ty));
@@ -533,6 +539,21 @@ impl Checker<'_> {
             return self.set_error(expr);
         }
         self.set_value(expr, ty, Meaning::IncDec(inner))
+    }
+
+    /// The function for `++` or `--` on a struct.
+    fn counting_function(&mut self, expr: ExprId, ty: Ty) -> Option<FuncRef> {
+        if !matches!(self.p.types[ty], TyKind::Struct(..)) {
+            return None;
+        }
+        let name = match self.p.ast.exprs[expr].kind {
+            ExprKind::Unary(UnaryOp::PreInc, _) => "operator++",
+            ExprKind::Unary(UnaryOp::PreDec, _) => "operator--",
+            ExprKind::Postfix(true, _) => "__postfix_increment",
+            ExprKind::Postfix(false, _) => "__postfix_decrement",
+            _ => return None,
+        };
+        self.p.operator_function(name, ty, 1)
     }
 
     /// Says so if an expression cannot be assigned to.
@@ -658,6 +679,13 @@ impl Checker<'_> {
             {
                 let func = func.clone();
                 self.fit_arguments(&chosen, &arguments);
+                let signature = self.p.func_signature(&func);
+                if signature.params.first().is_some_and(|p| p.dir == Direction::Ref) {
+                    // It works on the place, and nothing is assigned.
+                    let args = vec![Arg::Expr(target), Arg::Expr(value)];
+                    let meaning = Meaning::Call { func: Callable::Func(func), base: None, args };
+                    return self.set_value(expr, signature.ret, meaning);
+                }
                 let meaning = Meaning::AssignCall { func, target, value };
                 return self.set(expr, ExprInfo { ty, coerce: None, meaning, lvalue });
             }

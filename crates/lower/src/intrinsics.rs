@@ -52,7 +52,7 @@ fn math_of(name: &str) -> Option<Math> {
 }
 
 fn atomic_of(name: &str) -> Option<AtomicOp> {
-    Some(match name {
+    Some(match name.strip_suffix("_new").unwrap_or(name) {
         "atomic_add" | "atomic_sub" | "atomic_inc" | "atomic_dec" => AtomicOp::Add,
         "atomic_min" => AtomicOp::Min,
         "atomic_max" => AtomicOp::Max,
@@ -408,7 +408,7 @@ impl Body<'_, '_, '_> {
     // ---- atomics
 
     /// `f(place, value)`, `f(place, value, out old)`, `f(place, compare, value, out old)`; as a method, `place` is the
-    /// only field of what it is called on. What else is an input says how memory is ordered, and is always kept.
+    /// only field of what it is called on. `f_new` gives the new value and not the old one. What else is an input says how memory is ordered, and is always kept.
     fn atomic(
         &mut self,
         f: &FuncRef,
@@ -417,6 +417,10 @@ impl Body<'_, '_, '_> {
         ty: Ty,
         span: Span,
     ) -> Vec<Value> {
+        let (name, gives_new) = match name.strip_suffix("_new") {
+            Some(name) => (name, true),
+            None => (name, false),
+        };
         let Some(op) = atomic_of(name) else { return Vec::new() };
         let sig = self.lw.program.func_signature(f);
         let mut inputs = Vec::new();
@@ -432,7 +436,7 @@ impl Body<'_, '_, '_> {
         let mut inputs = base.into_iter().chain(inputs);
         let Some(target) = inputs.next() else { return Vec::new() };
         let mut place = self.place_as_context(target);
-        if base.is_some() {
+        if base.is_some() || self.lw.program.type_name(place.ty).starts_with("Atomic<") {
             let layout = self.layout(place.ty);
             let Some(field) = layout.parts.first() else { return self.zeros(ty) };
             place = self.part_place(place, 0, field.ty);
@@ -468,7 +472,16 @@ impl Body<'_, '_, '_> {
         if let PlaceKind::Memory(memory) = &place.kind {
             self.step_together(memory);
         }
-        let Some(old) = old else { return Vec::new() };
+        let Some(mut old) = old else { return Vec::new() };
+        if gives_new {
+            let again = match op {
+                AtomicOp::And => Op::And,
+                AtomicOp::Or => Op::Or,
+                AtomicOp::Xor => Op::Xor,
+                _ => Op::Add,
+            };
+            old = self.b.emit(again, &[old, operands[0]]);
+        }
         if let Some(out) = out {
             let values = self.convert(vec![old], place.ty, out.ty, span);
             self.write(&out, values);
