@@ -177,11 +177,12 @@ pub fn text(module: &Module, options: &Options, machine: &Machine) -> Result<Tex
     }
     let about = "\"prefer-vector-width\"=\"512\" \"min-legal-vector-width\"=\"512\"";
     for (m, el, lanes) in std::mem::take(&mut cx.used_library) {
-        let (head, writer) = emit::library::define(m, el, lanes);
-        cx.frames += writer.frame();
-        let (text, declared) = writer.finish();
-        let _ = write!(cx.text, "{head} {about} {{\n{text}}}\n\n");
-        cx.declared.extend(declared);
+        for (head, writer) in emit::library::define(m, el, lanes) {
+            cx.frames += writer.frame();
+            let (text, declared) = writer.finish();
+            let _ = write!(cx.text, "{head} {about} {{\n{text}}}\n\n");
+            cx.declared.extend(declared);
+        }
     }
     let mut all = head(module);
     for k in 0..cx.tables.shapes().count() {

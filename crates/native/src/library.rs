@@ -33,6 +33,15 @@ pub trait Ops {
     /// `a * b + c`, rounded once.
     fn fma(&mut self, a: Self::V, b: Self::V, c: Self::V) -> Self::V;
     fn select(&mut self, c: Self::V, a: Self::V, b: Self::V) -> Self::V;
+    /// What `near` makes of `x` if `is_near` holds in all lanes, else what `far` makes of it. Where it holds in one, both
+    /// give that the same bits.
+    fn either(
+        &mut self,
+        is_near: Self::V,
+        x: Self::V,
+        near: impl FnOnce(&mut Self, Self::V) -> Self::V,
+        far: impl FnOnce(&mut Self, Self::V) -> Self::V,
+    ) -> Self::V;
     /// `found` where `near` holds, else what the interpreter's function gives.
     fn elsewhere(&mut self, m: Math, near: Self::V, x: Self::V, found: Self::V) -> Self::V;
 }
@@ -256,18 +265,23 @@ impl<O: Ops> Library<'_, O> {
 
     #[inline(always)]
     fn int(&mut self, a: O::V) -> O::V {
-        // A whole number below 2^51 stands in the last bits of its sum with 1.5 * 2^52, of floats one below 2^22 in that
-        // with 1.5 * 2^23. A NaN gives any number, which nobody looks at.
-        let (magic, zero) = if self.o.single() {
-            (12_582_912.0, i64::from(12_582_912.0_f32.to_bits()))
-        } else {
-            (6_755_399_441_055_744.0, 6_755_399_441_055_744.0_f64.to_bits() as i64)
-        };
+        let (magic, zero) = self.magic();
         let at = self.num(magic);
         let sum = self.add(a, at);
         let bits = self.bits(sum);
         let constant = self.o.int(zero);
         self.o.binary(Binary::Sub, bits, constant)
+    }
+
+    /// What makes an integer of a number, and the bits that stand for 0.
+    fn magic(&self) -> (f64, i64) {
+        // A whole number below 2^51 stands in the last bits of its sum with 1.5 * 2^52, of floats one below 2^22 in that
+        // with 1.5 * 2^23. A NaN gives any number, which nobody looks at.
+        if self.o.single() {
+            (12_582_912.0, i64::from(12_582_912.0_f32.to_bits()))
+        } else {
+            (6_755_399_441_055_744.0, 6_755_399_441_055_744.0_f64.to_bits() as i64)
+        }
     }
 
     #[inline(always)]
@@ -308,11 +322,44 @@ impl<O: Ops> Library<'_, O> {
 
     #[inline(always)]
     fn exp(&mut self, a: O::V) -> O::V {
-        let (p, k) = self.exp_parts(a);
-        let one = self.num(1.0);
-        let p = self.add(one, p);
-        let r = self.scaled(p, k);
-        self.exp_ends(a, r)
+        // Neither the argument nor the result is extreme.
+        let most = self.num(708.0);
+        let size = self.abs(a);
+        let is_near = self.o.compare(Compare::LessOrSame, size, most);
+        self.o.either(
+            is_near,
+            a,
+            |o, a| {
+                let mut this = Library { o };
+                let (p, k) = this.exp_far(a);
+                let one = this.num(1.0);
+                let p = this.add(one, p);
+                // The result is no more extreme than `p 2^k` by itself, so `k` is added to the exponent.
+                let up = this.exponent(k);
+                let bits = this.bits(p);
+                let bits = this.o.binary(Binary::Add, bits, up);
+                this.float(bits)
+            },
+            |o, a| {
+                let mut this = Library { o };
+                let (p, k) = this.exp_parts(a);
+                let one = this.num(1.0);
+                let p = this.add(one, p);
+                let r = this.scaled(p, k);
+                this.exp_ends(a, r)
+            },
+        )
+    }
+
+    /// The exponent's bits of `2^k`, less those of 1, of a whole number as [`Self::exp_far`] gives it.
+    #[inline(always)]
+    fn exponent(&mut self, k: O::V) -> O::V {
+        // What stands for 0 in the sum has zeros in these bits.
+        let at = self.num(self.magic().0);
+        let sum = self.add(k, at);
+        let bits = self.bits(sum);
+        let constant = self.o.int(52);
+        self.o.binary(Binary::Shl, bits, constant)
     }
 
     /// `e^x = 2^k (1 + p)`.
@@ -387,15 +434,13 @@ impl<O: Ops> Library<'_, O> {
     /// `e^x - 1` for `x` from 0 to 40.
     #[inline(always)]
     fn minus_one(&mut self, x: O::V) -> O::V {
-        let (p, k) = self.exp_parts(x);
-        let zero = self.num(0.0);
-        let power = self.num(1.0);
-        let power = self.scaled(power, k);
+        let (p, k) = self.exp_far(x);
         let one = self.num(1.0);
+        let (up, bits) = (self.exponent(k), self.bits(one));
+        let bits = self.o.binary(Binary::Add, bits, up);
+        let power = self.float(bits);
         let less = self.sub(power, one);
-        let far = self.fma(p, power, less);
-        let near = self.same(k, zero);
-        self.select(near, p, far)
+        self.fma(p, power, less)
     }
 
     #[inline(always)]
@@ -462,9 +507,10 @@ impl<O: Ops> Library<'_, O> {
     /// As [`Self::exp_parts`], up to 711.
     #[inline(always)]
     fn exp_far(&mut self, x: O::V) -> (O::V, O::V) {
-        let turns = self.num(std::f64::consts::LOG2_E);
-        let k = self.mul(x, turns);
-        let k = self.round(k);
+        // The nearest whole number: what is added leaves no room for a fraction.
+        let (turns, magic) = (self.num(std::f64::consts::LOG2_E), self.num(self.magic().0));
+        let k = self.fma(x, turns, magic);
+        let k = self.sub(k, magic);
         let back = self.neg(k);
         let (hi, lo) = (self.num(LN2.0), self.num(LN2.1));
         let high = self.fma(back, hi, x);

@@ -339,10 +339,9 @@ fn lse(module: &mut Module, function: &str, input: &Json) -> Result<Plan, Error>
     for buffer in ["largest", "partial", "partialGradient"] {
         module.allocate(buffer, n_parts)?;
     }
-    module.allocate("most", 1)?;
     module.allocate("result", 1)?;
     let of_parts = |name: &str| Ok(Step::Dispatch(module.kernel(name)?, [blocks as u32, 1, 1]));
-    let mut steps = vec![of_parts("largestOfParts")?, run(module, "largestOfAll", 1)?, of_parts("ofParts")?];
+    let mut steps = vec![of_parts("ofParts")?];
     if function == "primal" {
         steps.push(run(module, "ofAll", 1)?);
         return Ok(first_of(steps, "result"));

@@ -13,27 +13,28 @@ pub(crate) fn name(m: Math, el: El, lanes: u32) -> String {
     format!("m_{}_{}_{lanes}", m.name(), el.bits())
 }
 
-/// The text of a function: `f64` or `f32`, of one number or of vectors.
-pub(crate) fn define(m: Math, el: El, lanes: u32) -> (String, Writer) {
+/// The texts of a function, `f64` or `f32`, of one number or of vectors, and of what it calls for arguments that are rare:
+/// heads and bodies.
+pub(crate) fn define(m: Math, el: El, lanes: u32) -> Vec<(String, Writer)> {
     let var = lanes > 1;
     let mut w = Writer::new(lanes);
     let params: Vec<Val> = (0..m.arity()).map(|_| w.reg(el, var)).collect();
     let list: Vec<String> = params.iter().map(|&p| w.typed(p)).collect();
     let converts = el == El::F32 && !is_single(m);
-    let mut emit = Emit { w, var, el: if converts { El::F64 } else { el } };
+    let name = name(m, el, lanes);
+    let of = if converts { El::F64 } else { el };
+    let mut emit = Emit { w, var, el: of, name: name.clone(), far: Vec::new() };
     let args: Vec<Val> =
         params.iter().map(|&p| if converts { emit.w.cast("fpext", p, El::F64) } else { p }).collect();
     let r = function(&mut emit, m, &args);
     let r = if converts { emit.w.cast("fptrunc", r, El::F32) } else { r };
-    let mut w = emit.w;
+    let Emit { mut w, far: mut all, .. } = emit;
     let (ty, r) = (w.ty(el, var), w.typed(r));
     w.line(format_args!("ret {r}"));
-    let head = format!(
-        "define internal fastcc {ty} @{}({}) nounwind willreturn memory(none)",
-        name(m, el, lanes),
-        list.join(", ")
-    );
-    (head, w)
+    let head =
+        format!("define internal fastcc {ty} @{name}({}) nounwind willreturn memory(none)", list.join(", "));
+    all.push((head, w));
+    all
 }
 
 /// Emits the operations of a function.
@@ -42,6 +43,10 @@ struct Emit {
     var: bool,
     /// What is computed with.
     el: El,
+    /// The function's name.
+    name: String,
+    /// What it calls for rare arguments.
+    far: Vec<(String, Writer)>,
 }
 
 impl Emit {
@@ -120,6 +125,45 @@ impl Ops for Emit {
 
     fn select(&mut self, c: Val, a: Val, b: Val) -> Val {
         self.w.select(c, a, b)
+    }
+
+    fn either(
+        &mut self,
+        is_near: Val,
+        x: Val,
+        near: impl FnOnce(&mut Self, Val) -> Val,
+        far: impl FnOnce(&mut Self, Val) -> Val,
+    ) -> Val {
+        let all = self.w.reduce("and", is_near);
+        let (rare, usual, done) = (self.w.new_block(), self.w.new_block(), self.w.new_block());
+        self.w.branch(all, usual, rare, ", !prof !8");
+        self.w.enter(usual);
+        let found = near(self, x);
+        let found_at = self.w.block;
+        self.w.jump(done);
+        self.w.enter(rare);
+        // A function of its own, so that the usual case stays small and is inlined.
+        let name = format!("{}_far{}", self.name, self.far.len());
+        let mut inner = Writer::new(self.w.lanes);
+        std::mem::swap(&mut self.w, &mut inner);
+        let outer = inner;
+        let param = self.w.reg(self.el, self.var);
+        let list = self.w.typed(param);
+        let r = far(self, param);
+        let (ty, r) = (self.w.ty(self.el, self.var), self.w.typed(r));
+        self.w.line(format_args!("ret {r}"));
+        let w = std::mem::replace(&mut self.w, outer);
+        let about = "noinline cold nounwind willreturn memory(none)";
+        self.far.push((format!("define internal fastcc {ty} @{name}({list}) {about}"), w));
+        let other = self.w.reg(self.el, self.var);
+        let (o, a) = (self.w.operand(other, false), self.w.typed(x));
+        self.w.line(format_args!("{o} = call fastcc {ty} @{name}({a})"));
+        self.w.jump(done);
+        self.w.enter(done);
+        let (phi, v) = self.w.phi(self.el, self.var, false);
+        self.w.flow(phi, found, found_at);
+        self.w.flow(phi, other, rare);
+        v
     }
 
     fn elsewhere(&mut self, m: Math, near: Val, x: Val, found: Val) -> Val {

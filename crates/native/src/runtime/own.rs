@@ -90,6 +90,17 @@ impl Ops for Compute {
     }
 
     #[inline(always)]
+    fn either(
+        &mut self,
+        is_near: u64,
+        x: u64,
+        near: impl FnOnce(&mut Self, u64) -> u64,
+        far: impl FnOnce(&mut Self, u64) -> u64,
+    ) -> u64 {
+        if is_near == 1 { near(self, x) } else { far(self, x) }
+    }
+
+    #[inline(always)]
     fn elsewhere(&mut self, m: Math, near: u64, x: u64, found: u64) -> u64 {
         if near == 1 { found } else { scalar::math_f64(m, f(x), 0.0, 0.0).to_bits() }
     }
@@ -177,6 +188,17 @@ impl Ops for Single {
     #[inline(always)]
     fn select(&mut self, c: u32, a: u32, b: u32) -> u32 {
         if c == 1 { a } else { b }
+    }
+
+    #[inline(always)]
+    fn either(
+        &mut self,
+        is_near: u32,
+        x: u32,
+        near: impl FnOnce(&mut Self, u32) -> u32,
+        far: impl FnOnce(&mut Self, u32) -> u32,
+    ) -> u32 {
+        if is_near == 1 { near(self, x) } else { far(self, x) }
     }
 
     #[inline(always)]
