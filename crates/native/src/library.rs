@@ -1,4 +1,4 @@
-//! Functions of numbers as operations without branches, for one thread and for lanes.
+//! Functions of numbers as operations with hardly a branch, for one thread and for lanes.
 //!
 //! Each function is written once, on the operations of [`Ops`]. LLVM's backend emits them, as functions of numbers or of
 //! vectors; `runtime::own` computes them here, for the backend that runs a kernel until LLVM's code is there. So lanes, single
