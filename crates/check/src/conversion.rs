@@ -204,10 +204,12 @@ impl Program {
         self.conversion(from, to, explicit).is_some() || self.converting_init(from, to).is_some()
     }
 
-    /// The constructor of a struct that takes one value, of this type.
+    /// The constructor of a struct that takes one value, of this type; else one that is marked as an implicit conversion
+    /// and takes a number that this type becomes by itself.
     pub fn converting_init(&mut self, from: Ty, to: Ty) -> Option<FuncRef> {
         let name = self.words.init;
         let TyKind::Struct(..) = self.types[to] else { return None };
+        let mut by_number = None;
         for facet in self.facets(to).iter() {
             let Some(decls) = self.names_in(facet.container).and_then(|n| n.get(&name)).cloned() else {
                 continue;
@@ -217,12 +219,22 @@ impl Program {
                     continue;
                 }
                 let init = self.member_ref_of(decl, facet);
-                if self.func_signature(&init).params.first().is_some_and(|p| p.ty == from) {
+                let Some(takes) = self.func_signature(&init).params.first().map(|p| p.ty) else { continue };
+                if takes == from {
                     return Some(init);
+                }
+                let numbers = [takes, from].map(|ty| matches!(self.types[ty], TyKind::Scalar(_)));
+                let implicit = Source { explicit: false, literal: None };
+                if numbers == [true, true]
+                    && by_number.is_none()
+                    && self.attribute(decl, "__implicit_conversion").is_some()
+                    && self.conversion(from, takes, implicit).is_some()
+                {
+                    by_number = Some(init);
                 }
             }
         }
-        None
+        by_number
     }
 
     /// Whether a struct is derived from another.

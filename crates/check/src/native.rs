@@ -217,7 +217,7 @@ impl NativeGeneric {
 
 /// Names of resources that Pullback knows of and doesn't have.
 pub(crate) fn is_unsupported_name(name: &str) -> bool {
-    is_texture(name) || matches!(name, "RaytracingAccelerationStructure" | "RayDesc" | "RayQuery")
+    is_texture(name) || matches!(name, "RaytracingAccelerationStructure" | "RayQuery")
 }
 
 fn is_texture(name: &str) -> bool {

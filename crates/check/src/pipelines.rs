@@ -26,7 +26,6 @@ pub(crate) fn pipeline_of(name: &str) -> Option<&'static str> {
             | "AcceptHitAndEndSearch"
             | "CallShader"
             | "RayFlags"
-            | "RayDesc"
             | "RaytracingAccelerationStructure"
             | "InstanceIndex"
             | "InstanceID"

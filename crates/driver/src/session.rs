@@ -86,6 +86,8 @@ const TEXTURES: Part = Part {
         "SamplerCube*",
         "RWTexture*",
         "RasterizerOrderedTexture*",
+        "WTexture*",
+        "RayDesc",
         "SamplerState",
         "SamplerComparisonState",
     ],

@@ -100,6 +100,15 @@ impl Body<'_, '_, '_> {
         if atomic_of(&name).is_some() {
             return Some(self.atomic(f, &name, (base, args), ty, span));
         }
+        // WGSL's: all threads have written before it is read, and have read before they go on.
+        if let ("uniform_load", Some(&Arg::Expr(e))) = (&*name, args.first()) {
+            let place = self.place_as_context(e);
+            self.b.span = crate::ir_span(span);
+            self.b.effect(Op::Barrier, &[]);
+            let values = self.read(&place);
+            self.b.effect(Op::Barrier, &[]);
+            return Some(self.convert(values, place.ty, ty, span));
+        }
         if name == "static_assert" {
             if let Some(Arg::Expr(cond)) = args.first() {
                 self.static_assert(*cond);
