@@ -74,11 +74,11 @@ fn programs_give_the_same_on_llvm() {
                     eprintln!("{name}, {width} lanes: {:.1} s", start.elapsed().as_secs_f64());
                 }
                 match &found {
-                    Ok((_, 1)) if width > 1 => single.push(name.clone()),
-                    Ok((_, 1)) | Err(_) => {}
-                    Ok(_) => in_lanes += 1,
+                    Ok(found) if found.lanes > 1 => in_lanes += 1,
+                    Ok(_) if width > 1 => single.push(name.clone()),
+                    Ok(_) | Err(_) => {}
                 }
-                match (&wanted, found.map(|f| f.0)) {
+                match (&wanted, found.map(|f| f.text())) {
                     (Ok(a), Ok(b)) if *a == b => same += 1,
                     (Err(a), Err(b)) if without_thread(a) == without_thread(&b) => same += 1,
                     (wanted, found) => {
@@ -235,7 +235,8 @@ fn lanes_and_single_threads_agree_on_functions_of_numbers() {
     let file = TestFile::read(&path).expect("the file is there");
     for width in [4, 8, 16] {
         let options = CodeOptions { lanes: Some(width), ..CodeOptions::default() };
-        let (found, lanes) = outcome_with(&file, Backend::Llvm, &options).expect("runs");
+        let found = outcome_with(&file, Backend::Llvm, &options).expect("runs");
+        let (found, lanes) = (found.text(), found.lanes);
         assert_eq!(lanes, width);
         assert!(found.lines().any(|line| line == "differ: 0"), "{found}");
     }

@@ -12,9 +12,10 @@
 
 use driver::bind::{self, MatrixLayout};
 use driver::launch::{Backend, CodeOptions, Runner};
-use driver::pipeline::{self, Failure, Options};
+use driver::pipeline::{self, Compiled, Failure, Options};
 use driver::session::{FileOptions, Session};
 use driver::{Error, Request, output};
+use ir::Math;
 use syntax::{Diagnostic, Severity};
 
 use crate::file::TestFile;
@@ -33,27 +34,72 @@ pub(super) fn run(file: &TestFile) -> Result<(), String> {
     Ok(())
 }
 
-/// What a run prints and what the program's buffers are afterwards, as text.
-pub fn outcome(file: &TestFile, backend: Backend) -> Result<String, String> {
-    outcome_with(file, backend, &CodeOptions::default()).map(|outcome| outcome.0)
+/// What a run does.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    /// What it prints.
+    pub printed: String,
+    /// What the program's buffers are afterwards, a line for each.
+    pub buffers: String,
+    /// How many lanes there were.
+    pub lanes: u32,
 }
 
-/// The same with options of the code; also how many lanes there were.
-pub fn outcome_with(
-    file: &TestFile,
-    backend: Backend,
-    options: &CodeOptions,
-) -> Result<(String, u32), String> {
+impl Outcome {
+    /// All of it as text.
+    pub fn text(&self) -> String {
+        format!("{}{}", self.printed, self.buffers)
+    }
+}
+
+/// What a run prints and what the program's buffers are afterwards, as text.
+pub fn outcome(file: &TestFile, backend: Backend) -> Result<String, String> {
+    outcome_with(file, backend, &CodeOptions::default()).map(|outcome| outcome.text())
+}
+
+/// The same with options of the code, apart.
+pub fn outcome_with(file: &TestFile, backend: Backend, options: &CodeOptions) -> Result<Outcome, String> {
     let mut session = Session::new(FileOptions::default());
     let mut printed = String::new();
     let runner =
         dispatch(file, (backend, options, 2), &mut session, &mut printed).map_err(|f| text(&session, &f))?;
-    let mut out = printed;
+    let mut buffers = String::new();
     for (global, data) in runner.globals().filter(|(g, _)| runner.is_writable(*g)) {
         let values = output::buffer_text(runner.mem(), runner.element_of(global), runner.bytes_of(global));
-        out += &format!("{}: {values}\n", data.name);
+        buffers += &format!("{}: {values}\n", data.name);
     }
-    Ok((out, runner.lanes(0)))
+    Ok(Outcome { printed, buffers, lanes: runner.lanes(0) })
+}
+
+/// Whether a program, optimised, has functions of floats that are no arithmetic: sines, powers and their like.
+pub fn has_transcendental(file: &TestFile) -> bool {
+    let mut session = Session::new(FileOptions::default());
+    let Ok((_, compiled)) = compile(file, 2, &mut session) else { return false };
+    let module = &compiled.module;
+    let is_one = |f: &ir::Function, inst: ir::Inst| {
+        let data = &f.insts[inst];
+        let float = data.args.first().and_then(|&x| module.types.scalar_of(f.ty(x)));
+        float.is_some_and(ir::Scalar::is_float)
+            && matches!(data.op, ir::Op::Math(m) if !matches!(
+                m,
+                Math::Sqrt
+                    | Math::Floor
+                    | Math::Ceil
+                    | Math::Round
+                    | Math::Trunc
+                    | Math::Min
+                    | Math::Max
+                    | Math::Abs
+                    | Math::Fma
+                    | Math::IsNan
+                    | Math::IsInf
+            ))
+    };
+    module.funcs.iter().filter(|(_, f)| f.has_body()).any(|(_, f)| {
+        let mut found = false;
+        f.walk(f.body(), &mut |inst| found |= is_one(f, inst));
+        found
+    })
 }
 
 fn run_on(file: &TestFile, backend: Backend, level: u8, session: &mut Session) -> Result<(), String> {
@@ -86,12 +132,8 @@ fn run_on(file: &TestFile, backend: Backend, level: u8, session: &mut Session) -
     }
 }
 
-fn dispatch(
-    file: &TestFile,
-    (backend, options, level): (Backend, &CodeOptions, u8),
-    session: &mut Session,
-    printed: &mut String,
-) -> Result<Runner, Failure> {
+/// The kernel's name and the program.
+fn compile(file: &TestFile, level: u8, session: &mut Session) -> Result<(String, Compiled), Failure> {
     let mut loaded = pipeline::load(session, &file.path)?;
     loaded.errors()?;
     let entry = loaded.entry_or_derivative(session, file.all("entry").next())?;
@@ -101,9 +143,18 @@ fn dispatch(
     let group_size = file.all("block").next().map(triple).transpose()?;
     let request = Request { entries: vec![entry], conformances, group_size, ..Request::default() };
     let check_nan = file.command.iter().any(|word| word == "check-nan");
-    let mut compile = Options { check_nan, ..Options::default() };
-    compile.optimise.level = level;
-    let compiled = loaded.compile(&request, &compile)?;
+    let mut options = Options { check_nan, ..Options::default() };
+    options.optimise.level = level;
+    Ok((name, loaded.compile(&request, &options)?))
+}
+
+fn dispatch(
+    file: &TestFile,
+    (backend, options, level): (Backend, &CodeOptions, u8),
+    session: &mut Session,
+    printed: &mut String,
+) -> Result<Runner, Failure> {
+    let (name, compiled) = compile(file, level, session)?;
     let mut runner = Runner::with_options(compiled.module, backend, options)?;
     for text in file.all("bind") {
         let bound = bind::parse_bind(text)?;
