@@ -7,7 +7,7 @@ use driver::Request;
 use driver::gpu::{Target, emit_compiled};
 use driver::pipeline::{self, Failure, Loaded, Options};
 use driver::session::{FileOptions, Session};
-use pullback_tests::commands::emit::{TARGETS, validate};
+use pullback_tests::commands::emit::{TARGETS, hlsl_entry, is_for_dxc_only, validate};
 use pullback_tests::file::TestFile;
 
 fn programs() -> Vec<PathBuf> {
@@ -44,7 +44,7 @@ fn request(session: &mut Session, path: &Path, entry: Option<&str>) -> Result<(L
 #[test]
 fn programs_are_valid_or_refused() {
     let work = || {
-        let mut faults = Vec::new();
+        let (mut faults, mut read) = (Vec::new(), 0);
         let mut counts = vec![(0, 0); TARGETS.len()];
         for path in programs() {
             let Ok(file) = TestFile::read(&path) else { continue };
@@ -63,6 +63,10 @@ fn programs_are_valid_or_refused() {
                 match emit_compiled(&session.sources, &compiled, None, *target) {
                     Ok(bytes) => {
                         counts[k].0 += 1;
+                        let text = String::from_utf8_lossy(&bytes);
+                        if *target == Target::Hlsl && hlsl_entry(&text).is_some() && !is_for_dxc_only(&text) {
+                            read += 1;
+                        }
                         if let Err(why) = validate(&path, *target, &bytes) {
                             faults.push(format!("{} as {name}: {why}", path.display()));
                         }
@@ -77,6 +81,7 @@ fn programs_are_valid_or_refused() {
         for ((name, _), (valid, refused)) in TARGETS.iter().zip(&counts) {
             eprintln!("{name}: {valid} valid, {refused} refused");
         }
+        eprintln!("{read} of those in HLSL are such that glslangValidator reads them");
         (counts, faults)
     };
     let thread =

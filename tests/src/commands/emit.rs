@@ -1,8 +1,8 @@
 //! `test emit TARGET`: the program in a language of graphics processors, by `// check:` and `// not:` lines, or
 //! `// error: LINE:COLUMN: TEXT`.
 //!
-//! Whatever the target, the program is also written as SPIR-V and GLSL, and `spirv-val` and `glslangValidator` must accept
-//! it where they are installed.
+//! Whatever the target, the program is also written as SPIR-V, GLSL and HLSL, and `spirv-val` and `glslangValidator` must
+//! accept it where they are installed; it reads HLSL, too, but for what only Microsoft's compiler knows.
 
 use std::path::Path;
 use std::process::Command;
@@ -57,7 +57,7 @@ pub(super) fn run(file: &TestFile) -> Result<(), String> {
         return Err(format!("it was written, instead of the error '{want}'"));
     }
     file.match_output(&String::from_utf8_lossy(&bytes))?;
-    for target in [Target::Spirv, Target::Glsl] {
+    for target in [Target::Spirv, Target::Glsl, Target::Hlsl] {
         let mut session = Session::new(FileOptions::default());
         if let Ok(bytes) = emit(&mut session, &file.path, entry, target) {
             validate(&file.path, target, &bytes)?;
@@ -92,6 +92,13 @@ pub fn validate(of: &Path, target: Target, bytes: &[u8]) -> Result<(), String> {
             command.args(["-S", "comp"]);
             command
         }
+        Target::Hlsl => {
+            let text = String::from_utf8_lossy(bytes);
+            let Some(entry) = hlsl_entry(&text).filter(|_| !is_for_dxc_only(&text)) else { return Ok(()) };
+            let mut command = Command::new("glslangValidator");
+            command.args(["-D", "-V", "-S", "comp", "-o", "/dev/null", "-e", entry]);
+            command
+        }
         _ => return Ok(()),
     };
     std::fs::write(&path, bytes).map_err(|e| e.to_string())?;
@@ -107,6 +114,18 @@ pub fn validate(of: &Path, target: Target, bytes: &[u8]) -> Result<(), String> {
             String::from_utf8_lossy(&output.stderr)
         )),
     }
+}
+
+/// Whether a program has what Microsoft's compiler knows and `glslangValidator` does not: integers of 64 bits, typed loads of
+/// bytes, and zeros made an array.
+pub fn is_for_dxc_only(text: &str) -> bool {
+    ["int64_t", "Load<", "Interlocked64", "])0"].iter().any(|word| text.contains(word))
+}
+
+/// The first entry point of an HLSL program.
+pub fn hlsl_entry(text: &str) -> Option<&str> {
+    let after = text.split_once("\n[numthreads(")?.1;
+    after.split_once("void ")?.1.split('(').next()
 }
 
 /// How many entry points a SPIR-V module has.
