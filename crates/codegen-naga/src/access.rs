@@ -4,10 +4,11 @@
 //! written through an index becomes a small function that checks it, `load_NAME` or `store_NAME`, shared by all accesses of
 //! that kind.
 //!
-//! A float has no atomic operations: its new value is exchanged for the old one until no other thread came between.
+//! A float has no atomic operations, unless the device adds floats: its new value is exchanged for the old one until no
+//! other thread came between. So it is for a part of a word.
 
 use ir::{AtomicOp, MemData, Scalar, Step, TypeData};
-use naga::{AtomicFunction, BinaryOperator, Block, Expression, Handle, MathFunction, Statement};
+use naga::{AtomicFunction, BinaryOperator, Block, Expression, Handle, MathFunction, Statement, TypeInner};
 
 use crate::build::{Code, Expr};
 use crate::memory::{Access, Action, Res};
@@ -56,19 +57,37 @@ impl Cx<'_> {
             Action::Atomic(AtomicOp::Exchange) => "atomic_exchange",
             Action::Atomic(AtomicOp::CompareExchange) => "atomic_compare_exchange",
         };
-        let mut name = format!("{verb}_{owner}");
+        let (mut name, mut path) = (format!("{verb}_{owner}"), owner.to_string());
         let mut ty = access.element;
         for &step in &access.path.0 {
             match (&self.ir.mem[ty], step) {
                 (MemData::Struct { fields, .. }, Step::Static(k)) => {
-                    name.push_str(&format!("_{}", fields[k as usize].0));
+                    let field = &fields[k as usize].0;
+                    name.push_str(&format!("_{field}"));
+                    path.push_str(&format!(".{field}"));
                     ty = fields[k as usize].1;
                 }
                 (MemData::Array(t, _), _) => ty = *t,
                 _ => {}
             }
         }
-        self.names.unique(&name)
+        let name = self.names.unique(&name);
+        // Of one buffer, where it is declared.
+        match access.bases[..] {
+            [Base::Global(global) | Base::Pointee(global)] => {
+                self.comment(&name, &path, self.ir.globals[global].span);
+            }
+            [Base::Null] => self.comment_words(&name, "of a null pointer: reads zero, writes nothing"),
+            _ => {
+                let owner = |b: &Base| match *b {
+                    Base::Global(g) | Base::Pointee(g) => Some(format!("`{}`", self.ir.globals[g].name)),
+                    Base::Null => None,
+                };
+                let owners: Vec<String> = access.bases.iter().filter_map(owner).collect();
+                self.comment_words(&name, &format!("one of {}", owners.join(", ")));
+            }
+        }
+        name
     }
 
     /// The type of the values that an access takes or gives.
@@ -199,7 +218,13 @@ impl Cx<'_> {
             Action::Store => self.store_at(&mut code, &at, access.leaf, values[0], span)?,
             Action::Atomic(op) => {
                 let s = self.ir.types.scalar_of(access.leaf).unwrap_or(Scalar::U32);
-                let word = if s == Scalar::I32 { Scalar::I32 } else { Scalar::U32 };
+                let word = match self.out.types[at.ty].inner {
+                    TypeInner::Atomic(naga::Scalar::F32) => Scalar::F32,
+                    TypeInner::Atomic(naga::Scalar::I32) => Scalar::I32,
+                    TypeInner::Atomic(naga::Scalar::I64) => Scalar::I64,
+                    TypeInner::Atomic(naga::Scalar::U64) => Scalar::U64,
+                    _ => Scalar::U32,
+                };
                 let old = self.atomic(&mut code, at.pointer, op, s, word, &values, span)?;
                 if let Some(old) = old {
                     code.ret(Some(old));
@@ -226,9 +251,10 @@ impl Cx<'_> {
         values: &[Expr],
         span: ir::Span,
     ) -> Res<Option<Expr>> {
-        if !matches!(s, Scalar::I32 | Scalar::U32 | Scalar::F32) {
+        // A number and its word have as many bits, or words are seen as others, and have 32.
+        if s.bytes() != word.bytes() {
             let what = format!("an atomic operation on a number of type `{}`", s.name());
-            return Err(self.refuse(what, "only 32 bits are atomic", span));
+            return Err(self.refuse(what, "its memory is seen as words of 32 bits", span));
         }
         let word_ty = self.lanes_type(word, 1);
         // The number as the word's bits, and back.
@@ -248,7 +274,7 @@ impl Cx<'_> {
         };
         let is_bitwise = matches!(op, AtomicOp::Exchange | AtomicOp::And | AtomicOp::Or | AtomicOp::Xor);
         if let Some(fun) = simple
-            && (s != Scalar::F32 || is_bitwise)
+            && (!s.is_float() || is_bitwise || s == word)
         {
             let value = bits(code, values[0]);
             let result = code.expr(Expression::AtomicResult { ty: word_ty, comparison: false });
@@ -291,5 +317,56 @@ impl Cx<'_> {
         let body = code.close(before);
         code.push(Statement::Loop { body, continuing: Block::new(), break_if: None });
         Ok(None)
+    }
+
+    /// An atomic operation on a number of kind `s` in the low bits of `word >> shift`; returns the old value.
+    pub(crate) fn atomic_part(
+        &mut self,
+        code: &mut Code,
+        pointer: Expr,
+        shift: Expr,
+        op: AtomicOp,
+        s: Scalar,
+        values: &[Expr],
+    ) {
+        let exchanged = self.out.generate_predeclared_type(
+            naga::PredeclaredType::AtomicCompareExchangeWeakResult(naga::Scalar::U32),
+        );
+        let before = code.enter();
+        let old = code.load(pointer);
+        let part = code.binary(BinaryOperator::ShiftRight, old, shift);
+        let number = crate::words::number_of_word(code, s, part, None);
+        let new = match op {
+            AtomicOp::Add => code.binary(BinaryOperator::Add, number, values[0]),
+            AtomicOp::Min => code.math(MathFunction::Min, &[number, values[0]]),
+            AtomicOp::Max => code.math(MathFunction::Max, &[number, values[0]]),
+            AtomicOp::And => code.binary(BinaryOperator::And, number, values[0]),
+            AtomicOp::Or => code.binary(BinaryOperator::InclusiveOr, number, values[0]),
+            AtomicOp::Xor => code.binary(BinaryOperator::ExclusiveOr, number, values[0]),
+            AtomicOp::Exchange => values[0],
+            AtomicOp::CompareExchange => {
+                let mask = code.u32((1 << s.bits()) - 1);
+                let wanted = crate::words::word_of_number(code, s, values[0], false);
+                let found = code.binary(BinaryOperator::And, part, mask);
+                let is_it = code.binary(BinaryOperator::Equal, found, wanted);
+                code.select(is_it, values[1], number)
+            }
+        };
+        let new = crate::words::word_of_number(code, s, new, false);
+        let mask = code.u32((1 << s.bits()) - 1);
+        // A sum of integers may have carried beyond its bits.
+        let new = code.binary(BinaryOperator::And, new, mask);
+        let new = code.binary(BinaryOperator::ShiftLeft, new, shift);
+        let mask = code.binary(BinaryOperator::ShiftLeft, mask, shift);
+        let others = code.unary(naga::UnaryOperator::BitwiseNot, mask);
+        let others = code.binary(BinaryOperator::And, old, others);
+        let new = code.binary(BinaryOperator::InclusiveOr, others, new);
+        let result = code.expr(Expression::AtomicResult { ty: exchanged, comparison: true });
+        let fun = AtomicFunction::Exchange { compare: Some(old) };
+        code.push(Statement::Atomic { pointer, fun, value: new, result: Some(result) });
+        let done = code.part(result, 1);
+        code.when(done, |c| c.ret(Some(number)));
+        let body = code.close(before);
+        code.push(Statement::Loop { body, continuing: Block::new(), break_if: None });
     }
 }

@@ -43,6 +43,7 @@ impl Cx<'_> {
     pub(crate) fn word_reader(&mut self, slot: &Slot) -> Handle<Function> {
         self.helper(Helper::Word(slot.var), |cx| {
             let name = cx.names.unique(&format!("word_of_{}", slot.name));
+            cx.comment_words(&name, &format!("the 32 bits from a byte of `{}` on", slot.name));
             let mut code = Code::new(&name);
             let uint = cx.lanes_type(Scalar::U32, 1);
             let at = code.param("at", uint, None);
@@ -84,6 +85,7 @@ impl Cx<'_> {
         let (word, thread) = (self.error_state(), self.current_thread());
         self.helper(Helper::Report, |cx| {
             let name = cx.names.unique("report_error");
+            cx.comment_words(&name, "sets the error word, if nothing did before");
             let mut code = Code::new(&name);
             let uint = cx.lanes_type(Scalar::U32, 1);
             let site = code.param("site", uint, None);
@@ -119,6 +121,7 @@ impl Cx<'_> {
         let (log, thread) = (self.print_log(), self.current_thread());
         self.helper(Helper::Print(words), |cx| {
             let name = cx.names.unique(&format!("print_{words}_words"));
+            cx.comment_words(&name, "`printf`: a record in the log, if there is room");
             let mut code = Code::new(&name);
             let uint = cx.lanes_type(Scalar::U32, 1);
             let site = code.param("site", uint, None);
@@ -153,6 +156,7 @@ impl Cx<'_> {
     pub(crate) fn integer_from(&mut self, from: Scalar, to: Scalar) -> Handle<Function> {
         self.helper(Helper::ToInteger(from, to), |cx| {
             let name = cx.names.unique(&format!("{}_of_{}", to.name(), from.name()));
+            cx.comment_words(&name, "a float as an integer: saturates, NaN is 0");
             let mut code = Code::new(&name);
             let (from_ty, to_ty) = (cx.lanes_type(from, 1), cx.lanes_type(to, 1));
             let x = code.param("x", from_ty, None);
@@ -200,6 +204,7 @@ impl Cx<'_> {
     pub(crate) fn pow(&mut self, s: Scalar) -> Handle<Function> {
         self.helper(Helper::Pow(s), |cx| {
             let name = cx.names.unique("power");
+            cx.comment_words(&name, "`pow`, of negative numbers too");
             let mut code = Code::new(&name);
             let ty = cx.lanes_type(s, 1);
             let (x, y) = (code.param("x", ty, None), code.param("y", ty, None));
@@ -242,6 +247,7 @@ impl Cx<'_> {
                 _ => "not_a_number",
             };
             let name = cx.names.unique(name);
+            cx.comment_words(&name, "a number that no literal can say");
             let mut code = Code::new(&name);
             let (uint, ty) = (cx.lanes_type(Scalar::U32, 1), cx.lanes_type(Scalar::F32, 1));
             code.result(ty);

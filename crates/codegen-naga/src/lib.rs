@@ -73,6 +73,11 @@ impl Target {
         matches!(self, Target::Spirv | Target::Msl | Target::Hlsl)
     }
 
+    /// Whether integers of 64 bits have atomic operations.
+    pub fn has_atomic_int64(self) -> bool {
+        matches!(self, Target::Spirv | Target::Hlsl)
+    }
+
     /// Whether floats of 64 bits exist.
     pub fn has_float64(self) -> bool {
         matches!(self, Target::Spirv | Target::Hlsl | Target::Glsl)
@@ -92,6 +97,8 @@ pub struct Options<'a> {
     pub functions: &'a [ir::Func],
     /// How many uniforms there may be; further ones are storage.
     pub max_uniforms: u32,
+    /// The device adds floats in storage atomically; elsewhere sums are exchanged until no other thread came between.
+    pub native_float_sums: bool,
     /// Loops report it if they end before they should, for a device that may end them.
     pub checks_loops: bool,
     /// The host dispatches the first group once more, alone, where [`reflect::EntryPoint::first_group_last`] says so.

@@ -61,7 +61,7 @@ pub(crate) struct Access {
 /// Where a walk along a path has come to.
 pub(crate) struct At {
     pub(crate) pointer: Expr,
-    ty: Handle<naga::Type>,
+    pub(crate) ty: Handle<naga::Type>,
     /// The memory type; `None` within a vector or matrix.
     mem: Option<MemType>,
 }
@@ -132,9 +132,11 @@ impl Cx<'_> {
                 match atomics.first() {
                     Some(_) => {
                         let word = match s {
-                            Scalar::I32 => naga::Scalar::I32,
+                            Scalar::F32 if self.adds_natively => naga::Scalar::F32,
                             Scalar::U32 | Scalar::F32 => naga::Scalar::U32,
-                            // Held in 32 bits where the host does not care.
+                            Scalar::I32 => naga::Scalar::I32,
+                            Scalar::I64 if self.target.has_atomic_int64() => naga::Scalar::I64,
+                            Scalar::U64 | Scalar::F64 if self.target.has_atomic_int64() => naga::Scalar::U64,
                             _ => {
                                 let what = format!("an atomic operation on a number of type `{}`", s.name());
                                 return Err(self.refuse(what, "only 32 bits are atomic", span));
@@ -288,7 +290,7 @@ impl Cx<'_> {
                 }
                 Ok(code.compose(value_ty, parts))
             }
-            (_, TypeInner::Atomic(_)) if self.ir.types.scalar_of(leaf) == Some(Scalar::F32) => {
+            (_, TypeInner::Atomic(word)) if self.is_bits_of_float(leaf, word) => {
                 let bits = code.load(at.pointer);
                 Ok(code.convert(bits, ScalarKind::Float, None))
             }
@@ -332,7 +334,7 @@ impl Cx<'_> {
                     self.store_at(code, &place, element, part, span)?;
                 }
             }
-            (_, TypeInner::Atomic(_)) if self.ir.types.scalar_of(leaf) == Some(Scalar::F32) => {
+            (_, TypeInner::Atomic(word)) if self.is_bits_of_float(leaf, word) => {
                 let bits = code.convert(value, ScalarKind::Uint, None);
                 code.store(at.pointer, bits);
             }
@@ -346,6 +348,11 @@ impl Cx<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Whether an atomic word holds the bits of a float.
+    fn is_bits_of_float(&self, leaf: Type, word: naga::Scalar) -> bool {
+        word.kind != ScalarKind::Float && self.ir.types.scalar_of(leaf).is_some_and(Scalar::is_float)
     }
 
     fn array_part(&mut self, code: &mut Code, at: &At, base: Handle<naga::Type>, k: u32) -> At {

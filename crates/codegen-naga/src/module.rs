@@ -2,6 +2,7 @@
 
 use std::num::NonZeroU32;
 
+use cranelift_entity::EntitySet;
 use ir::{Func, Global, Module, Space};
 use naga::proc::Layouter;
 use naga::valid::{Capabilities, FunctionInfo, GlobalUse, ModuleInfo, ValidationFlags, Validator};
@@ -28,6 +29,8 @@ pub struct Built {
     pub info: ModuleInfo,
     /// What a host must know.
     pub reflection: Reflection,
+    /// The module itself writes the zeros that group-shared memory begins with.
+    pub zeroes_shared: bool,
     /// A comment for each function, by the name that it has in text.
     pub comments: Vec<(String, String)>,
 }
@@ -69,6 +72,8 @@ pub(crate) struct Cx<'m> {
     pub(crate) slot_number: Option<Handle<GlobalVariable>>,
     /// What the threads of a group give each other, by type.
     pub(crate) wave_values: FxHashMap<Handle<naga::Type>, Handle<GlobalVariable>>,
+    /// Of functions with steps of lanes, those where threads may go different ways; `None` if they all do.
+    pub(crate) steps_apart: FxHashMap<Func, Option<EntitySet<ir::Inst>>>,
     pub(crate) comments: Vec<(String, String)>,
     pub(crate) bindings: Vec<Binding>,
     /// Loops report it if they end before they should.
@@ -79,6 +84,10 @@ pub(crate) struct Cx<'m> {
     pub(crate) first_group_last: Vec<bool>,
     /// How many more uniforms there may be.
     pub(crate) uniforms_left: u32,
+    /// The device adds floats in storage atomically.
+    pub(crate) native_float_sums: bool,
+    /// It does so for the memory whose type is being made.
+    pub(crate) adds_natively: bool,
     /// The largest thread group, for indices that are in range in any case.
     pub(crate) group: [u32; 3],
 }
@@ -120,12 +129,15 @@ pub fn build(ir: &Module, options: &Options<'_>) -> Result<Built, Error> {
         thread: None,
         slot_number: None,
         wave_values: FxHashMap::default(),
+        steps_apart: FxHashMap::default(),
         comments: Vec::new(),
         bindings: Vec::new(),
         checks_loops: options.checks_loops,
         loops_ended: None,
         first_group_last,
         uniforms_left: options.max_uniforms,
+        native_float_sums: options.native_float_sums && options.target == Target::Spirv,
+        adds_natively: false,
         group,
     };
     for entry in &ir.entries {
@@ -155,11 +167,24 @@ impl<'m> Cx<'m> {
     }
 
     /// Refuses operations of waves that not all threads of a group come by together.
-    fn check_waves(&self) -> Result<(), Unsupported> {
+    fn check_waves(&mut self) -> Result<(), Unsupported> {
         let mut known = FxHashMap::default();
         for instance in &self.plan.instances {
             let Some(func) = instance.func else { continue };
-            if !uniformity::has_waves(self.ir, func, &mut known) {
+            let has_waves = uniformity::has_waves(self.ir, func, &mut known);
+            let f = &self.ir.funcs[func];
+            let mut has_gathers = false;
+            if f.has_body() {
+                f.walk(f.body(), &mut |inst| has_gathers |= f.insts[inst].op == ir::Op::WaveGather);
+            }
+            if !has_waves && !has_gathers {
+                continue;
+            }
+            let (found, apart) = uniformity::divergent_wave(self.ir, func, &mut known);
+            // Who calls a function with steps only, and where, is not looked at.
+            let is_entry = self.ir.entries.iter().any(|e| e.func == func);
+            self.steps_apart.insert(func, (is_entry || has_waves).then_some(apart));
+            if !has_waves {
                 continue;
             }
             if self.ir.entries.is_empty() {
@@ -170,7 +195,7 @@ impl<'m> Cx<'m> {
                     self.ir.funcs[func].span,
                 ));
             }
-            if let Some(span) = uniformity::divergent_wave(self.ir, func, &mut known) {
+            if let Some(span) = found {
                 let what = "an operation of a wave where threads may go different ways";
                 let why = "lanes meet through group-shared memory, and all threads of the group must come by";
                 return Err(self.refuse(what, why, span));
@@ -239,6 +264,8 @@ impl<'m> Cx<'m> {
             let element = if usage.raw {
                 None
             } else {
+                let is_storage = form == Form::Std430;
+                self.adds_natively = self.native_float_sums && usage.only_sums && is_storage;
                 Some(self.memory_type(usage.element, form, &usage.atomics, span)?)
             };
             let words = self.ir.mem.size(usage.element).div_ceil(4).max(1) as u32;
@@ -349,8 +376,8 @@ impl<'m> Cx<'m> {
         let members = vec![member("site", atomic, 0), member("thread", vector, 16)];
         let ty = self.structure("ErrorWord", members, 32);
         let fields = vec![
-            reflect::Field { name: "site".into(), ty: "uint".into(), offset: 0 },
-            reflect::Field { name: "thread".into(), ty: "uint3".into(), offset: 16 },
+            reflect::Field { name: "site".into(), ty: "uint".into(), offset: 0, size: 4, stride: None },
+            reflect::Field { name: "thread".into(), ty: "uint3".into(), offset: 16, size: 12, stride: None },
         ];
         let word =
             self.own_buffer("error_word", ty, BindingKind::ErrorWord, "ErrorWord", (32, Some(32)), fields);
@@ -468,6 +495,11 @@ impl<'m> Cx<'m> {
         self.comments.push((name.to_string(), text));
     }
 
+    /// Says what a function of the text is that no line of the source names.
+    pub(crate) fn comment_words(&mut self, name: &str, words: &str) {
+        self.comments.push((name.to_string(), words.to_string()));
+    }
+
     /// The private globals that need initial values, with the instance of the initialiser.
     pub(crate) fn initialisers(&self) -> Vec<(Global, usize)> {
         let init = |&g: &Global| Some((g, self.plan.find(self.ir.globals[g].init?)?));
@@ -487,6 +519,7 @@ impl<'m> Cx<'m> {
             }
             Error::Internal(format!("naga refuses the module: {text}"))
         })?;
+        let zeroes_shared = self.zeroes_shared();
         let entries = self.ir.entries.iter().enumerate();
         let entries = entries
             .map(|(k, e)| EntryPoint {
@@ -503,7 +536,7 @@ impl<'m> Cx<'m> {
             sites: self.sites,
             prints: self.prints,
         };
-        Ok(Built { module: self.out, info, reflection, comments: self.comments })
+        Ok(Built { module: self.out, info, reflection, zeroes_shared, comments: self.comments })
     }
 }
 
@@ -524,6 +557,8 @@ fn uses(module: &naga::Module, info: &FunctionInfo, bindings: &[Binding]) -> Vec
 fn capabilities(target: Target) -> Capabilities {
     let mut all = Capabilities::default() | Capabilities::SUBGROUP | Capabilities::SHADER_FLOAT16_IN_FLOAT32;
     all.set(Capabilities::SHADER_INT64, target.has_int64());
+    all.set(Capabilities::SHADER_INT64_ATOMIC_ALL_OPS, target.has_atomic_int64());
+    all.set(Capabilities::SHADER_FLOAT32_ATOMIC, target == Target::Spirv);
     all.set(Capabilities::FLOAT64, target.has_float64());
     all.set(Capabilities::SHADER_FLOAT16, target.has_float16());
     all

@@ -9,8 +9,8 @@
 use cranelift_entity::{EntitySet, SecondaryMap};
 use indexmap::IndexMap;
 use ir::{
-    Func, Function, Global, Inst, MemData, MemType, Module, Op, Path, Region, Scalar, Space, Step, Type,
-    TypeData, Value,
+    AtomicOp, Func, Function, Global, Inst, MemData, MemType, Module, Op, Path, Region, Scalar, Space, Step,
+    Type, TypeData, Value,
 };
 use rustc_hash::{FxBuildHasher, FxHashMap};
 
@@ -60,6 +60,8 @@ pub(crate) struct Use {
     pub(crate) atomics: Vec<(Path, Scalar)>,
     /// Parts of a word are written, if it is words; or an atomic operation works on a word.
     pub(crate) atomic_words: bool,
+    /// Of floats, atomic operations only add and exchange, which devices may have natively.
+    pub(crate) only_sums: bool,
 }
 
 /// A function with what is known of its parameters.
@@ -266,6 +268,7 @@ impl Planner<'_> {
             read: false,
             atomics: Vec::new(),
             atomic_words: false,
+            only_sums: true,
         };
         Some(self.plan.uses.entry(base).or_insert_with(fresh))
     }
@@ -367,7 +370,7 @@ impl Walker<'_, '_> {
                     }
                 }
             }
-            Op::Atomic(path, _) => {
+            Op::Atomic(path, op) => {
                 let read = self.uses[data.results[0]] > 0;
                 let s = module.types.scalar_of(self.f.ty(data.results[0])).unwrap_or(Scalar::U32);
                 for base in self.bases(data.args[0], span)? {
@@ -375,8 +378,9 @@ impl Walker<'_, '_> {
                     if let Some(usage) = self.planner.usage(base) {
                         usage.written = true;
                         usage.read |= read;
-                        // A lane of a vector is no place of its own.
-                        usage.raw |= ends_in_lane(module, usage.element, path);
+                        // A lane of a vector is no place of its own, and part of a word goes with the word.
+                        usage.raw |= ends_in_lane(module, usage.element, path) || s.bytes() < 4;
+                        usage.only_sums &= matches!(op, AtomicOp::Add | AtomicOp::Exchange);
                         if !usage.atomics.iter().any(|(p, t)| *p == open && *t == s) {
                             // Of several kinds of number at one place, all see its bits.
                             usage.raw |= usage.atomics.iter().any(|(p, t)| *p == open && *t != s);
@@ -398,15 +402,8 @@ impl Walker<'_, '_> {
                 }
                 self.set(data.results[0], Arg::Handle(bases, true));
             }
-            Op::BufferLen => {
+            Op::BufferLen | Op::BufferAddress => {
                 self.bases(data.args[0], span)?;
-            }
-            Op::BufferAddress => {
-                return Err(self.planner.refuse(
-                    "the address of a pointer",
-                    "devices have no pointers",
-                    span,
-                ));
             }
             Op::Zero => self.zero(data.results[0]),
             Op::Detach => {

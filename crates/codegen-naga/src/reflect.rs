@@ -69,6 +69,10 @@ pub struct Field {
     pub ty: String,
     /// Bytes from the element's begin.
     pub offset: u64,
+    /// Bytes.
+    pub size: u64,
+    /// Of an array, bytes from one element to the next; of a matrix, from one row to the next.
+    pub stride: Option<u64>,
 }
 
 /// A binding.
@@ -177,7 +181,13 @@ fn collect(mem: &MemTypes, ty: MemType, rule: Rule, at: u64, path: &str, out: &m
     for (idx, (name, field)) in fields.iter().enumerate() {
         let offset = at + layout::field_offset(mem, ty, idx, rule);
         let full = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
-        out.push(Field { name: full.clone(), ty: type_name(mem, *field), offset });
+        let size = layout::size_align(mem, *field, rule).0;
+        let stride = match mem[*field] {
+            MemData::Array(t, _) => Some(layout::stride(mem, t, rule)),
+            MemData::Matrix(s, _, columns) => Some(layout::row_stride(s, columns, rule)),
+            _ => None,
+        };
+        out.push(Field { name: full.clone(), ty: type_name(mem, *field), offset, size, stride });
         let inner = match mem[*field] {
             MemData::Array(t, _) => (t, format!("{full}[0]")),
             _ => (*field, full),

@@ -6,7 +6,7 @@
 //! naga gives each variable of a function a first value of zeros. Drivers write that out, number by number, and take minutes
 //! for large arrays. No code here reads what it has not written, so those of large types go.
 
-use naga::back::spv::{self, BindingInfo};
+use naga::back::spv::{self, BindingInfo, ZeroInitializeWorkgroupMemoryMode as ZeroShared};
 use naga::proc::{BoundsCheckPolicies, BoundsCheckPolicy};
 use rustc_hash::FxHashMap;
 
@@ -16,7 +16,8 @@ use crate::{Built, Error};
 const SMALL: u64 = 16;
 
 /// How SPIR-V is written: checks of indices are in the module already.
-pub fn options() -> spv::Options<'static> {
+pub fn options(built: &Built) -> spv::Options<'static> {
+    let zeros = if built.zeroes_shared { ZeroShared::None } else { ZeroShared::Polyfill };
     let unchecked = BoundsCheckPolicy::Unchecked;
     spv::Options {
         lang_version: (1, 3),
@@ -28,13 +29,14 @@ pub fn options() -> spv::Options<'static> {
             binding_array: unchecked,
         },
         force_loop_bounding: false,
+        zero_initialize_workgroup_memory: zeros,
         ..spv::Options::default()
     }
 }
 
 /// The module with all entry points.
 pub fn write(built: &Built) -> Result<Vec<u32>, Error> {
-    let words = spv::write_vec(&built.module, &built.info, &options(), None).map_err(failed)?;
+    let words = spv::write_vec(&built.module, &built.info, &options(built), None).map_err(failed)?;
     Ok(exact(&without_first_values(words)))
 }
 
@@ -42,7 +44,7 @@ pub fn write(built: &Built) -> Result<Vec<u32>, Error> {
 pub fn write_entry(built: &Built, entry: usize) -> Result<Vec<u32>, Error> {
     let all = &built.reflection;
     let entry = &all.entries[entry];
-    let mut options = options();
+    let mut options = options(built);
     for (number, uses) in entry.uses.iter().enumerate() {
         let binding = &all.bindings[uses.binding];
         let place = naga::ResourceBinding { group: binding.set, binding: binding.binding };

@@ -4,17 +4,66 @@
 //! every branch and loop around it depends on values only that are the same for all: constants, uniforms, the group's
 //! number, and what pure operations make of them. Parameters and results of functions count as different. What a loop
 //! carries is taken to be the same until a trip shows that it is not, so the answer is the greatest fixed point.
+//!
+//! After an atomic operation on group-shared memory the lanes of a wave go on together on the CPU (`steps`). Where all
+//! threads come by, they do so on devices; elsewhere, as in `if (…) InterlockedAdd(bins[k], 1)`, the order of lanes is the
+//! device's own.
 
 use cranelift_entity::EntitySet;
 use ir::{Builtin, Func, Function, Inst, Module, Op, Region, Space, Span, Value};
 use rustc_hash::FxHashMap;
 
-/// The first place of a function where an operation of a wave stands in control flow that may differ between threads.
-pub(crate) fn divergent_wave(module: &Module, func: Func, known: &mut FxHashMap<Func, bool>) -> Option<Span> {
+/// The first place of a function where an operation of a wave stands in control flow that may differ between threads, and
+/// the steps of lanes there.
+pub(crate) fn divergent_wave(
+    module: &Module,
+    func: Func,
+    known: &mut FxHashMap<Func, bool>,
+) -> (Option<Span>, EntitySet<Inst>) {
     let f = &module.funcs[func];
-    let mut walk = Walk { module, f, same: EntitySet::new(), constant: EntitySet::new(), known, found: None };
+    let mut walk = Walk {
+        module,
+        f,
+        same: EntitySet::new(),
+        constant: EntitySet::new(),
+        known,
+        found: None,
+        steps: steps(module, f),
+        apart: EntitySet::new(),
+    };
     walk.region(f.body(), true);
-    walk.found
+    (walk.found, walk.apart)
+}
+
+/// The gathers of which nothing is used and that come right after an atomic operation on group-shared memory.
+fn steps(module: &Module, f: &Function) -> EntitySet<Inst> {
+    let mut steps = EntitySet::new();
+    if !f.has_body() {
+        return steps;
+    }
+    let uses = ir::walk::use_counts(f);
+    let mut shared: EntitySet<Value> = EntitySet::new();
+    for region in f.regions.values() {
+        let mut after = false;
+        for &inst in &region.insts {
+            let data = &f.insts[inst];
+            match data.op {
+                Op::GlobalRef(global) if module.globals[global].space == Space::GroupShared => {
+                    shared.insert(data.results[0]);
+                }
+                Op::Atomic(..) => after = shared.contains(data.args[0]),
+                Op::WaveGather => {
+                    if after && data.results.iter().all(|&v| uses[v] == 0) {
+                        steps.insert(inst);
+                    }
+                    after = false;
+                }
+                ref op if op.is_pure() => {}
+                _ => after = false,
+            }
+        }
+    }
+    steps
 }
 
 /// Whether a function does an operation of a wave, itself or by what it calls.
@@ -28,8 +77,9 @@ pub(crate) fn has_waves(module: &Module, func: Func, known: &mut FxHashMap<Func,
     let mut callees = Vec::new();
     let mut found = false;
     if f.has_body() {
+        let steps = steps(module, f);
         f.walk(f.body(), &mut |inst| match f.insts[inst].op {
-            Op::WaveGather => found = true,
+            Op::WaveGather => found |= !steps.contains(inst),
             Op::Call(callee) => callees.push(callee),
             _ => {}
         });
@@ -48,6 +98,9 @@ struct Walk<'m, 'k> {
     constant: EntitySet<Value>,
     known: &'k mut FxHashMap<Func, bool>,
     found: Option<Span>,
+    steps: EntitySet<Inst>,
+    /// Steps where threads may go different ways.
+    apart: EntitySet<Inst>,
 }
 
 impl Walk<'_, '_> {
@@ -85,6 +138,12 @@ impl Walk<'_, '_> {
                 return;
             }
             Op::For(_) | Op::Loop(_) => return self.a_loop(inst, together),
+            Op::WaveGather if self.steps.contains(inst) => {
+                if !together {
+                    self.apart.insert(inst);
+                }
+                false
+            }
             Op::WaveGather => {
                 self.meet(together, data.span);
                 false

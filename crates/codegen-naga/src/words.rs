@@ -73,6 +73,16 @@ impl Cx<'_> {
             Action::Atomic(op) => {
                 let s = self.ir.types.scalar_of(access.leaf).unwrap_or(Scalar::U32);
                 let pointer = self.word_pointer(&mut code, slot, place);
+                if s.bytes() < 4 {
+                    let three = code.u32(3);
+                    let byte = code.binary(BinaryOperator::And, place, three);
+                    let shift = code.binary(BinaryOperator::ShiftLeft, byte, three);
+                    self.atomic_part(&mut code, pointer, shift, op, s, &values);
+                    let body = code.close(before);
+                    code.if_else(inside, body, Block::new());
+                    self.access_nothing(&mut code, access, span)?;
+                    return Ok(self.add_function(code));
+                }
                 // A word of unsigned numbers has no signed least or greatest: those go by exchange.
                 let old = self.atomic(&mut code, pointer, op, s, Scalar::U32, &values, span)?;
                 if let Some(old) = old {
@@ -260,7 +270,7 @@ impl Cx<'_> {
 }
 
 /// The number that the low bits of a word are; with 64 bits, `high` are the others.
-fn number_of_word(code: &mut Code, s: Scalar, word: Expr, high: Option<Expr>) -> Expr {
+pub(crate) fn number_of_word(code: &mut Code, s: Scalar, word: Expr, high: Option<Expr>) -> Expr {
     let mask = |code: &mut Code, mask: u32| {
         let mask = code.u32(mask);
         code.binary(BinaryOperator::And, word, mask)

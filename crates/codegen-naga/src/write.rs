@@ -33,8 +33,17 @@ pub fn write(built: &Built, entry: Option<&str>) -> Result<Output, Error> {
             written.map_err(|e| internal(&e))?.0
         }
         Target::Hlsl => {
-            let mut options =
-                hlsl::Options { shader_model: hlsl::ShaderModel::V6_2, ..hlsl::Options::default() };
+            // Atomic operations on 64 bits came later.
+            let is_wide = |ty: &naga::Type| matches!(ty.inner, naga::TypeInner::Atomic(s) if s.width == 8);
+            let shader_model = match module.types.iter().any(|(_, ty)| is_wide(ty)) {
+                true => hlsl::ShaderModel::V6_6,
+                false => hlsl::ShaderModel::V6_2,
+            };
+            let mut options = hlsl::Options {
+                shader_model,
+                zero_initialize_workgroup_memory: !built.zeroes_shared,
+                ..hlsl::Options::default()
+            };
             for binding in &built.reflection.bindings {
                 let place = naga::ResourceBinding { group: binding.set, binding: binding.binding };
                 let register = hlsl::BindTarget { register: binding.binding, ..hlsl::BindTarget::default() };
@@ -54,8 +63,11 @@ pub fn write(built: &Built, entry: Option<&str>) -> Result<Output, Error> {
                     return Err(Error::Internal("GLSL has no module without an entry point".into()));
                 }
             };
-            let mut options =
-                glsl::Options { version: glsl::Version::Desktop(450), ..glsl::Options::default() };
+            let mut options = glsl::Options {
+                version: glsl::Version::Desktop(450),
+                zero_initialize_workgroup_memory: !built.zeroes_shared,
+                ..glsl::Options::default()
+            };
             for binding in &built.reflection.bindings {
                 let place = naga::ResourceBinding { group: binding.set, binding: binding.binding };
                 options.binding_map.insert(place, binding.binding as u8);
@@ -90,7 +102,12 @@ fn msl_options(built: &Built) -> msl::Options {
     }
     resources.sizes_buffer = Some(built.reflection.bindings.len() as u8);
     let entries = built.reflection.entries.iter().map(|e| (e.name.clone(), resources.clone()));
-    msl::Options { lang_version: (2, 4), per_entry_point_map: entries.collect(), ..msl::Options::default() }
+    msl::Options {
+        lang_version: (2, 4),
+        per_entry_point_map: entries.collect(),
+        zero_initialize_workgroup_memory: !built.zeroes_shared,
+        ..msl::Options::default()
+    }
 }
 
 /// The assembly text of SPIR-V.

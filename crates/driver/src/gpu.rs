@@ -148,6 +148,7 @@ pub(crate) fn program(module: &ir::Module) -> Result<run::gpu::Program, Failure>
             target: Language::Spirv,
             functions: &[],
             max_uniforms,
+            native_float_sums: device.adds_floats(),
             checks_loops: device.may_end_loops(),
             first_group_last: true,
             place: &|_| None,
@@ -177,6 +178,7 @@ pub fn build(
         target,
         functions,
         max_uniforms: u32::MAX,
+        native_float_sums: false,
         checks_loops: false,
         first_group_last: false,
         place: &place,
@@ -226,7 +228,14 @@ fn reflection(sources: &Sources, all: &Reflection, compiled: &Compiled) -> Json 
             let fields: Vec<Json> = b
                 .fields
                 .iter()
-                .map(|f| json!({ "name": f.name, "type": f.ty, "offset": f.offset }))
+                .map(|f| {
+                    let mut field =
+                        json!({ "name": f.name, "type": f.ty, "offset": f.offset, "size": f.size });
+                    if let (Some(stride), Some(field)) = (f.stride, field.as_object_mut()) {
+                        field.insert("stride".into(), json!(stride));
+                    }
+                    field
+                })
                 .collect();
             let declared = b.global.and_then(|g| place(sources, compiled.module.globals[g].span));
             json!({

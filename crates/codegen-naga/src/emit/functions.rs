@@ -280,7 +280,8 @@ impl<'m> Emitter<'_, 'm> {
             self.cx.function(instance)?;
         }
         let (thread, slot) = (self.cx.thread, self.cx.slot_number);
-        if inits.is_empty() && thread.is_none() && slot.is_none() && !skips_first {
+        let zeroes = !self.cx.zeroed().is_empty();
+        if inits.is_empty() && thread.is_none() && slot.is_none() && !skips_first && !zeroes {
             return Ok(());
         }
         let counts = (slot.is_some() || skips_first).then(|| {
@@ -288,7 +289,7 @@ impl<'m> Emitter<'_, 'm> {
             self.code.param("group_counts", ty, Some(BuiltIn::NumWorkGroups))
         });
         let group = if counts.is_some() { Some(self.builtin(Builtin::GroupId)?) } else { None };
-        let index = if slot.is_some() { Some(self.builtin(Builtin::GroupIndex)?) } else { None };
+        let index = if slot.is_some() || zeroes { Some(self.builtin(Builtin::GroupIndex)?) } else { None };
         let id = match thread {
             Some(_) => Some(self.builtin(Builtin::DispatchThreadId)?),
             None => None,
@@ -315,6 +316,9 @@ impl<'m> Emitter<'_, 'm> {
             let number = self.code.binary(Add, number, index);
             let place = self.code.expr(naga::Expression::GlobalVariable(slot));
             self.code.store(place, number);
+        }
+        if let (true, Some(index)) = (zeroes, index) {
+            self.zero_shared(index)?;
         }
         for (global, instance) in inits {
             let emitted = self.cx.function(instance)?;

@@ -11,6 +11,7 @@ mod convert;
 mod copies;
 mod functions;
 mod loops;
+mod shared;
 mod waves;
 mod world;
 
@@ -29,6 +30,9 @@ pub(crate) type Res<T = ()> = Result<T, Unsupported>;
 
 /// A variable of more bytes is in storage, where each thread has its own.
 const LARGEST_PRIVATE: u64 = 1 << 16;
+
+/// An index beyond all memory, in either direction.
+pub(crate) const FAR: u32 = 1 << 31;
 
 /// A handle of a buffer.
 #[derive(Clone, Debug)]
@@ -234,10 +238,11 @@ impl<'a, 'm> Emitter<'a, 'm> {
         Err(self.cx.refuse(what, why, span))
     }
 
-    /// An integer as an unsigned index; what is out of range of 32 bits becomes the largest.
+    /// An integer as an index of 32 bits, which wraps if it is negative; what is out of range of 31 bits becomes
+    /// [`FAR`], so that no sum with the place of a pointer is in range.
     pub(crate) fn index(&mut self, v: Value) -> Expr {
         if let Some(n) = self.bounds.constant(v) {
-            return self.code.u32(u32::try_from(n).unwrap_or(u32::MAX));
+            return self.code.u32(i32::try_from(n).map_or(FAR, i32::cast_unsigned));
         }
         let s = self.scalar(v);
         if s.bits() == 64
@@ -250,10 +255,15 @@ impl<'a, 'm> Emitter<'a, 'm> {
         match s {
             Scalar::U8 | Scalar::U16 | Scalar::U32 => e,
             Scalar::I64 | Scalar::U64 => {
+                use naga::BinaryOperator as Bin;
                 let wide = if s == Scalar::I64 { self.code.convert(e, ScalarKind::Uint, None) } else { e };
-                let most = self.code.literal(naga::Literal::U64(u32::MAX as u64));
-                let least = self.code.math(naga::MathFunction::Min, &[wide, most]);
-                self.code.convert(least, ScalarKind::Uint, Some(4))
+                let half = self.code.literal(naga::Literal::U64(u64::from(FAR)));
+                let all = self.code.literal(naga::Literal::U64(2 * u64::from(FAR)));
+                let moved = self.code.binary(Bin::Add, wide, half);
+                let near = self.code.binary(Bin::Less, moved, all);
+                let low = self.code.convert(wide, ScalarKind::Uint, Some(4));
+                let far = self.code.u32(FAR);
+                self.code.select(near, low, far)
             }
             _ => self.code.convert(e, ScalarKind::Uint, Some(4)),
         }
@@ -354,11 +364,11 @@ impl<'a, 'm> Emitter<'a, 'm> {
             | Op::BufferCast
             | Op::BufferAddress
             | Op::Barrier
-            | Op::WaveGather
             | Op::Builtin(_)
             | Op::Printf(_)
             | Op::Assert(_)
             | Op::CheckFinite(_) => self.world(data),
+            Op::WaveGather => self.wave_gather(inst),
             Op::Call(_) => self.call(inst),
             Op::CallFwd(_)
             | Op::CallBwd(_)

@@ -4,16 +4,29 @@
 //! lanes meet in group-shared memory: each writes its value, and after a barrier reads those of its wave. That all threads
 //! of the group come by is known (`uniformity`), so a wave's lanes are all that the group has.
 
-use ir::{Builtin, InstData, WAVE_LANES};
+use ir::{Builtin, Inst, InstData, WAVE_LANES};
 use naga::{Barrier, BinaryOperator as Bin, Expression, Statement};
 
 use super::{Emitter, Held, Res};
+use crate::Target;
 use crate::build::Expr;
 
 impl<'m> Emitter<'_, 'm> {
     /// The values of the wave's lanes, and which are there.
-    pub(super) fn wave_gather(&mut self, data: &'m InstData) -> Res {
+    pub(super) fn wave_gather(&mut self, inst: Inst) -> Res {
+        let data: &'m InstData = &self.f.insts[inst];
         let value = data.args[0];
+        let func = self.cx.plan.instances[self.instance].func.expect("an instance has a function");
+        if let Some(apart) = self.cx.steps_apart.get(&func)
+            && apart.as_ref().is_none_or(|apart| apart.contains(inst))
+        {
+            // A step of lanes that not all threads come by: memory is seen, nobody waits. WGSL and MSL have no barrier for
+            // that, and what is atomic is seen there, too.
+            if !matches!(self.cx.target, Target::Wgsl | Target::Msl) {
+                self.code.push(Statement::MemoryBarrier(Barrier::WORK_GROUP));
+            }
+            return Ok(());
+        }
         let index = self.builtin(Builtin::GroupIndex)?;
         let n = self.group_threads()?;
         let first = self.code.u32(!(WAVE_LANES - 1));

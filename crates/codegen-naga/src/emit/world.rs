@@ -72,14 +72,11 @@ impl<'m> Emitter<'_, 'm> {
                 self.values[data.results[0]] = Held::Buffer(buffer);
                 Ok(())
             }
-            Op::BufferAddress => {
-                self.refuse("the address of a pointer", "devices have no pointers", data.span)
-            }
+            Op::BufferAddress => self.buffer_address(data),
             Op::Barrier => {
                 self.code.push(Statement::ControlBarrier(Barrier::STORAGE | Barrier::WORK_GROUP));
                 Ok(())
             }
-            Op::WaveGather => self.wave_gather(data),
             Op::Builtin(builtin) => {
                 let e = self.builtin(*builtin)?;
                 self.set(data.results[0], e)
@@ -141,6 +138,12 @@ impl<'m> Emitter<'_, 'm> {
         Ok(())
     }
 
+    /// Whether an index is a number of 32 bits without a sign, or such a number made wider.
+    fn is_unsigned(&self, v: Value) -> bool {
+        let from = self.bounds.def(v).and_then(|def| super::widened(self.types, self.f, &self.f.insts[def]));
+        self.scalar(from.unwrap_or(v)) == Scalar::U32
+    }
+
     /// Whether a handle's offset counts bytes.
     fn is_raw(&self, buffer: &Buffer) -> bool {
         buffer.bases.iter().any(|b| self.cx.slots.get(b).is_some_and(|s| s.raw))
@@ -192,6 +195,11 @@ impl<'m> Emitter<'_, 'm> {
             arguments.push(which);
         }
         let mut index = self.index(args[1]);
+        // An unsigned index does not lead back from where a pointer is.
+        if (raw || buffer.at.is_some()) && self.is_unsigned(args[1]) && self.bounds.upper(args[1]).is_none() {
+            let far = self.code.u32(super::FAR);
+            index = self.code.math(naga::MathFunction::Min, &[index, far]);
+        }
         if raw {
             let at = match buffer.at {
                 Some(at) => at,
@@ -211,6 +219,43 @@ impl<'m> Emitter<'_, 'm> {
             arguments.push(value);
         }
         Ok(self.code.call(function, arguments, action != Action::Store))
+    }
+
+    /// Where a handle leads: the number of its memory, from 1, above 40 bits of bytes from its begin; 0 for null. Devices
+    /// have no pointers, but places can be told apart and counted from each other.
+    fn buffer_address(&mut self, data: &InstData) -> Res {
+        self.cx.check_scalar(Scalar::U64, data.span)?;
+        let buffer = self.buffer(data.args[0]);
+        let TypeData::Buffer(element) = self.types[self.ty(data.args[0])] else { return Ok(()) };
+        let zero = self.code.literal(naga::Literal::U64(0));
+        let bytes = match buffer.at {
+            Some(at) => {
+                // It may be before the begin.
+                let at = self.code.convert(at, naga::ScalarKind::Sint, None);
+                let mut at = self.code.convert(at, naga::ScalarKind::Sint, Some(8));
+                if !self.is_raw(&buffer) {
+                    let size = self.code.literal(naga::Literal::I64(self.cx.ir.mem.size(element) as i64));
+                    at = self.code.binary(Bin::Multiply, at, size);
+                }
+                self.code.convert(at, naga::ScalarKind::Uint, None)
+            }
+            None => zero,
+        };
+        let mut address = zero;
+        for (k, base) in buffer.bases.iter().enumerate() {
+            let Some(number) = self.cx.plan.uses.get_index_of(base) else { continue };
+            let start = self.code.literal(naga::Literal::U64((number as u64 + 1) << 40));
+            let own = self.code.binary(Bin::Add, start, bytes);
+            address = match buffer.which {
+                Some(which) => {
+                    let k = self.code.u32(k as u32);
+                    let is = self.code.binary(Bin::Equal, which, k);
+                    self.code.select(is, own, address)
+                }
+                None => own,
+            };
+        }
+        self.set(data.results[0], address)
     }
 
     /// The number of elements from the handle on.

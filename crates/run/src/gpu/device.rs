@@ -11,7 +11,7 @@ pub struct DeviceInfo {
     pub interface: String,
     /// Its driver.
     pub driver: String,
-    /// Kinds of number that it has besides those of 32 bits.
+    /// Kinds of number that it has besides those of 32 bits, and of atomic operations besides those on 32-bit integers.
     pub numbers: Vec<&'static str>,
     /// Lanes of its subgroups, at least and at most.
     pub subgroups: (u32, u32),
@@ -67,6 +67,8 @@ fn describe(adapter: &wgpu::Adapter) -> DeviceInfo {
         (wgpu::Features::SHADER_F16, "f16"),
         (wgpu::Features::SHADER_F64, "f64"),
         (wgpu::Features::SHADER_INT64, "i64"),
+        (wgpu::Features::SHADER_INT64_ATOMIC_ALL_OPS, "atomic i64"),
+        (wgpu::Features::SHADER_FLOAT32_ATOMIC, "atomic f32"),
     ];
     let kind = match info.device_type {
         wgpu::DeviceType::DiscreteGpu => "discrete GPU",
@@ -101,6 +103,13 @@ fn needs(module: &naga::Module) -> wgpu::Features {
         {
             all |= of(s.kind, s.width);
         }
+        all |= match ty.inner {
+            naga::TypeInner::Atomic(naga::Scalar::F32) => wgpu::Features::SHADER_FLOAT32_ATOMIC,
+            naga::TypeInner::Atomic(naga::Scalar { width: 8, .. }) => {
+                wgpu::Features::SHADER_INT64_ATOMIC_ALL_OPS
+            }
+            _ => wgpu::Features::empty(),
+        };
     }
     let functions = module.functions.iter().map(|f| f.1);
     for function in functions.chain(module.entry_points.iter().map(|e| &e.function)) {
@@ -117,6 +126,21 @@ fn needs(module: &naga::Module) -> wgpu::Features {
         }
     }
     all
+}
+
+/// A feature in the words of the program.
+fn in_words(feature: wgpu::Features) -> String {
+    let known = [
+        (wgpu::Features::SHADER_F16, "numbers of type `half`"),
+        (wgpu::Features::SHADER_F64, "numbers of type `double`"),
+        (wgpu::Features::SHADER_INT64, "integers of 64 bits"),
+        (wgpu::Features::SHADER_INT64_ATOMIC_ALL_OPS, "atomic operations on 64 bits"),
+        (wgpu::Features::SHADER_FLOAT32_ATOMIC, "atomic sums of floats"),
+    ];
+    match known.iter().find(|k| k.0 == feature) {
+        Some(known) => known.1.to_string(),
+        None => feature.iter_names().map(|n| n.0.to_lowercase().replace('_', " ")).collect(),
+    }
 }
 
 /// The device that programs run on.
@@ -136,6 +160,11 @@ impl Device {
     /// Its name.
     pub fn name(&self) -> String {
         self.adapter.get_info().name
+    }
+
+    /// Whether it adds floats in storage atomically.
+    pub fn adds_floats(&self) -> bool {
+        self.adapter.features().contains(wgpu::Features::SHADER_FLOAT32_ATOMIC)
     }
 
     /// How many uniforms an entry point may have.
@@ -172,8 +201,7 @@ impl Device {
         let needed = needs(module);
         let missing = needed - self.adapter.features();
         if !missing.is_empty() {
-            let names: Vec<String> =
-                missing.iter_names().map(|n| n.0.to_lowercase().replace('_', " ")).collect();
+            let names: Vec<String> = missing.iter().map(in_words).collect();
             return Err(format!("the device `{name}` does not have {}", names.join(" and ")));
         }
         let descriptor = wgpu::DeviceDescriptor {

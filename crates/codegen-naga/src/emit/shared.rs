@@ -1,0 +1,100 @@
+//! Group-shared memory is zero at first: all threads of the group write the zeros together, before anything else.
+//!
+//! naga's writers have the first thread write each variable as a whole. That is one thread's work, and a driver that writes
+//! such an assignment out, number by number, takes a minute to compile an array of a thousand. So a module of one entry
+//! point has loops of its own; in WGSL the language says that the memory is zero.
+
+use naga::{
+    AddressSpace, Barrier, BinaryOperator as Bin, Block, Expression, GlobalVariable, Handle, Statement,
+    TypeInner,
+};
+
+use super::{Emitter, Res};
+use crate::Target;
+use crate::build::Expr;
+use crate::module::Cx;
+
+impl Cx<'_> {
+    /// Whether the entry point writes zeros to group-shared memory itself.
+    pub(crate) fn zeroes_shared(&self) -> bool {
+        self.target != Target::Wgsl && self.ir.entries.len() == 1
+    }
+
+    /// Group-shared variables whose zeros the entry point writes itself. What lanes of waves exchange is never read before it
+    /// is written.
+    pub(crate) fn zeroed(&self) -> Vec<(Handle<GlobalVariable>, Handle<naga::Type>)> {
+        if !self.zeroes_shared() {
+            return Vec::new();
+        }
+        let variables = self.out.global_variables.iter();
+        let shared = variables.filter(|(_, data)| data.space == AddressSpace::WorkGroup);
+        let read = shared.filter(|(var, _)| !self.wave_values.values().any(|own| own == var));
+        read.map(|(var, data)| (var, data.ty)).collect()
+    }
+}
+
+impl Emitter<'_, '_> {
+    /// Writes the zeros, and waits for all threads.
+    pub(super) fn zero_shared(&mut self, index: Expr) -> Res {
+        let threads = self.entry_group.map_or(1, |size| size.iter().product::<u32>()).max(1);
+        let (zero, step) = (self.code.u32(0), self.code.u32(threads));
+        for (var, ty) in self.cx.zeroed() {
+            let place = self.code.expr(Expression::GlobalVariable(var));
+            let TypeInner::Array { base, size: naga::ArraySize::Constant(n), .. } =
+                self.cx.out.types[ty].inner
+            else {
+                let before = self.code.enter();
+                self.zero_place(place, ty)?;
+                let body = self.code.close(before);
+                let is_first = self.code.binary(Bin::Equal, index, zero);
+                self.code.if_else(is_first, body, Block::new());
+                continue;
+            };
+            let rounds = n.get().div_ceil(threads);
+            let n = self.code.u32(n.get());
+            self.each(rounds, |e, k| {
+                let at = e.code.binary(Bin::Multiply, k, step);
+                let at = e.code.binary(Bin::Add, at, index);
+                let before = e.code.enter();
+                let part = e.code.element(place, at);
+                e.zero_place(part, base)?;
+                let body = e.code.close(before);
+                let inside = e.code.binary(Bin::Less, at, n);
+                e.code.if_else(inside, body, Block::new());
+                Ok(())
+            })?;
+        }
+        self.code.push(Statement::ControlBarrier(Barrier::WORK_GROUP));
+        Ok(())
+    }
+
+    /// Writes zeros to a place, each atomic word by itself.
+    fn zero_place(&mut self, place: Expr, ty: Handle<naga::Type>) -> Res {
+        match self.cx.out.types[ty].inner.clone() {
+            TypeInner::Atomic(scalar) => {
+                let ty = self.cx.ty(TypeInner::Scalar(scalar));
+                let zero = self.code.zero(ty);
+                self.code.store(place, zero);
+                Ok(())
+            }
+            TypeInner::Array { base, size: naga::ArraySize::Constant(n), .. } => {
+                self.each(n.get(), |e, i| {
+                    let part = e.code.element(place, i);
+                    e.zero_place(part, base)
+                })
+            }
+            TypeInner::Struct { members, .. } => {
+                for (k, member) in members.iter().enumerate() {
+                    let part = self.code.part(place, k as u32);
+                    self.zero_place(part, member.ty)?;
+                }
+                Ok(())
+            }
+            _ => {
+                let zero = self.code.zero(ty);
+                self.code.store(place, zero);
+                Ok(())
+            }
+        }
+    }
+}
