@@ -1,6 +1,7 @@
-//! A large text as several, so that LLVM works on them side by side.
+//! A text as several, so that LLVM works on them side by side.
 //!
-//! The functions are dealt out in their order, until a part has so much text. A function that only its own module saw is
+//! What has nothing to do with each other, as the entry points for lanes and for one thread, goes apart. Of a large text
+//! the functions are dealt out in their order, until a part has so much text. A function that only its own module saw is
 //! seen by all parts then, and each part declares what it calls of the others; but functions of numbers, which are to be
 //! inlined, are in each part that calls them. The parts mean together what the text means.
 
@@ -12,6 +13,10 @@ use rustc_hash::{FxBuildHasher, FxHashMap};
 /// Bytes of a part, and of a text that is left in one.
 const PART: usize = 256 << 10;
 const WHOLE: usize = 384 << 10;
+/// Bytes of a text that is left in one whatever is in it.
+const LITTLE: usize = 8 << 10;
+/// As many parts are made at most of what has nothing to do with each other.
+const APART: usize = 4;
 
 /// A function of the text.
 struct Definition<'t> {
@@ -22,20 +27,77 @@ struct Definition<'t> {
     text: &'t str,
 }
 
-/// The parts of a text; itself, if it is not large.
+/// The parts of a text; itself, if it is little.
 pub(crate) fn parts(text: &str) -> Vec<String> {
-    if text.len() <= WHOLE {
-        return vec![text.to_string()];
+    match text.len() {
+        ..=LITTLE => vec![text.to_string()],
+        ..=WHOLE => apart(text, APART),
+        _ => parts_of(text, PART),
     }
-    parts_of(text, PART)
 }
 
-fn parts_of(text: &str, size: usize) -> Vec<String> {
+/// What is before the first function, the functions, and their numbers by their names.
+fn definitions(text: &str) -> (&str, Vec<Definition<'_>>, FxHashMap<&str, usize>) {
     let mut starts: Vec<usize> = text.match_indices("\ndefine ").map(|(at, _)| at + 1).collect();
     let head = &text[..starts.first().copied().unwrap_or(text.len())];
     starts.push(text.len());
     let all: Vec<Definition<'_>> = starts.windows(2).filter_map(|w| definition(&text[w[0]..w[1]])).collect();
-    let numbers: FxHashMap<&str, usize> = all.iter().enumerate().map(|(k, d)| (d.name, k)).collect();
+    let numbers = all.iter().enumerate().map(|(k, d)| (d.name, k)).collect();
+    (head, all, numbers)
+}
+
+/// At most `most` parts, no function of which calls one of another part.
+fn apart(text: &str, most: usize) -> Vec<String> {
+    let (head, all, numbers) = definitions(text);
+    // The least function that a function hangs together with.
+    let mut of: Vec<usize> = (0..all.len()).collect();
+    let find = |of: &[usize], mut k: usize| {
+        while of[k] != k {
+            k = of[k];
+        }
+        k
+    };
+    for (k, definition) in all.iter().enumerate().filter(|(_, d)| !is_copied(d)) {
+        for other in names(definition.text).filter_map(|name| numbers.get(name).copied()) {
+            if !is_copied(&all[other]) {
+                let (a, b) = (find(&of, k), find(&of, other));
+                of[a.max(b)] = a.min(b);
+            }
+        }
+    }
+    let mut bytes = vec![0; all.len()];
+    for (k, definition) in all.iter().enumerate().filter(|(_, d)| !is_copied(d)) {
+        bytes[find(&of, k)] += definition.text.len();
+    }
+    // The largest first, each to the smallest part.
+    let mut groups: Vec<usize> = (0..all.len()).filter(|&k| bytes[k] > 0).collect();
+    groups.sort_by_key(|&k| std::cmp::Reverse(bytes[k]));
+    if groups.len() < 2 {
+        return vec![text.to_string()];
+    }
+    let mut sizes = vec![0; most.min(groups.len())];
+    let mut part_of = vec![0; all.len()];
+    for group in groups {
+        let part = (0..sizes.len()).min_by_key(|&p| sizes[p]).unwrap_or(0);
+        sizes[part] += bytes[group];
+        part_of[group] = part;
+    }
+    (0..sizes.len())
+        .map(|part| {
+            let is_own = |k: usize| !is_copied(&all[k]) && part_of[find(&of, k)] == part;
+            let mut own: IndexSet<usize, FxBuildHasher> = (0..all.len()).filter(|&k| is_own(k)).collect();
+            let mut at = 0;
+            while let Some(&k) = own.get_index(at) {
+                at += 1;
+                own.extend(names(all[k].text).filter_map(|name| numbers.get(name).copied()));
+            }
+            own.iter().fold(String::from(head), |text, &k| text + all[k].text)
+        })
+        .collect()
+}
+
+fn parts_of(text: &str, size: usize) -> Vec<String> {
+    let (head, all, numbers) = definitions(text);
     let mut parts = Vec::new();
     let mut rest = all.iter().enumerate().filter(|(_, d)| !is_copied(d)).peekable();
     while rest.peek().is_some() {
@@ -112,7 +174,7 @@ fn names(text: &str) -> impl Iterator<Item = &str> {
 
 #[cfg(test)]
 mod tests {
-    use super::parts_of;
+    use super::{apart, parts_of};
 
     const TEXT: &str = "\
 @rt_zero = external global i8
@@ -151,6 +213,23 @@ define internal fastcc i32 @m_half(i32 %r0) {
         assert!(!parts[1].contains("m_half"));
         assert!(parts[2].contains("declare hidden fastcc i32 @f1(i32 %r0) nounwind\n"));
         assert!(parts[2].contains("define void @entry0(ptr %ctx) {"));
+    }
+
+    #[test]
+    fn what_does_not_hang_together_goes_apart() {
+        let more = TEXT.to_string()
+            + "\ndefine void @entry1(ptr %ctx) {\n  call fastcc i32 @f2(i32 1)\n  ret void\n}\n\n\
+               define internal fastcc i32 @f2(i32 %r0) {\n  %r1 = call fastcc i32 @m_half(i32 %r0)\n  ret i32 %r1\n}\n";
+        let parts = apart(&more, 4);
+        assert_eq!(parts.len(), 2);
+        assert!(parts[0].contains("define void @entry0") && parts[0].contains("define internal fastcc i32 @f0"));
+        assert!(parts[1].contains("define void @entry1") && parts[1].contains("define internal fastcc i32 @f2"));
+        for part in &parts {
+            assert!(part.starts_with("@rt_zero") && part.contains("define internal fastcc i32 @m_half"));
+        }
+        assert!(!parts[0].contains("f2(") && !parts[1].contains("f0("));
+        assert_eq!(apart(TEXT, 4).len(), 1);
+        assert_eq!(apart(&more, 1).len(), 1);
     }
 
     #[test]
