@@ -222,8 +222,12 @@ define internal fastcc i32 @m_half(i32 %r0) {
                define internal fastcc i32 @f2(i32 %r0) {\n  %r1 = call fastcc i32 @m_half(i32 %r0)\n  ret i32 %r1\n}\n";
         let parts = apart(&more, 4);
         assert_eq!(parts.len(), 2);
-        assert!(parts[0].contains("define void @entry0") && parts[0].contains("define internal fastcc i32 @f0"));
-        assert!(parts[1].contains("define void @entry1") && parts[1].contains("define internal fastcc i32 @f2"));
+        assert!(
+            parts[0].contains("define void @entry0") && parts[0].contains("define internal fastcc i32 @f0")
+        );
+        assert!(
+            parts[1].contains("define void @entry1") && parts[1].contains("define internal fastcc i32 @f2")
+        );
         for part in &parts {
             assert!(part.starts_with("@rt_zero") && part.contains("define internal fastcc i32 @m_half"));
         }
