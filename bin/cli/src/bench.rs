@@ -68,9 +68,17 @@ fn kernels(all: &[Measured]) -> impl Iterator<Item = (&Measured, &'static str, &
 /// Why threads did not run in lanes, with the line.
 fn why(sources: &Sources, times: &Times) -> Option<String> {
     let (what, span) = times.why_single.as_ref()?;
-    let Some(file) = sources.files.get(span.file.0 as usize) else { return Some(what.clone()) };
+    Some(match place(sources, *span) {
+        Some(place) => format!("{what} ({place})"),
+        None => what.clone(),
+    })
+}
+
+/// The file and the line.
+fn place(sources: &Sources, span: syntax::Span) -> Option<String> {
+    let file = sources.files.get(span.file.0 as usize)?;
     let (line, _) = sources.line_column(span.file, span.start);
-    Some(format!("{what} ({}:{line})", file.path))
+    Some(format!("{}:{line}", file.path))
 }
 
 fn text(sources: &Sources, all: &[Measured]) -> String {
@@ -94,6 +102,18 @@ fn text(sources: &Sources, all: &[Measured]) -> String {
             "{:width$}  {primal:>22}  {gradient:>22}  {ratio:>6}  {stacks:>12}  {lanes:>5}",
             m.name
         );
+    }
+    for m in all {
+        let Some(memory) = m.memory else { continue };
+        let _ = write!(
+            out,
+            "{} keeps {} B of a call, of {} that must be kept",
+            m.name, memory.kept, memory.least
+        );
+        if let Some(place) = m.unbounded.and_then(|span| place(sources, span)) {
+            let _ = write!(out, ", of one trip of the loop without `[MaxIters]` ({place})");
+        }
+        out.push('\n');
     }
     for (m, kernel, times) in kernels(all) {
         if let Some(why) = why(sources, times) {
@@ -122,6 +142,8 @@ fn json(sources: &Sources, all: &[Measured]) -> String {
                 "threads": m.threads,
                 "primal": times(&m.primal),
                 "gradient": m.gradient.as_ref().map(times),
+                "kept_bytes": m.memory.map(|m| m.kept),
+                "least_kept_bytes": m.memory.map(|m| m.least),
             })
         })
         .collect();

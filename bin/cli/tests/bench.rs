@@ -52,6 +52,54 @@ fn every_differentiable_function_is_measured() {
 }
 
 #[test]
+fn what_a_gradient_keeps_is_said_beside_what_must_be_kept() {
+    let source = "
+[Differentiable] float decays(float x)
+{
+    float y = x;
+    for (int i = 0; i < 100; i++)
+        y = sin(y) * x + y * y;
+    return y;
+}
+[Differentiable] float waits(float x)
+{
+    float y = x;
+    while (y < 10.0)
+        y = y * y + x;
+    return y;
+}
+[Differentiable] float again(float x, no_diff int n) { return n > 0 ? sin(again(x, n - 1)) : x; }
+[Differentiable] float square(float x) { return x * x; }
+";
+    let (status, out, err) = bench(source, &["--json", "--threads", "1"]);
+    assert_eq!(status, Some(0), "{err}");
+    let json: serde_json::Value = serde_json::from_str(&out).expect("one JSON object");
+    let of = |name: &str, key: &str| {
+        let functions = json["functions"].as_array().expect("a list");
+        functions.iter().find(|f| f["function"] == name).and_then(|f| f[key].as_u64())
+    };
+    for name in ["waits", "square"] {
+        let (kept, least) = (of(name, "kept_bytes"), of(name, "least_kept_bytes"));
+        assert!(
+            least.is_some() && least <= kept && kept <= least.map(|n| 2 * n),
+            "{name}: {kept:?} of {least:?}"
+        );
+    }
+    // The number of each trip and `x` must be kept; its sine and cosine are, so that they are not computed again.
+    assert_eq!(of("decays", "least_kept_bytes"), Some(404), "{out}");
+    assert_eq!(of("decays", "kept_bytes"), Some(1204), "{out}");
+    let (status, out, err) = bench(source, &["waits", "again", "--threads", "1"]);
+    assert_eq!(status, Some(0), "{err}");
+    assert!(
+        out.contains("waits keeps ") && out.contains("[MaxIters]` (") && out.contains(".slang:12)"),
+        "{out}"
+    );
+    // Why not in lanes, with the line.
+    let says = out.lines().find(|line| line.starts_with("the gradient of again runs in no lanes"));
+    assert!(says.is_none_or(|line| line.contains("calls itself") && line.contains(".slang:16)")), "{out}");
+}
+
+#[test]
 fn functions_can_be_named() {
     let (status, out, err) = bench(SOURCE, &["swap", "--at", "a=0.5"]);
     assert_eq!(status, Some(0), "{err}");

@@ -60,6 +60,8 @@ pub struct Options {
     /// Functions whose derivatives are made to see whether they can be made, and not to be run: that a call in them
     /// has no tangent is no loss.
     pub unasked: Vec<Func>,
+    /// Functions of which is said how many bytes reverse mode keeps: [`Report::memory`].
+    pub measured: Vec<Func>,
 }
 
 impl Options {
@@ -96,6 +98,19 @@ pub struct Report {
     pub warnings: Vec<Problem>,
     /// What reverse mode keeps, if that was asked for.
     pub kept: Vec<KeptValue>,
+    /// How many bytes it keeps of each function that was named; of one without a derivative there is nothing to say.
+    pub memory: Vec<Option<Memory>>,
+}
+
+/// What reverse mode keeps for one call of a function, in bytes. Of loops whose trips nothing bounds: for one trip.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Memory {
+    /// As it is.
+    pub kept: u64,
+    /// If all were computed again that can be: no choice keeps less, but to run loops twice (`[Checkpoint]`).
+    pub least: u64,
+    /// A loop whose trips nothing bounds.
+    pub unknown: Option<Span>,
 }
 
 /// Replaces every `call_fwd` and `call_bwd` in the module by a call of a function that this makes.
@@ -112,8 +127,10 @@ pub fn differentiate_with_report(module: &mut Module, options: &Options) -> Repo
     engine.polish = options.polish;
     engine.tidy = options.tidy;
     engine.unasked.clone_from(&options.unasked);
+    let memory = options.measured.iter().map(|&f| engine.memory(f)).collect();
     engine.resolve_module();
     Report {
+        memory,
         problems: engine.problems,
         warnings: engine.warnings,
         kept: engine.kept_values.unwrap_or_default(),

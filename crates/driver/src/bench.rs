@@ -73,13 +73,19 @@ pub struct Measured {
     pub primal: Times,
     /// Its gradient, if it has one.
     pub gradient: Option<Times>,
+    /// What the gradient keeps of a call.
+    pub memory: Option<autodiff::Memory>,
+    /// Its loop whose trips nothing bounds.
+    pub unbounded: Option<syntax::Span>,
 }
 
 /// Measures a function of a file.
 pub fn measure(loaded: &mut Loaded, name: &str, options: &Options) -> Result<Measured, Failure> {
     let function = loaded.function(name)?;
     let request = Request { functions: vec![function], derivatives: true, ..Request::default() };
-    let compiled = loaded.compile(&request, &options.compile)?;
+    let asked = pipeline::Options { measure_memory: true, ..options.compile.clone() };
+    let compiled = loaded.compile(&request, &asked)?;
+    let memory = compiled.memory.first().copied().flatten();
     let (mut module, info) = (compiled.module, &compiled.functions[0]);
     if let Some(slot) = info.params.iter().find(|p| p.leaves.iter().any(|l| !is_number(&module, l.1))) {
         let message = format!("`{name}` cannot be measured: its parameter `{}` is no number", slot.name);
@@ -126,7 +132,9 @@ pub fn measure(loaded: &mut Loaded, name: &str, options: &Options) -> Result<Mea
     runner.bind_global(out, &bytes(&vec![0.0; threads as usize]));
     let primal = time(&mut runner, 0, groups, options)?;
     let gradient = if kernels.len() > 1 { Some(time(&mut runner, 1, groups, options)?) } else { None };
-    Ok(Measured { name: name.to_string(), threads, primal, gradient })
+    let memory = memory.filter(|_| gradient.is_some());
+    let unbounded = memory.and_then(|m| m.unknown).map(pipeline::source_span);
+    Ok(Measured { name: name.to_string(), threads, primal, gradient, memory, unbounded })
 }
 
 /// Whether a type is made of numbers.

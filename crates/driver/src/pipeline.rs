@@ -52,6 +52,8 @@ pub struct Options {
     pub hessian: bool,
     /// Say what reverse mode keeps: [`Compiled::kept`].
     pub report_checkpoints: bool,
+    /// Say how many bytes reverse mode keeps: [`Compiled::memory`].
+    pub measure_memory: bool,
     /// Stop where a differential becomes infinite or NaN.
     pub check_nan: bool,
 }
@@ -78,6 +80,8 @@ pub struct Compiled {
     pub warnings: Vec<Diagnostic>,
     /// What reverse mode keeps, if that was asked for.
     pub kept: Vec<autodiff::KeptValue>,
+    /// How many bytes it keeps of each function that was asked for, if that was, too.
+    pub memory: Vec<Option<autodiff::Memory>>,
 }
 
 /// Runs the compiler on a stack that is large enough for any input it accepts. Memory is only taken as it is used.
@@ -375,7 +379,7 @@ impl Loaded {
             .collect();
         opt::before_ad(&mut module, &optimise);
         verify(&module, "opt::before_ad")?;
-        let mut kept = Vec::new();
+        let (mut kept, mut memory) = (Vec::new(), Vec::new());
         if !options.no_autodiff {
             let mut asked = autodiff::Options::default();
             asked.report_kept = options.report_checkpoints;
@@ -385,8 +389,11 @@ impl Loaded {
             if request.as_marked {
                 asked.unasked = functions.iter().filter_map(|f| f.jvp).collect();
             }
+            if options.measure_memory {
+                asked.measured = functions.iter().map(|f| f.func).collect();
+            }
             let found = autodiff::differentiate_with_report(&mut module, &asked);
-            kept = found.kept;
+            (kept, memory) = (found.kept, found.memory);
             self.program.diagnostics.extend(found.problems.into_iter().map(problem));
             let warnings = found.warnings.into_iter().map(problem);
             self.program
@@ -408,7 +415,7 @@ impl Loaded {
         }
         self.errors()?;
         let warnings = in_order(std::mem::take(&mut self.program.diagnostics));
-        Ok(Compiled { module, functions, hessians, warnings, kept })
+        Ok(Compiled { module, functions, hessians, warnings, kept, memory })
     }
 
     /// A diagnostic about the whole file.

@@ -7,6 +7,7 @@
 use ir::{Func, Op, Span};
 
 use super::measure::Total;
+use crate::Memory;
 use crate::engine::Engine;
 
 /// How much more than usual memory counts, in turn.
@@ -80,12 +81,28 @@ impl Engine<'_> {
         }
     }
 
+    /// What reverse mode keeps of a function, and what it would keep if memory alone counted, everywhere. To be asked
+    /// before anything is differentiated.
+    pub(crate) fn memory(&self, func: Func) -> Option<Memory> {
+        let usual = self.attempt_by(func, |_| {})?;
+        let all: Vec<Func> = self.module.funcs.keys().collect();
+        let least =
+            self.attempt_by(func, |engine| engine.thrift.extend(all.iter().map(|&f| (f, THRIFT[2]))))?;
+        Some(Memory { kept: usual.bytes, least: least.bytes.min(usual.bytes), unknown: usual.unknown })
+    }
+
     /// What is kept that way; `None` if there is no derivative.
     fn attempt(&self, func: Func, way: &Way) -> Option<Total> {
+        self.attempt_by(func, |engine| engine.choose(func, way))
+    }
+
+    fn attempt_by(&self, func: Func, choose: impl FnOnce(&mut Engine<'_>)) -> Option<Total> {
         let mut module = self.module.clone();
         let mut engine = Engine::new(&mut module);
         engine.measuring = true;
-        engine.choose(func, way);
+        engine.polish = self.polish;
+        engine.tidy = self.tidy;
+        choose(&mut engine);
         engine.resolve(func);
         engine.backward(func, Span::NONE);
         engine.problems.is_empty().then(|| engine.total(func))
