@@ -29,10 +29,12 @@ struct Definition<'t> {
 
 /// The parts of a text; itself, if it is little.
 pub(crate) fn parts(text: &str) -> Vec<String> {
-    match text.len() {
-        ..=LITTLE => vec![text.to_string()],
-        ..=WHOLE => apart(text, APART),
-        _ => parts_of(text, PART),
+    if text.len() <= LITTLE {
+        vec![text.to_string()]
+    } else if text.len() <= WHOLE {
+        apart(text, APART)
+    } else {
+        parts_of(text, PART)
     }
 }
 
