@@ -337,8 +337,8 @@ impl Program {
         }
     }
 
-    /// A struct cannot contain itself.
-    fn check_size(&mut self, decl: DeclId) {
+    /// A struct cannot contain itself. Says so once, and takes the field away.
+    pub fn check_size(&mut self, decl: DeclId) {
         if !matches!(self.ast.decls[decl].kind, DeclKind::Struct { .. }) {
             return;
         }

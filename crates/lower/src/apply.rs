@@ -83,7 +83,7 @@ pub(crate) fn build_apply(
     let (given, written) = results.split_at(n_given);
     let (returned, context) = given.split_at(n_returned);
     let results = [returned, written, context].concat();
-    Some(body.b.finish(results, declared.results.clone()))
+    body.finish(results, declared)
 }
 
 /// The context's call operator, with cotangents as leaves.
@@ -156,7 +156,7 @@ pub(crate) fn build_propagate(
             results.extend(t);
         }
     }
-    Some(body.b.finish(results, declared.results.clone()))
+    body.finish(results, declared)
 }
 
 /// `__apply(f)` or `__linearize(f)` as a function: the value and the pullback or pushforward, on behalf of a module.
@@ -232,7 +232,7 @@ pub(crate) fn build_value_and_half(
             results.extend(differential);
         }
     }
-    let mut function = body.b.finish(results, declared.results.clone());
+    let mut function = body.finish(results, declared)?;
     function.reruns = moves && custom.is_none();
     Some(function)
 }
@@ -281,7 +281,7 @@ pub(crate) fn build_half(
                 at += n;
             }
         }
-        return Some(body.b.finish(results, declared.results.clone()));
+        return body.finish(results, declared);
     }
     for output in f.sig.outputs() {
         if let Some(map) = &output.diff {
@@ -303,5 +303,5 @@ pub(crate) fn build_half(
         }
         at_primal += n_primal;
     }
-    Some(body.b.finish(results, declared.results.clone()))
+    body.finish(results, declared)
 }

@@ -227,7 +227,7 @@ impl<'l, 'p, 't> Body<'l, 'p, 't> {
             }
             written = Some(name);
         }
-        Some(body.b.finish(results, declared.results.clone()))
+        body.finish(results, declared)
     }
 
     /// The function that gives the initial value of a thread's own global.
@@ -245,7 +245,7 @@ impl<'l, 'p, 't> Body<'l, 'p, 't> {
             None => body.default_value(declared.sig.ret, declared.span),
         };
         let values = body.memory_leaves(declared.sig.ret, values, declared.span);
-        Some(body.b.finish(values, declared.results.clone()))
+        body.finish(values, declared)
     }
 
     // ---- types
@@ -336,9 +336,23 @@ impl<'l, 'p, 't> Body<'l, 'p, 't> {
 
     // ---- variables
 
+    /// The function with these results; none if they do not fit, which only an error in the program can be the reason of.
+    pub(crate) fn finish(self, results: Vec<Value>, declared: &Declared) -> Option<Function> {
+        let types = results.iter().map(|&v| self.b.func.ty(v));
+        if !types.eq(declared.results.iter().map(|slot| slot.ty)) {
+            self.lw.internal(declared.span, "what a function gives does not fit its results");
+            return None;
+        }
+        Some(self.b.finish(results, declared.results.clone()))
+    }
+
     /// Makes a variable; its arrays are cells if elements of it are written.
-    pub(crate) fn declare_var(&mut self, name: Name, ty: Ty, values: Vec<Value>) -> Var {
+    pub(crate) fn declare_var(&mut self, name: Name, ty: Ty, mut values: Vec<Value>) -> Var {
         let layout = self.layout(ty);
+        if values.len() < layout.leaves.len() && self.lw.has_errors() {
+            let missing = &layout.leaves[values.len()..];
+            values.extend(missing.iter().map(|leaf| self.b.zero(leaf.ty, false)));
+        }
         if let Name::Decl(decl) = name
             && self.addressed.contains(&decl)
         {

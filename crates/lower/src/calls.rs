@@ -500,5 +500,5 @@ pub(crate) fn build_quiet(
     body.b.span = crate::ir_span(declared.span);
     let args: Vec<Value> = declared.params.iter().map(|slot| body.b.param(slot.clone())).collect();
     let results = body.b.call_func(callee.func, &callee.results, &args);
-    Some(body.b.finish(results, declared.results.clone()))
+    body.finish(results, declared)
 }

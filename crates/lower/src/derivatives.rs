@@ -137,7 +137,7 @@ pub(crate) fn build_fwd(
     let results = body.b.call(Op::CallFwd(f.func), &args, &results);
     let (primals, tangents) = results.split_at(f.results.len());
     let packed = pack_outputs(&mut body, &f.sig, &declared.sig, primals, tangents);
-    Some(body.b.finish(packed, declared.results.clone()))
+    body.finish(packed, declared)
 }
 
 /// Pairs of results and their tangents, for each output that the derived signature has as a pair.
@@ -266,7 +266,7 @@ pub(crate) fn build_bwd(
             results.extend(d);
         }
     }
-    Some(body.b.finish(results, declared.results.clone()))
+    body.finish(results, declared)
 }
 
 impl Lowerer<'_> {
@@ -313,5 +313,5 @@ pub(crate) fn build_flat(
     let args: Vec<Value> = declared.params.iter().map(|slot| body.b.param(slot.clone())).collect();
     let op = if forward { Op::CallFwd(f.func) } else { Op::CallBwd(f.func) };
     let results = body.b.call(op, &args, &result_types(&declared.results));
-    Some(body.b.finish(results, declared.results.clone()))
+    body.finish(results, declared)
 }

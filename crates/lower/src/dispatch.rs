@@ -131,7 +131,7 @@ pub(crate) fn build(
         let opened = Opened { ty: opening.ty, tag: shared.types[idx].tag, inner: shared.types[idx].ty };
         body.dispatch_case(f, opening, declared, &bound, object, opened)
     });
-    Some(body.b.finish(values, declared.results.clone()))
+    body.finish(values, declared)
 }
 
 impl Body<'_, '_, '_> {

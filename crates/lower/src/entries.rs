@@ -145,7 +145,7 @@ pub(crate) fn build(
     } else {
         body.internal(declared.span, "an entry point's inputs do not fit", Ty::VOID);
     }
-    Some(body.b.finish(Vec::new(), declared.results.clone()))
+    body.finish(Vec::new(), declared)
 }
 
 pub(crate) fn builtin_of(semantic: &str) -> Option<Builtin> {

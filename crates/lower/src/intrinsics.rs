@@ -78,7 +78,7 @@ pub(crate) fn build(
     let params = body.bind_params(declared);
     let ret = declared.sig.ret;
     match body.operation(&name, &params, ret) {
-        Some(values) => Some(body.b.finish(values, declared.results.clone())),
+        Some(values) => body.finish(values, declared),
         None => {
             body.lw.unsupported(declared.span, format_args!("a derivative of `{name}` is"));
             None

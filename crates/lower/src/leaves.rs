@@ -148,6 +148,9 @@ impl Lowerer<'_> {
         if depth > MAX_DEPTH {
             return Rc::default();
         }
+        if let TyKind::Struct(decl, _) = self.program.types[ty] {
+            self.program.check_size(decl);
+        }
         // a type that contains itself (through a pointer) sees itself as empty
         self.layouts.insert(ty, Rc::default());
         self.layouts_open.push(ty);
@@ -380,6 +383,10 @@ impl Lowerer<'_> {
     pub(crate) fn diff_map(&mut self, types: &mut Types, ty: Ty) -> Option<Rc<DiffMap>> {
         if let Some(map) = self.diff_maps.get(&ty) {
             return map.clone();
+        }
+        if !self.program.is_existential(ty) {
+            // for a struct that contains itself, which is an error
+            self.diff_maps.insert(ty, None);
         }
         let map = self.diff_map_uncached(types, ty).map(Rc::new);
         self.diff_maps.insert(ty, map.clone());

@@ -263,14 +263,19 @@ impl Lowerer<'_> {
 
     /// Reports that an invariant of the compiler does not hold, instead of giving wrong code.
     pub(crate) fn internal(&mut self, span: Span, what: impl std::fmt::Display) {
-        // What cannot be taken apart fits nowhere, and is reported.
-        if self.too_large {
+        // What cannot be taken apart fits nowhere, and what the checker refused fits badly; both are reported.
+        if self.too_large || self.has_errors() {
             return;
         }
         let message = format!("internal compiler error: {what}");
         self.diagnostics.push(
             Diagnostic::error("E0999", span, message).help("this is a bug of the compiler; please report it"),
         );
+    }
+
+    /// Whether the checker has found an error so far.
+    pub(crate) fn has_errors(&self) -> bool {
+        self.program.diagnostics.iter().any(|d| d.severity == syntax::Severity::Error)
     }
 
     /// A name that no function has yet.

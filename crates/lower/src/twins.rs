@@ -191,7 +191,7 @@ pub(crate) fn build_twin(
     body.b.span = crate::ir_span(declared.span);
     let all: Vec<Value> = declared.params.iter().map(|slot| body.b.param(slot.clone())).collect();
     let results = body.call_with_twin(f, &all)?;
-    Some(body.b.finish(results, declared.results.clone()))
+    body.finish(results, declared)
 }
 
 /// What stands for a function in reverse mode; with the parameters after the results.
@@ -228,7 +228,7 @@ pub(crate) fn build_moved(
         }
     };
     results.extend(all);
-    Some(body.b.finish(results, declared.results.clone()))
+    body.finish(results, declared)
 }
 
 impl Body<'_, '_, '_> {

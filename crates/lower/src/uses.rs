@@ -127,7 +127,7 @@ pub(crate) fn build_use(
     let all: Vec<Value> = declared.params.iter().map(|slot| body.b.param(slot.clone())).collect();
     let mut results = body.b.call_func(user.func, &user.results, &all).to_vec();
     results.extend(all);
-    Some(body.b.finish(results, declared.results.clone()))
+    body.finish(results, declared)
 }
 
 /// `(x, ẋ) ↦ (x.use(), x, d use(x, ẋ), ẋ)`.
@@ -161,7 +161,7 @@ pub(crate) fn build_use_jvp(
         None => (primal.to_vec(), tangents.to_vec()),
     };
     let results = [&value, primal, &slope, tangents].concat();
-    Some(body.b.finish(results, declared.results.clone()))
+    body.finish(results, declared)
 }
 
 /// `(x, ȳ, x̄) ↦ x̄'` by the user's backward derivative, whose pair has what was gathered so far.
@@ -188,7 +188,7 @@ pub(crate) fn build_use_vjp(
     let position = user.sig.outputs().iter().position(|o| o.param == Some(0))?;
     let d = body.split_pair(ty, &groups[position]).1.to_vec();
     let results = body.gather(&map, &d);
-    Some(body.b.finish(results, declared.results.clone()))
+    body.finish(results, declared)
 }
 
 impl Body<'_, '_, '_> {

@@ -198,7 +198,7 @@ pub(crate) fn build_jvp(
         }
     }
     primals.extend(outs);
-    Some(body.b.finish(primals, declared.results.clone()))
+    body.finish(primals, declared)
 }
 
 /// The vjp of `f` in terms of the user's backward derivative.
@@ -272,7 +272,7 @@ pub(crate) fn build_vjp(
         let t = body.gather(map, &d);
         results.extend(t);
     }
-    Some(body.b.finish(results, declared.results.clone()))
+    body.finish(results, declared)
 }
 
 /// The jvp of what is `[TreatAsDifferentiable]`: the function itself, and the zeros of its results' types.
@@ -294,7 +294,7 @@ fn build_zero_jvp(
             results.extend(tangents);
         }
     }
-    Some(body.b.finish(results, declared.results.clone()))
+    body.finish(results, declared)
 }
 
 /// The vjp of what is `[TreatAsDifferentiable]`: the zeros of its parameters' types.
@@ -318,7 +318,7 @@ fn build_zero_vjp(
             results.extend(cotangents);
         }
     }
-    Some(body.b.finish(results, declared.results.clone()))
+    body.finish(results, declared)
 }
 
 /// Calls the user's function; its results by output.
