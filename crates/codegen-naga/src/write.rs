@@ -42,6 +42,7 @@ pub fn write(built: &Built, entry: Option<&str>) -> Result<Output, Error> {
             let mut options = hlsl::Options {
                 shader_model,
                 zero_initialize_workgroup_memory: !built.zeroes_shared,
+                force_loop_bounding: false,
                 ..hlsl::Options::default()
             };
             for binding in &built.reflection.bindings {
@@ -106,6 +107,7 @@ fn msl_options(built: &Built) -> msl::Options {
         lang_version: (2, 4),
         per_entry_point_map: entries.collect(),
         zero_initialize_workgroup_memory: !built.zeroes_shared,
+        force_loop_bounding: false,
         ..msl::Options::default()
     }
 }
