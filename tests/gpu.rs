@@ -157,6 +157,35 @@ fn programs_give_the_same_on_the_device() {
     assert!(faults.is_empty(), "{}", faults.join("\n\n"));
 }
 
+/// The example that trains a hash grid in one dispatch: the losses along the way, whatever the order of sums.
+#[test]
+fn the_hash_grid_learns_as_on_the_cpu() {
+    if driver::gpu::devices().is_empty() {
+        eprintln!("there is no device with a Vulkan driver: skipped");
+        return;
+    }
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/hash-grid.slang");
+    let binds = ["features=zeros:320", "gradients=zeros:320", "losses=zeros:5"];
+    let head: String = binds.iter().map(|bind| format!("// bind: {bind}\n")).collect();
+    // lavapipe ends loops after 65,535 trips: a fifth of the steps.
+    let text = std::fs::read_to_string(example).expect("the example is there");
+    assert!(text.contains("STEPS = 100;"));
+    let text = text.replace("STEPS = 100;", "STEPS = 20;");
+    let path = std::env::temp_dir().join(format!("pullback-hash-grid-{}.slang", std::process::id()));
+    std::fs::write(&path, format!("// test run\n{head}{text}")).expect("the program is written");
+    let file = TestFile::read(&path).expect("it is a test");
+    let losses = |backend| -> Vec<f64> {
+        let text = outcome(&file, backend).expect("it runs");
+        let line = text.lines().find_map(|line| line.strip_prefix("losses: ")).expect("there are losses");
+        line.split_whitespace().map(|x| x.parse().expect("a number")).collect()
+    };
+    let (cpu, device) = (losses(Backend::Cranelift), losses(Backend::Wgpu));
+    std::fs::remove_file(&path).expect("the program is removed");
+    assert!(cpu.len() == 5 && cpu[4] < 0.1 * cpu[0], "{cpu:?}");
+    let close = |(a, b): (&f64, &f64)| (a - b).abs() <= 1e-4 * a.abs();
+    assert!(cpu.len() == device.len() && cpu.iter().zip(&device).all(close), "{device:?} instead of {cpu:?}");
+}
+
 /// A fit of one of the examples or of a program here.
 fn fit(path: &Path, defines: &[(&str, &str)], items: Items, backend: Backend) -> Fit {
     let defines = defines.iter().map(|&(name, value)| (name.to_string(), value.to_string())).collect();
