@@ -297,6 +297,24 @@ fn compilation() {
     }
 }
 
+/// Programs for graphics processors, whole processes.
+fn emission() {
+    report("-- text to the languages of graphics processors, whole processes");
+    let small = bench_file("kernel40.slang");
+    for target in ["wgsl", "spirv", "msl", "hlsl", "glsl", "reflection"] {
+        measure(&format!("{target} of 40 lines"), 20, || process(&["emit", "--target", target], &small));
+    }
+    let large = std::env::temp_dir().join(format!("pullback-bench-{}.slang", std::process::id()));
+    for n in [250, 500, 1000, 2000] {
+        if std::fs::write(&large, many_functions(n, n)).is_err() {
+            continue;
+        }
+        let name = format!("wgsl of {n} differentiated functions");
+        measure(&name, 5, || process(&["emit", "--target", "wgsl"], &large));
+    }
+    let _ = std::fs::remove_file(&large);
+}
+
 fn gradients() {
     report("-- gradient beside primal");
     price("straight line of 1,000 operations", straight_line(455), 2, &["gradient"]);
@@ -315,8 +333,12 @@ fn gradients() {
 
 /// All of it, or the parts that are named: `cargo bench -p pullback-cli -- gradients`.
 fn main() {
-    let parts: [(&str, fn()); 3] =
-        [("processes", processes), ("compilation", compilation), ("gradients", gradients)];
+    let parts: [(&str, fn()); 4] = [
+        ("processes", processes),
+        ("compilation", compilation),
+        ("emission", emission),
+        ("gradients", gradients),
+    ];
     let named: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with('-')).collect();
     for (name, part) in parts {
         if named.is_empty() || named.iter().any(|n| n == name) {
