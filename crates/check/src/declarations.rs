@@ -350,7 +350,11 @@ impl Program {
             }
             for field in self.own_fields(at) {
                 let mut ty = self.decl_type(field);
-                while let TyKind::Array(element, _) | TyKind::Optional(element) = self.types[ty] {
+                while let TyKind::Array(element, _)
+                | TyKind::Optional(element)
+                | TyKind::DiffPair(element)
+                | TyKind::DiffPtrPair(element) = self.types[ty]
+                {
                     ty = element;
                 }
                 if let TyKind::Struct(inner, _) = self.types[ty] {

@@ -78,6 +78,8 @@ pub(crate) struct Body<'l, 'p, 't> {
     pub(crate) observe_return: u32,
     pub(crate) flows: FxHashMap<StmtId, Flow>,
     pub(crate) depth: u32,
+    /// The initial values of fields that are being lowered.
+    pub(crate) defaults_open: Vec<ExprId>,
     /// Constants that are being evaluated, against endless recursion.
     pub(crate) constants: Vec<DeclId>,
     /// What `this` is within a `ref` accessor.
@@ -114,6 +116,7 @@ impl<'l, 'p, 't> Body<'l, 'p, 't> {
             observe_return: 0,
             flows: FxHashMap::default(),
             depth: 0,
+            defaults_open: Vec::new(),
             constants: Vec::new(),
             this_alias: None,
             detached: false,

@@ -466,6 +466,10 @@ impl Lowerer<'_> {
             return;
         }
         let Some(inner) = self.diff_map(types, from.ty) else { return };
+        if inner.map.len() != from.len {
+            // a struct that contains itself, which is an error
+            return;
+        }
         for (k, entry) in inner.map.iter().enumerate() {
             map[from.offset + k] = entry.map(|d| to.offset + d);
         }

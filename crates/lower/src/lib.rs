@@ -261,6 +261,12 @@ impl Lowerer<'_> {
         self.diagnostics.push(Diagnostic::error("E0900", span, format!("{what} not supported yet")));
     }
 
+    /// Reports a field whose initial value is made of the struct that it belongs to.
+    pub(crate) fn endless_default(&mut self, span: Span) {
+        let message = "the initial value of this field makes the struct that it belongs to, without end";
+        self.diagnostics.push(Diagnostic::error("E0903", span, message));
+    }
+
     /// Reports that an invariant of the compiler does not hold, instead of giving wrong code.
     pub(crate) fn internal(&mut self, span: Span, what: impl std::fmt::Display) {
         // What cannot be taken apart fits nowhere, and what the checker refused fits badly; both are reported.
