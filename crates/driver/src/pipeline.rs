@@ -356,6 +356,22 @@ impl Loaded {
         self.compile(&request, &Options { optimise, report_checkpoints, ..Options::default() })
     }
 
+    /// Only what is used is checked before it is lowered. Where lowering met what no right program has, the mistake is
+    /// elsewhere: the files are checked whole, and what is found is said instead.
+    fn find_causes(&mut self) {
+        let is_internal = |d: &Diagnostic| d.code == "E0999";
+        if !self.program.diagnostics.iter().any(is_internal) {
+            return;
+        }
+        for file in (0..self.program.ast.files.len()).rev() {
+            self.program.check_file(file);
+        }
+        let diagnostics = &mut self.program.diagnostics;
+        if diagnostics.iter().any(|d| d.severity == Severity::Error && !is_internal(d)) {
+            diagnostics.retain(|d| !is_internal(d));
+        }
+    }
+
     /// Lowers what is asked for, optimises it and replaces derivative operators.
     pub fn compile(&mut self, request: &Request, options: &Options) -> Result<Compiled, Failure> {
         self.errors()?;
@@ -367,6 +383,7 @@ impl Loaded {
         }
         let Lowered { mut module, diagnostics, mut functions } = lower::lower(&mut self.program, request);
         self.program.diagnostics.extend(diagnostics);
+        self.find_causes();
         self.errors()?;
         verify(&module, "lower")?;
         if options.widen {

@@ -164,7 +164,15 @@ impl Body<'_, '_, '_> {
         let text = semantic.map(|s| self.lw.program.ast.name(s).to_owned());
         if let Some(text) = text.filter(|t| t.to_ascii_uppercase().starts_with("SV_")) {
             return match builtin_of(&text) {
-                Some(builtin) => self.thread_input(builtin, ty),
+                Some(builtin) if self.counts(ty) => self.thread_input(builtin, ty),
+                Some(_) => {
+                    let name = self.lw.program.type_name(ty);
+                    self.unsupported(
+                        span,
+                        format_args!("the semantic `{text}` on a value of type `{name}` is"),
+                        ty,
+                    )
+                }
                 None => self.unsupported(span, format_args!("the semantic `{text}` is"), ty),
             };
         }
@@ -184,6 +192,12 @@ impl Body<'_, '_, '_> {
         }
         let place = self.memory_place(decl, ty, ty, span);
         self.read(&place)
+    }
+
+    /// Whether a type is a number or a vector of numbers, as a thread's ids are.
+    fn counts(&mut self, ty: Ty) -> bool {
+        let leaves = &self.layout(ty).leaves;
+        !matches!(self.lw.program.types[ty], TyKind::Struct(..)) && leaves.len() == 1
     }
 
     fn has_semantics(&mut self, ty: Ty) -> bool {
