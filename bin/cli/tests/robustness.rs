@@ -143,3 +143,21 @@ fn endless_recursion() {
     );
     assert_eq!(code, Some(1), "{shown}");
 }
+
+#[test]
+fn a_derivative_of_what_has_no_type_is_an_error_of_the_program() {
+    let source = "struct D : IDifferentiable { float n; float m; }\n[Differentiable]\nfloat f(D d, out D a[1.5][2])\n{\n    \
+        a[0][0] = d;\n    a[0][1] = d;\n    return a[0][0].m;\n}\n";
+    let path = write("size-that-is-no-integer.slang", source.as_bytes());
+    for command in ["grad", "gradcheck", "check"] {
+        let out = pullback(
+            &[command, path.to_str().expect("UTF-8")]
+                .into_iter()
+                .chain((command != "check").then_some("f"))
+                .collect::<Vec<_>>(),
+        );
+        assert_eq!(out.status.code(), Some(1), "{command}");
+        let stderr = text(&out.stderr);
+        assert!(stderr.contains("E39001") && stderr.contains(":3:"), "{command}: {stderr}");
+    }
+}

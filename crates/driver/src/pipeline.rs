@@ -2,6 +2,7 @@
 //!
 //! Every stage gives a result and diagnostics; the first stage with an error ends the way.
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
 
 use check::Program;
@@ -356,6 +357,18 @@ impl Loaded {
         self.compile(&request, &Options { optimise, report_checkpoints, ..Options::default() })
     }
 
+    /// Checks and lowers what is asked for. A wrong program may break the promises that lowering relies on, before all of
+    /// it is checked: then its errors are the result, not that lowering came to nothing.
+    fn lower(&mut self, request: &Request) -> Result<Lowered, Failure> {
+        match catch_unwind(AssertUnwindSafe(|| lower::lower(&mut self.program, request))) {
+            Ok(lowered) => Ok(lowered),
+            Err(panic) => {
+                self.errors()?;
+                resume_unwind(panic)
+            }
+        }
+    }
+
     /// Only what is used is checked before it is lowered. Where lowering met what no right program has, the mistake is
     /// elsewhere: the files are checked whole, and what is found is said instead.
     fn find_causes(&mut self) {
@@ -381,7 +394,7 @@ impl Loaded {
             optimise.level = optimise.level.max(1);
             optimise.check_finite = true;
         }
-        let Lowered { mut module, diagnostics, mut functions } = lower::lower(&mut self.program, request);
+        let Lowered { mut module, diagnostics, mut functions } = self.lower(request)?;
         self.program.diagnostics.extend(diagnostics);
         self.find_causes();
         self.errors()?;
