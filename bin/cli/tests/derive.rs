@@ -148,3 +148,89 @@ fn a_pullback_has_its_residuals_for_parameters() {
         assert!(head.contains(&format!("float kept{name}")), "{name}: {head}");
     }
 }
+
+/// A function that reads all kinds of memory, counts and adds gradients up.
+const MEMORY: &str = r#"
+struct Sphere { float3 center; float radius; float2x3 turn; }
+StructuredBuffer<Sphere> spheres;
+RWStructuredBuffer<float> weights;
+RWStructuredBuffer<float> gradients;
+RWStructuredBuffer<uint> calls;
+uniform float scale;
+
+[BackwardDerivative(load_bwd)]
+float load(int k) { return weights[k]; }
+void load_bwd(int k, float d) { InterlockedAdd(gradients[k], d); }
+
+[Differentiable]
+float f(float3 p, int n)
+{
+    uint before;
+    InterlockedAdd(calls[0], 1u, before);
+    float s = before == 0u ? 0.0 : 100.0;
+    [MaxIters(8)]
+    for (int k = 0; k < n; k++)
+    {
+        Sphere near = spheres[k];
+        s += load(k) * length(p - near.center) - near.radius * scale * p.y + dot(mul(near.turn, p), float2(1, -1));
+    }
+    weights[2] = detach(s);
+    uint count, stride;
+    weights.GetDimensions(count, stride);
+    return s * count;
+}
+"#;
+
+const MEMORY_BY_OPERATORS: &str = r#"
+[numthreads(1, 1, 1)]
+void main()
+{
+    var p = diffPair(float3(0.5, -1.0, 2.0));
+    bwd_diff(f)(p, 2, 1.5);
+    printf("%.9g %.9g %.9g\n", p.d.x, p.d.y, p.d.z);
+    let y = fwd_diff(f)(diffPair(float3(0.5, -1.0, 2.0), float3(1, 2, 3)), 2);
+    printf("%.9g %.9g\n", y.p, y.d);
+}
+"#;
+
+const MEMORY_BY_TEXT: &str = r#"
+[numthreads(1, 1, 1)]
+void main()
+{
+    let d = f_bwd(float3(0.5, -1.0, 2.0), 2, 1.5);
+    printf("%.9g %.9g %.9g\n", d.x, d.y, d.z);
+    float y, dy;
+    f_fwd(float3(0.5, -1.0, 2.0), 2, float3(1, 2, 3), y, dy);
+    printf("%.9g %.9g\n", y, dy);
+}
+"#;
+
+#[test]
+fn memory_of_the_host_keeps_its_names() {
+    let program = file("derive-memory.slang", &format!("{MEMORY}{MEMORY_BY_OPERATORS}"));
+    let bwd = pullback(&["derive", &program, "f", "--mode", "bwd"]);
+    let fwd = pullback(&["derive", &program, "f", "--mode", "fwd"]);
+    // Each text declares what it uses; together they need that once.
+    let (declarations, _) = fwd.split_once("void f_fwd").expect("the function");
+    let (_, backward) = bwd.split_once("\nfloat3 f_bwd").expect("the function");
+    let (_, forward) = fwd.split_once("\nvoid f_fwd").expect("the function");
+    let gradients = "RWStructuredBuffer<float> gradients;\n";
+    let text = format!("{declarations}{gradients}float3 f_bwd{backward}void f_fwd{forward}{MEMORY_BY_TEXT}");
+    let derived = file("derived-memory.slang", &text);
+    let spheres = r#"spheres=[{"center":[1,2,3],"radius":0.5,"turn":[[1,2,3],[4,5,6]]},{"center":[-1,0,1],"radius":0.25,"turn":[[0.5,1,0],[2,0,1]]}]"#;
+    let bindings = ["--bind", spheres, "--bind", "weights=[0.5,2,0]", "--bind", "gradients=[0,0,0]"];
+    let rest = ["--bind", "calls=[0]", "--bind", "scale=0.75"];
+    let run = |program: &str| pullback(&[&["run", program][..], &bindings, &rest].concat());
+    assert_eq!(run(&derived), run(&program), "{text}");
+}
+
+#[test]
+fn a_backward_derivative_of_the_users_makes_a_pullback() {
+    let source = "RWStructuredBuffer<float> sums;\n[BackwardDerivative(load_bwd)]\nfloat load(int k) { return 1.0; }\n\
+        void load_bwd(int k, float d) { sums[k] += d; }\n";
+    let program = file("derive-own-pullback.slang", source);
+    let text = pullback(&["derive", &program, "load", "--mode", "apply"]);
+    assert!(text.contains("float load_apply(int k)\n"), "{text}");
+    assert!(text.contains("void load_pullback(int k, float d_result)\n"), "{text}");
+    assert!(text.contains("sums[k] = "), "{text}");
+}

@@ -6,10 +6,11 @@
 //! language leaves open (division by zero of integers, indices out of range).
 //!
 //! A loop's stack is an array, so the loop needs a bound: a constant number of trips or `[MaxIters]`. What a text cannot
-//! say is refused and named.
+//! say is refused and named. Memory of the host is declared again, with the names that it has in the program.
 #![forbid(unsafe_code)]
 
 mod expression;
+mod memory;
 mod names;
 mod statement;
 mod types;
@@ -73,14 +74,15 @@ pub fn print(module: &Module, funcs: &[(Func, Printed)]) -> Result<String, Unsup
     for &func in &order {
         names.entry(func).or_insert_with(|| taken.fresh(&module.funcs[func].name));
     }
-    let mut text = String::new();
+    let memory = memory::Memory::declare(module, &order, &mut taken)?;
+    let mut text = memory.text.clone();
     let mut bounds = types::StackBounds::default();
     for func in order {
         if !text.is_empty() {
             text.push('\n');
         }
         let given = funcs.iter().find(|f| f.0 == func).map_or(&own, |f| &f.1);
-        text += &statement::function(module, func, &names, given, &mut bounds)?;
+        text += &statement::function(module, func, &names, given, &memory, &mut bounds)?;
     }
     Ok(text)
 }
@@ -88,10 +90,7 @@ pub fn print(module: &Module, funcs: &[(Func, Printed)]) -> Result<String, Unsup
 /// An op that has no text.
 fn unsupported(op: &Op, span: Span) -> Unsupported {
     let what = match op {
-        Op::GlobalRef(_) | Op::BufferLoad(_) | Op::BufferStore(_) | Op::BufferLen | Op::BufferOffset => {
-            "memory of the host".to_string()
-        }
-        Op::Atomic(..) => "atomic operations".into(),
+        Op::BufferOffset | Op::BufferCast | Op::BufferAddress => "a pointer to memory of the host".into(),
         Op::Barrier | Op::WaveGather | Op::Builtin(_) => "what a thread knows of its group".into(),
         other => format!("the operation `{}`", ir::print::op_name(other)),
     };

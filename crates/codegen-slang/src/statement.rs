@@ -7,6 +7,7 @@ use ir::{Func, Function, Inst, InstData, Module, Op, Region, Span, Type, TypeDat
 use rustc_hash::FxHashMap;
 
 use crate::expression::{Text, lane};
+use crate::memory::Memory;
 use crate::names::Names;
 use crate::types::{Bounds, StackBounds, declarator};
 use crate::{Printed, Unsupported, unsupported};
@@ -21,6 +22,7 @@ pub(crate) struct Writer<'a> {
     pub(crate) module: &'a Module,
     pub(crate) src: &'a Function,
     functions: &'a FxHashMap<Func, String>,
+    memory: &'a Memory,
     stacks: &'a mut StackBounds,
     out: String,
     /// What is being written.
@@ -36,6 +38,10 @@ pub(crate) struct Writer<'a> {
     local: SecondaryMap<Value, bool>,
     /// Vectors whose lanes are added.
     summed: EntitySet<Value>,
+    /// Memory of one element, which has no index.
+    pub(crate) singles: EntitySet<Value>,
+    /// Memory that nobody writes.
+    pub(crate) fixed: EntitySet<Value>,
 }
 
 /// One function with its head.
@@ -44,6 +50,7 @@ pub(crate) fn function(
     func: Func,
     functions: &FxHashMap<Func, String>,
     given: &Printed,
+    memory: &Memory,
     stacks: &mut StackBounds,
 ) -> Res<String> {
     let src = &module.funcs[func];
@@ -51,6 +58,7 @@ pub(crate) fn function(
         module,
         src,
         functions,
+        memory,
         stacks,
         out: String::new(),
         at: src.span,
@@ -62,13 +70,15 @@ pub(crate) fn function(
         uses: ir::walk::use_counts(src),
         local: SecondaryMap::new(),
         summed: EntitySet::new(),
+        singles: EntitySet::new(),
+        fixed: EntitySet::new(),
     };
     src.walk(src.body(), &mut |inst| {
         if matches!(src.insts[inst].op, Op::Sum) {
             w.summed.insert(src.insts[inst].args[0]);
         }
     });
-    for name in functions.values() {
+    for name in functions.values().chain(memory.globals.values()) {
         w.names.fresh(name);
     }
     w.mark_local(src.body());
@@ -83,7 +93,10 @@ pub(crate) fn function(
             let bounds = source.and_then(|s| w.stacks.results.get(&s).cloned());
             w.bounds.insert(v, bounds.unwrap_or_default());
         }
-        params.push(w.declaration(slot.ty, &name, v)?);
+        params.push(match module.types[slot.ty] {
+            TypeData::Buffer(_) => memory.parameter(module, slot.ty, &name, src.span)?,
+            _ => w.declaration(slot.ty, &name, v)?,
+        });
     }
     let single = src.results.len() == 1
         && matches!(module.types[src.results[0].ty], TypeData::Scalar(_) | TypeData::Vector(..));
@@ -132,7 +145,7 @@ fn slot_name(slot: &ir::Slot, like: &str, k: usize) -> String {
 }
 
 impl Writer<'_> {
-    fn line(&mut self, text: &str) {
+    pub(crate) fn line(&mut self, text: &str) {
         // Writing to a string does not fail.
         let _ = writeln!(self.out, "{:1$}{text}", "", 4 * self.indent);
     }
@@ -146,6 +159,19 @@ impl Writer<'_> {
     fn close(&mut self, tail: &str) {
         self.indent -= 1;
         self.line(&format!("}}{tail}"));
+    }
+
+    pub(crate) fn is_used(&self, v: Value) -> bool {
+        self.uses[v] > 0
+    }
+
+    pub(crate) fn fresh_name(&mut self, like: &str) -> String {
+        self.names.fresh(like)
+    }
+
+    pub(crate) fn name_global(&mut self, v: Value, global: ir::Global) {
+        let name = self.memory.globals.get(&global).cloned().unwrap_or_default();
+        self.texts.insert(v, Text::atom(name));
     }
 
     /// Names a value like the source does, or like this.
@@ -167,7 +193,7 @@ impl Writer<'_> {
     }
 
     /// A new variable for a value; without an initial value it is zero where that matters.
-    fn declare(&mut self, v: Value, like: &str, init: Option<&str>) -> Res<String> {
+    pub(crate) fn declare(&mut self, v: Value, like: &str, init: Option<&str>) -> Res<String> {
         let name = self.name(v, like);
         let declaration = self.declaration(self.src.ty(v), &name, v)?;
         match init {
@@ -219,7 +245,7 @@ impl Writer<'_> {
         if let Some(&v) = data.results.first()
             && self.uses[v] == 0
             && data.results.len() == 1
-            && !matches!(data.op, Op::Call(_))
+            && !matches!(data.op, Op::Call(_) | Op::Atomic(..))
             && data.regions.is_empty()
         {
             return Ok(());
@@ -252,6 +278,14 @@ impl Writer<'_> {
                 self.texts.insert(data.results[0], Text::atom(place));
                 Ok(())
             }
+            Op::GlobalRef(global) => {
+                self.global(data.results[0], *global);
+                Ok(())
+            }
+            Op::BufferLoad(path) => self.buffer_load(data, path),
+            Op::BufferStore(path) => self.buffer_store(data, path),
+            Op::Atomic(path, op) => self.atomic(data, path, *op),
+            Op::BufferLen => self.buffer_length(data),
             Op::Printf(format) => {
                 let known = |k: usize| self.constant(data.args[k]);
                 let Some((format, gone)) = ir::interp::without_choices(format, known) else {
@@ -301,11 +335,16 @@ impl Writer<'_> {
 
     /// An instruction that is an expression: part of another, or a variable.
     fn value(&mut self, data: &InstData) -> Res {
-        let v = data.results[0];
         let text = self.expression(data)?;
-        let constant = matches!(data.op, Op::Const(_) | Op::Zero);
         let moves = matches!(data.op, Op::Load);
-        let part = self.uses[v] == 1 && self.local[v] && self.src.values[v].name.is_none() && !moves;
+        self.variable_or_part(data, text, !moves)
+    }
+
+    /// An expression as a part of the only one that uses it, if it may move there, else as a variable.
+    pub(crate) fn variable_or_part(&mut self, data: &InstData, text: Text, may_move: bool) -> Res {
+        let v = data.results[0];
+        let constant = matches!(data.op, Op::Const(_) | Op::Zero);
+        let part = self.uses[v] == 1 && self.local[v] && self.src.values[v].name.is_none() && may_move;
         if matches!(data.op, Op::Index)
             && let Some(bounds) = self.bounds.get(&data.args[0])
         {
@@ -383,6 +422,11 @@ impl Writer<'_> {
 
     fn call(&mut self, data: &InstData, callee: Func) -> Res {
         let slots = &self.module.funcs[callee].results;
+        // Parameters are buffers that can be written.
+        if data.args.iter().any(|&v| self.fixed.contains(v) || self.singles.contains(v)) {
+            let message = "a call that is handed memory which it cannot write".into();
+            return Err(Unsupported { span: data.span, message });
+        }
         let mut args: Vec<String> = data.args.iter().map(|&v| self.text(v).text).collect();
         let name = self.functions[&callee].clone();
         let single = slots.len() == 1

@@ -33,6 +33,17 @@ pub(crate) fn scalar(scalar: Scalar) -> &'static str {
     }
 }
 
+/// The name of a vector type.
+pub(crate) fn vector(lane: Scalar, n: u32) -> String {
+    let short =
+        matches!(lane, Scalar::Bool | Scalar::I32 | Scalar::U32 | Scalar::F16 | Scalar::F32 | Scalar::F64);
+    if short && (2..=4).contains(&n) {
+        format!("{}{n}", scalar(lane))
+    } else {
+        format!("vector<{}, {n}>", scalar(lane))
+    }
+}
+
 /// A type's name and what stands after the variable: `float` and `[4]`.
 pub(crate) fn declarator(
     types: &Types,
@@ -42,18 +53,7 @@ pub(crate) fn declarator(
 ) -> Result<(String, String), Unsupported> {
     match types[ty] {
         TypeData::Scalar(s) => Ok((scalar(s).into(), String::new())),
-        TypeData::Vector(s, n) => {
-            let short = matches!(
-                s,
-                Scalar::Bool | Scalar::I32 | Scalar::U32 | Scalar::F16 | Scalar::F32 | Scalar::F64
-            );
-            let name = if short && (2..=4).contains(&n) {
-                format!("{}{n}", scalar(s))
-            } else {
-                format!("vector<{}, {n}>", scalar(s))
-            };
-            Ok((name, String::new()))
-        }
+        TypeData::Vector(s, n) => Ok((vector(s, n), String::new())),
         TypeData::Array(element, n) => {
             let (name, rest) = declarator(types, element, bounds, span)?;
             Ok((name, format!("[{n}]{rest}")))
@@ -68,7 +68,7 @@ pub(crate) fn declarator(
         }
         TypeData::Cell(content) => declarator(types, content, bounds, span),
         TypeData::Residuals(_) => Err(Unsupported { span, message: "a pullback".into() }),
-        TypeData::Buffer(_) => Err(Unsupported { span, message: "memory of the host".into() }),
+        TypeData::Buffer(_) => Err(Unsupported { span, message: "a choice between buffers".into() }),
     }
 }
 

@@ -24,17 +24,29 @@ pub enum Derivative {
 pub fn source(loaded: &mut Loaded, function: FuncRef, what: Derivative) -> Result<String, Failure> {
     let name = loaded.name(function.decl).to_string();
     let span = loaded.program.name_span(function.decl);
-    let options = Options {
+    let mut options = Options {
         // Names and loops stay as they are written.
         optimise: opt::Options { level: 1, ..opt::Options::default() },
         no_autodiff: what == Derivative::Apply,
         ..Options::default()
     };
     let request = Request { functions: vec![function], derivatives: true, ..Request::default() };
-    let Compiled { mut module, functions, .. } = loaded.compile(&request, &options)?;
-    let info = functions
-        .first()
-        .ok_or_else(|| Failure::Other(Error::Internal("the function was not lowered".into())))?;
+    let not_lowered = || Failure::Other(Error::Internal("the function was not lowered".into()));
+    let Compiled { mut module, mut functions, .. } = loaded.compile(&request, &options)?;
+    let mut stages = None;
+    if what == Derivative::Apply {
+        let func = functions.first().ok_or_else(not_lowered)?.func;
+        match autodiff::stages(&mut module, func) {
+            Ok(found) => stages = Some(found),
+            // Its backward derivative is written by the user, and needs the arguments.
+            Err(problems) if problems.is_empty() => {
+                options.no_autodiff = false;
+                Compiled { module, functions, .. } = loaded.compile(&request, &options)?;
+            }
+            Err(problems) => return Err(Failure::Program(problems.into_iter().map(problem).collect())),
+        }
+    }
+    let info = functions.first().ok_or_else(not_lowered)?;
     let missing = |mode: &str| {
         let message = format!("'{name}' is not {mode}-differentiable");
         let help = "mark it '[Differentiable]', or give it the derivative that is missing";
@@ -82,10 +94,24 @@ pub fn source(loaded: &mut Loaded, function: FuncRef, what: Derivative) -> Resul
             };
             (vec![(func, printed)], "the gradient, given that of the result")
         }
+        Derivative::Apply if stages.is_none() => {
+            let func = info.vjp.ok_or_else(|| missing("backward"))?;
+            let apply = Printed {
+                name: format!("{name}_apply"),
+                params: own_params.clone(),
+                results: returned(&module, ""),
+                ..Printed::default()
+            };
+            let pullback = Printed {
+                name: format!("{name}_pullback"),
+                params: [own_params, diff_results].concat(),
+                results: prefixed(&diff_params),
+                ..Printed::default()
+            };
+            (vec![(info.func, apply), (func, pullback)], "the value, and the backward pass")
+        }
         Derivative::Apply => {
-            let func = info.func;
-            let stages = autodiff::stages(&mut module, func)
-                .map_err(|problems| Failure::Program(problems.into_iter().map(problem).collect()))?;
+            let stages = stages.ok_or_else(not_lowered)?;
             let roots = [stages.primal, stages.transposed];
             for func in module.funcs.values_mut() {
                 func.values.values_mut().for_each(|v| v.linear = false);
