@@ -149,6 +149,13 @@ fn a_pullback_has_its_residuals_for_parameters() {
     }
 }
 
+#[test]
+fn a_residual_may_be_the_result() {
+    let program = file("derive-exp.slang", "[Differentiable] float grow(float x) { return exp(x); }\n");
+    let text = pullback(&["derive", &program, "grow", "--mode", "apply"]);
+    assert!(text.contains("float grow_pullback(float result, float d_result)\n"), "{text}");
+}
+
 /// A function that reads all kinds of memory, counts and adds gradients up.
 const MEMORY: &str = r#"
 struct Sphere { float3 center; float radius; float2x3 turn; }

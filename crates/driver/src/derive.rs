@@ -119,7 +119,11 @@ pub fn source(loaded: &mut Loaded, function: FuncRef, what: Derivative) -> Resul
             }
             opt::after_ad(&mut module, &options.optimise, &roots);
             let own_results = returned(&module, "");
-            let kept = |k: usize| format!("kept{}", k - own_results.len());
+            // A result of the function's own may be a residual, too: that of `exp`.
+            let kept = |k: usize| match own_results.get(k) {
+                Some(name) => name.clone(),
+                None => format!("kept{}", k - own_results.len()),
+            };
             let residuals = stages.residuals.iter().map(|r| match *r {
                 Residual::Param(k) => own_params.get(k).cloned().unwrap_or_default(),
                 Residual::Result(k) => kept(k),
