@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Times the programs of this folder beside slangc's CPU target, one thread, in the same run.
 
-slangc writes C++, which g++ compiles with -O3 -march=native; ours is `pullback build --native`. Both are libraries that
-this script loads; each kernel runs on the same buffers, the two in turn, and what they leave there is compared. A line
-gives nanoseconds for a thread: the median of the rounds.
+slangc writes C++, which g++ compiles with -O3 -march=native; ours is `pullback build --native --exclusive`, as theirs
+does not add atomically either. Both are libraries that this script loads; each kernel runs on the same buffers, the two
+in turn, and what they leave there is compared. A line gives nanoseconds for a thread: the median of the rounds.
 
     beside.py --pullback target/release/pullback --slangc slangc [PROGRAM…]
 """
@@ -50,7 +50,7 @@ def ours(args, name, folder):
     library = os.path.join(folder, name + ".so")
     file, header = os.path.join(HERE, name + ".slang"), os.path.join(folder, name + ".h")
     kernels = [word for entry in KERNELS for word in ("--entry", entry)]
-    run(args.pullback, "build", file, "-o", library, "--header", header, "--native", *kernels)
+    run(args.pullback, "build", file, "-o", library, "--header", header, "--native", "--exclusive", *kernels)
     code = ctypes.CDLL(library)
     order = re.search(r"in this order: (.*?)\.", open(header).read()).group(1).split(", ")
 

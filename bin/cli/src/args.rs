@@ -295,6 +295,9 @@ pub(crate) struct BuildArgs {
     /// Code for this machine only, with its widest vectors [default: for x86-64-v3, machines since 2013]
     #[arg(long)]
     pub(crate) native: bool,
+    /// Promise that no two calls of kernels on the same buffers run at a time: sums are added up by plain additions
+    #[arg(long)]
+    pub(crate) exclusive: bool,
     /// Print diagnostics as one JSON object
     #[arg(long)]
     pub(crate) json: bool,

@@ -21,6 +21,7 @@ pub(crate) fn build(args: &BuildArgs) -> u8 {
             functions: args.function.clone(),
             kernels: args.entry.clone(),
             native: args.native,
+            exclusive: args.exclusive,
             prefix,
         };
         let built = build::build(&mut loaded, &options)?;

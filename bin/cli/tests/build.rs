@@ -61,6 +61,7 @@ static float state = 2.0;
 [Differentiable] float stateful(float x) { state += 1.0; return x * detach(state); }
 RWStructuredBuffer<float> xs;
 StructuredBuffer<float> ys;
+RWStructuredBuffer<float> sums;
 [shader(\"compute\")] [numthreads(8, 1, 1)] void scale(uint3 id : SV_DispatchThreadID)
 {
     if (id.x >= 21)
@@ -75,6 +76,14 @@ groupshared float last[8];
     last[k] += xs[id.x];
     GroupMemoryBarrierWithGroupSync();
     xs[id.x] = last[7 - k];
+}
+[shader(\"compute\")] [numthreads(8, 1, 1)] void total(uint3 id : SV_DispatchThreadID)
+{
+    if (id.x >= 21)
+        return;
+    InterlockedAdd(sums[0], xs[id.x]);
+    InterlockedAdd(sums[1 + id.x % 3], xs[id.x]);
+    InterlockedAdd(sums[4 + id.x], xs[id.x]);
 }
 ";
 
@@ -127,16 +136,22 @@ int main(void)
     if (out_message(0) || out_message(-1) || out_message(12345)) bad = 4;
     float xs[42], ys[2] = {1, 2};
     for (int k = 0; k < 42; k++) xs[k] = k * 0.1f;
-    pullback_buffer buffers[2] = {{xs, 42}, {ys, 2}};
+    float sums[25] = {0};
+    pullback_buffer buffers[3] = {{xs, 42}, {ys, 2}, {sums, 25}};
     NEAR(scale(buffers, 3, 2, 1), 0);
     for (int k = 0; k < 42; k++) NEAR(xs[k], 4 * pow(k * 0.1, 3) * ys[k % 21 % 2]);
     /* nothing to write to, nothing to read */
-    pullback_buffer none[2] = {{0, 0}, {0, 0}};
+    pullback_buffer none[3] = {{0, 0}, {0, 0}, {0, 0}};
     NEAR(scale(none, 3, 1, 1) + scale(buffers, 0, 1, 1) + scale(buffers, 1, 0, 1), 0);
     /* groups of as many threads as there are lanes meet at barriers; their memory begins with zeros */
     for (int k = 0; k < 16; k++) xs[k] = k;
     NEAR(turn(buffers, 2, 1, 1), 0);
     for (int k = 0; k < 16; k++) NEAR(xs[k], k / 8 * 8 + 7 - k % 8);
+    for (int k = 0; k < 42; k++) xs[k] = k;
+    NEAR(total(buffers, 3, 1, 1) + total(buffers, 3, 1, 1), 0);
+    NEAR(sums[0], 420);
+    for (int k = 0; k < 3; k++) NEAR(sums[1 + k], 2 * (k * 7 + 63));
+    for (int k = 0; k < 21; k++) NEAR(sums[4 + k], 2 * k);
     return bad;
 }
 "#;
@@ -153,12 +168,12 @@ fn functions_and_kernels_are_called_from_c() {
         ("libout.a", &["libout.a"]),
         ("out.o", &["out.o"]),
     ] {
-        for native in [&[][..], &["--native"]] {
-            let args: Vec<&str> =
-                ["-o", library, "--header", "out.h"].iter().chain(native).copied().collect();
+        for more in [&[][..], &["--native"], &["--exclusive"]] {
+            let args: Vec<&str> = ["-o", library, "--header", "out.h"].iter().chain(more).copied().collect();
             let (done, text) = build(&folder, FUNCTIONS, &args);
             assert!(done, "{text}");
             let header = std::fs::read_to_string(folder.join("out.h")).expect("a header");
+            assert_eq!(header.contains("No two calls at a time"), more == ["--exclusive"]);
             let args: Vec<&str> = ["-Wall", "-Werror", "main.c", "-o", "main"]
                 .iter()
                 .chain(link)
@@ -168,7 +183,7 @@ fn functions_and_kernels_are_called_from_c() {
             let (done, text) = run(&folder, "cc", &args);
             assert!(done, "{text}\n{header}");
             let (done, text) = run(&folder, "./main", &[]);
-            assert!(done, "{library} {native:?}: {text}\n{header}");
+            assert!(done, "{library} {more:?}: {text}\n{header}");
             std::fs::remove_file(folder.join(library)).expect("it was made");
         }
     }

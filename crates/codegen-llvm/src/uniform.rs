@@ -38,6 +38,9 @@ pub struct Facts {
     pub divergent: SecondaryMap<Inst, bool>,
     /// Which results vary.
     pub results: Vec<bool>,
+    /// Counters of divergent loops that lanes enter at different times and leave together, see [`counted_down`]: here is
+    /// how often the loop runs.
+    pub late: SecondaryMap<Value, Option<Value>>,
 }
 
 /// A way of calling a function: which parameters vary.
@@ -84,6 +87,7 @@ impl<'m> Analysis<'m> {
             home: SecondaryMap::new(),
             root: SecondaryMap::new(),
             builtins: SecondaryMap::new(),
+            counted_down: counted_down(f),
             level: 0,
             changed: false,
         };
@@ -118,6 +122,8 @@ struct Walk<'a, 'm> {
     home: SecondaryMap<Value, u32>,
     /// The cell that a cell within a cell belongs to.
     root: SecondaryMap<Value, Option<Value>>,
+    /// Loops that may run late, by their counters: how often they run.
+    counted_down: SecondaryMap<Value, Option<Value>>,
     /// Values that are a thread's numbers.
     builtins: SecondaryMap<Value, Option<Builtin>>,
     level: u32,
@@ -251,6 +257,10 @@ impl Walk<'_, '_> {
                 let (region, n) = (data.regions[0], data.args.len() - 1);
                 let counted = self.varies(data.args[0]);
                 let divergent = self.diverge(inst, counted);
+                if divergent {
+                    let counter = f.regions[region].params[0];
+                    self.facts.late[counter] = self.counted_down[counter];
+                }
                 let params = f.regions[region].params[1..].to_vec();
                 self.trips(inst, &data.args[1..], &params, region, 0, n, divergent)?;
             }
@@ -272,6 +282,8 @@ impl Walk<'_, '_> {
                 let varies = data.args.iter().any(|&a| self.varies(a));
                 self.vary(data.results[0], varies);
             }
+            // How many trips are left is the same for all lanes.
+            Op::Sub if self.facts.late[data.args[1]].is_some() => {}
             Op::Select => {
                 let varies = data.args.iter().any(|&a| self.varies(a));
                 self.vary(data.results[0], varies);
@@ -361,4 +373,43 @@ impl Walk<'_, '_> {
         }
         false
     }
+}
+
+/// For the counters of the `for`s whose trips only ask how many are left after them (`n - 1 - i` is the only use of the
+/// counter `i`), as those of reversed loops do: `n`. If lanes run such a loop different numbers of times, they may begin
+/// when as many are left as the lane that runs it longest has left: what is read at that place, such as what the loop
+/// before had kept, is read at the same place by all lanes. Stacks of the loop's own would have their numbers at
+/// different places.
+fn counted_down(f: &Function) -> SecondaryMap<Value, Option<Value>> {
+    let mut counts: SecondaryMap<Value, Option<Value>> = SecondaryMap::new();
+    let mut defs: SecondaryMap<Value, Option<Inst>> = SecondaryMap::new();
+    for (inst, data) in f.insts.iter() {
+        data.results.iter().for_each(|&r| defs[r] = Some(inst));
+        if matches!(data.op, Op::For(_)) && data.results.len() < data.args.len() {
+            counts[f.regions[data.regions[0]].params[0]] = Some(data.args[0]);
+        }
+    }
+    let def = |v: Value| defs[v].map(|inst| &f.insts[inst]);
+    let is_last = |v: Value, n: Value| {
+        def(v).is_some_and(|d| {
+            d.op == Op::Sub && d.args[0] == n && def(d.args[1]).is_some_and(|one| one.op == Op::Const(1))
+        })
+    };
+    let mut used: SecondaryMap<Value, bool> = SecondaryMap::new();
+    for data in f.insts.values() {
+        for (k, &i) in data.args.iter().enumerate() {
+            let Some(n) = counts[i] else { continue };
+            if data.op == Op::Sub && k == 1 && is_last(data.args[0], n) {
+                used[i] = true;
+            } else {
+                counts[i] = None;
+            }
+        }
+    }
+    f.regions.values().flat_map(|region| &region.results).for_each(|&v| counts[v] = None);
+    for data in f.insts.values().filter(|data| matches!(data.op, Op::For(_))) {
+        let i = f.regions[data.regions[0]].params[0];
+        counts[i] = counts[i].filter(|_| used[i]);
+    }
+    counts
 }

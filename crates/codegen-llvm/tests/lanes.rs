@@ -147,12 +147,40 @@ fn memory_is_accessed_as_its_places_are() {
     );
     assert_eq!(text.entries[0].lanes, Ok(("entry0_lanes".to_string(), 8)));
     let count = |what: &str| lanes.matches(what).count();
-    // In a block of memory if all of it is in range, and by number else.
-    assert_eq!(count("= load <8 x float>"), 1, "{lanes}");
+    // In a block of memory if all of it is in range, and by a helper else.
+    assert_eq!(count("= load <8 x float>"), 2, "{lanes}");
     assert_eq!(count("= load float,"), 1, "{lanes}");
-    assert_eq!(count("@llvm.masked.gather"), 2, "{lanes}");
-    assert_eq!(count("  store <8 x float>"), 1, "{lanes}");
-    assert_eq!(count("@llvm.masked.scatter"), 1, "{lanes}");
+    assert_eq!(count("@llvm.masked.gather"), 1, "{lanes}");
+    assert_eq!(count("call void @rt_gather("), 1, "{lanes}");
+    assert_eq!(count("  store <8 x float>"), 2, "{lanes}");
+    assert_eq!(count("@llvm.masked.scatter"), 0, "{lanes}");
+    assert_eq!(count("call void @rt_scatter("), 1, "{lanes}");
+}
+
+#[test]
+fn even_distances_are_accessed_lane_by_lane() {
+    let (text, lanes) = lanes(
+        "global a: read_only f32
+         global b: read_write f32
+         func main() {
+             v0: u32x3 = dispatch_thread_id
+             v1 = extract.0 v0
+             v2: u32 = const 3
+             v3 = mul v1, v2
+             v4 = global_ref a
+             v5: f32 = buffer_load v4, v3
+             v6 = global_ref b
+             buffer_store v6, v3, v5
+             yield
+         }
+         entry main: main [64, 1, 1]",
+        8,
+    );
+    assert_eq!(text.entries[0].lanes, Ok(("entry0_lanes".to_string(), 8)));
+    let count = |what: &str| lanes.matches(what).count();
+    assert_eq!(count("= load float,"), 8, "{lanes}");
+    assert_eq!(count("  store float "), 8, "{lanes}");
+    assert_eq!(count("@llvm.masked."), 0, "{lanes}");
 }
 
 #[test]

@@ -26,6 +26,8 @@ pub struct Options {
     pub kernels: Vec<String>,
     /// Code for this machine only, with its widest vectors.
     pub native: bool,
+    /// No two calls of kernels on the same buffers run at a time: additions need not be atomic.
+    pub exclusive: bool,
     /// What names begin with that are not the user's, such as that of the error messages.
     pub prefix: String,
 }
@@ -77,12 +79,13 @@ pub fn build(loaded: &mut Loaded, options: &Options) -> Result<Built, Failure> {
         }
     }
     let machine = if options.native { codegen_llvm::machine() } else { codegen_llvm::Machine::common() };
-    let built = aot::library(module, &exports, &options.prefix, &machine, options.compile.optimise.fast_math)
+    let fast_math = options.compile.optimise.fast_math;
+    let built = aot::library(module, &exports, &options.prefix, &machine, fast_math, options.exclusive)
         .map_err(|unsupported| {
             let message = unsupported.to_string();
             Failure::Program(vec![Diagnostic::error("E0902", source_span(unsupported.span), message)])
         })?;
-    let header = header(module, &exports, &primals, &built.buffers, &options.prefix);
+    let header = header(module, &exports, &primals, &built.buffers, options);
     Ok(Built { object: built.object, header })
 }
 
@@ -103,8 +106,9 @@ fn header(
     exports: &[Export],
     primals: &[(usize, usize)],
     buffers: &[String],
-    prefix: &str,
+    options: &Options,
 ) -> String {
+    let prefix = &options.prefix;
     let guard = format!("{}_H", prefix.to_uppercase());
     let mut out = format!(
         "/* Made by Pullback. Every function gives 0, or the number of an error. */\n\
@@ -160,6 +164,14 @@ fn header(
         out += "\n#ifndef PULLBACK_BUFFER\n#define PULLBACK_BUFFER\n\
                 typedef struct { void *data; uint64_t count; } pullback_buffer;\n#endif\n";
         let _ = writeln!(out, "\n/* The buffers of kernels, in this order: {}. */", buffers.join(", "));
+        out += match options.exclusive {
+            true => {
+                "/* No two calls at a time with the same buffers: what kernels add up is not added atomically. */\n"
+            }
+            false => {
+                "/* Calls at a time on several threads may add to the same buffers: that is atomic. */\n"
+            }
+        };
         for entry in &module.entries {
             let _ = writeln!(
                 out,

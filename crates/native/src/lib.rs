@@ -69,6 +69,9 @@ pub struct Options {
     pub deterministic: bool,
     /// Operations on floats may be done in any order and fused, as in functions that say so themselves. Only LLVM does it.
     pub fast_math: bool,
+    /// The caller promises that one dispatch at a time, on one thread, touches the buffers: atomic additions of floats are
+    /// plain ones from the start.
+    pub exclusive: bool,
     /// Look for the code in the user's cache, and keep it there, if the backend's code is worth that.
     pub cache: bool,
 }

@@ -13,6 +13,8 @@ pub struct Sums {
     pub globals: Vec<(usize, u32)>,
     /// Whether no other floats are added to atomically.
     pub all: bool,
+    /// Whether nothing else depends on the order of threads.
+    pub only: bool,
 }
 
 /// Facts of one function and all that it calls.
@@ -98,7 +100,7 @@ impl Plan {
         let mut reached: EntitySet<Func> = EntitySet::new();
         let mut work = vec![entry];
         let (mut added, mut others) = (SecondaryMap::<ir::Global, bool>::new(), SecondaryMap::new());
-        let mut all = true;
+        let (mut all, mut only) = (true, true);
         while let Some(func) = work.pop() {
             if !reached.insert(func) {
                 continue;
@@ -125,15 +127,21 @@ impl Plan {
                 let data = &f.insts[inst];
                 let is_float = |v: ir::Value| module.types.scalar_of(f.ty(v)).is_some_and(|s| s.is_float());
                 let adds = matches!(&data.op, Op::Atomic(_, AtomicOp::Add)) && is_float(data.results[0]);
+                let mut is_sum = false;
                 for (k, global) in data.args.iter().enumerate().filter_map(|(k, &v)| Some((k, refs[v]?))) {
                     let sum = adds && k == 0 && !read.contains(data.results[0]);
                     if sum {
+                        is_sum = true;
                         added[global] = true;
                     } else if data.op != Op::BufferLen {
                         others[global] = true;
                     }
                 }
-                all &= !adds || data.args.first().is_some_and(|&v| refs[v].is_some());
+                all &= !adds || is_sum;
+                if let Op::Atomic(_, op) = &data.op {
+                    let asks = matches!(op, AtomicOp::Exchange | AtomicOp::CompareExchange);
+                    only &= is_sum || !asks && data.results.iter().all(|&v| !read.contains(v));
+                }
             });
         }
         let mut globals = Vec::new();
@@ -148,7 +156,7 @@ impl Plan {
                 all = false;
             }
         }
-        Sums { globals, all }
+        Sums { globals, all, only: all && only }
     }
 
     /// Whether threads may wait in a function for others of their wave, so that the path there matters.

@@ -5,8 +5,13 @@
 //! grows from one group, so that groups that take long are shared, too.
 //!
 //! What threads only add to, such as the gradients of what they share, each worker adds to zeros of its own, without
-//! locks, and in the end to the buffer: if that is small beside the number of threads.
+//! locks, and in the end to the buffer (`sums`).
+//!
+//! Where the same bits are asked for in every run, and what threads add to is all that depends on their order, the groups
+//! are dealt out in so many portions as the dispatch says, however many workers there are. Each portion has zeros of its
+//! own, and these are added to the buffer in the order of the portions.
 
+use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -14,7 +19,8 @@ use std::time::{Duration, Instant};
 use ir::interp::RunError;
 use native::{Compiled, Desc, Worker};
 
-use crate::{Buffers, Cost, Faster, group_at, phases};
+use crate::sums::Sums;
+use crate::{Buffers, Cost, Faster, Options, group_at, phases};
 
 /// Other threads are called after so long: about what waking one takes.
 const ALONE: Duration = Duration::from_micros(10);
@@ -22,17 +28,8 @@ const ALONE: Duration = Duration::from_micros(10);
 /// Groups are taken one by one, two by two, and so on, until that takes so long: then faster code can take over.
 const GLANCE: Duration = Duration::from_micros(500);
 
-/// Bytes of a buffer of sums that workers have copies of, at most; and its numbers for each thread.
-const MOST_SUMS: u64 = 256 << 10;
-const SUMS_EACH: u64 = 4;
-
-/// A worker's own zeros in the place of a buffer.
-struct Sum {
-    global: usize,
-    bits: u32,
-    count: u64,
-    memory: Vec<u128>,
-}
+/// Portions of a dispatch whose sums have a fixed order, at most.
+const PORTIONS: u64 = 64;
 
 /// What a worker has done, by the first group it concerns.
 #[derive(Default)]
@@ -40,6 +37,9 @@ struct Done {
     printed: Vec<(u64, String)>,
     failed: Option<(u64, RunError)>,
     arena_bytes: u64,
+    /// Sums of portions whose turn has not come, by the first group; and the group whose turn it is.
+    waiting: BTreeMap<u64, Sums>,
+    turn: u64,
 }
 
 pub(crate) fn dispatch(
@@ -47,11 +47,15 @@ pub(crate) fn dispatch(
     entry: usize,
     groups: [u32; 3],
     buffers: &mut Buffers,
-    threads: usize,
+    options: &Options<'_>,
     stdout: &mut String,
 ) -> Result<Cost, RunError> {
     let descs = buffers.descs();
     let n: u64 = groups.iter().map(|&n| n as u64).product();
+    let all_threads = n.saturating_mul(code.group_threads(entry));
+    let ordered = options.deterministic && code.is_ordered(entry);
+    let in_portions = ordered && code.sums(entry).only && Sums::are_whole(code, entry, &descs, all_threads);
+    let threads = if ordered && !in_portions { 1 } else { options.threads };
     let threads = if threads == 0 { rayon::current_num_threads() } else { threads };
     let threads = (threads as u64).min(n).max(1);
     let done = Mutex::new(Done::default());
@@ -60,11 +64,14 @@ pub(crate) fn dispatch(
         let threads = threads.min(range.end - range.start);
         let work = Work {
             code,
-            faster,
+            // Portions are run by one code.
+            faster: faster.filter(|_| !in_portions),
             entry,
             groups,
             descs: &descs,
             end: range.end,
+            all_threads,
+            portion: in_portions.then(|| (range.end - range.start).div_ceil(PORTIONS).max(1)),
             alone: threads == 1,
             begin: if threads == 1 { n } else { 1 },
             // short enough that all workers end together, long enough that taking one costs nothing
@@ -73,6 +80,9 @@ pub(crate) fn dispatch(
             stop: &stop,
             done: &done,
         };
+        if let Ok(mut done) = done.lock() {
+            done.turn = range.start;
+        }
         if threads == 1 {
             let _ = work.all(|| {});
         } else if threads > 1 {
@@ -88,7 +98,7 @@ pub(crate) fn dispatch(
             });
         }
     }
-    let Done { mut printed, failed, arena_bytes } = done.into_inner().unwrap_or_else(|e| e.into_inner());
+    let Done { mut printed, failed, arena_bytes, .. } = done.into_inner().unwrap_or_else(|e| e.into_inner());
     printed.sort_by_key(|p| p.0);
     stdout.extend(printed.into_iter().map(|p| p.1));
     match failed {
@@ -106,6 +116,10 @@ struct Work<'a> {
     groups: [u32; 3],
     descs: &'a [Desc],
     end: u64,
+    /// Threads of the whole dispatch.
+    all_threads: u64,
+    /// Groups of a portion with sums of its own, if these have a fixed order.
+    portion: Option<u64>,
     /// Whether there is one worker.
     alone: bool,
     /// Groups that a worker takes at once, at first and at most.
@@ -117,21 +131,46 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// Takes groups until there are none; calls for help once if that takes long.
-    fn all(&self, help: impl FnOnce()) -> Option<()> {
+    /// A worker on buffers.
+    fn worker<'c>(&self, code: &'c Compiled, descs: &[Desc], private: bool) -> Worker<'c> {
         // SAFETY: the buffers are borrowed uniquely by `dispatch` until all workers have ended, of the
         // sizes that the descriptors say and aligned. What workers do to them at the same time is what
-        // the program says; compiled code treats them as bytes, as hardware does.
+        // the program says; compiled code treats them as bytes, as hardware does. Zeros in their place live as long as
+        // the worker runs.
+        let mut worker = unsafe { Worker::with_buffers(code, descs) };
+        if self.alone || private {
+            worker.set_alone();
+        }
+        worker
+    }
+
+    /// Zeros in the place of sums.
+    fn zeros(&self) -> (Vec<Desc>, Sums) {
         let mut descs = self.descs.to_vec();
-        let (mut sums, private) = self.own_sums(&mut descs);
-        let worker_of = |code| unsafe {
-            let mut worker = Worker::with_buffers(code, &descs);
-            if self.alone || private {
-                worker.set_alone();
-            }
-            worker
-        };
-        let mut worker = worker_of(self.code);
+        let sums = Sums::new(self.code, self.entry, &mut descs, self.all_threads);
+        (descs, sums)
+    }
+
+    /// Adds the sums of the portion that begins with a group, and of those that wait for it, once it is their turn.
+    fn in_turn(&self, first: u64, sums: Sums) -> Option<()> {
+        let portion = self.portion?;
+        let mut done = self.done.lock().ok()?;
+        done.waiting.insert(first, sums);
+        let mut turn = done.turn;
+        while let Some(sums) = done.waiting.remove(&turn) {
+            // SAFETY: the buffers are those of the zeros, and whoever adds holds the lock.
+            unsafe { sums.add_to(self.descs) };
+            turn += portion;
+        }
+        done.turn = turn;
+        Some(())
+    }
+
+    /// Takes groups until there are none; calls for help once if that takes long.
+    fn all(&self, help: impl FnOnce()) -> Option<()> {
+        let (mut descs, mut sums) =
+            if self.alone { (self.descs.to_vec(), Sums::none()) } else { self.zeros() };
+        let mut worker = self.worker(self.code, &descs, sums.all);
         let mut faster = self.faster;
         let start = Instant::now();
         let mut glance = start;
@@ -141,16 +180,26 @@ impl Work<'_> {
         while !self.stop.load(Ordering::Relaxed) {
             if let Some(code) = faster.and_then(|f| f.code()) {
                 arena_bytes += worker.arena_bytes();
-                worker = worker_of(code);
+                worker = self.worker(code, &descs, sums.all);
                 faster = None;
                 run = run.max(self.begin);
             }
-            let first = self.next.fetch_add(run, Ordering::Relaxed);
+            let run_now = self.portion.unwrap_or(run);
+            let first = self.next.fetch_add(run_now, Ordering::Relaxed);
             if first >= self.end {
                 break;
             }
-            let end = (first + run).min(self.end);
+            if self.portion.is_some() {
+                arena_bytes += worker.arena_bytes();
+                drop(worker);
+                (descs, sums) = self.zeros();
+                worker = self.worker(self.code, &descs, sums.all);
+            }
+            let end = (first + run_now).min(self.end);
             let result = worker.run_groups(self.entry, (first..end).map(|k| group_at(self.groups, k)));
+            if self.portion.is_some() && result.is_ok() {
+                self.in_turn(first, std::mem::replace(&mut sums, Sums::none()))?;
+            }
             let printed = worker.take_stdout();
             if !printed.is_empty() || result.is_err() {
                 let mut done = self.done.lock().ok()?;
@@ -185,55 +234,8 @@ impl Work<'_> {
         drop(worker);
         let mut done = self.done.lock().ok()?;
         done.arena_bytes += arena_bytes;
-        // Under the lock, so that workers add one after the other.
-        for sum in &mut sums {
-            sum.add_to(&self.descs[sum.global]);
-        }
+        // SAFETY: the buffers are those of the zeros, and whoever adds holds the lock.
+        unsafe { sums.add_to(self.descs) };
         Some(())
-    }
-
-    /// Puts zeros of the worker's own in the place of what is only added to; says whether floats are added to nothing
-    /// else.
-    fn own_sums(&self, descs: &mut [Desc]) -> (Vec<Sum>, bool) {
-        if self.alone {
-            return (Vec::new(), false);
-        }
-        let facts = self.code.sums(self.entry);
-        let groups: u64 = self.groups.iter().map(|&n| u64::from(n)).product();
-        let most = groups.saturating_mul(self.code.group_threads(self.entry)).saturating_mul(SUMS_EACH);
-        let mut sums = Vec::new();
-        for &(global, bits) in &facts.globals {
-            let count = descs.get(global).map_or(0, |desc| desc.count);
-            let bytes = count.saturating_mul(u64::from(bits / 8));
-            if count == 0 || count > most || bytes > MOST_SUMS {
-                continue;
-            }
-            // One element more, as every buffer has.
-            let mut memory = vec![0u128; bytes as usize / 16 + 2];
-            descs[global].ptr = memory.as_mut_ptr().cast();
-            sums.push(Sum { global, bits, count, memory });
-        }
-        let private = facts.all && sums.len() == facts.globals.len();
-        (sums, private)
-    }
-}
-
-impl Sum {
-    /// Adds what is not zero to the buffer.
-    fn add_to(&mut self, desc: &Desc) {
-        let count = self.count as usize;
-        // SAFETY: the buffer has so many floats, and no other worker is between here and the lock's end; so has the
-        // worker's memory.
-        unsafe {
-            if self.bits == 64 {
-                let to = std::slice::from_raw_parts_mut(desc.ptr.cast::<f64>(), count);
-                let from = std::slice::from_raw_parts(self.memory.as_ptr().cast::<f64>(), count);
-                to.iter_mut().zip(from).filter(|(_, x)| **x != 0.0).for_each(|(sum, x)| *sum += x);
-            } else {
-                let to = std::slice::from_raw_parts_mut(desc.ptr.cast::<f32>(), count);
-                let from = std::slice::from_raw_parts(self.memory.as_ptr().cast::<f32>(), count);
-                to.iter_mut().zip(from).filter(|(_, x)| **x != 0.0).for_each(|(sum, x)| *sum += x);
-            }
-        }
     }
 }

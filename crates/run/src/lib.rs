@@ -17,6 +17,7 @@ mod compiled;
 #[cfg(feature = "wgpu")]
 pub mod gpu;
 mod interpreted;
+mod sums;
 
 use std::time::{Duration, Instant};
 
@@ -56,14 +57,9 @@ pub struct Options<'r> {
     /// The buffers that the host reads after the dispatch, and how many bytes of each; `None` for all. A graphics processor
     /// keeps the others to itself.
     pub reads: Option<&'r [(Global, usize)]>,
-    /// One worker runs what depends on the order of threads.
+    /// The same bits in every run and with any number of workers: sums are added up in an order that the dispatch says,
+    /// and one worker runs what depends on the order of threads in any other way.
     pub deterministic: bool,
-}
-
-impl Options<'_> {
-    fn threads_for(&self, code: &Compiled, entry: usize) -> usize {
-        if self.deterministic && code.is_ordered(entry) { 1 } else { self.threads }
-    }
 }
 
 /// What a dispatch gives besides its buffers.
@@ -110,12 +106,10 @@ pub fn dispatch(
     let result = match backend {
         Backend::Interp => interpreted::dispatch(module, entry, groups, buffers, &mut stdout),
         Backend::Compiled(code) => {
-            let threads = options.threads_for(code, entry);
-            compiled::dispatch((code, None), entry, groups, buffers, threads, &mut stdout)
+            compiled::dispatch((code, None), entry, groups, buffers, &options, &mut stdout)
         }
         Backend::Tiers(code, faster) => {
-            let threads = options.threads_for(code, entry);
-            compiled::dispatch((code, Some(faster)), entry, groups, buffers, threads, &mut stdout)
+            compiled::dispatch((code, Some(faster)), entry, groups, buffers, &options, &mut stdout)
         }
         #[cfg(feature = "wgpu")]
         Backend::Gpu(program) => {

@@ -391,6 +391,59 @@ fn sums_of_several_workers() {
     }
 }
 
+/// Of a large buffer, workers have zeros for what they touch.
+#[test]
+fn sums_in_a_large_buffer() {
+    for (ty, bytes) in [("f32", 4), ("f64", 8)] {
+        let text = format!(
+            "
+            global sums: read_write {ty}
+            func main() {{
+                v0 = global_ref sums
+                v1: u32x3 = dispatch_thread_id
+                v2 = extract.0 v1
+                v3: u32 = const 7919
+                v4 = mul v2, v3
+                v5: u32 = const 80000
+                v6 = rem v4, v5
+                v7: u32 = const 79999
+                v8: {ty} = const 1.0
+                v9: {ty} = atomic.add v0, v6, v8
+                v10: {ty} = atomic.add v0, v7, v8
+                v11 = div v6, v3
+                v12: {ty} = atomic.add v0, v11, v8
+                yield
+            }}
+            entry main: main [16, 1, 1]"
+        );
+        agree(&text, [1200, 1, 1], &[("sums", vec![0; 80_000 * bytes])]);
+    }
+}
+
+/// What a thread looks at right after it has added is no sum: nobody may have zeros of its own in its place.
+#[test]
+fn sums_that_are_looked_at_stay_shared() {
+    let text = "
+        global sums: read_write f32
+        global out: read_write f32
+        func main() {
+            v0 = global_ref sums
+            v1: u32x3 = dispatch_thread_id
+            v2 = extract.0 v1
+            v3: u32 = const 0
+            v4: f32 = const 1.0
+            v5: f32 = atomic.add v0, v3, v4
+            v6 = global_ref out
+            buffer_store v6, v2, v5
+            yield
+        }
+        entry main: main [16, 1, 1]";
+    let module = module(text);
+    let code = compile(&module, false);
+    let sums = code.sums(0);
+    assert!(sums.globals.is_empty() && !sums.all && !sums.only);
+}
+
 #[test]
 fn deterministic_sums_have_the_same_bits_with_any_number_of_workers() {
     let text = "
@@ -410,7 +463,7 @@ fn deterministic_sums_have_the_same_bits_with_any_number_of_workers() {
     ";
     let module = module(text);
     let code = compile(&module, false);
-    assert!(code.is_ordered(0));
+    assert!(code.is_ordered(0) && code.sums(0).only);
     let sum = |threads: usize| {
         let mut buffers = Buffers::new(&module);
         let (global, _) = module.globals.iter().next().expect("a global");

@@ -60,16 +60,18 @@ pub struct Library {
 }
 
 /// Compiles functions and the entry points of a verified module. `prefix` begins the names that are not theirs; with
-/// `fast_math` operations on floats may be done in any order.
+/// `fast_math` operations on floats may be done in any order; `exclusive` promises that no two calls on the same buffers
+/// run at a time.
 pub fn library(
     module: &Module,
     exports: &[Export],
     prefix: &str,
     machine: &Machine,
     fast_math: bool,
+    exclusive: bool,
 ) -> Result<Library, Unsupported> {
     let functions = exports.iter().map(|e| e.func).collect();
-    let mut options = Options { functions, fast_math, ..Options::default() };
+    let mut options = Options { functions, fast_math, exclusive, ..Options::default() };
     options.lanes = together(module, &options);
     let text = crate::text(module, &options, machine)?;
     for (entry, plan) in module.entries.iter().zip(&text.entries) {
@@ -143,6 +145,7 @@ fn body(text: &Text) -> Result<String, Unsupported> {
     let runtime = RUNTIME
         .replace("CHUNK", &CONTEXT.to_string())
         .replace("JUMP", &(CONTEXT + 8).to_string())
+        .replace("LANES", &MOST_LANES.to_string())
         .replace("TOP", &offsets::ARENA_TOP.to_string())
         .replace("END", &offsets::ARENA_END.to_string())
         .replace("BASE", &offsets::ARENA_BASE.to_string())

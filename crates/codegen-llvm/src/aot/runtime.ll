@@ -180,3 +180,51 @@ define internal void @rt_clear(ptr %to, i64 %n) {
   call void @llvm.memset.p0.i64(ptr %to, i8 0, i64 %n, i1 false)
   ret void
 }
+
+; Numbers at the addresses of the lanes of the mask, zeros for the others; and the other way round.
+define internal void @rt_gather(ptr %places, ptr %to, i32 %mask, i64 %bytes) noinline cold {
+entry:
+  %all = mul i64 %bytes, LANES
+  call void @llvm.memset.p0.i64(ptr %to, i8 0, i64 %all, i1 false)
+  br label %look
+look:
+  %left = phi i32 [ %mask, %entry ], [ %fewer, %one ]
+  %none = icmp eq i32 %left, 0
+  br i1 %none, label %done, label %one
+one:
+  %lane32 = call i32 @llvm.cttz.i32(i32 %left, i1 true)
+  %lane = zext i32 %lane32 to i64
+  %place.at = getelementptr ptr, ptr %places, i64 %lane
+  %place = load ptr, ptr %place.at
+  %by = mul i64 %lane, %bytes
+  %number = getelementptr i8, ptr %to, i64 %by
+  call void @llvm.memcpy.p0.p0.i64(ptr %number, ptr %place, i64 %bytes, i1 false)
+  %less = sub i32 %left, 1
+  %fewer = and i32 %left, %less
+  br label %look
+done:
+  ret void
+}
+
+define internal void @rt_scatter(ptr %places, ptr %from, i32 %mask, i64 %bytes) noinline cold {
+entry:
+  br label %look
+look:
+  %left = phi i32 [ %mask, %entry ], [ %fewer, %one ]
+  %none = icmp eq i32 %left, 0
+  br i1 %none, label %done, label %one
+one:
+  %lane32 = call i32 @llvm.cttz.i32(i32 %left, i1 true)
+  %lane = zext i32 %lane32 to i64
+  %place.at = getelementptr ptr, ptr %places, i64 %lane
+  %place = load ptr, ptr %place.at
+  %by = mul i64 %lane, %bytes
+  %number = getelementptr i8, ptr %from, i64 %by
+  call void @llvm.memcpy.p0.p0.i64(ptr %place, ptr %number, i64 %bytes, i1 false)
+  %less = sub i32 %left, 1
+  %fewer = and i32 %left, %less
+  br label %look
+done:
+  ret void
+}
+declare i32 @llvm.cttz.i32(i32, i1)

@@ -5,7 +5,9 @@
 //! sent elsewhere, so that LLVM sees addresses that rise evenly; a varying one is masked.
 //!
 //! Where the address rises from lane to lane by just what is accessed, the lanes are one block of memory: it is loaded
-//! or stored as such if all of it is in range, which is tested once, and number by number else.
+//! or stored as such if all of it is in range, which is tested once. Where it rises by more, each lane has its own load
+//! or store then, at a known distance from the first. What is not all in range is rare: helpers do that, since sixteen
+//! branches for each such access would take LLVM longer than all else.
 
 use ir::{Scalar, Span, Type, TypeData};
 use native::runtime::Helper;
@@ -52,6 +54,9 @@ impl Place {
         Place { addr, inside: None, class: Class::Local, mask: None, block: None }
     }
 }
+
+/// Memory of which nothing is known but that the host, or a helper, sees it.
+const ANY_BUFFER: Class = Class::Buffer { global: None, constant: false };
 
 /// The type of a number in memory.
 pub(super) fn memory_el(e: El) -> El {
@@ -119,6 +124,11 @@ impl Emitter<'_, '_> {
             let note = self.note(class, mem.bytes());
             self.w.load(mem, at.wide, at, &note)
         };
+        self.number_of(e, x, class)
+    }
+
+    /// The number that was read: of a truth value, memory has a byte.
+    fn number_of(&mut self, e: El, x: Val, class: Class) -> Val {
         if e != El::I1 {
             x
         } else if matches!(class, Class::Buffer { .. }) {
@@ -187,6 +197,57 @@ impl Emitter<'_, '_> {
         let note = self.call_note(class);
         let align = x.el.bytes();
         self.w.line(format_args!("call void @{full}({x_text}, {a}, i32 {align}, {m}){note}"));
+    }
+
+    /// A gather where it is rare: by a helper.
+    fn rare_gather(&mut self, e: El, at: Val, class: Class, mask: Option<Val>) -> Val {
+        let mem = memory_el(e);
+        let (places, numbers) = self.hand_over(at);
+        let bits = self.mask_bits(mask.unwrap_or(Val::bool(true)));
+        let note = self.call_note(class);
+        self.rare(Helper::Gather, &[places, numbers, bits, Val::i64(mem.bytes() as i64)], &note);
+        let note = self.note(ANY_BUFFER, mem.bytes());
+        let x = self.w.load(mem, true, numbers, &note);
+        self.number_of(e, x, class)
+    }
+
+    /// A scatter where it is rare: by a helper.
+    fn rare_scatter(&mut self, x: Val, at: Val, class: Class, mask: Option<Val>) {
+        let x = if x.el == El::I1 { self.w.cast("zext", x, El::I8) } else { x };
+        let x = self.w.spread(x);
+        let (places, numbers) = self.hand_over(at);
+        let note = self.note(ANY_BUFFER, x.el.bytes());
+        self.w.store(x, numbers, &note);
+        let bits = self.mask_bits(mask.unwrap_or(Val::bool(true)));
+        let note = self.call_note(class);
+        self.rare(Helper::Scatter, &[places, numbers, bits, Val::i64(x.el.bytes() as i64)], &note);
+    }
+
+    /// Writes the lanes' addresses where helpers find them; gives that place and room for as many numbers.
+    fn hand_over(&mut self, at: Val) -> (Val, Val) {
+        let room = 8 * u64::from(native::MOST_LANES);
+        let (places, numbers) = match self.handed {
+            Some(both) => both,
+            None => {
+                let both = (self.w.alloca(room, 64), self.w.alloca(room, 64));
+                self.handed = Some(both);
+                both
+            }
+        };
+        let at = self.w.spread(at);
+        let note = self.note(ANY_BUFFER, 8);
+        self.w.store(at, places, &note);
+        (places, numbers)
+    }
+
+    /// Calls a helper that touches no more than an access with this note does, and what was handed over.
+    fn rare(&mut self, helper: Helper, args: &[Val], note: &str) {
+        let types: Vec<&str> = args.iter().map(|a| a.el.name()).collect();
+        let name = helper.name();
+        let about = "cold nounwind willreturn nofree nosync";
+        self.w.declare(format!("declare void @{name}({}) {about}", types.join(", ")));
+        let list: Vec<String> = args.iter().map(|&a| self.w.typed(a)).collect();
+        self.w.line(format_args!("call void @{name}({}){note}", list.join(", ")));
     }
 
     /// What follows an access that is a call.
@@ -298,8 +359,7 @@ impl Emitter<'_, '_> {
     /// Numbers at places that vary.
     fn load_lanes(&mut self, words: &[(El, u64)], place: Place, mask: Option<Val>) -> Res<Vals> {
         let scale = self.scale(place.addr);
-        let block = place.block.filter(|&(_, step, _)| is_block(words, step));
-        let Some((base, _, holds)) = block else {
+        let Some((base, step, holds)) = place.block.filter(|_| self.is_row(words)) else {
             let mut out = Vals::new();
             for &(e, at) in words {
                 let at = self.w.offset(place.addr, Val::i64((at * scale) as i64));
@@ -310,11 +370,19 @@ impl Emitter<'_, '_> {
         let (fast, slow, join) = (self.w.new_block(), self.w.new_block(), self.w.new_block());
         self.w.branch(holds, fast, slow, ", !prof !8");
         self.w.enter(fast);
-        let quick = self.load_block(words, base, place.class);
+        let quick = if is_block(words, step) {
+            self.load_block(words, base, place.class)
+        } else {
+            self.load_apart(words, base, step, place.class)
+        };
         let fast_end = self.w.block;
         self.w.jump(join);
         self.w.enter(slow);
-        let other = self.load_lanes(words, Place { block: None, ..place }, mask)?;
+        let mut other = Vals::new();
+        for &(e, at) in words {
+            let at = self.w.offset(place.addr, Val::i64((at * scale) as i64));
+            other.push(self.rare_gather(e, at, place.class, mask));
+        }
         let slow_end = self.w.block;
         self.w.jump(join);
         self.w.enter(join);
@@ -326,6 +394,41 @@ impl Emitter<'_, '_> {
             out.push(v);
         }
         Ok(out)
+    }
+
+    /// Whether lanes whose addresses rise evenly have so few numbers each that these are loaded or stored one by one.
+    fn is_row(&self, words: &[(El, u64)]) -> bool {
+        words.len() as u32 * self.lanes <= 64
+    }
+
+    /// All lanes' numbers, those of a lane `step` bytes after those of the one before.
+    fn load_apart(&mut self, words: &[(El, u64)], base: Val, step: i64, class: Class) -> Vals {
+        let mut out = Vals::new();
+        for &(e, at) in words {
+            let mem = memory_el(e);
+            let note = self.note(class, mem.bytes());
+            let mut all = Val { var: true, ..Val::uniform(Id::Poison, mem) };
+            for k in 0..i64::from(self.lanes) {
+                let from = self.w.offset(base, Val::i64(k * step + at as i64));
+                let x = self.w.load(mem, false, from, &note);
+                all = self.w.with_lane(all, Val::i32(k), x);
+            }
+            out.push(self.number_of(e, all, class));
+        }
+        out
+    }
+
+    /// Writes all lanes' numbers, those of a lane `step` bytes after those of the one before.
+    fn store_apart(&mut self, vals: &[Val], words: &[(El, u64)], base: Val, step: i64, class: Class) {
+        for k in 0..self.lanes {
+            for (&x, &(_, at)) in vals.iter().zip(words) {
+                let x = self.w.lane(x, Val::i32(i64::from(k)));
+                let x = if x.el == El::I1 { self.w.cast("zext", x, El::I8) } else { x };
+                let to = self.w.offset(base, Val::i64(i64::from(k) * step + at as i64));
+                let note = self.note(class, x.el.bytes());
+                self.w.store(x, to, &note);
+            }
+        }
     }
 
     /// A block of all lanes' numbers, lane after lane.
@@ -529,16 +632,25 @@ impl Emitter<'_, '_> {
         }
         let words = self.words(ty);
         let scale = self.scale(place.addr);
-        if let Some((base, _, holds)) = place.block.filter(|&(_, step, _)| is_block(&words, step)) {
+        if let Some((base, step, holds)) = place.block.filter(|_| self.is_row(&words)) {
+            let apart = !is_block(&words, step);
+            let holds = match place.mask {
+                Some(_) if apart => self.all_active().map_or(holds, |full| self.w.binary("and", holds, full)),
+                _ => holds,
+            };
             let (fast, slow, join) = (self.w.new_block(), self.w.new_block(), self.w.new_block());
             self.w.branch(holds, fast, slow, ", !prof !8");
             self.w.enter(fast);
-            self.store_block(vals, base, place.class, place.mask);
+            if apart {
+                self.store_apart(vals, &words, base, step, place.class);
+            } else {
+                self.store_block(vals, base, place.class, place.mask);
+            }
             self.w.jump(join);
             self.w.enter(slow);
             for (&x, &(_, at)) in vals.iter().zip(&words) {
                 let at = self.w.offset(place.addr, Val::i64((at * scale) as i64));
-                self.write(x, at, place.class, mask);
+                self.rare_scatter(x, at, place.class, mask);
             }
             self.w.jump(join);
             self.w.enter(join);

@@ -7,6 +7,9 @@
 //! What is carried stays, for a lane, as it was when the lane left. A value that is the same for all lanes in the loop
 //! stays uniform there, and only what lanes leave with varies.
 //!
+//! A reversed `for` whose count varies runs the other way round: lanes enter it at different times and leave it together,
+//! so that all read what was kept of one trip at one place (see `uniform::counted_down`).
+//!
 //! The stacks of a `for` have their final size from the start; those of a `loop` double. A stack has one length for
 //! all lanes: where a lane had left, there are zeros, which is what reading past its end would give.
 
@@ -384,9 +387,18 @@ impl<'m> Emitter<'_, 'm> {
         self.w.flow(i_phi, Val::bits(counter, 0), before);
         self.bind(&mut all, before);
         self.path_trip(region);
-        self.set(params[0], &[i]);
+        let late = self.facts.late[params[0]].is_some();
+        let at = if late {
+            let last = self.w.binary("sub", n, Val::bits(counter, 1));
+            let left = self.w.binary("sub", last, i);
+            self.trips_left.insert(params[0], left);
+            left
+        } else {
+            self.set(params[0], &[i]);
+            i
+        };
         let active = divergent.then(|| {
-            let here = self.w.compare("icmp ult", i, n_each);
+            let here = self.w.compare("icmp ult", at, n_each);
             let here = self.w.spread(here);
             self.active(here)
         });

@@ -407,6 +407,9 @@ impl Emitter<'_, '_> {
 
     /// Whether no other worker runs threads of the dispatch.
     fn alone(&mut self) -> Val {
+        if self.cx.options.exclusive {
+            return Val::bool(true);
+        }
         let flag = self.field(El::I32, offsets::ALONE);
         self.w.compare("icmp ne", flag, Val::i32(0))
     }

@@ -157,6 +157,10 @@ pub(crate) struct Emitter<'a, 'm> {
     path_base: Option<Val>,
     /// Values that something reads.
     used: EntitySet<ir::Value>,
+    /// Where addresses and numbers are handed to helpers, if that was needed.
+    handed: Option<(Val, Val)>,
+    /// Counters of loops whose trips are the same for all lanes at their end: how many trips are left after this one.
+    trips_left: FxHashMap<ir::Value, Val>,
 }
 
 impl<'a, 'm> Emitter<'a, 'm> {
@@ -227,6 +231,8 @@ impl<'a, 'm> Emitter<'a, 'm> {
             numbers: None,
             path_base: None,
             used,
+            handed: None,
+            trips_left: FxHashMap::default(),
         }
     }
 
@@ -467,6 +473,10 @@ impl<'a, 'm> Emitter<'a, 'm> {
         let data = &self.f.insts[inst];
         if self.path_base.is_some() {
             self.path_inst(inst);
+        }
+        if let (Op::Sub, Some(&left)) = (&data.op, data.args.get(1).and_then(|i| self.trips_left.get(i))) {
+            self.set(data.results[0], &[left]);
+            return Ok(());
         }
         match &data.op {
             Op::Const(_)

@@ -11,6 +11,7 @@ use ir::{AtomicOp, Math, Op, Scalar, interp, scalar};
 use super::own::{own, own_name};
 use super::stacks::read;
 use super::{Address, Context, Exchange, Header, Signal, Site};
+use crate::MOST_LANES;
 use crate::types::Shape;
 
 /// A parameter or result of a helper.
@@ -77,6 +78,8 @@ helpers! {
     PathSet = path_set(Ptr, I64, I64);
     PathNext = path_next(Ptr, I64);
     Atomic = atomic(Ptr, I32, I64, I64) -> I64;
+    Gather = gather(Ptr, Ptr, I32, I64);
+    Scatter = scatter(Ptr, Ptr, I32, I64);
     Copy = copy(Ptr, Ptr, I64);
     Clear = clear(Ptr, I64);
     HalfToSingle = half_to_single(I32) -> F32;
@@ -226,6 +229,31 @@ unsafe extern "C" fn stack_add(
 ) {
     // SAFETY: see the head of this file.
     unsafe { (*ctx).add_stack(loc, from, &*shape, empty) }
+}
+
+/// Reads numbers of so many bytes at the addresses of the lanes of the mask; zeros for all others that there can be.
+unsafe extern "C" fn gather(places: *const *const u8, to: *mut u8, mask: u32, bytes: u64) {
+    for lane in 0..MOST_LANES as usize {
+        let bytes = bytes as usize;
+        // SAFETY: code hands over an address for each lane that it has, no others are in the mask, and room for the
+        // numbers of the most lanes there are.
+        unsafe {
+            if mask >> lane & 1 == 1 {
+                std::ptr::copy_nonoverlapping(*places.add(lane), to.add(lane * bytes), bytes);
+            } else {
+                to.add(lane * bytes).write_bytes(0, bytes);
+            }
+        }
+    }
+}
+
+/// Writes numbers of so many bytes to the addresses of the lanes of the mask, one lane after the other.
+unsafe extern "C" fn scatter(places: *const *mut u8, from: *const u8, mask: u32, bytes: u64) {
+    for lane in (0..MOST_LANES as usize).filter(|lane| mask >> lane & 1 == 1) {
+        let bytes = bytes as usize;
+        // SAFETY: as in `gather`.
+        unsafe { std::ptr::copy_nonoverlapping(from.add(lane * bytes), *places.add(lane), bytes) };
+    }
 }
 
 unsafe extern "C" fn copy(to: *mut u8, from: *const u8, n: u64) {
