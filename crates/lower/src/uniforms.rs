@@ -107,6 +107,11 @@ impl Body<'_, '_, '_> {
                 let path = format!("{path}.{name}");
                 values.extend(self.split_uniform(root, &path, field_ty, span));
             }
+            // The host's pointer has no differential yet: a program makes a pair of two.
+            let layout = self.layout(ty);
+            for part in layout.parts.iter().filter(|p| p.is_shadow) {
+                values.extend(self.shadow_zeros(&layout, part));
+            }
             return values;
         }
         if self.layout(ty).leaves.is_empty() {
