@@ -28,6 +28,7 @@
 
 mod exec;
 pub mod library;
+pub mod nesting;
 pub mod plan;
 pub mod runtime;
 pub mod types;

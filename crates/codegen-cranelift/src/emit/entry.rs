@@ -71,9 +71,9 @@ impl Emitter<'_, '_> {
         let results = &self.f.regions[body].results;
         let arrays = results.iter().filter(|&&v| is_array(self.ts, self.f.ty(v)));
         for (&v, &to) in arrays.zip(destinations) {
-            let Some(inst) = self.defs[v].expand() else { continue };
+            let Some(inst) = self.nesting.inst_of(v) else { continue };
             let data = &self.f.insts[inst];
-            if data.op == Op::Load && data.args.len() == 1 && self.last_use(inst, data.args[0]) {
+            if data.op == Op::Load && data.args.len() == 1 && self.nesting.last_use(inst, data.args[0]) {
                 self.wanted.entry(data.args[0]).or_insert(to);
             }
         }

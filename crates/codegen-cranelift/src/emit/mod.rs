@@ -25,7 +25,7 @@ use cranelift_codegen::ir::{
     Type as ClifType, Value, types::*,
 };
 use cranelift_codegen::isa::CallConv;
-use cranelift_entity::{SecondaryMap, packed_option::PackedOption};
+use cranelift_entity::SecondaryMap;
 use cranelift_frontend::FunctionBuilder;
 use cranelift_jit::JITModule;
 use cranelift_module::{FuncId, Linkage, Module as _};
@@ -35,6 +35,7 @@ use smallvec::SmallVec;
 
 use crate::compile::Queue;
 use crate::types::{parts, returns};
+use native::nesting::Nesting;
 use native::plan::Plan;
 use native::runtime::{Helper, Site, Tables, Word};
 use native::types::{Shape, is_array, size};
@@ -154,10 +155,6 @@ pub(crate) struct Emitter<'a, 'm> {
     /// Where the values of each IR value start in `pool`, and how many they are.
     map: SecondaryMap<ir::Value, (u32, u32)>,
     pool: Vec<Value>,
-    /// The instruction that defines each value.
-    defs: SecondaryMap<ir::Value, PackedOption<Inst>>,
-    /// The largest value of loop counters whose loop has a constant count.
-    counters: FxHashMap<ir::Value, u64>,
     /// Functions that this one refers to.
     refs: FxHashMap<FuncId, FuncRef>,
     /// Where helpers that are called rarely leave their results.
@@ -166,10 +163,8 @@ pub(crate) struct Emitter<'a, 'm> {
     big: u64,
     /// The path of each cell within a cell.
     sub_cells: FxHashMap<ir::Value, Vec<ir::Value>>,
-    /// The region that each instruction is in.
-    inst_region: SecondaryMap<Inst, PackedOption<Region>>,
-    /// The instruction that holds each region.
-    holder: SecondaryMap<Region, PackedOption<Inst>>,
+    /// The function's structure.
+    nesting: Nesting<'m>,
     /// Whether regions allocate in the arena, as far as known.
     allocates: FxHashMap<Region, bool>,
     /// Where the caller wants the content of cells that are only read at the end.
@@ -193,22 +188,6 @@ impl<'a, 'm> Emitter<'a, 'm> {
         b.seal_block(block);
         let ctx = b.block_params(block)[0];
         let ts = &cx.ir.types;
-        let mut defs: SecondaryMap<ir::Value, PackedOption<Inst>> = SecondaryMap::new();
-        for (inst, data) in f.insts.iter() {
-            for &result in &data.results {
-                defs[result] = inst.into();
-            }
-        }
-        let mut inst_region: SecondaryMap<Inst, PackedOption<Region>> = SecondaryMap::new();
-        let mut holder: SecondaryMap<Region, PackedOption<Inst>> = SecondaryMap::new();
-        for (region, data) in f.regions.iter() {
-            for &inst in &data.insts {
-                inst_region[inst] = region.into();
-                for &nested in &f.insts[inst].regions {
-                    holder[nested] = inst.into();
-                }
-            }
-        }
         let mut crowd = 0u64;
         for value in f.values.values() {
             match ts[value.ty] {
@@ -227,14 +206,11 @@ impl<'a, 'm> Emitter<'a, 'm> {
             ctx,
             map: SecondaryMap::new(),
             pool: Vec::new(),
-            defs,
-            counters: FxHashMap::default(),
             refs: FxHashMap::default(),
             rare_result: None,
             big,
             sub_cells: FxHashMap::default(),
-            inst_region,
-            holder,
+            nesting: Nesting::of(f, ts),
             allocates: FxHashMap::default(),
             wanted: FxHashMap::default(),
             path_base: None,
@@ -274,52 +250,17 @@ impl<'a, 'm> Emitter<'a, 'm> {
 
     /// The instruction that defines `v`, if it is no parameter.
     pub(crate) fn def(&self, v: ir::Value) -> Option<&'m InstData> {
-        self.defs[v].expand().map(|inst| &self.f.insts[inst])
+        self.nesting.def(v)
     }
 
     /// The bits of `v` if it is a constant scalar.
     pub(crate) fn const_of(&self, v: ir::Value) -> Option<u64> {
-        match self.def(v)?.op {
-            Op::Const(bits) => Some(bits),
-            Op::Zero if matches!(self.ts[self.f.ty(v)], TypeData::Scalar(_)) => Some(0),
-            _ => None,
-        }
+        self.nesting.const_of(v)
     }
 
     /// The largest integer that `v` can be, where that is easy to see.
     pub(crate) fn upper_bound(&self, v: ir::Value, depth: u32) -> Option<u64> {
-        if let Some(&max) = self.counters.get(&v) {
-            return Some(max);
-        }
-        let s = self.scalar_of(v);
-        if !s.is_int() || depth == 0 {
-            return None;
-        }
-        let data = self.def(v)?;
-        // Small enough that neither signs nor wrapping come in.
-        let small = |x: Option<u64>| x.filter(|&x| x < (1u64 << (s.bits() - 1)));
-        let arg = |k: usize| self.upper_bound(data.args[k], depth - 1);
-        match &data.op {
-            Op::Const(bits) => small(Some(*bits)),
-            Op::Zero => Some(0),
-            Op::Add => small(Some(arg(0)?.checked_add(arg(1)?)?)),
-            Op::Mul => small(Some(arg(0)?.checked_mul(arg(1)?)?)),
-            Op::Sub => {
-                // `c - i` with `i` at most `c`, as in `n - 1 - i`.
-                let c = self.const_of(data.args[0])?;
-                small(Some(c)).filter(|&c| arg(1).is_some_and(|i| i <= c))
-            }
-            Op::And => match (arg(0), arg(1)) {
-                (Some(a), Some(b)) => Some(a.min(b)),
-                (a, b) => a.or(b),
-            },
-            Op::Rem if !s.is_signed_int() => {
-                let n = self.const_of(data.args[1])?;
-                n.checked_sub(1)
-            }
-            Op::Convert if self.scalar_of(data.args[0]).is_int() => small(arg(0)),
-            _ => None,
-        }
+        self.nesting.upper_bound(v, depth)
     }
 
     // ---- instructions in short

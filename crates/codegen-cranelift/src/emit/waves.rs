@@ -1,14 +1,9 @@
 //! Wave operations: the lanes' values, and where a thread is.
 //!
-//! Lanes are together at an operation if they reach it along the same path: the same arms, calls and trips. In
-//! functions that reach a wave operation the code keeps that path in the context, as words: the place of an
-//! instruction in its region, then the number of the arm or trip, and so on inwards. A word is set by its depth,
-//! which is known here but for the depth of the function itself, so nothing has to be taken off when a region ends.
-//! Compared word by word, paths are in the order in which one thread passes them (see [`crate::exec`]), and
-//! they are those of [`ir::interp::Machine::path`]. Functions without wave operations pay nothing.
+//! How a thread's path is kept is told in [`native::nesting`].
 
 use cranelift_codegen::ir::{InstBuilder, Value};
-use ir::{Func, Inst, InstData, Op, Region};
+use ir::{Func, Inst, InstData, Region};
 
 use super::{Emitter, Res};
 use native::runtime::Helper;
@@ -22,77 +17,29 @@ impl Emitter<'_, '_> {
         }
     }
 
-    /// Whether a wave operation (or a barrier next to some) is reached from an instruction.
-    fn converges(&self, inst: Inst) -> bool {
-        let data = &self.f.insts[inst];
-        match data.op {
-            Op::WaveGather | Op::Barrier => true,
-            Op::Call(callee) => self.cx.plan.converges(callee),
-            Op::If | Op::Switch(_) | Op::For(_) | Op::Loop(_) => {
-                let mut found = false;
-                for &region in &data.regions {
-                    self.f.walk(region, &mut |inner| {
-                        found |= match self.f.insts[inner].op {
-                            Op::WaveGather | Op::Barrier => true,
-                            Op::Call(callee) => self.cx.plan.converges(callee),
-                            _ => false,
-                        };
-                    });
-                }
-                found
-            }
-            _ => false,
-        }
-    }
-
-    /// The depth of a region's instructions, counted from the function's own.
-    fn depth(&self, mut region: Region) -> i64 {
-        let mut depth = 0;
-        while let Some(holder) = self.holder[region].expand() {
-            depth += 2;
-            match self.inst_region[holder].expand() {
-                Some(outer) => region = outer,
-                None => break,
-            }
-        }
-        depth
-    }
-
     /// Says that this instruction of its region comes now.
     pub(super) fn path_inst(&mut self, inst: Inst) {
-        let (Some(base), Some(region)) = (self.path_base, self.inst_region[inst].expand()) else { return };
-        if !self.converges(inst) {
-            return;
-        }
-        let place = self.f.regions[region].insts.iter().position(|&i| i == inst).unwrap_or(0);
-        let depth = self.depth(region);
-        self.path_word(base, depth, place as i64);
-        if matches!(self.f.insts[inst].op, Op::For(_) | Op::Loop(_)) {
-            // The first trip counts from here to 0.
-            self.path_word(base, depth + 1, -1);
+        let Some(base) = self.path_base else { return };
+        for (depth, word) in self.nesting.path_inst(&self.cx.plan, inst) {
+            self.path_word(base, depth, word);
         }
     }
 
     /// Says that a region of an `if` or `switch` begins.
     pub(super) fn path_arm(&mut self, region: Region) {
-        let (Some(base), Some(holder)) = (self.path_base, self.holder[region].expand()) else { return };
-        if !self.converges(holder) {
-            return;
+        let Some(base) = self.path_base else { return };
+        if let Some((depth, arm)) = self.nesting.path_arm(&self.cx.plan, region) {
+            self.path_word(base, depth, arm);
         }
-        let arm = self.f.insts[holder].regions.iter().position(|&r| r == region).unwrap_or(0);
-        let depth = self.depth(region) - 1;
-        self.path_word(base, depth, arm as i64);
     }
 
     /// Says that a trip of a loop begins.
     pub(super) fn path_trip(&mut self, region: Region) {
-        let (Some(base), Some(holder)) = (self.path_base, self.holder[region].expand()) else { return };
-        if !self.converges(holder) {
-            return;
+        let Some(base) = self.path_base else { return };
+        if let Some(depth) = self.nesting.path_trip(&self.cx.plan, region) {
+            let at = self.add_imm(base, depth);
+            self.helper(Helper::PathNext, &[self.ctx, at]);
         }
-        let depth = self.depth(region) - 1;
-        let at = self.add_imm(base, depth);
-        self.helper(Helper::PathNext, &[self.ctx, at]);
     }
 
     fn path_word(&mut self, base: Value, depth: i64, word: i64) {

@@ -91,7 +91,10 @@ impl Emitter<'_, '_> {
         let place = self.cell_place(data, &data.args, Access::Read)?;
         let mut vals = self.load(ty, place, data.span)?;
         let is_stack = matches!(self.ts[ty], TypeData::Stack(_));
-        if (is_array(self.ts, ty) || is_stack) && !place.addr.var && !self.last_use(inst, data.args[0]) {
+        if (is_array(self.ts, ty) || is_stack)
+            && !place.addr.var
+            && !self.nesting.last_use(inst, data.args[0])
+        {
             if is_stack {
                 vals = self.own(ty, vals, None, data)?;
             } else {
@@ -102,32 +105,6 @@ impl Emitter<'_, '_> {
         }
         self.set(data.results[0], &vals);
         Ok(())
-    }
-
-    /// Whether nothing writes the cell after `inst` while what it loads lives: `inst` and the cell
-    /// are of one region and only reads of the cell follow there.
-    fn last_use(&self, inst: Inst, cell: ir::Value) -> bool {
-        let Some(region) = self.inst_region[inst].expand() else { return false };
-        let insts = &self.f.regions[region].insts;
-        let mut rest = insts.iter().rev().take_while(|&&i| i != inst);
-        let made_here = insts.iter().any(|&i| self.f.insts[i].results.contains(&cell))
-            && self.def(cell).is_some_and(|d| d.op == Op::Local);
-        made_here && rest.all(|&i| !self.writes(i, cell, 64))
-    }
-
-    /// Whether an instruction may write a cell, itself or in its regions.
-    fn writes(&self, inst: Inst, cell: ir::Value, depth: u32) -> bool {
-        let data = &self.f.insts[inst];
-        if depth == 0 {
-            return true;
-        }
-        (matches!(data.op, Op::Store | Op::AddTo) && data.args[0] == cell)
-            || matches!(data.op, Op::Store | Op::AddTo)
-                && self.def(data.args[0]).is_none_or(|d| d.op != Op::Local)
-            || data
-                .regions
-                .iter()
-                .any(|&r| self.f.regions[r].insts.iter().any(|&i| self.writes(i, cell, depth - 1)))
     }
 
     /// `cell, i…` with a cell within a cell replaced by its own path.

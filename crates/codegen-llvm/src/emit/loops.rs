@@ -71,40 +71,9 @@ impl<'m> Emitter<'_, 'm> {
         found
     }
 
-    /// Whether a region is within another or the same.
-    fn within(&self, mut region: Region, outer: Region) -> bool {
-        while region != outer {
-            let Some(inst) = self.holder[region].expand() else { return false };
-            let Some(next) = self.inst_region[inst].expand() else { return false };
-            region = next;
-        }
-        true
-    }
-
-    /// Whether a region makes a stack in a cell outside of it grow.
-    fn grows_outer(&self, region: Region) -> bool {
-        let f = self.f;
-        let mut found = false;
-        f.walk(region, &mut |inst| {
-            let data = &f.insts[inst];
-            if matches!(data.op, Op::Store | Op::AddTo) {
-                let mut root = data.args[0];
-                while let Some(data) = self.def(root)
-                    && data.op == Op::SubCell
-                {
-                    root = data.args[0];
-                }
-                let holds_stack = self.ts.content(f.ty(root)).is_some_and(|t| self.ts.has_stack(t));
-                let home = self.defs[root].expand().and_then(|i| self.inst_region[i].expand());
-                found |= holds_stack && !home.is_some_and(|home| self.within(home, region));
-            }
-        });
-        found
-    }
-
     /// The arena's mark, if what the region allocates can be released at its end.
     fn mark_trip(&mut self, region: Region, grows_at_end: bool) -> Option<Val> {
-        if !self.allocates(region) || self.grows_outer(region) {
+        if !self.allocates(region) || self.nesting.grows_outer(region) {
             return None;
         }
         for &v in &self.f.regions[region].results {
@@ -378,7 +347,7 @@ impl<'m> Emitter<'_, 'm> {
         let (body, exit) = (self.w.new_block(), self.w.new_block());
         let count = n.constant();
         if let Some(max) = count.and_then(|n| n.checked_sub(1)) {
-            self.counters.insert(params[0], max);
+            self.nesting.set_largest(params[0], max);
         }
         let some = self.w.compare("icmp ne", n, Val::bits(counter, 0));
         self.w.branch(some, body, exit, "");

@@ -28,8 +28,9 @@ mod memory;
 mod scalar;
 mod waves;
 
-use cranelift_entity::{EntitySet, SecondaryMap, packed_option::PackedOption};
+use cranelift_entity::{EntitySet, SecondaryMap};
 use ir::{Func, Inst, InstData, Op, Region, Scalar, Slot, Span, Type, TypeData, Types};
+use native::nesting::Nesting;
 use native::plan::Plan;
 use native::runtime::{Helper, Site, Tables, Word};
 use native::types::size;
@@ -138,14 +139,11 @@ pub(crate) struct Emitter<'a, 'm> {
     full: FxHashMap<Id, Val>,
     map: SecondaryMap<ir::Value, (u32, u32)>,
     pool: Vec<Val>,
-    defs: SecondaryMap<ir::Value, PackedOption<Inst>>,
-    /// The largest value of loop counters whose loop has a constant count.
-    counters: FxHashMap<ir::Value, u64>,
     big: u64,
     /// The path of each cell within a cell.
     sub_cells: FxHashMap<ir::Value, Vec<ir::Value>>,
-    inst_region: SecondaryMap<Inst, PackedOption<Region>>,
-    holder: SecondaryMap<Region, PackedOption<Inst>>,
+    /// The function's structure.
+    nesting: Nesting<'m>,
     allocates: FxHashMap<Region, bool>,
     /// The mask under which each cell was made.
     cell_mask: FxHashMap<ir::Value, Option<Val>>,
@@ -173,22 +171,6 @@ impl<'a, 'm> Emitter<'a, 'm> {
         facts: Facts,
     ) -> Emitter<'a, 'm> {
         let ts = &cx.ir.types;
-        let mut defs: SecondaryMap<ir::Value, PackedOption<Inst>> = SecondaryMap::new();
-        for (inst, data) in f.insts.iter() {
-            for &result in &data.results {
-                defs[result] = inst.into();
-            }
-        }
-        let mut inst_region: SecondaryMap<Inst, PackedOption<Region>> = SecondaryMap::new();
-        let mut holder: SecondaryMap<Region, PackedOption<Inst>> = SecondaryMap::new();
-        for (region, data) in f.regions.iter() {
-            for &inst in &data.insts {
-                inst_region[inst] = region.into();
-                for &nested in &f.insts[inst].regions {
-                    holder[nested] = inst.into();
-                }
-            }
-        }
         let mut used = EntitySet::new();
         for data in f.insts.values() {
             used.extend(data.args.iter().copied());
@@ -219,12 +201,9 @@ impl<'a, 'm> Emitter<'a, 'm> {
             full: FxHashMap::default(),
             map: SecondaryMap::new(),
             pool: Vec::new(),
-            defs,
-            counters: FxHashMap::default(),
             big,
             sub_cells: FxHashMap::default(),
-            inst_region,
-            holder,
+            nesting: Nesting::of(f, ts),
             allocates: FxHashMap::default(),
             cell_mask: FxHashMap::default(),
             roots: FxHashMap::default(),
@@ -275,49 +254,12 @@ impl<'a, 'm> Emitter<'a, 'm> {
 
     /// The instruction that defines `v`, if it is no parameter.
     pub(crate) fn def(&self, v: ir::Value) -> Option<&'m InstData> {
-        self.defs[v].expand().map(|inst| &self.f.insts[inst])
-    }
-
-    /// The bits of `v` if it is a constant scalar.
-    pub(crate) fn const_of(&self, v: ir::Value) -> Option<u64> {
-        match self.def(v)?.op {
-            Op::Const(bits) => Some(bits),
-            Op::Zero if matches!(self.ts[self.f.ty(v)], TypeData::Scalar(_)) => Some(0),
-            _ => None,
-        }
+        self.nesting.def(v)
     }
 
     /// The largest integer that `v` can be, where that is easy to see.
     pub(crate) fn upper_bound(&self, v: ir::Value, depth: u32) -> Option<u64> {
-        if let Some(&max) = self.counters.get(&v) {
-            return Some(max);
-        }
-        let s = self.scalar_of(v);
-        if !s.is_int() || depth == 0 {
-            return None;
-        }
-        let data = self.def(v)?;
-        // Small enough that neither signs nor wrapping come in.
-        let small = |x: Option<u64>| x.filter(|&x| x < (1u64 << (s.bits() - 1)));
-        let arg = |k: usize| self.upper_bound(data.args[k], depth - 1);
-        match &data.op {
-            Op::Const(bits) => small(Some(*bits)),
-            Op::Zero => Some(0),
-            Op::Add => small(Some(arg(0)?.checked_add(arg(1)?)?)),
-            Op::Mul => small(Some(arg(0)?.checked_mul(arg(1)?)?)),
-            Op::Sub => {
-                // `c - i` with `i` at most `c`, as in `n - 1 - i`.
-                let c = self.const_of(data.args[0])?;
-                small(Some(c)).filter(|&c| arg(1).is_some_and(|i| i <= c))
-            }
-            Op::And => match (arg(0), arg(1)) {
-                (Some(a), Some(b)) => Some(a.min(b)),
-                (a, b) => a.or(b),
-            },
-            Op::Rem if !s.is_signed_int() => self.const_of(data.args[1])?.checked_sub(1),
-            Op::Convert if self.scalar_of(data.args[0]).is_int() => small(arg(0)),
-            _ => None,
-        }
+        self.nesting.upper_bound(v, depth)
     }
 
     /// The scalar of these bits.
