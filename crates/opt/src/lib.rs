@@ -20,12 +20,14 @@ pub mod guard;
 pub mod inline;
 pub mod licm;
 pub mod math;
+pub mod pour;
 pub mod prune;
 mod range;
 pub mod reread;
 pub mod scalarize;
 pub mod simplify;
 pub mod sink;
+pub mod through;
 pub mod undo;
 pub mod unroll;
 mod util;
@@ -222,6 +224,7 @@ fn rounds(types: &mut Types, f: Func, func: &mut Function, facts: &Facts, option
     }
     if options.level >= 2 {
         let mut changed = sink::run(types, func);
+        changed |= pour::run(types, func);
         changed |= undo::run(types, func);
         if reread::run(types, func, facts) {
             circle(types, func, facts, options, Zeros::Symbolic);
@@ -238,6 +241,29 @@ fn rounds(types: &mut Types, f: Func, func: &mut Function, facts: &Facts, option
         stale = true;
     }
     stale
+}
+
+/// For devices, whose threads have little memory of their own: arrays that are copies of what nobody writes are read
+/// where that is. `None` if nothing changes.
+pub fn for_devices(module: &Module) -> Option<Module> {
+    let constants = through::Constants::of(module);
+    let may = |f: &&Func| module.funcs[**f].has_body() && through::may(&module.types, &module.funcs[**f]);
+    let all: Vec<Func> = module.funcs.keys().collect();
+    let some: Vec<Func> = all.iter().filter(may).copied().collect();
+    if some.is_empty() {
+        return None;
+    }
+    let mut module = module.clone();
+    let facts = Facts::of(&module, Stage::AfterAd);
+    for f in some {
+        edit(&mut module, f, |types, func| {
+            if through::run(types, func, &constants) {
+                cse::run(types, func, &facts);
+                dce::run(func, &facts);
+            }
+        });
+    }
+    Some(module)
 }
 
 /// Cleans one function between the passes of AD: folds, merges, removes. Nothing is known of its
@@ -268,7 +294,7 @@ fn circle(types: &mut Types, func: &mut Function, facts: &Facts, options: &Optio
 }
 
 /// The passes by the names that tests and the command line use.
-pub const PASSES: [&str; 16] = [
+pub const PASSES: [&str; 18] = [
     "simplify",
     "scalarize",
     "explode",
@@ -279,6 +305,8 @@ pub const PASSES: [&str; 16] = [
     "licm",
     "unroll",
     "reread",
+    "through",
+    "pour",
     "undo",
     "inline",
     "strip-detach",
@@ -303,6 +331,7 @@ pub fn run_pass(module: &mut Module, name: &str, options: &Options) -> Option<()
         }
         _ => {
             let facts = Facts::of(module, Stage::AfterAd);
+            let constants = through::Constants::of(module);
             let all: Vec<Func> = module.funcs.keys().collect();
             for f in all {
                 edit(module, f, |types, func| {
@@ -316,6 +345,8 @@ pub fn run_pass(module: &mut Module, name: &str, options: &Options) -> Option<()
                         "dce" => dce::run(func, &facts),
                         "licm" => licm::run(types, func, &facts),
                         "reread" => reread::run(types, func, &facts),
+                        "pour" => pour::run(types, func),
+                        "through" => through::run(types, func, &constants),
                         "undo" => undo::run(types, func),
                         "unroll" => unroll::run(types, func, false),
                         "strip-detach" => inline::strip_detach(types, func),

@@ -1,0 +1,178 @@
+//! Sums that are only added to other sums are made there.
+//!
+//! `a = local 0; … add_to a, i, x …; add_to b, load a` ↦ `… add_to b, i, x …`
+//!
+//! A call's cotangent of an array parameter is a sum of its own, which the caller adds to the array's. Where the call is
+//! inlined, in a loop over samples say, each trip would clear and add the whole array, however few elements it touches.
+//!
+//! That is right up to the order of the additions, which is nobody's but ours: `add_to` is what reverse mode adds up
+//! cotangents with. Nothing else may look at `b` meanwhile. The cells, the load and the addition are of one region, so each
+//! `a` is added once; all that is added to `a` comes before.
+
+use cranelift_entity::SecondaryMap;
+use cranelift_entity::packed_option::PackedOption;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use ir::{Function, Inst, Op, Region, TypeData, Types, Value};
+
+use crate::util::Defs;
+
+/// What is known of a cell.
+#[derive(Default)]
+struct Cell {
+    /// Its definition, in the order of the text, and the region.
+    order: u32,
+    home: PackedOption<Region>,
+    is_zero: bool,
+    /// Where the last is added.
+    added: Option<u32>,
+    /// Where the whole is read: the place, its region, what is read.
+    load: Option<(u32, Region, Value)>,
+    /// Everything that is no addition, in order.
+    looks: Vec<u32>,
+}
+
+/// A sum that is added to another one.
+struct Pour {
+    order: u32,
+    home: Region,
+    inst: Inst,
+    to: Value,
+}
+
+/// Replaces such sums; true if there were any. Only after AD.
+pub fn run(types: &Types, func: &mut Function) -> bool {
+    if !func.has_body() {
+        return false;
+    }
+    let mut survey = Survey {
+        types,
+        func,
+        defs: Defs::of(func),
+        order: 0,
+        cells: FxHashMap::default(),
+        names: Vec::new(),
+        uses: SecondaryMap::new(),
+        pours: FxHashMap::default(),
+    };
+    survey.region(func.body());
+    let (target, gone) = survey.decide();
+    if gone.is_empty() {
+        return false;
+    }
+    let root = |mut cell: Value| {
+        while let Some(&next) = target.get(&cell) {
+            cell = next;
+        }
+        cell
+    };
+    let regions: Vec<Region> = func.regions.keys().collect();
+    for region in regions {
+        let mut insts = std::mem::take(&mut func.regions[region].insts);
+        insts.retain(|inst| !gone.contains(inst));
+        for &inst in &insts {
+            let data = &mut func.insts[inst];
+            if data.op == Op::AddTo {
+                data.args[0] = root(data.args[0]);
+            }
+        }
+        func.regions[region].insts = insts;
+    }
+    true
+}
+
+struct Survey<'a> {
+    types: &'a Types,
+    func: &'a Function,
+    defs: Defs,
+    order: u32,
+    cells: FxHashMap<Value, Cell>,
+    /// The cells in order.
+    names: Vec<Value>,
+    /// How often a value is used.
+    uses: SecondaryMap<Value, u32>,
+    /// By the value that is added.
+    pours: FxHashMap<Value, Pour>,
+}
+
+impl Survey<'_> {
+    fn region(&mut self, region: Region) {
+        let func = self.func;
+        for &inst in &func.regions[region].insts {
+            self.order += 1;
+            let data = &func.insts[inst];
+            for &arg in &data.args {
+                self.uses[arg] += 1;
+            }
+            match (&data.op, &data.args[..]) {
+                (Op::Local, &[init]) => self.cell(region, data.results[0], init),
+                (Op::AddTo, &[cell, ref rest @ ..]) => {
+                    let order = self.order;
+                    if let Some(cell) = self.cells.get_mut(&cell) {
+                        cell.added = Some(order);
+                    }
+                    if let &[x] = rest {
+                        self.pours.insert(x, Pour { order, home: region, inst, to: cell });
+                    }
+                    // A cell is no number that could be added.
+                    rest.iter().for_each(|&arg| self.look(arg));
+                }
+                (Op::Load, &[cell]) => {
+                    self.look(cell);
+                    let order = self.order;
+                    if let Some(cell) = self.cells.get_mut(&cell) {
+                        cell.load = Some((order, region, data.results[0]));
+                    }
+                }
+                (_, args) => args.iter().for_each(|&arg| self.look(arg)),
+            }
+            for &inner in &data.regions {
+                self.region(inner);
+            }
+        }
+        for &v in &func.regions[region].results {
+            self.uses[v] += 1;
+            self.look(v);
+        }
+    }
+
+    fn cell(&mut self, region: Region, cell: Value, init: Value) {
+        let TypeData::Cell(content) = self.types[self.func.ty(cell)] else { return };
+        if let TypeData::Array(..) = self.types[content] {
+            let is_zero = self.defs.op(self.func, init) == Some(&Op::Zero);
+            let data = Cell { order: self.order, home: region.into(), is_zero, ..Cell::default() };
+            self.cells.insert(cell, data);
+            self.names.push(cell);
+        }
+    }
+
+    /// A use that is no addition.
+    fn look(&mut self, v: Value) {
+        if let Some(cell) = self.cells.get_mut(&v) {
+            cell.looks.push(self.order);
+        }
+    }
+
+    /// Where each sum goes, and what is needed no more.
+    fn decide(&self) -> (FxHashMap<Value, Value>, FxHashSet<Inst>) {
+        let (mut target, mut gone) = (FxHashMap::default(), FxHashSet::default());
+        for &name in &self.names {
+            let cell = &self.cells[&name];
+            let (Some((loaded, region, v)), Some(last)) = (cell.load, cell.added) else { continue };
+            let Some(pour) = self.pours.get(&v).filter(|_| self.uses[v] == 1) else { continue };
+            let Some(to) = self.cells.get(&pour.to) else { continue };
+            let is_one = |other: Region| cell.home.expand() == Some(other);
+            let only_added = cell.is_zero && cell.looks.len() == 1 && last < loaded;
+            let together = is_one(region) && is_one(pour.home);
+            let unseen = !to.looks.iter().any(|look| (cell.order..=pour.order).contains(look));
+            let types = (self.func.ty(name), self.func.ty(pour.to));
+            if only_added && together && unseen && to.order < cell.order && types.0 == types.1 {
+                target.insert(name, pour.to);
+                gone.insert(pour.inst);
+                gone.extend(self.defs.inst(v));
+                gone.extend(self.defs.inst(name));
+            }
+        }
+        (target, gone)
+    }
+}
