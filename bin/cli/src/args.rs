@@ -407,6 +407,11 @@ pub(crate) struct EmitArgs {
     #[cfg(feature = "gpu")]
     #[arg(long, value_enum, conflicts_with = "stage")]
     pub(crate) target: Option<Target>,
+    /// For devices whose subgroups have 32 lanes, in the order of the threads of a group: lanes of waves exchange values by
+    /// them, and not through group-shared memory
+    #[cfg(feature = "gpu")]
+    #[arg(long, requires = "target")]
+    pub(crate) subgroups: bool,
     /// Write to this file [default: standard output]
     #[arg(long, short = 'o', value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,

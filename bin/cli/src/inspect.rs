@@ -42,7 +42,7 @@ pub(crate) fn emit(args: &EmitArgs) -> u8 {
                 &session.sources,
                 &mut loaded,
                 entry,
-                target,
+                driver::gpu::Wanted { target, subgroups: args.subgroups },
                 &report::options(&args.compile),
             )?;
             write(args, &bytes)?;

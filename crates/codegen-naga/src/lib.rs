@@ -8,6 +8,7 @@
 //! - [`layout`]: where every field of a struct is in memory.
 //! - `plan`: which buffers handles refer to, how they are used; one *instance* of a function for each.
 //! - `bounds`: how often loops run, so that reversed loops keep their values in local arrays.
+//! - `lasting`: which loads of cells copy nothing.
 //! - `order`: which kernels read what other groups add up.
 //! - `uniformity`: where all threads of a group come by together.
 //! - `emit`: the code.
@@ -22,6 +23,7 @@ mod bounds;
 mod build;
 mod emit;
 mod helpers;
+mod lasting;
 pub mod layout;
 mod memory;
 mod module;
@@ -89,6 +91,9 @@ impl Target {
     }
 }
 
+/// A variable of more bytes is in storage, where each thread has its own.
+pub const LARGEST_PRIVATE: u64 = 1 << 16;
+
 /// What to build.
 pub struct Options<'a> {
     /// For which language.
@@ -97,8 +102,18 @@ pub struct Options<'a> {
     pub functions: &'a [ir::Func],
     /// How many uniforms there may be; further ones are storage.
     pub max_uniforms: u32,
+    /// Uniforms of fewer bytes are storage.
+    pub least_uniform: u64,
     /// The device adds floats in storage atomically; elsewhere sums are exchanged until no other thread came between.
     pub native_float_sums: bool,
+    /// Variables of more bytes are in storage as long as there are buffers for them; of more than [`LARGEST_PRIVATE`] in
+    /// any case.
+    pub most_private: u64,
+    /// How many storage buffers there may be, if variables are in storage that need not be.
+    pub max_storage: u32,
+    /// Lanes of waves exchange values by the device's subgroups, which have 32 lanes in the order of the threads of a group;
+    /// the run says so where a device's have not.
+    pub subgroups: bool,
     /// Loops report it if they end before they should, for a device that may end them.
     pub checks_loops: bool,
     /// The host dispatches the first group once more, alone, where [`reflect::EntryPoint::first_group_last`] says so.

@@ -31,6 +31,8 @@ pub struct Built {
     pub reflection: Reflection,
     /// The module itself writes the zeros that group-shared memory begins with.
     pub zeroes_shared: bool,
+    /// Lanes of waves exchange values by subgroups.
+    pub uses_subgroups: bool,
     /// A comment for each function, by the name that it has in text.
     pub comments: Vec<(String, String)>,
 }
@@ -50,6 +52,8 @@ pub(crate) struct Cx<'m> {
     pub(crate) place: &'m dyn Fn(ir::Span) -> Option<String>,
     pub(crate) out: naga::Module,
     pub(crate) layouter: Layouter,
+    /// Types whose layouts are known.
+    pub(crate) laid_out: usize,
     pub(crate) plan: Plan,
     pub(crate) slots: FxHashMap<Base, Slot>,
     pub(crate) emitted: Vec<Option<Emitted>>,
@@ -64,6 +68,8 @@ pub(crate) struct Cx<'m> {
     pub(crate) names: Names,
     pub(crate) type_names: Names,
     pub(crate) sites: Vec<Site>,
+    /// The number of each site.
+    pub(crate) site_numbers: FxHashMap<(String, ir::Span), u32>,
     pub(crate) error_word: Option<Handle<GlobalVariable>>,
     pub(crate) print_log: Option<Handle<GlobalVariable>>,
     pub(crate) prints: Vec<Print>,
@@ -76,6 +82,14 @@ pub(crate) struct Cx<'m> {
     pub(crate) steps_apart: FxHashMap<Func, Option<EntitySet<ir::Inst>>>,
     pub(crate) comments: Vec<(String, String)>,
     pub(crate) bindings: Vec<Binding>,
+    /// Variables of more bytes are in storage while there are buffers for them.
+    pub(crate) most_private: u64,
+    /// Storage buffers that there may be.
+    pub(crate) max_storage: u32,
+    /// Lanes of waves exchange values by subgroups.
+    pub(crate) subgroups: bool,
+    /// They do so in what was emitted so far.
+    pub(crate) uses_subgroups: bool,
     /// Loops report it if they end before they should.
     pub(crate) checks_loops: bool,
     /// Where threads say that they leave a loop.
@@ -84,6 +98,8 @@ pub(crate) struct Cx<'m> {
     pub(crate) first_group_last: Vec<bool>,
     /// How many more uniforms there may be.
     pub(crate) uniforms_left: u32,
+    /// Uniforms of fewer bytes are storage.
+    pub(crate) least_uniform: u64,
     /// The device adds floats in storage atomically.
     pub(crate) native_float_sums: bool,
     /// It does so for the memory whose type is being made.
@@ -111,6 +127,7 @@ pub fn build(ir: &Module, options: &Options<'_>) -> Result<Built, Error> {
         place: options.place,
         out: naga::Module::default(),
         layouter: Layouter::default(),
+        laid_out: 0,
         plan,
         slots: FxHashMap::default(),
         emitted: vec![None; n],
@@ -123,6 +140,7 @@ pub fn build(ir: &Module, options: &Options<'_>) -> Result<Built, Error> {
         names: Names::default(),
         type_names: Names::default(),
         sites: Vec::new(),
+        site_numbers: FxHashMap::default(),
         error_word: None,
         print_log: None,
         prints: Vec::new(),
@@ -132,10 +150,15 @@ pub fn build(ir: &Module, options: &Options<'_>) -> Result<Built, Error> {
         steps_apart: FxHashMap::default(),
         comments: Vec::new(),
         bindings: Vec::new(),
+        most_private: options.most_private,
+        max_storage: options.max_storage,
+        subgroups: options.subgroups,
+        uses_subgroups: false,
         checks_loops: options.checks_loops,
         loops_ended: None,
         first_group_last,
         uniforms_left: options.max_uniforms,
+        least_uniform: options.least_uniform,
         native_float_sums: options.native_float_sums && options.target == Target::Spirv,
         adds_natively: false,
         group,
@@ -251,7 +274,10 @@ impl<'m> Cx<'m> {
             let form = match space {
                 Space::GroupShared | Space::Private => Form::Local,
                 Space::Uniform
-                    if !usage.raw && !usage.written && size <= LARGEST_UNIFORM && self.uniforms_left > 0 =>
+                    if !usage.raw
+                        && !usage.written
+                        && (self.least_uniform..=LARGEST_UNIFORM).contains(&size)
+                        && self.uniforms_left > 0 =>
                 {
                     self.uniforms_left -= 1;
                     Form::Std140
@@ -460,6 +486,18 @@ impl<'m> Cx<'m> {
         self.own_buffer(name, all, BindingKind::Scratch, "scratch", layout, Vec::new())
     }
 
+    /// Whether a variable that could be private goes to storage.
+    pub(crate) fn prefers_scratch(&self, ty: Handle<naga::Type>, bytes: u64) -> bool {
+        let is_bound = |b: &&Binding| b.kind != BindingKind::Uniform;
+        // The error word and the log may come later.
+        let buffers = self.bindings.iter().filter(is_bound).count() as u32 + 2;
+        bytes > self.most_private
+            && buffers < self.max_storage
+            && !self.ir.entries.is_empty()
+            && !self.has_bool(ty)
+            && self.target != Target::Hlsl
+    }
+
     /// A `printf`, numbered from 0.
     pub(crate) fn print_site(
         &mut self,
@@ -478,12 +516,12 @@ impl<'m> Cx<'m> {
     /// A place where a run can fail, numbered from 1.
     pub(crate) fn site(&mut self, message: String, span: ir::Span) -> u32 {
         let place = (self.place)(span);
-        let site = Site { message, place, span };
-        if let Some(at) = self.sites.iter().position(|s| *s == site) {
-            return at as u32 + 1;
+        let next = self.sites.len() as u32 + 1;
+        let number = *self.site_numbers.entry((message.clone(), span)).or_insert(next);
+        if number == next {
+            self.sites.push(Site { message, place, span });
         }
-        self.sites.push(site);
-        self.sites.len() as u32
+        number
     }
 
     /// Says where a function of the text comes from.
@@ -536,7 +574,8 @@ impl<'m> Cx<'m> {
             sites: self.sites,
             prints: self.prints,
         };
-        Ok(Built { module: self.out, info, reflection, zeroes_shared, comments: self.comments })
+        let (uses_subgroups, comments) = (self.uses_subgroups, self.comments);
+        Ok(Built { module: self.out, info, reflection, zeroes_shared, uses_subgroups, comments })
     }
 }
 

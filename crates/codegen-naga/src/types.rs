@@ -52,8 +52,12 @@ impl Cx<'_> {
 
     /// Size and alignment of a type.
     pub(crate) fn natural(&mut self, ty: Handle<naga::Type>) -> (u32, u32) {
-        // A type that is too large for the layouter is found by the validator, too.
-        let _ = self.layouter.update(self.out.to_ctx());
+        // The layouter looks at all types to find the new ones.
+        if ty.index() >= self.laid_out {
+            // A type that is too large for the layouter is found by the validator, too.
+            let _ = self.layouter.update(self.out.to_ctx());
+            self.laid_out = self.out.types.len();
+        }
         let layout = self.layouter[ty];
         (layout.size, layout.alignment.round_up(1))
     }

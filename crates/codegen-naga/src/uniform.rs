@@ -3,10 +3,14 @@
 //! Mesa's lavapipe puts such numbers into the program before it runs it, and in its older versions may crash of that. The
 //! answer errs on the side of yes: a value depends on uniforms if anything that it is made of does, in any call of its
 //! function; a local variable does if any value that is ever stored there does. Where control goes does not count, nor what
-//! storage holds. All of that only grows, so it is found by going over the module until nothing changes.
+//! storage holds. Nor does an element of a long array count whose number is not constant: the driver does not know where it
+//! is. All of that only grows, so it is found by going over the module until nothing changes.
 
-use naga::{AddressSpace, Block, Expression, Function, Handle, Module, Statement};
+use naga::{AddressSpace, ArraySize, Block, Expression, Function, Handle, Module, Statement, TypeInner};
 use rustc_hash::FxHashSet;
+
+/// Trips of the longest loops that a driver writes out, which makes the numbers of elements constant.
+const LONGEST: u32 = 64;
 
 /// A function of the module; `None` for entry points, whose expressions no other function sees.
 type Owner = (Option<Handle<Function>>, usize);
@@ -46,7 +50,7 @@ pub fn decides_control(module: &Module) -> bool {
 impl Facts {
     fn function(&mut self, module: &Module, owner: Owner, function: &Function) {
         for (handle, expression) in function.expressions.iter() {
-            if self.depends(module, owner, expression) {
+            if self.depends(module, owner, function, expression) {
                 self.changed |= self.values.insert((owner, handle.index()));
             }
         }
@@ -57,7 +61,7 @@ impl Facts {
         self.values.contains(&(owner, e.index()))
     }
 
-    fn depends(&self, module: &Module, owner: Owner, expression: &Expression) -> bool {
+    fn depends(&self, module: &Module, owner: Owner, function: &Function, expression: &Expression) -> bool {
         let has = |e: &Handle<Expression>| self.has(owner, *e);
         let maybe = |e: &Option<Handle<Expression>>| e.is_some_and(|e| self.has(owner, e));
         match expression {
@@ -67,8 +71,11 @@ impl Facts {
                 owner.0.is_some_and(|f| self.params.contains(&(f, *k as usize)))
             }
             Expression::CallResult(f) => self.results.contains(f),
+            Expression::Access { base, index } => {
+                let is_one = matches!(function.expressions[*index], Expression::Literal(_));
+                has(base) && (is_one || !is_large(module, function, *base))
+            }
             Expression::Load { pointer: e }
-            | Expression::Access { base: e, .. }
             | Expression::AccessIndex { base: e, .. }
             | Expression::Splat { value: e, .. }
             | Expression::Swizzle { vector: e, .. }
@@ -125,6 +132,30 @@ impl Facts {
             }
         }
     }
+}
+
+/// Whether a pointer is to an array in a uniform that is larger than the loops that drivers write out.
+fn is_large(module: &Module, function: &Function, base: Handle<Expression>) -> bool {
+    let mut path = Vec::new();
+    let mut at = base;
+    let var = loop {
+        match function.expressions[at] {
+            Expression::GlobalVariable(var) => break var,
+            Expression::AccessIndex { base, index } => {
+                path.push(index as usize);
+                at = base;
+            }
+            _ => return false,
+        }
+    };
+    let mut ty = module.global_variables[var].ty;
+    for &member in path.iter().rev() {
+        match &module.types[ty].inner {
+            TypeInner::Struct { members, .. } => ty = members[member].ty,
+            _ => return false,
+        }
+    }
+    matches!(module.types[ty].inner, TypeInner::Array { size: ArraySize::Constant(n), .. } if n.get() > LONGEST)
 }
 
 /// The local variable that a pointer is into.

@@ -24,7 +24,10 @@ pub fn write(built: &Built, entry: Option<&str>) -> Result<Output, Error> {
             return Ok(Output::Words(spirv::write(built)?));
         }
         Target::Wgsl => {
-            wgsl::write_string(module, info, wgsl::WriterFlags::empty()).map_err(|e| internal(&e))?
+            let text = wgsl::write_string(module, info, wgsl::WriterFlags::empty());
+            let text = text.map_err(|e| internal(&e))?;
+            // naga's own reader needs no such line, others do.
+            if built.uses_subgroups { format!("enable subgroups;\n{text}") } else { text }
         }
         Target::Msl => {
             let options = msl_options(built);

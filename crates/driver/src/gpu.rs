@@ -33,6 +33,22 @@ pub enum Target {
     Reflection,
 }
 
+/// What is written, and for what devices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// What is written.
+    pub target: Target,
+    /// Lanes of waves exchange values by subgroups; devices have 32 lanes in each, in the order of the threads of a group.
+    pub subgroups: bool,
+}
+
+impl From<Target> for Wanted {
+    /// For all devices.
+    fn from(target: Target) -> Wanted {
+        Wanted { target, subgroups: false }
+    }
+}
+
 impl Target {
     fn language(self) -> Language {
         match self {
@@ -53,9 +69,11 @@ pub fn emit(
     sources: &Sources,
     loaded: &mut Loaded,
     entry: Option<&str>,
-    target: Target,
+    wanted: impl Into<Wanted>,
     options: &Options,
 ) -> Result<Vec<u8>, Failure> {
+    let wanted: Wanted = wanted.into();
+    let target = wanted.target;
     let entries = match entry {
         Some(name) => vec![loaded.entry(Some(name))?],
         None => loaded.program.entry_points(loaded.file),
@@ -73,7 +91,7 @@ pub fn emit(
     }
     let request = Request { entries, functions, derivatives: true, ..Request::default() };
     let compiled = loaded.compile(&request, options)?;
-    emit_compiled(sources, &compiled, entry, target)
+    emit_compiled(sources, &compiled, entry, wanted)
 }
 
 /// Compiled IR for a target.
@@ -81,15 +99,17 @@ pub fn emit_compiled(
     sources: &Sources,
     compiled: &Compiled,
     entry: Option<&str>,
-    target: Target,
+    wanted: impl Into<Wanted>,
 ) -> Result<Vec<u8>, Failure> {
+    let wanted: Wanted = wanted.into();
+    let target = wanted.target;
     #[cfg(feature = "llvm")]
     if target == Target::Ptx {
         return Ok(ptx(&compiled.module)?.text.into_bytes());
     }
     let roots: Vec<Func> =
         compiled.functions.iter().flat_map(|f| [Some(f.func), f.jvp, f.vjp]).flatten().collect();
-    let built = build(sources, compiled, target.language(), &roots)?;
+    let built = build(sources, compiled, wanted, &roots)?;
     if target == Target::Reflection {
         let text = reflection(sources, &built.reflection, compiled);
         return Ok((serde_json::to_string_pretty(&text).unwrap_or_default() + "\n").into_bytes());
@@ -123,9 +143,15 @@ pub fn ptx(module: &ir::Module) -> Result<codegen_llvm::aot::Ptx, Failure> {
 #[cfg(feature = "wgpu")]
 const SLOW: u64 = 6_000;
 
+/// Bytes of a uniform that may be a long array, of which no single element decides anything.
+#[cfg(feature = "wgpu")]
+const LONG_ARRAY: u64 = 1 << 10;
+
 /// The module's program for this machine's first device.
 #[cfg(feature = "wgpu")]
 pub(crate) fn program(module: &ir::Module) -> Result<run::gpu::Program, Failure> {
+    let through = opt::for_devices(module);
+    let module = through.as_ref().unwrap_or(module);
     let expanded = math::expand(module, math::Wanted::Doubles);
     let module = expanded.as_ref().unwrap_or(module);
     let device = run::gpu::Device::first().map_err(|why| Failure::Other(Error::Input(why)))?;
@@ -143,21 +169,31 @@ pub(crate) fn program(module: &ir::Module) -> Result<run::gpu::Program, Failure>
             }
         }
     }
-    let with = |max_uniforms: u32| {
+    let with = |max_uniforms: u32, least_uniform: u64| {
         let options = NagaOptions {
             target: Language::Spirv,
             functions: &[],
             max_uniforms,
+            least_uniform,
             native_float_sums: device.adds_floats(),
+            most_private: device.most_private(),
+            max_storage: device.max_storage(),
+            subgroups: device.has_waves(),
             checks_loops: device.may_end_loops(),
             first_group_last: true,
             place: &|_| None,
         };
         codegen_naga::build(module, &options).map_err(failure)
     };
-    let mut built = with(device.max_uniforms())?;
-    if device.fails_where_uniforms_decide() && codegen_naga::uniform::decides_control(&built.module) {
-        built = with(0)?;
+    let mut built = with(device.max_uniforms(), 0)?;
+    let fails = |built: &Built| {
+        device.fails_where_uniforms_decide() && codegen_naga::uniform::decides_control(&built.module)
+    };
+    if fails(&built) {
+        built = with(device.max_uniforms(), LONG_ARRAY)?;
+    }
+    if fails(&built) {
+        built = with(0, 0)?;
     }
     run::gpu::Program::new(&device, built).map_err(|why| Failure::Other(Error::Input(why)))
 }
@@ -170,23 +206,30 @@ pub use run::gpu::{DeviceInfo, devices};
 pub fn build(
     sources: &Sources,
     compiled: &Compiled,
-    target: Language,
+    wanted: Wanted,
     functions: &[Func],
 ) -> Result<Built, Failure> {
+    let target = wanted.target.language();
     let place = |span: ir::Span| place(sources, span);
     let options = NagaOptions {
         target,
         functions,
         max_uniforms: u32::MAX,
+        least_uniform: 0,
         native_float_sums: false,
+        most_private: codegen_naga::LARGEST_PRIVATE,
+        max_storage: 0,
+        subgroups: wanted.subgroups,
         checks_loops: false,
         first_group_last: false,
         place: &place,
     };
     // The compilers of other languages may reorder arithmetic.
-    let wanted = if target == Language::Spirv { math::Wanted::Doubles } else { math::Wanted::Remainders };
-    let expanded = math::expand(&compiled.module, wanted);
-    codegen_naga::build(expanded.as_ref().unwrap_or(&compiled.module), &options).map_err(failure)
+    let made = if target == Language::Spirv { math::Wanted::Doubles } else { math::Wanted::Remainders };
+    let through = opt::for_devices(&compiled.module);
+    let module = through.as_ref().unwrap_or(&compiled.module);
+    let expanded = math::expand(module, made);
+    codegen_naga::build(expanded.as_ref().unwrap_or(module), &options).map_err(failure)
 }
 
 /// `file.slang:12`

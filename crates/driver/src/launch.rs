@@ -268,6 +268,15 @@ impl Runner {
         self.bound[cranelift_entity::EntityRef::index(global)]
     }
 
+    /// Threads that keep a graphics processor busy which is a processor of the machine; `None` elsewhere.
+    pub fn device_threads(&self) -> Option<usize> {
+        match &self.code {
+            #[cfg(feature = "wgpu")]
+            Code::Gpu(program) => program.threads,
+            _ => None,
+        }
+    }
+
     /// Runs thread groups of an entry point. `threads` 0: all cores.
     pub fn dispatch(&mut self, entry: &str, groups: [u32; 3], threads: usize) -> Result<Output, Error> {
         self.dispatch_for(entry, groups, threads, None)

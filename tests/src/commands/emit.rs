@@ -1,5 +1,5 @@
 //! `test emit TARGET`: the program in a language of graphics processors, by `// check:` and `// not:` lines, or
-//! `// error: LINE:COLUMN: TEXT`.
+//! `// error: LINE:COLUMN: TEXT`. `test emit TARGET subgroups`: for devices whose subgroups are waves.
 //!
 //! Whatever the target, the program is also written as SPIR-V, GLSL and HLSL, and `spirv-val` and `glslangValidator` must
 //! accept it where they are installed; it reads HLSL, too, but for what only Microsoft's compiler knows.
@@ -7,7 +7,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use driver::gpu::{self, Target};
+use driver::gpu::{self, Target, Wanted};
 use driver::pipeline::{self, Failure, Options};
 use driver::session::{FileOptions, Session};
 
@@ -29,20 +29,21 @@ pub fn emit(
     session: &mut Session,
     path: &Path,
     entry: Option<&str>,
-    target: Target,
+    wanted: Wanted,
 ) -> Result<Vec<u8>, Failure> {
     let mut loaded = pipeline::load(session, path)?;
     loaded.errors()?;
-    gpu::emit(&session.sources, &mut loaded, entry, target, &Options::default())
+    gpu::emit(&session.sources, &mut loaded, entry, wanted, &Options::default())
 }
 
 pub(super) fn run(file: &TestFile) -> Result<(), String> {
     let name = file.command.get(1).map_or("wgsl", String::as_str);
     let target =
         TARGETS.iter().find(|t| t.0 == name).ok_or_else(|| format!("there is no target '{name}'"))?.1;
+    let subgroups = file.command.get(2).is_some_and(|word| word == "subgroups");
     let entry = file.all("entry").next();
     let mut session = Session::new(FileOptions::default());
-    let bytes = match emit(&mut session, &file.path, entry, target) {
+    let bytes = match emit(&mut session, &file.path, entry, Wanted { target, subgroups }) {
         Ok(bytes) => bytes,
         Err(failure) => {
             let found = super::slang::places(&session, &failure);
@@ -59,7 +60,7 @@ pub(super) fn run(file: &TestFile) -> Result<(), String> {
     file.match_output(&String::from_utf8_lossy(&bytes))?;
     for target in [Target::Spirv, Target::Glsl, Target::Hlsl] {
         let mut session = Session::new(FileOptions::default());
-        if let Ok(bytes) = emit(&mut session, &file.path, entry, target) {
+        if let Ok(bytes) = emit(&mut session, &file.path, entry, Wanted { target, subgroups }) {
             validate(&file.path, target, &bytes)?;
         }
     }

@@ -334,9 +334,7 @@ fn finish(args: &FitArgs, fit: &mut Fit, state: &State, target: Option<&Picture>
     let path = |suffix: &str| folder.join(format!("{stem}{suffix}"));
     let mut written = Vec::new();
 
-    let order: Vec<u32> = (0..fit.items.n as u32).collect();
-    let mut gradient = vec![0.0; state.x.len()];
-    let loss = fit.evaluate(&state.x, &order, true, &mut gradient)?;
+    let loss = fit.loss(&state.x)?;
     let mut summary = format!("{} steps in {:.1} s, loss {loss:.6}", state.step, state.seconds);
     if let (Some((numbers, channels)), Some((width, height))) = (fit.render(&state.x)?, fit.items.image)
         && matches!(channels, 1 | 3 | 4)

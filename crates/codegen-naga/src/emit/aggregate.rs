@@ -123,6 +123,34 @@ impl<'m> Emitter<'_, 'm> {
         self.each_below(n, body)
     }
 
+    /// As [`Self::each`], with so many numbers in each trip of the loop.
+    pub(super) fn each_of(
+        &mut self,
+        n: u32,
+        per_trip: u32,
+        mut body: impl FnMut(&mut Self, Expr) -> Res,
+    ) -> Res {
+        if per_trip == 1 || n < 2 * per_trip {
+            return self.each(n, body);
+        }
+        let trips = n / per_trip;
+        self.each(trips, |e, i| {
+            let by = e.code.u32(per_trip);
+            let first = e.code.binary(Bin::Multiply, i, by);
+            for k in 0..per_trip {
+                let k = e.code.u32(k);
+                let at = e.code.binary(Bin::Add, first, k);
+                body(e, at)?;
+            }
+            Ok(())
+        })?;
+        for k in trips * per_trip..n {
+            let k = self.code.u32(k);
+            body(self, k)?;
+        }
+        Ok(())
+    }
+
     /// Does something for each number below what `n` is.
     pub(super) fn each_below(&mut self, n: Expr, body: impl FnOnce(&mut Self, Expr) -> Res) -> Res {
         let uint = self.cx.lanes_type(Scalar::U32, 1);

@@ -32,6 +32,13 @@ impl<'m> Emitter<'_, 'm> {
             }
             Op::Load => {
                 let result = data.results[0];
+                if self.lasting.contains(result)
+                    && let Held::Cell(place) = self.values[data.args[0]]
+                    && (self.is_array(self.ty(result)) || self.is_same_stack(data.args[0], result))
+                {
+                    self.values[result] = Held::Place(place);
+                    return Ok(());
+                }
                 let part = self.part_of(data, &data.args[1..], false)?;
                 if let TypeData::Stack(_) = self.types[part.ty] {
                     let place = self.variable(result, part.ty)?;
@@ -97,6 +104,11 @@ impl<'m> Emitter<'_, 'm> {
                 Ok(())
             }
         }
+    }
+
+    /// Whether both are stacks of one size.
+    fn is_same_stack(&self, cell: Value, v: Value) -> bool {
+        matches!(self.types[self.ty(v)], TypeData::Stack(_)) && self.shape(cell) == self.shape(v)
     }
 
     /// Does `body` if a part is in range.

@@ -13,6 +13,9 @@ use crate::build::Expr;
 /// A type of more numbers and vectors is copied by loops.
 const SMALL: u64 = 16;
 
+/// Elements that a trip of such a loop copies, on a device that ends loops after some number of trips.
+const PER_TRIP: u32 = 4;
+
 /// What is written to a place.
 #[derive(Clone, Copy)]
 enum Source {
@@ -82,7 +85,8 @@ impl Emitter<'_, '_> {
         if self.is_large(ty) {
             match self.cx.out.types[ty].inner.clone() {
                 TypeInner::Array { base, size: naga::ArraySize::Constant(n), .. } => {
-                    return self.each(n.get(), |e, i| {
+                    let per_trip = if self.cx.checks_loops && !self.is_large(base) { PER_TRIP } else { 1 };
+                    return self.each_of(n.get(), per_trip, |e, i| {
                         let part = e.code.element(to, i);
                         let from = match from {
                             Source::Zero => Source::Zero,

@@ -281,7 +281,8 @@ impl<'m> Emitter<'_, 'm> {
         }
         let (thread, slot) = (self.cx.thread, self.cx.slot_number);
         let zeroes = !self.cx.zeroed().is_empty();
-        if inits.is_empty() && thread.is_none() && slot.is_none() && !skips_first && !zeroes {
+        let subgroups = self.cx.uses_subgroups;
+        if !subgroups && inits.is_empty() && thread.is_none() && slot.is_none() && !skips_first && !zeroes {
             return Ok(());
         }
         let counts = (slot.is_some() || skips_first).then(|| {
@@ -289,11 +290,16 @@ impl<'m> Emitter<'_, 'm> {
             self.code.param("group_counts", ty, Some(BuiltIn::NumWorkGroups))
         });
         let group = if counts.is_some() { Some(self.builtin(Builtin::GroupId)?) } else { None };
-        let index = if slot.is_some() || zeroes { Some(self.builtin(Builtin::GroupIndex)?) } else { None };
+        let wants_index = slot.is_some() || zeroes || subgroups;
+        let index = if wants_index { Some(self.builtin(Builtin::GroupIndex)?) } else { None };
         let id = match thread {
             Some(_) => Some(self.builtin(Builtin::DispatchThreadId)?),
             None => None,
         };
+        let lanes = subgroups.then(|| {
+            let ty = self.cx.lanes_type(Scalar::U32, 1);
+            self.code.param("subgroup_size", ty, Some(BuiltIn::SubgroupSize))
+        });
         let body = self.code.enter();
         if let (true, Some(group), Some(counts)) = (skips_first, group, counts) {
             self.skip_first(group, counts);
@@ -316,6 +322,9 @@ impl<'m> Emitter<'_, 'm> {
             let number = self.code.binary(Add, number, index);
             let place = self.code.expr(naga::Expression::GlobalVariable(slot));
             self.code.store(place, number);
+        }
+        if let (Some(lanes), Some(index)) = (lanes, index) {
+            self.check_subgroups(lanes, index);
         }
         if let (true, Some(index)) = (zeroes, index) {
             self.zero_shared(index)?;

@@ -20,16 +20,14 @@ use cranelift_entity::{EntitySet, SecondaryMap};
 use ir::{Builtin, Function, Inst, InstData, Op, Region, Scalar, Span, Type, TypeData, Types, Value};
 use naga::{Block, Handle, ScalarKind};
 
-use crate::Unsupported;
 use crate::bounds::Bounds;
 use crate::build::{Code, Expr};
+use crate::lasting::lasting;
 use crate::module::Cx;
 use crate::plan::{Arg, Base};
+use crate::{LARGEST_PRIVATE, Unsupported};
 
 pub(crate) type Res<T = ()> = Result<T, Unsupported>;
-
-/// A variable of more bytes is in storage, where each thread has its own.
-const LARGEST_PRIVATE: u64 = 1 << 16;
 
 /// An index beyond all memory, in either direction.
 pub(crate) const FAR: u32 = 1 << 31;
@@ -77,6 +75,8 @@ pub(crate) struct Emitter<'a, 'm> {
     uses: SecondaryMap<Value, u32>,
     /// Arrays that are indexed by a number.
     indexed: EntitySet<Value>,
+    /// Values that are cells which nobody writes any more.
+    pub(crate) lasting: EntitySet<Value>,
     /// The parameters that say where the thread stands.
     builtins: Vec<(Builtin, Expr)>,
     /// 64-bit integers of which only the low half matters.
@@ -112,6 +112,7 @@ impl<'a, 'm> Emitter<'a, 'm> {
             values: SecondaryMap::new(),
             uses,
             indexed,
+            lasting: lasting(f),
             builtins: Vec::new(),
             narrow,
             printed: printed_only(types, f),
@@ -163,7 +164,8 @@ impl<'a, 'm> Emitter<'a, 'm> {
         // HLSL does not say how many groups there are, so a thread has no number.
         let hlsl = self.cx.target == crate::Target::Hlsl;
         let most = if hlsl { 4 * LARGEST_PRIVATE } else { LARGEST_PRIVATE };
-        if self.cx.natural(naga_ty).0 as u64 > most {
+        let bytes = self.cx.natural(naga_ty).0 as u64;
+        if bytes > most || self.cx.prefers_scratch(naga_ty, bytes) {
             return self.scratch(&name, naga_ty);
         }
         Ok(self.code.local(&name, naga_ty))

@@ -1,11 +1,14 @@
 //! Waves: 32 threads of a group in the order of their index, on every device.
 //!
-//! A device's subgroups have other sizes and other orders, and what a lane gives must be known to all others at once. So
+//! A device's subgroups may have other sizes and other orders, and what a lane gives must be known to all others at once. So
 //! lanes meet in group-shared memory: each writes its value, and after a barrier reads those of its wave. That all threads
 //! of the group come by is known (`uniformity`), so a wave's lanes are all that the group has.
+//!
+//! Where a device has subgroups of 32 lanes, numbers of 32 bits are read from the other lanes directly. Each entry point
+//! begins with a test that subgroups are waves, each exchange tests that all lanes came by; else the run reports it.
 
-use ir::{Builtin, Inst, InstData, WAVE_LANES};
-use naga::{Barrier, BinaryOperator as Bin, Expression, Statement};
+use ir::{Builtin, Inst, InstData, Scalar, Value, WAVE_LANES};
+use naga::{Barrier, BinaryOperator as Bin, Expression, GatherMode, ScalarKind, Statement};
 
 use super::{Emitter, Held, Res};
 use crate::Target;
@@ -32,6 +35,11 @@ impl<'m> Emitter<'_, 'm> {
         let first = self.code.u32(!(WAVE_LANES - 1));
         let first = self.code.binary(Bin::And, index, first);
         let [values, mask] = data.results[..] else { return Ok(()) };
+        if self.cx.subgroups && self.uses[values] > 0 && self.is_of_words(value) {
+            let here = self.lanes_here(n, first);
+            self.exchange(data, here)?;
+            return self.set(mask, here);
+        }
         if self.uses[values] == 0 {
             // Only who is here: nothing need be exchanged, but memory is seen by all.
             self.code.push(Statement::ControlBarrier(Barrier::STORAGE | Barrier::WORK_GROUP));
@@ -64,6 +72,12 @@ impl<'m> Emitter<'_, 'm> {
             self.code.push(Statement::ControlBarrier(Barrier::WORK_GROUP));
             self.values[values] = Held::Place(place);
         }
+        let here = self.lanes_here(n, first);
+        self.set(mask, here)
+    }
+
+    /// The mask of the lanes that the wave beginning with thread `first` has, in a group of `n`.
+    fn lanes_here(&mut self, n: Expr, first: Expr) -> Expr {
         let all = self.code.u32(u32::MAX);
         let lanes = self.code.u32(WAVE_LANES);
         let left = self.code.binary(Bin::Subtract, n, first);
@@ -73,8 +87,86 @@ impl<'m> Emitter<'_, 'm> {
         let few = self.code.math(naga::MathFunction::Min, &[left, last]);
         let some = self.code.binary(Bin::ShiftLeft, one, few);
         let some = self.code.binary(Bin::Subtract, some, one);
-        let here = self.code.select(full, all, some);
-        self.set(mask, here)
+        self.code.select(full, all, some)
+    }
+
+    /// Whether a value is a number or vector of 32 bits, or of `bool`.
+    fn is_of_words(&self, v: Value) -> bool {
+        let (ty, s) = (self.ty(v), self.scalar(v));
+        self.types.is_numeric(ty) && !self.is_array(ty) && (s.bytes() == 4 || s == Scalar::Bool)
+    }
+
+    /// Reads the value of each lane that is here, by subgroup operations; the others have zero.
+    fn exchange(&mut self, data: &'m InstData, here: Expr) -> Res {
+        self.cx.uses_subgroups = true;
+        let (value, values) = (data.args[0], data.results[0]);
+        // What lanes wrote before is seen by the others. WGSL and MSL have no barrier for memory alone.
+        let both = Barrier::STORAGE | Barrier::WORK_GROUP;
+        self.code.push(match self.cx.target {
+            Target::Wgsl | Target::Msl => Statement::ControlBarrier(both),
+            _ => Statement::MemoryBarrier(both),
+        });
+        let yes = self.code.literal(naga::Literal::Bool(true));
+        let came = self.code.expr(Expression::SubgroupBallotResult);
+        self.code.push(Statement::SubgroupBallot { result: came, predicate: Some(yes) });
+        let came = self.code.part(came, 0);
+        let differs = self.code.binary(Bin::NotEqual, came, here);
+        self.fail_if(differs, "not all lanes of a wave came to its operation together", data.span);
+        let (s, n) = (self.scalar(value), self.lanes(self.ty(value)));
+        let is_bool = s == Scalar::Bool;
+        let moved = self.cx.lanes_type(if is_bool { Scalar::U32 } else { s }, n);
+        let mut own = self.get(value);
+        if is_bool {
+            own = self.code.convert(own, ScalarKind::Uint, Some(4));
+        }
+        let place = self.variable(values, self.ty(values))?;
+        self.each(WAVE_LANES, |e, i| {
+            let theirs = e.code.expr(Expression::SubgroupOperationResult { ty: moved });
+            e.code.push(Statement::SubgroupGather {
+                mode: GatherMode::Shuffle(i),
+                argument: own,
+                result: theirs,
+            });
+            let zero = e.code.zero(moved);
+            let bit = e.code.binary(Bin::ShiftRight, here, i);
+            let one = e.code.u32(1);
+            let bit = e.code.binary(Bin::And, bit, one);
+            let there = e.code.binary(Bin::Equal, bit, one);
+            let there = if n > 1 { e.code.splat(n, there) } else { there };
+            let mut part = e.code.select(there, theirs, zero);
+            if is_bool {
+                part = e.code.convert(part, ScalarKind::Bool, Some(1));
+            }
+            let to = e.code.element(place, i);
+            e.code.store(to, part);
+            Ok(())
+        })?;
+        self.values[values] = Held::Place(place);
+        Ok(())
+    }
+
+    /// Reports it if subgroups are not waves: 32 lanes, each the thread of the group that its number says.
+    pub(super) fn check_subgroups(&mut self, size: Expr, index: Expr) {
+        let uint = self.cx.lanes_type(Scalar::U32, 1);
+        let lanes = self.code.u32(WAVE_LANES);
+        let other_size = self.code.binary(Bin::NotEqual, size, lanes);
+        let last = self.code.u32(WAVE_LANES - 1);
+        let lane = self.code.binary(Bin::And, index, last);
+        let gather = |e: &mut Self, mode: GatherMode| {
+            let result = e.code.expr(Expression::SubgroupOperationResult { ty: uint });
+            e.code.push(Statement::SubgroupGather { mode, argument: index, result });
+            result
+        };
+        // The lane of this number is this thread, and the first is of the same wave.
+        let there = gather(self, GatherMode::Shuffle(lane));
+        let first = gather(self, GatherMode::BroadcastFirst);
+        let other_order = self.code.binary(Bin::NotEqual, there, index);
+        let own_wave = self.code.binary(Bin::ExclusiveOr, first, index);
+        let other_wave = self.code.binary(Bin::GreaterEqual, own_wave, lanes);
+        let bad = self.code.binary(Bin::LogicalOr, other_size, other_order);
+        let bad = self.code.binary(Bin::LogicalOr, bad, other_wave);
+        let message = "the subgroups of this device are not 32 threads of a group in their order";
+        self.fail_if(bad, message, self.f.span);
     }
 
     /// Threads of the group.

@@ -1,8 +1,8 @@
 //! The kernels around a user's loss, written in the language itself.
 //!
 //! `fit_gradient`: each worker adds up `bwd_diff(loss)` over its share of the items in arrays of its
-//! own, so that nothing is atomic and the sum does not depend on the scheduler. `fit_initial_…`
-//! fills the parameters, `fit_render` evaluates a function for every item. Shown by `--show-kernel`.
+//! own, so that nothing is atomic and the sum does not depend on the scheduler. `fit_value` adds up
+//! the loss alone, `fit_initial_…` fills the parameters, `fit_render` evaluates a function for every item. Shown by `--show-kernel`.
 //!
 //! On a graphics processor a worker is a thread, there are many, and `fit_sum_…` adds what they found to what the first
 //! has, so that the host reads the gradient once.
@@ -78,6 +78,8 @@ pub struct Kernel {
     pub render: Option<Function>,
     /// Threads of a group; 1 on the CPU, where a worker is a group.
     pub block: u32,
+    /// Items of a thread in one dispatch at most, where there are such threads.
+    pub items: usize,
 }
 
 /// Reads the loss: differentiable parameters are fitted, the others come from the items.
@@ -237,7 +239,11 @@ impl Kernel {
     fn write(&self, t: &mut String) -> std::fmt::Result {
         writeln!(t, "#include \"{}\"\n", self.include.replace('\\', "/"))?;
         for f in &self.fitted {
-            writeln!(t, "StructuredBuffer<{}> fit_value_{};", f.element, f.name)?;
+            match f.length.filter(|_| self.sums()) {
+                // All threads read the same, which devices have a way for where it is not too large.
+                Some(n) => writeln!(t, "uniform {} fit_value_{}[{n}];", f.element, f.name)?,
+                None => writeln!(t, "StructuredBuffer<{}> fit_value_{};", f.element, f.name)?,
+            }
             writeln!(t, "RWStructuredBuffer<{}> fit_gradient_{};", f.gradient, f.name)?;
         }
         for (name, ty) in self.columns() {
@@ -246,6 +252,7 @@ impl Kernel {
         let real = &self.loss.result;
         writeln!(t, "RWStructuredBuffer<{real}> fit_loss;")?;
         writeln!(t, "StructuredBuffer<uint> fit_order;")?;
+        writeln!(t, "uniform uint fit_first;")?;
         writeln!(t, "uniform uint fit_count;")?;
         writeln!(t, "uniform uint fit_workers;")?;
         writeln!(t, "uniform uint fit_wants_loss;")?;
@@ -254,6 +261,7 @@ impl Kernel {
             loader(t, f)?;
         }
         self.gradient(t)?;
+        self.value(t)?;
         for f in &self.fitted {
             if let Some(initial) = &f.initial {
                 self.initial(t, f, initial)?;
@@ -299,6 +307,9 @@ impl Kernel {
     }
 
     fn gradient(&self, t: &mut String) -> std::fmt::Result {
+        if self.sums() {
+            return self.gradient_of_share(t);
+        }
         let real = &self.loss.result;
         self.entry(t, "fit_gradient", "fit_workers")?;
         self.load(t)?;
@@ -352,6 +363,67 @@ impl Kernel {
         writeln!(t, "    fit_loss[thread.x] = total;\n}}\n")
     }
 
+    /// On a device the share of a worker is one function, and its derivative one sum: no thread has memory for one sum for
+    /// the item and one for all, nor for what all items would keep.
+    fn gradient_of_share(&self, t: &mut String) -> std::fmt::Result {
+        let (real, name) = (&self.loss.result, &self.loss.name);
+        let params: Vec<String> = self
+            .fitted
+            .iter()
+            .map(|f| match f.length {
+                Some(n) => format!("{} {}[{n}]", f.element, f.name),
+                None => format!("{} {}", f.element, f.name),
+            })
+            .collect();
+        let (params, names) = (params.join(", "), self.names(""));
+        let call = self.arguments(&self.loss, "item", "", "");
+        writeln!(t, "[Differentiable] [PreferRecompute]")?;
+        writeln!(t, "{real} fit_item_loss({params}, no_diff uint item)")?;
+        writeln!(t, "{{\n    return fit_weight * {name}({call});\n}}\n")?;
+        writeln!(t, "[Differentiable]\n{real} fit_share({params}, no_diff uint worker)\n{{")?;
+        writeln!(t, "    {real} total = 0;\n    [MaxIters({})]", self.items)?;
+        writeln!(t, "    for (uint k = worker; k < fit_count; k += fit_workers)")?;
+        writeln!(t, "        total += fit_item_loss({names}, fit_order[k]);\n    return total;\n}}\n")?;
+        self.entry(t, "fit_gradient", "fit_workers")?;
+        self.load(t)?;
+        for f in &self.fitted {
+            writeln!(t, "    var pair_{0} = diffPair({0});", f.name)?;
+        }
+        writeln!(t, "    bwd_diff(fit_share)({}, thread.x, {real}(1));", self.names("pair_"))?;
+        for f in &self.fitted {
+            let name = &f.name;
+            match f.length {
+                Some(n) => {
+                    writeln!(t, "    let gradient_{name} = pair_{name}.d;")?;
+                    let place = format!("fit_gradient_{name}[thread.x * {n} + i]");
+                    writeln!(t, "    for (int i = 0; i < {n}; i++) {place} = gradient_{name}[i];")?;
+                }
+                None => writeln!(t, "    fit_gradient_{name}[thread.x] = pair_{name}.d;")?,
+            }
+        }
+        writeln!(t, "    {real} total = 0;")?;
+        writeln!(t, "    if (fit_wants_loss != 0) total = fit_share({names}, thread.x);")?;
+        writeln!(t, "    fit_loss[thread.x] = total;\n}}\n")
+    }
+
+    /// The fitted parameters as arguments.
+    fn names(&self, prefix: &str) -> String {
+        let names: Vec<String> = self.fitted.iter().map(|f| format!("{prefix}{}", f.name)).collect();
+        names.join(", ")
+    }
+
+    /// The loss alone.
+    fn value(&self, t: &mut String) -> std::fmt::Result {
+        self.entry(t, "fit_value", "fit_workers")?;
+        self.load(t)?;
+        writeln!(t, "    {} total = 0;", self.loss.result)?;
+        writeln!(t, "    for (uint k = thread.x; k < fit_count; k += fit_workers)")?;
+        writeln!(t, "    {{\n        uint item = fit_order[k];")?;
+        let call = self.arguments(&self.loss, "item", "", "");
+        writeln!(t, "        total += fit_weight * {}({call});\n    }}", self.loss.name)?;
+        writeln!(t, "    fit_loss[thread.x] = total;\n}}\n")
+    }
+
     fn initial(&self, t: &mut String, f: &Fitted, initial: &Function) -> std::fmt::Result {
         writeln!(t, "RWStructuredBuffer<{}> fit_start_{};\n", f.element, f.name)?;
         self.entry(t, &format!("fit_initial_{}", f.name), &f.n().to_string())?;
@@ -364,7 +436,7 @@ impl Kernel {
         writeln!(t, "RWStructuredBuffer<{}> fit_image;\n", render.result)?;
         self.entry(t, "fit_render", "fit_workers")?;
         self.load(t)?;
-        writeln!(t, "    for (uint item = thread.x; item < fit_count; item += fit_workers)")?;
+        writeln!(t, "    for (uint item = fit_first + thread.x; item < fit_count; item += fit_workers)")?;
         let call = self.arguments(render, "item", "", "");
         writeln!(t, "        fit_image[item] = {}({call});\n}}", render.name)
     }
@@ -442,6 +514,7 @@ mod tests {
             },
             render: None,
             block: 1,
+            items: 8,
         };
         let text = kernel.text();
         for part in [

@@ -78,6 +78,9 @@ const BLOCK: u32 = 64;
 const MOST_WORKERS: usize = 2048;
 /// Bytes of all their gradients.
 const MOST_BYTES: usize = 64 << 20;
+/// Items of a thread of a graphics processor in one dispatch: it keeps something of each, and a device may end loops after
+/// some number of trips.
+const MOST_ITEMS: usize = 8;
 
 /// A function to minimise, compiled.
 pub struct Fit {
@@ -94,6 +97,8 @@ pub struct Fit {
     /// Bytes of one worker's share of each gradient buffer.
     shares: Vec<usize>,
     workers: usize,
+    /// Items of a dispatch.
+    per_dispatch: usize,
     threads: usize,
     /// The starting point.
     pub start: Vec<f64>,
@@ -112,7 +117,7 @@ impl Fit {
         let folder = setup.path.parent().map_or_else(PathBuf::new, PathBuf::from);
         let file = session.load_text(&mut program, "fit-kernel.slang", kernel.text(), &folder);
         let mut loaded = pipeline::Loaded { program, file };
-        let mut entries = vec![loaded.entry(Some("fit_gradient"))?];
+        let mut entries = vec![loaded.entry(Some("fit_gradient"))?, loaded.entry(Some("fit_value"))?];
         if kernel.render.is_some() {
             entries.push(loaded.entry(Some("fit_render"))?);
         }
@@ -143,14 +148,21 @@ impl Fit {
             values: Vec::new(),
             shares: Vec::new(),
             workers: 1,
+            per_dispatch: usize::MAX,
             threads: setup.threads,
             start: Vec::new(),
         };
         fit.find_places()?;
         let bytes: usize = fit.shares.iter().sum();
-        let most =
-            if fit.kernel.sums() { MOST_WORKERS.min(MOST_BYTES / bytes.max(1)) } else { setup.threads * 4 };
+        let most = if fit.kernel.sums() {
+            fit.runner.device_threads().unwrap_or(MOST_WORKERS).min(MOST_BYTES / bytes.max(1))
+        } else {
+            setup.threads * 4
+        };
         fit.workers = most.clamp(1, fit.items.n);
+        if fit.kernel.sums() {
+            fit.per_dispatch = fit.workers * MOST_ITEMS;
+        }
         fit.bind_rest()?;
         let mut random = Random::new(setup.seed);
         fit.initialise(setup, &mut random)?;
@@ -166,16 +178,56 @@ impl Fit {
         gradient: &mut [f64],
     ) -> Result<f64, Error> {
         self.put(x)?;
-        self.runner.bind("fit_order", order.iter().flat_map(|i| i.to_le_bytes()).collect())?;
-        self.runner.bind("fit_count", (order.len() as u32).to_le_bytes().to_vec())?;
         self.runner.bind("fit_wants_loss", u32::from(wants_loss).to_le_bytes().to_vec())?;
-        let weight = 1.0 / order.len().max(1) as f64;
+        self.weigh(order.len())?;
+        gradient.fill(0.0);
+        let mut loss = 0.0;
+        for part in order.chunks(self.per_dispatch) {
+            loss += self.add_up(part, wants_loss, gradient)?;
+        }
+        Ok(loss)
+    }
+
+    /// The value over all items.
+    pub fn loss(&mut self, x: &[f64]) -> Result<f64, Error> {
+        self.put(x)?;
+        self.weigh(self.items.n)?;
+        let order: Vec<u32> = (0..self.items.n as u32).collect();
+        let mut loss = 0.0;
+        for part in order.chunks(self.per_dispatch) {
+            self.choose(part)?;
+            self.dispatch("fit_value", self.workers, None)?;
+            loss += self.found_loss()?;
+        }
+        Ok(loss)
+    }
+
+    /// Sets the weight of each of `n` items.
+    fn weigh(&mut self, n: usize) -> Result<(), Error> {
         let real = self.uniform_scalar("fit_weight");
-        self.runner.bind("fit_weight", number_bytes(real, weight))?;
+        self.runner.bind("fit_weight", number_bytes(real, 1.0 / n.max(1) as f64))
+    }
+
+    /// Sets the items of a dispatch.
+    fn choose(&mut self, order: &[u32]) -> Result<(), Error> {
+        self.runner.bind("fit_order", order.iter().flat_map(|i| i.to_le_bytes()).collect())?;
+        self.runner.bind("fit_count", (order.len() as u32).to_le_bytes().to_vec())
+    }
+
+    /// What the workers of a dispatch found.
+    fn found_loss(&self) -> Result<f64, Error> {
+        let real = self.uniform_scalar("fit_weight");
+        let bytes = self.runner.bytes("fit_loss")?;
+        let size = real.bytes() as usize;
+        Ok((0..self.workers).map(|w| read_number(real, bytes, w * size)).sum())
+    }
+
+    /// Adds the gradient over the items of one dispatch; gives their loss.
+    fn add_up(&mut self, order: &[u32], wants_loss: bool, gradient: &mut [f64]) -> Result<f64, Error> {
+        self.choose(order)?;
         let sums = self.kernel.sums();
         let loss = self.runner.find("fit_loss").map(|loss| (loss, usize::MAX));
         self.dispatch("fit_gradient", self.workers, if sums { Some(loss.as_slice()) } else { None })?;
-        gradient.fill(0.0);
         for (param, share) in self.shares.clone().into_iter().enumerate() {
             let fitted = &self.kernel.fitted[param];
             let name = format!("fit_gradient_{}", fitted.name);
@@ -192,12 +244,7 @@ impl Fit {
                 }
             }
         }
-        if !wants_loss {
-            return Ok(0.0);
-        }
-        let bytes = self.runner.bytes("fit_loss")?;
-        let size = real.bytes() as usize;
-        Ok((0..self.workers).map(|w| read_number(real, bytes, w * size)).sum())
+        if wants_loss { self.found_loss() } else { Ok(0.0) }
     }
 
     /// The render function's result for every item, and how many numbers each has.
@@ -206,8 +253,14 @@ impl Fit {
             return Ok(None);
         }
         self.put(x)?;
-        self.runner.bind("fit_count", (self.items.n as u32).to_le_bytes().to_vec())?;
-        self.dispatch("fit_render", self.workers, None)?;
+        let n = self.items.n;
+        for first in (0..n).step_by(self.per_dispatch) {
+            let end = first.saturating_add(self.per_dispatch).min(n);
+            self.runner.bind("fit_first", (first as u32).to_le_bytes().to_vec())?;
+            self.runner.bind("fit_count", (end as u32).to_le_bytes().to_vec())?;
+            let reads: Option<&[_]> = if end < n { Some(&[]) } else { None };
+            self.dispatch("fit_render", self.workers, reads)?;
+        }
         let Some(element) = self.runner.element("fit_image") else { return Ok(None) };
         let leaves = bind::scalars(self.runner.mem(), element);
         let stride = self.runner.mem().size(element) as usize;
@@ -224,13 +277,23 @@ impl Fit {
         self.put(x)?;
         let mut out = Vec::new();
         for (k, f) in self.kernel.fitted.iter().enumerate() {
-            let Some(element) = self.runner.element(&format!("fit_value_{}", f.name)) else { continue };
+            let Some(element) = self.value_element(f) else { continue };
             out.push((
                 f.name.clone(),
                 crate::output::buffer_array(self.runner.mem(), element, &self.values[k])?,
             ));
         }
         Ok(out)
+    }
+
+    /// The type of an element of a parameter's buffer.
+    fn value_element(&self, f: &Fitted) -> Option<MemType> {
+        let ty = self.runner.element(&format!("fit_value_{}", f.name))?;
+        match self.runner.mem()[ty] {
+            // Uniforms are arrays by type.
+            MemData::Array(element, _) if f.length.is_some() && self.kernel.sums() => Some(element),
+            _ => Some(ty),
+        }
     }
 
     /// Runs so many threads of an entry point.
@@ -265,7 +328,7 @@ impl Fit {
     fn find_places(&mut self) -> Result<(), Error> {
         for (param, f) in self.kernel.fitted.iter().enumerate() {
             let missing = || Error::Internal(format!("the buffer of `{}` is gone", f.name));
-            let value = self.runner.element(&format!("fit_value_{}", f.name)).ok_or_else(missing)?;
+            let value = self.value_element(f).ok_or_else(missing)?;
             let gradient = self.runner.element(&format!("fit_gradient_{}", f.name)).ok_or_else(missing)?;
             let mem = self.runner.mem();
             let (mut values, mut gradients) = (Vec::new(), Vec::new());
@@ -308,6 +371,7 @@ impl Fit {
         let real = self.uniform_scalar("fit_weight");
         self.runner.bind("fit_loss", vec![0; n * real.bytes() as usize])?;
         self.runner.bind("fit_order", Vec::new())?;
+        self.runner.bind("fit_first", 0u32.to_le_bytes().to_vec())?;
         self.runner.bind("fit_count", 0u32.to_le_bytes().to_vec())?;
         self.runner.bind("fit_workers", (n as u32).to_le_bytes().to_vec())?;
         self.runner.bind("fit_wants_loss", 0u32.to_le_bytes().to_vec())?;
@@ -335,7 +399,7 @@ impl Fit {
             }
             match init {
                 Init::Value(value) => {
-                    let element = self.runner.element(&format!("fit_value_{}", f.name));
+                    let element = self.value_element(&f);
                     let element = element.ok_or_else(|| Error::Internal("a buffer is gone".into()))?;
                     let layout = MatrixLayout::Row;
                     let bytes = match (f.length, value) {
@@ -398,7 +462,7 @@ fn plan(session: &mut Session, setup: &Setup, items: &Items) -> Result<Kernel, F
         #[cfg(feature = "llvm")]
         Backend::Llvm | Backend::Tiers => 1,
     };
-    Ok(Kernel { include, fitted, loss, render, block })
+    Ok(Kernel { include, fitted, loss, render, block, items: MOST_ITEMS })
 }
 
 fn initial(

@@ -115,6 +115,9 @@ fn needs(module: &naga::Module) -> wgpu::Features {
     for function in functions.chain(module.entry_points.iter().map(|e| &e.function)) {
         for (_, expression) in function.expressions.iter() {
             all |= match *expression {
+                naga::Expression::SubgroupBallotResult | naga::Expression::SubgroupOperationResult { .. } => {
+                    wgpu::Features::SUBGROUP
+                }
                 naga::Expression::Literal(literal) => of(literal.scalar().kind, literal.scalar().width),
                 naga::Expression::As { kind, convert: Some(width), .. } => of(kind, width),
                 // The bits of a 64-bit float are those of a 64-bit integer.
@@ -136,6 +139,7 @@ fn in_words(feature: wgpu::Features) -> String {
         (wgpu::Features::SHADER_INT64, "integers of 64 bits"),
         (wgpu::Features::SHADER_INT64_ATOMIC_ALL_OPS, "atomic operations on 64 bits"),
         (wgpu::Features::SHADER_FLOAT32_ATOMIC, "atomic sums of floats"),
+        (wgpu::Features::SUBGROUP, "operations of subgroups"),
     ];
     match known.iter().find(|k| k.0 == feature) {
         Some(known) => known.1.to_string(),
@@ -162,6 +166,13 @@ impl Device {
         self.adapter.get_info().name
     }
 
+    /// Whether its subgroups have as many lanes as waves.
+    pub fn has_waves(&self) -> bool {
+        let info = self.adapter.get_info();
+        let size = (info.subgroup_min_size, info.subgroup_max_size);
+        size == (ir::WAVE_LANES, ir::WAVE_LANES) && self.adapter.features().contains(wgpu::Features::SUBGROUP)
+    }
+
     /// Whether it adds floats in storage atomically.
     pub fn adds_floats(&self) -> bool {
         self.adapter.features().contains(wgpu::Features::SHADER_FLOAT32_ATOMIC)
@@ -184,6 +195,23 @@ impl Device {
     /// Whether it may end loops before their end: Mesa's lavapipe does after 65,535 trips of all loops of a thread.
     pub fn may_end_loops(&self) -> bool {
         self.adapter.get_info().driver == "llvmpipe"
+    }
+
+    /// Bytes of the largest variable that a thread should have for itself: lavapipe writes zeros into each of them, number
+    /// by number, and LLVM takes minutes for some thousand of these.
+    pub fn most_private(&self) -> u64 {
+        if self.inlines_slowly() { 512 } else { codegen_naga::LARGEST_PRIVATE }
+    }
+
+    /// How many storage buffers an entry point may have.
+    pub fn max_storage(&self) -> u32 {
+        self.limits().max_storage_buffers_per_shader_stage
+    }
+
+    /// Threads that keep it busy, if it is a processor.
+    pub(super) fn threads(&self) -> Option<usize> {
+        let is_processor = self.adapter.get_info().device_type == wgpu::DeviceType::Cpu;
+        is_processor.then(|| 128 * std::thread::available_parallelism().map_or(1, usize::from))
     }
 
     /// Whether it puts all functions into one and compiles that in more than linear time, as Mesa's lavapipe does.

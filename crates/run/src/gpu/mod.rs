@@ -33,6 +33,8 @@ pub struct Program {
     /// What the device complained about.
     faults: Arc<Mutex<Vec<String>>>,
     limits: wgpu::Limits,
+    /// Threads that keep a device busy that is a processor.
+    pub threads: Option<usize>,
     held: Mutex<Held>,
 }
 
@@ -117,7 +119,17 @@ impl Program {
             groups: entries.iter().map(|_| None).collect(),
         };
         let held = Mutex::new(held);
-        let program = Program { device, queue, name, built, entries, faults, limits: on.limits(), held };
+        let program = Program {
+            device,
+            queue,
+            name,
+            built,
+            entries,
+            faults,
+            limits: on.limits(),
+            threads: on.threads(),
+            held,
+        };
         program.fault()?;
         Ok(program)
     }
