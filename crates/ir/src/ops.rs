@@ -467,6 +467,32 @@ impl Op {
         }
     }
 
+    /// Whether a machine does it in about one step for each lane: sums, products, comparisons, conversions and their kin,
+    /// but no quotients and no functions.
+    pub fn is_elementary(&self) -> bool {
+        matches!(
+            self,
+            Op::Add
+                | Op::Sub
+                | Op::Mul
+                | Op::Neg
+                | Op::And
+                | Op::Or
+                | Op::Xor
+                | Op::Not
+                | Op::Shl
+                | Op::Shr
+                | Op::Eq
+                | Op::Ne
+                | Op::Lt
+                | Op::Le
+                | Op::Gt
+                | Op::Ge
+                | Op::Convert
+                | Op::Bitcast
+        )
+    }
+
     /// Whether the op by itself (not its regions, not its callee) only computes its results from
     /// its operands: it may be removed, merged with an equal one or moved.
     pub fn is_pure(&self) -> bool {

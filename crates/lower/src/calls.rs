@@ -96,39 +96,9 @@ impl Body<'_, '_, '_> {
         }
         let default_owner = match func {
             Callable::Func(f) => Some(f.clone()),
-            _ => None,
+            _ => crate::Lowerer::origin(&callable).cloned(),
         };
-        for arg in args {
-            if let Arg::Pack(exprs) = arg {
-                self.pack_arguments(exprs, &mut params, (&mut inputs, &mut places));
-                continue;
-            }
-            let Some(param) = params.next() else { break };
-            match arg {
-                Arg::Pack(_) => {}
-                Arg::Expr(a) if param.is_output() => {
-                    let place = self.place(*a);
-                    let values = if param.is_input() { self.read(&place) } else { Vec::new() };
-                    inputs.push((values, place.ty));
-                    places.push(Some(place));
-                }
-                Arg::Expr(a) => {
-                    let values = self.expr(*a);
-                    let from = self.expr_ty(*a);
-                    inputs.push((values, from));
-                    places.push(None);
-                }
-                Arg::Default(param) => {
-                    let owner = default_owner.clone().or_else(|| crate::Lowerer::origin(&callable).cloned());
-                    let value = match owner {
-                        Some(owner) => self.default_argument(*param, &owner),
-                        None => (Vec::new(), Ty::ERROR),
-                    };
-                    inputs.push(value);
-                    places.push(None);
-                }
-            }
-        }
+        self.arguments(args, default_owner.as_ref(), &mut params, (&mut inputs, &mut places));
         if params.next().is_some() || inputs.len() != declared.sig.params.len() {
             return self.internal(span, "a call has too few arguments", ty);
         }
@@ -206,6 +176,47 @@ impl Body<'_, '_, '_> {
         self.invoke(&declared, inputs, &places, span)
     }
 
+    /// The arguments of a call for these parameters: values with their types, and where to write what comes back. What is
+    /// left out has the default value of the owner's parameter.
+    fn arguments(
+        &mut self,
+        args: &[Arg],
+        default_owner: Option<&FuncRef>,
+        params: &mut std::slice::Iter<'_, FlatParam>,
+        (inputs, places): (&mut Vec<Input>, &mut Vec<Option<Place>>),
+    ) {
+        for arg in args {
+            if let Arg::Pack(exprs) = arg {
+                self.pack_arguments(exprs, params, (inputs, places));
+                continue;
+            }
+            let Some(param) = params.next() else { break };
+            match arg {
+                Arg::Pack(_) => {}
+                Arg::Expr(a) if param.is_output() => {
+                    let place = self.place(*a);
+                    let values = if param.is_input() { self.read(&place) } else { Vec::new() };
+                    inputs.push((values, place.ty));
+                    places.push(Some(place));
+                }
+                Arg::Expr(a) => {
+                    let values = self.expr(*a);
+                    let from = self.expr_ty(*a);
+                    inputs.push((values, from));
+                    places.push(None);
+                }
+                Arg::Default(param) => {
+                    let value = match default_owner {
+                        Some(owner) => self.default_argument(*param, owner),
+                        None => (Vec::new(), Ty::ERROR),
+                    };
+                    inputs.push(value);
+                    places.push(None);
+                }
+            }
+        }
+    }
+
     /// Emits the call. `inputs` are one for each parameter, in their own types; `places` get what is written.
     pub(crate) fn invoke(
         &mut self,
@@ -270,36 +281,11 @@ impl Body<'_, '_, '_> {
         let mut inputs = Vec::new();
         let mut places = Vec::new();
         let mut params = declared.sig.params.iter();
-        for arg in args {
-            if let Arg::Pack(exprs) = arg {
-                self.pack_arguments(exprs, &mut params, (&mut inputs, &mut places));
-                continue;
-            }
-            let Some(param) = params.next() else { break };
-            match arg {
-                Arg::Pack(_) => {}
-                Arg::Expr(a) if param.is_output() => {
-                    let place = self.place(*a);
-                    let values = if param.is_input() { self.read(&place) } else { Vec::new() };
-                    inputs.push((values, place.ty));
-                    places.push(Some(place));
-                }
-                Arg::Expr(a) => {
-                    let values = self.expr(*a);
-                    let from = self.expr_ty(*a);
-                    inputs.push((values, from));
-                    places.push(None);
-                }
-                Arg::Default(param) => {
-                    let value = match callable {
-                        Callable::Func(f) => self.default_argument(*param, f),
-                        _ => (Vec::new(), Ty::ERROR),
-                    };
-                    inputs.push(value);
-                    places.push(None);
-                }
-            }
-        }
+        let default_owner = match callable {
+            Callable::Func(f) => Some(f),
+            _ => None,
+        };
+        self.arguments(args, default_owner, &mut params, (&mut inputs, &mut places));
         self.b.span = crate::ir_span(span);
         let returned = self.invoke(&declared, inputs, &places, span);
         self.convert(returned, declared.sig.ret, ty, span)

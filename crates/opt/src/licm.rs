@@ -142,25 +142,8 @@ impl Licm<'_> {
         match data.op {
             Op::Const(_) | Op::GlobalRef(_) | Op::Builtin(_) | Op::BufferLen => true,
             Op::Zero | Op::Splat | Op::Construct => numeric,
-            Op::Extract(_)
-            | Op::Add
-            | Op::Sub
-            | Op::Mul
-            | Op::Neg
-            | Op::And
-            | Op::Or
-            | Op::Xor
-            | Op::Not
-            | Op::Shl
-            | Op::Shr
-            | Op::Eq
-            | Op::Ne
-            | Op::Lt
-            | Op::Le
-            | Op::Gt
-            | Op::Ge
-            | Op::Bitcast
-            | Op::Convert => numeric,
+            Op::Extract(_) => numeric,
+            ref op if op.is_elementary() => numeric,
             _ => false,
         }
     }

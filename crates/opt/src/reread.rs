@@ -425,31 +425,8 @@ impl Survey<'_> {
         };
         let each = match &data.op {
             Op::Const(_) | Op::Zero | Op::GlobalRef(_) | Op::Detach => 0,
-            Op::Add
-            | Op::Sub
-            | Op::Mul
-            | Op::Neg
-            | Op::And
-            | Op::Or
-            | Op::Xor
-            | Op::Not
-            | Op::Shl
-            | Op::Shr
-            | Op::Eq
-            | Op::Ne
-            | Op::Lt
-            | Op::Le
-            | Op::Gt
-            | Op::Ge
-            | Op::Convert
-            | Op::Bitcast
-            | Op::Select
-            | Op::Construct
-            | Op::Insert(_)
-            | Op::Splat
-            | Op::Extract(_)
-            | Op::Sum
-            | Op::If => 4,
+            op if op.is_elementary() => 4,
+            Op::Select | Op::Construct | Op::Insert(_) | Op::Splat | Op::Extract(_) | Op::Sum | Op::If => 4,
             Op::Div => 20,
             Op::Math(Math::Min | Math::Max | Math::Abs | Math::Fma | Math::Floor | Math::Ceil) => 8,
             Op::Math(Math::Sqrt) => 24,

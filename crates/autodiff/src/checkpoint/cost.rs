@@ -40,28 +40,8 @@ pub(crate) fn again(module: &Module, src: &Function, defs: &Defs, inst: Inst) ->
     let per_lane = |cost: u64| lanes.map(|n| n * cost * OP);
     match &data.op {
         Op::Const(_) | Op::GlobalRef(_) | Op::Zero => Some(0),
-        Op::Add
-        | Op::Sub
-        | Op::Mul
-        | Op::Neg
-        | Op::And
-        | Op::Or
-        | Op::Xor
-        | Op::Not
-        | Op::Shl
-        | Op::Shr
-        | Op::Eq
-        | Op::Ne
-        | Op::Lt
-        | Op::Le
-        | Op::Gt
-        | Op::Ge
-        | Op::Convert
-        | Op::Bitcast
-        | Op::Select
-        | Op::Construct
-        | Op::Insert(_)
-        | Op::Splat => per_lane(1),
+        op if op.is_elementary() => per_lane(1),
+        Op::Select | Op::Construct | Op::Insert(_) | Op::Splat => per_lane(1),
         Op::Detach => lanes.map(|_| 0),
         Op::Extract(_) | Op::Index | Op::Builtin(_) if lanes.is_some() => Some(OP),
         Op::Sum => lanes.and_then(|_| self::lanes(types, src.ty(data.args[0]))).map(|n| n * OP),
