@@ -248,7 +248,8 @@ fn in_lanes(cx: &mut ModuleCx<'_>, k: usize, machine: &Machine) -> Result<(Strin
 /// How many lanes suit: as many floats (or doubles) as fit in four vectors of the machine, since what is the same in
 /// all lanes is done once for them and since vectors that do not wait for each other overlap; in two, where there is no
 /// loop, as straight code has enough that does not wait and needs the registers; and fewer where that keeps the lanes in
-/// one row of the group.
+/// one row of the group, or makes them a whole group that fills a vector: groups then need not share lanes, and none is
+/// left over.
 fn suits(module: &Module, plan: &Plan, size: [u32; 3], machine: &Machine) -> u32 {
     // Some doubles among many floats do not count.
     let (mut floats, mut doubles) = (0, 0);
@@ -266,9 +267,12 @@ fn suits(module: &Module, plan: &Plan, size: [u32; 3], machine: &Machine) -> u32
     for f in plan.order.iter().map(|&f| &module.funcs[f]).filter(|f| f.has_body()) {
         f.walk(f.body(), &mut |inst| repeats |= matches!(f.insts[inst].op, Op::For(_) | Op::Loop(_)));
     }
-    let vectors = if repeats { 4 } else { 2 };
-    let most = (vectors * machine.vector_bits / if wide { 64 } else { 32 }).clamp(4, 16);
+    let (vectors, bits) = (if repeats { 4 } else { 2 }, if wide { 64 } else { 32 });
+    let most = (vectors * machine.vector_bits / bits).clamp(4, 16);
     let flat = size[1] == 1 && size[2] == 1;
+    if flat && matches!(size[0], 4 | 8) && size[0] <= most && size[0] * bits >= machine.vector_bits {
+        return size[0];
+    }
     let fits = |n: u32| flat || size[0].is_multiple_of(n);
     [16, 8, 4].into_iter().filter(|&n| n <= most).find(|&n| fits(n)).unwrap_or(most)
 }

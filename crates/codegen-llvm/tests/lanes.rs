@@ -158,6 +158,32 @@ fn memory_is_accessed_as_its_places_are() {
 }
 
 #[test]
+fn a_small_group_that_fills_a_vector_is_the_lanes() {
+    let lanes_of = |ty: &str, threads: u32| {
+        let module = module(&format!(
+            "global b: read_write {ty}
+             func main() {{
+                 v0: u32x3 = dispatch_thread_id
+                 v1 = extract.0 v0
+                 v2 = global_ref b
+                 v3: {ty} = buffer_load v2, v1
+                 v4 = add v3, v3
+                 buffer_store v2, v1, v4
+                 yield
+             }}
+             entry main: main [{threads}, 1, 1]"
+        ));
+        let text = text(&module, &Options::default(), &Machine::generic()).expect("text");
+        let lanes = text.entries[0].lanes.clone().expect("lanes").1;
+        (lanes, text.entries[0].one.is_none())
+    };
+    assert_eq!(lanes_of("f32", 8), (8, true));
+    assert_eq!(lanes_of("f64", 4), (4, true));
+    assert_eq!(lanes_of("f32", 4), (16, false));
+    assert_eq!(lanes_of("f32", 64), (16, true));
+}
+
+#[test]
 fn even_distances_are_accessed_lane_by_lane() {
     let (text, lanes) = lanes(
         "global a: read_only f32
