@@ -151,10 +151,10 @@ fn memory_is_accessed_as_its_places_are() {
     assert_eq!(count("= load <8 x float>"), 2, "{lanes}");
     assert_eq!(count("= load float,"), 1, "{lanes}");
     assert_eq!(count("@llvm.masked.gather"), 1, "{lanes}");
-    assert_eq!(count("call void @rt_gather("), 1, "{lanes}");
+    assert_eq!(count("call void @rt_gather_elements("), 1, "{lanes}");
     assert_eq!(count("  store <8 x float>"), 2, "{lanes}");
     assert_eq!(count("@llvm.masked.scatter"), 0, "{lanes}");
-    assert_eq!(count("call void @rt_scatter("), 1, "{lanes}");
+    assert_eq!(count("call void @rt_scatter_elements("), 1, "{lanes}");
 }
 
 #[test]

@@ -227,4 +227,51 @@ one:
 done:
   ret void
 }
+
+; The same by the numbers of elements: their addresses first, and which of them are there.
+define internal i32 @rt_elements_at(ptr %numbers, ptr %places, i32 %mask, ptr %first, i64 %count, i64 %size, i32 %signed) noinline cold {
+entry:
+  %is.signed = icmp ne i32 %signed, 0
+  br label %look
+look:
+  %left = phi i32 [ %mask, %entry ], [ %fewer, %one ]
+  %found = phi i32 [ 0, %entry ], [ %more, %one ]
+  %none = icmp eq i32 %left, 0
+  br i1 %none, label %done, label %one
+one:
+  %lane32 = call i32 @llvm.cttz.i32(i32 %left, i1 true)
+  %lane = zext i32 %lane32 to i64
+  %number.at = getelementptr i32, ptr %numbers, i64 %lane
+  %number = load i32, ptr %number.at
+  %as.signed = sext i32 %number to i64
+  %as.unsigned = zext i32 %number to i64
+  %wide = select i1 %is.signed, i64 %as.signed, i64 %as.unsigned
+  %in = icmp ult i64 %wide, %count
+  %bit = shl i32 1, %lane32
+  %with = or i32 %found, %bit
+  %more = select i1 %in, i32 %with, i32 %found
+  %by = mul i64 %wide, %size
+  %place = getelementptr i8, ptr %first, i64 %by
+  %place.at = getelementptr ptr, ptr %places, i64 %lane
+  store ptr %place, ptr %place.at
+  %less = sub i32 %left, 1
+  %fewer = and i32 %left, %less
+  br label %look
+done:
+  ret i32 %found
+}
+
+define internal void @rt_gather_elements(ptr %numbers, ptr %to, i32 %mask, i64 %bytes, ptr %first, i64 %count, i64 %size, i32 %signed) noinline cold {
+  %places = alloca [LANES x ptr], align 16
+  %found = call i32 @rt_elements_at(ptr %numbers, ptr %places, i32 %mask, ptr %first, i64 %count, i64 %size, i32 %signed)
+  call void @rt_gather(ptr %places, ptr %to, i32 %found, i64 %bytes)
+  ret void
+}
+
+define internal void @rt_scatter_elements(ptr %numbers, ptr %from, i32 %mask, i64 %bytes, ptr %first, i64 %count, i64 %size, i32 %signed) noinline cold {
+  %places = alloca [LANES x ptr], align 16
+  %found = call i32 @rt_elements_at(ptr %numbers, ptr %places, i32 %mask, ptr %first, i64 %count, i64 %size, i32 %signed)
+  call void @rt_scatter(ptr %places, ptr %from, i32 %found, i64 %bytes)
+  ret void
+}
 declare i32 @llvm.cttz.i32(i32, i1)

@@ -46,12 +46,28 @@ pub(super) struct Place {
     pub(super) mask: Option<Val>,
     /// The address of lane 0 and by how much it rises, and whether that holds and all lanes are in range.
     pub(super) block: Option<(Val, i64, Val)>,
+    /// The same places as elements of a buffer.
+    pub(super) elements: Option<Elements>,
+}
+
+/// Elements of a buffer, one for each lane, by numbers of 32 bits.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Elements {
+    /// Where the place would be in the first element, how many elements there are, and their size: uniform.
+    pub(super) first: Val,
+    pub(super) count: Val,
+    pub(super) size: u64,
+    /// Their numbers; not in range if they are negative.
+    pub(super) numbers: Val,
+    pub(super) signed: bool,
+    /// Whether the place is in the element.
+    pub(super) certain: Val,
 }
 
 impl Place {
     /// A place in the function's own memory that is certainly there.
     pub(super) fn local(addr: Val) -> Place {
-        Place { addr, inside: None, class: Class::Local, mask: None, block: None }
+        Place { addr, inside: None, class: Class::Local, mask: None, block: None, elements: None }
     }
 }
 
@@ -199,55 +215,75 @@ impl Emitter<'_, '_> {
         self.w.line(format_args!("call void @{full}({x_text}, {a}, i32 {align}, {m}){note}"));
     }
 
-    /// A gather where it is rare: by a helper.
-    fn rare_gather(&mut self, e: El, at: Val, class: Class, mask: Option<Val>) -> Val {
+    /// A gather where it is rare: by a helper, of numbers at so many bytes from a place.
+    fn rare_gather(&mut self, e: El, place: Place, at: u64) -> Val {
         let mem = memory_el(e);
-        let (places, numbers) = self.hand_over(at);
-        let bits = self.mask_bits(mask.unwrap_or(Val::bool(true)));
-        let note = self.call_note(class);
-        self.rare(Helper::Gather, &[places, numbers, bits, Val::i64(mem.bytes() as i64)], &note);
+        let numbers = self.rare(Helper::Gather, Helper::GatherElements, place, self.mask, at, mem);
         let note = self.note(ANY_BUFFER, mem.bytes());
         let x = self.w.load(mem, true, numbers, &note);
-        self.number_of(e, x, class)
+        self.number_of(e, x, place.class)
     }
 
-    /// A scatter where it is rare: by a helper.
-    fn rare_scatter(&mut self, x: Val, at: Val, class: Class, mask: Option<Val>) {
+    /// A scatter where it is rare: by a helper, of numbers to so many bytes from a place.
+    fn rare_scatter(&mut self, x: Val, place: Place, at: u64) {
         let x = if x.el == El::I1 { self.w.cast("zext", x, El::I8) } else { x };
         let x = self.w.spread(x);
-        let (places, numbers) = self.hand_over(at);
+        let numbers = self.handed().1;
         let note = self.note(ANY_BUFFER, x.el.bytes());
         self.w.store(x, numbers, &note);
-        let bits = self.mask_bits(mask.unwrap_or(Val::bool(true)));
-        let note = self.call_note(class);
-        self.rare(Helper::Scatter, &[places, numbers, bits, Val::i64(x.el.bytes() as i64)], &note);
+        self.rare(Helper::Scatter, Helper::ScatterElements, place, place.mask, at, x.el);
     }
 
-    /// Writes the lanes' addresses where helpers find them; gives that place and room for as many numbers.
-    fn hand_over(&mut self, at: Val) -> (Val, Val) {
+    /// Where helpers find the lanes' addresses or the numbers of elements, and where numbers are.
+    fn handed(&mut self) -> (Val, Val) {
         let room = 8 * u64::from(native::MOST_LANES);
-        let (places, numbers) = match self.handed {
-            Some(both) => both,
+        let w = &mut self.w;
+        *self.handed.get_or_insert_with(|| (w.alloca(room, 64), w.alloca(room, 64)))
+    }
+
+    /// Calls a helper that touches no more than an access at the place does, and what is handed over: one that takes
+    /// addresses, or one that takes the numbers of elements, if the place is known so. Gives where numbers are.
+    fn rare(
+        &mut self,
+        any: Helper,
+        of_elements: Helper,
+        place: Place,
+        mask: Option<Val>,
+        at: u64,
+        el: El,
+    ) -> Val {
+        let (places, numbers) = self.handed();
+        let bytes = Val::i64(el.bytes() as i64);
+        let by = Val::i64(at as i64);
+        let all = Val::bool(true);
+        let (helper, args) = match place.elements {
+            Some(elements) => {
+                let note = self.note(ANY_BUFFER, 4);
+                self.w.store(elements.numbers, places, &note);
+                let bits = self.mask_bits(mask.unwrap_or(all));
+                let bits = self.w.select(elements.certain, bits, Val::i32(0));
+                let first = self.w.offset(elements.first, by);
+                let (size, signed) = (Val::i64(elements.size as i64), Val::i32(i64::from(elements.signed)));
+                (of_elements, vec![places, numbers, bits, bytes, first, elements.count, size, signed])
+            }
             None => {
-                let both = (self.w.alloca(room, 64), self.w.alloca(room, 64));
-                self.handed = Some(both);
-                both
+                let at = self.w.offset(place.addr, by);
+                let at = self.w.spread(at);
+                let note = self.note(ANY_BUFFER, 8);
+                self.w.store(at, places, &note);
+                let mask = self.both(place.inside, mask);
+                (any, vec![places, numbers, self.mask_bits(mask.unwrap_or(all)), bytes])
             }
         };
-        let at = self.w.spread(at);
-        let note = self.note(ANY_BUFFER, 8);
-        self.w.store(at, places, &note);
-        (places, numbers)
-    }
-
-    /// Calls a helper that touches no more than an access with this note does, and what was handed over.
-    fn rare(&mut self, helper: Helper, args: &[Val], note: &str) {
+        let (types, _) = helper.signature();
+        debug_assert_eq!(types.len(), args.len());
         let types: Vec<&str> = args.iter().map(|a| a.el.name()).collect();
-        let name = helper.name();
+        let (name, note) = (helper.name(), self.call_note(place.class));
         let about = "cold nounwind willreturn nofree nosync";
         self.w.declare(format!("declare void @{name}({}) {about}", types.join(", ")));
         let list: Vec<String> = args.iter().map(|&a| self.w.typed(a)).collect();
         self.w.line(format_args!("call void @{name}({}){note}", list.join(", ")));
+        numbers
     }
 
     /// What follows an access that is a call.
@@ -380,8 +416,7 @@ impl Emitter<'_, '_> {
         self.w.enter(slow);
         let mut other = Vals::new();
         for &(e, at) in words {
-            let at = self.w.offset(place.addr, Val::i64((at * scale) as i64));
-            other.push(self.rare_gather(e, at, place.class, mask));
+            other.push(self.rare_gather(e, place, at * scale));
         }
         let slow_end = self.w.block;
         self.w.jump(join);
@@ -649,8 +684,7 @@ impl Emitter<'_, '_> {
             self.w.jump(join);
             self.w.enter(slow);
             for (&x, &(_, at)) in vals.iter().zip(&words) {
-                let at = self.w.offset(place.addr, Val::i64((at * scale) as i64));
-                self.rare_scatter(x, at, place.class, mask);
+                self.rare_scatter(x, place, at * scale);
             }
             self.w.jump(join);
             self.w.enter(join);

@@ -5,7 +5,7 @@ use native::runtime::{Helper, Site, atomic_code, offsets};
 use native::types::{has_handle, is_array, size};
 
 use super::handles::private_bytes;
-use super::local::{Class, Place};
+use super::local::{Class, Elements, Place};
 use super::{Emitter, Res, el};
 use crate::text::{El, Val, Vals};
 
@@ -198,6 +198,17 @@ impl Emitter<'_, '_> {
             }
             _ => None,
         };
+        let number = self.one(args[1]);
+        let by_number =
+            block.is_some() && number.var && number.el == El::I32 && handle[2].constant() == Some(0);
+        let mut elements = by_number.then(|| Elements {
+            first: handle[0],
+            count: handle[1],
+            size: mem.size(elem),
+            numbers: Val { lin: None, ..number },
+            signed: self.scalar_of(args[1]).is_signed_int(),
+            certain: Val::bool(true),
+        });
         let (mut at, mut fixed, mut dynamic) = (At::Mem(elem), 0u64, args[2..].iter());
         for step in &path.0 {
             let (n, next, stride) = match at {
@@ -236,6 +247,13 @@ impl Emitter<'_, '_> {
                     inside = self.w.binary("and", inside, below);
                     let bytes = self.times(k, stride);
                     addr = self.w.offset(addr, bytes);
+                    elements = match elements {
+                        Some(e) if !k.var => {
+                            let first = self.w.offset(e.first, bytes);
+                            Some(Elements { first, certain: self.w.binary("and", e.certain, below), ..e })
+                        }
+                        _ => None,
+                    };
                     block = match block {
                         Some((at, step, all)) if !k.var => {
                             let all = self.w.binary("and", all, below);
@@ -249,11 +267,13 @@ impl Emitter<'_, '_> {
         }
         let addr = self.w.offset(addr, Val::i64(fixed as i64));
         let block = block.map(|(at, step, all)| (self.w.offset(at, Val::i64(fixed as i64)), step, all));
+        let elements =
+            elements.map(|e| Elements { first: self.w.offset(e.first, Val::i64(fixed as i64)), ..e });
         if self.cx.options.trap {
             let outside = self.w.binary("xor", inside, Val::bool(true));
             self.fail_if(outside, Site::OutOfRange(data.span));
         }
-        Ok(Place { addr, inside: Some(inside), class, mask: self.mask, block })
+        Ok(Place { addr, inside: Some(inside), class, mask: self.mask, block, elements })
     }
 
     /// Where a place is not one address for all lanes, whether it is in range is not either, and the other way round.

@@ -80,6 +80,8 @@ helpers! {
     Atomic = atomic(Ptr, I32, I64, I64) -> I64;
     Gather = gather(Ptr, Ptr, I32, I64);
     Scatter = scatter(Ptr, Ptr, I32, I64);
+    GatherElements = gather_elements(Ptr, Ptr, I32, I64, Ptr, I64, I64, I32);
+    ScatterElements = scatter_elements(Ptr, Ptr, I32, I64, Ptr, I64, I64, I32);
     Copy = copy(Ptr, Ptr, I64);
     Clear = clear(Ptr, I64);
     HalfToSingle = half_to_single(I32) -> F32;
@@ -253,6 +255,67 @@ unsafe extern "C" fn scatter(places: *const *mut u8, from: *const u8, mask: u32,
         let bytes = bytes as usize;
         // SAFETY: as in `gather`.
         unsafe { std::ptr::copy_nonoverlapping(from.add(lane * bytes), *places.add(lane), bytes) };
+    }
+}
+
+/// The addresses of the elements with the lanes' numbers, and which lanes of the mask have one.
+///
+/// # Safety
+/// There is a number for each lane of the mask.
+unsafe fn elements(
+    numbers: *const u32,
+    mask: u32,
+    (first, count, size, signed): (*mut u8, u64, u64, u32),
+) -> ([*mut u8; MOST_LANES as usize], u32) {
+    let mut places = [first; MOST_LANES as usize];
+    let mut found = 0;
+    for lane in (0..MOST_LANES as usize).filter(|lane| mask >> lane & 1 == 1) {
+        // SAFETY: the caller's.
+        let number = unsafe { *numbers.add(lane) };
+        let number = if signed != 0 { i64::from(number as i32) as u64 } else { u64::from(number) };
+        if number < count {
+            places[lane] = first.wrapping_add((number * size) as usize);
+            found |= 1 << lane;
+        }
+    }
+    (places, found)
+}
+
+/// As `gather`, of elements with the lanes' numbers; zeros for those that are not there.
+#[expect(clippy::too_many_arguments, reason = "the interface of compiled code")]
+unsafe extern "C" fn gather_elements(
+    numbers: *const u32,
+    to: *mut u8,
+    mask: u32,
+    bytes: u64,
+    first: *mut u8,
+    count: u64,
+    size: u64,
+    signed: u32,
+) {
+    // SAFETY: code hands over a number for each lane that it has; elements below the count are there.
+    unsafe {
+        let (places, mask) = elements(numbers, mask, (first, count, size, signed));
+        gather(places.as_ptr().cast(), to, mask, bytes);
+    }
+}
+
+/// As `scatter`, to elements with the lanes' numbers, if they are there.
+#[expect(clippy::too_many_arguments, reason = "the interface of compiled code")]
+unsafe extern "C" fn scatter_elements(
+    numbers: *const u32,
+    from: *const u8,
+    mask: u32,
+    bytes: u64,
+    first: *mut u8,
+    count: u64,
+    size: u64,
+    signed: u32,
+) {
+    // SAFETY: as in `gather_elements`.
+    unsafe {
+        let (places, mask) = elements(numbers, mask, (first, count, size, signed));
+        scatter(places.as_ptr(), from, mask, bytes);
     }
 }
 
