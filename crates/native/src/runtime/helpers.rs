@@ -282,7 +282,6 @@ unsafe fn elements(
 }
 
 /// As `gather`, of elements with the lanes' numbers; zeros for those that are not there.
-#[expect(clippy::too_many_arguments, reason = "the interface of compiled code")]
 unsafe extern "C" fn gather_elements(
     numbers: *const u32,
     to: *mut u8,
@@ -301,7 +300,6 @@ unsafe extern "C" fn gather_elements(
 }
 
 /// As `scatter`, to elements with the lanes' numbers, if they are there.
-#[expect(clippy::too_many_arguments, reason = "the interface of compiled code")]
 unsafe extern "C" fn scatter_elements(
     numbers: *const u32,
     from: *const u8,
