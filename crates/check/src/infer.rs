@@ -507,18 +507,20 @@ impl<'p> Checker<'p> {
             _ => false,
         };
         if !is_int {
-            let float = matches!(&self.p.types[ty], TyKind::Scalar(s) if s.is_float());
-            if float {
+            let is_vector = matches!(self.p.types[ty], TyKind::Vector(_, Val::Int(2..)) | TyKind::Matrix(..));
+            let float = self.p.has_operators(ty) && self.p.may_be_float(ty);
+            if float || is_vector {
                 let span = self.span(index);
                 let message = format!("an index has to be an integer, got '{}'", self.name(ty));
-                self.error("E30019", span, message);
-            } else if let TyKind::Vector(_, Val::Int(1)) | TyKind::Scalar(_) | TyKind::Enum(_) =
-                self.p.types[ty]
+                let mut diagnostic = Diagnostic::error("E30019", span, message);
+                if let TyKind::Vector(..) = self.p.types[ty] {
+                    diagnostic = diagnostic.help("take a component of it: '.x'");
+                }
+                self.p.report(diagnostic);
+            } else if matches!(self.p.types[ty], TyKind::Vector(..) | TyKind::Scalar(_) | TyKind::Enum(_))
+                // Others with operators are parameters that are integers.
+                || !self.p.has_operators(ty)
             {
-                self.coerce(index, Ty::INT);
-            } else if self.p.has_operators(ty) {
-                // A parameter that is an integer.
-            } else {
                 self.coerce(index, Ty::INT);
             }
         }
