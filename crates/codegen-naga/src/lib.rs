@@ -111,9 +111,9 @@ pub struct Options<'a> {
     pub most_private: u64,
     /// How many storage buffers there may be, if variables are in storage that need not be.
     pub max_storage: u32,
-    /// Lanes of waves exchange values by the device's subgroups, which have 32 lanes in the order of the threads of a group;
-    /// the run says so where a device's have not.
-    pub subgroups: bool,
+    /// Lanes of waves exchange values by the device's subgroups, which have so many lanes, in the order of the threads of a
+    /// group: where that is as many as a wave has, or a group has no more threads. The run says so where a device's have not.
+    pub subgroups: Option<u32>,
     /// Loops report it if they end before they should, for a device that may end them.
     pub checks_loops: bool,
     /// The host dispatches the first group once more, alone, where [`reflect::EntryPoint::first_group_last`] says so.

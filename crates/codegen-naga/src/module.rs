@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 
 use cranelift_entity::EntitySet;
-use ir::{Func, Global, Module, Space};
+use ir::{Func, Global, Module, Space, WAVE_LANES};
 use naga::proc::Layouter;
 use naga::valid::{Capabilities, FunctionInfo, GlobalUse, ModuleInfo, ValidationFlags, Validator};
 use naga::{AddressSpace, GlobalVariable, Handle, ResourceBinding, Span, StorageAccess, TypeInner};
@@ -86,8 +86,8 @@ pub(crate) struct Cx<'m> {
     pub(crate) most_private: u64,
     /// Storage buffers that there may be.
     pub(crate) max_storage: u32,
-    /// Lanes of waves exchange values by subgroups.
-    pub(crate) subgroups: bool,
+    /// Lanes of waves exchange values by subgroups of so many lanes.
+    pub(crate) subgroups: Option<u32>,
     /// They do so in what was emitted so far.
     pub(crate) uses_subgroups: bool,
     /// Loops report it if they end before they should.
@@ -152,7 +152,7 @@ pub fn build(ir: &Module, options: &Options<'_>) -> Result<Built, Error> {
         bindings: Vec::new(),
         most_private: options.most_private,
         max_storage: options.max_storage,
-        subgroups: options.subgroups,
+        subgroups: None,
         uses_subgroups: false,
         checks_loops: options.checks_loops,
         loops_ended: None,
@@ -166,6 +166,8 @@ pub fn build(ir: &Module, options: &Options<'_>) -> Result<Built, Error> {
     for entry in &ir.entries {
         cx.names.unique(&entry.name);
     }
+    let threads = cx.threads();
+    cx.subgroups = options.subgroups.filter(|&lanes| lanes == WAVE_LANES || threads <= lanes.min(WAVE_LANES));
     cx.check_waves()?;
     cx.globals()?;
     let instances = cx.plan.roots.clone();

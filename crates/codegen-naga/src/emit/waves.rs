@@ -4,8 +4,9 @@
 //! lanes meet in group-shared memory: each writes its value, and after a barrier reads those of its wave. That all threads
 //! of the group come by is known (`uniformity`), so a wave's lanes are all that the group has.
 //!
-//! Where a device has subgroups of 32 lanes, numbers of 32 bits are read from the other lanes directly. Each entry point
-//! begins with a test that subgroups are waves, each exchange tests that all lanes came by; else the run reports it.
+//! Where a device has subgroups of 32 lanes, or of at least as many as a group has threads, numbers of 32 bits are read from
+//! the other lanes directly. Each entry point begins with a test that the lanes are those of the wave, each exchange tests
+//! that all came by; else the run reports it.
 
 use ir::{Builtin, Inst, InstData, Scalar, Value, WAVE_LANES};
 use naga::{Barrier, BinaryOperator as Bin, Expression, GatherMode, ScalarKind, Statement};
@@ -35,7 +36,7 @@ impl<'m> Emitter<'_, 'm> {
         let first = self.code.u32(!(WAVE_LANES - 1));
         let first = self.code.binary(Bin::And, index, first);
         let [values, mask] = data.results[..] else { return Ok(()) };
-        if self.cx.subgroups && self.uses[values] > 0 && self.is_of_words(value) {
+        if self.cx.subgroups.is_some() && self.uses[values] > 0 && self.is_of_words(value) {
             let here = self.lanes_here(n, first);
             self.exchange(data, here)?;
             return self.set(mask, here);
@@ -145,11 +146,12 @@ impl<'m> Emitter<'_, 'm> {
         Ok(())
     }
 
-    /// Reports it if subgroups are not waves: 32 lanes, each the thread of the group that its number says.
+    /// Reports it if waves are not subgroups: each lane the thread of the group that its number says.
     pub(super) fn check_subgroups(&mut self, size: Expr, index: Expr) {
         let uint = self.cx.lanes_type(Scalar::U32, 1);
         let lanes = self.code.u32(WAVE_LANES);
-        let other_size = self.code.binary(Bin::NotEqual, size, lanes);
+        let wanted = self.code.u32(self.cx.subgroups.unwrap_or(WAVE_LANES));
+        let other_size = self.code.binary(Bin::NotEqual, size, wanted);
         let last = self.code.u32(WAVE_LANES - 1);
         let lane = self.code.binary(Bin::And, index, last);
         let gather = |e: &mut Self, mode: GatherMode| {
@@ -165,8 +167,9 @@ impl<'m> Emitter<'_, 'm> {
         let other_wave = self.code.binary(Bin::GreaterEqual, own_wave, lanes);
         let bad = self.code.binary(Bin::LogicalOr, other_size, other_order);
         let bad = self.code.binary(Bin::LogicalOr, bad, other_wave);
-        let message = "the subgroups of this device are not 32 threads of a group in their order";
-        self.fail_if(bad, message, self.f.span);
+        let n = self.cx.subgroups.unwrap_or(WAVE_LANES);
+        let message = format!("the subgroups of this device are not {n} threads of a group in their order");
+        self.fail_if(bad, &message, self.f.span);
     }
 
     /// Threads of the group.

@@ -166,11 +166,12 @@ impl Device {
         self.adapter.get_info().name
     }
 
-    /// Whether its subgroups have as many lanes as waves.
-    pub fn has_waves(&self) -> bool {
+    /// Lanes of its subgroups, if all have as many and operations.
+    pub fn subgroups(&self) -> Option<u32> {
         let info = self.adapter.get_info();
-        let size = (info.subgroup_min_size, info.subgroup_max_size);
-        size == (ir::WAVE_LANES, ir::WAVE_LANES) && self.adapter.features().contains(wgpu::Features::SUBGROUP)
+        let is_fixed = info.subgroup_min_size == info.subgroup_max_size;
+        let has = self.adapter.features().contains(wgpu::Features::SUBGROUP);
+        (is_fixed && has).then_some(info.subgroup_min_size)
     }
 
     /// Whether it adds floats in storage atomically.
