@@ -239,12 +239,11 @@ fn fits_agree_with_those_of_the_cpu() {
         return;
     }
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let (width, height) = (24, 16);
-    let colors = || (0..width * height * 3).map(|k| 0.5 + 0.5 * (0.1 * k as f64).sin()).collect();
-    let picture = || Items::pixels(width, height, colors());
-    // As it is, and with few, of which a device keeps all near.
-    compare_fits(&root.join("../examples/gaussians.slang"), &[], picture);
-    compare_fits(&root.join("../examples/gaussians.slang"), &[("COUNT", "20")], picture);
+    let colors = |n: usize| (0..n * 3).map(|k| 0.5 + 0.5 * (0.1 * k as f64).sin()).collect();
+    let picture = |width, height| Items::pixels(width, height, colors(width * height));
+    // As it is, and with few Gaussians and so many pixels that one dispatch does not do.
+    compare_fits(&root.join("../examples/gaussians.slang"), &[], || picture(24, 16));
+    compare_fits(&root.join("../examples/gaussians.slang"), &[("COUNT", "20")], || picture(150, 120));
     // Parameters of several kinds, a loop that runs as often as the data say, and a loss that is a double.
     let folder = std::env::temp_dir().join(format!("pullback-fit-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder for temporary files");
