@@ -250,8 +250,20 @@ fn fits_agree_with_those_of_the_cpu() {
     let path = folder.join("curve.slang");
     std::fs::write(&path, CURVE).expect("the program is written");
     compare_fits(&path, &[], || Items::parse("100", &folder).expect("a number of items"));
+    std::fs::write(&path, NAMES).expect("the program is written");
+    compare_fits(&path, &[], || Items::parse("50", &folder).expect("a number of items"));
     std::fs::remove_dir_all(&folder).expect("the folder is removed");
 }
+
+/// Parameters may have any names.
+const NAMES: &str = "
+[Differentiable] float loss(float total, float item, float worker[3], float k, no_diff uint index)
+{
+    float x = index * 0.1;
+    float d = total * x + item - worker[index % 3] - k * x * x;
+    return d * d;
+}
+";
 
 const CURVE: &str = "
 struct Bend : IDifferentiable { float2x2 turn; no_diff int steps; float3 shift; }

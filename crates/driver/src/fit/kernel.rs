@@ -287,9 +287,9 @@ impl Kernel {
     /// Begins an entry point for so many threads; those beyond do nothing.
     fn entry(&self, t: &mut String, name: &str, threads: &str) -> std::fmt::Result {
         writeln!(t, "[shader(\"compute\")]\n[numthreads({}, 1, 1)]", self.block)?;
-        writeln!(t, "void {name}(uint3 thread : SV_DispatchThreadID)\n{{")?;
+        writeln!(t, "void {name}(uint3 fit_thread : SV_DispatchThreadID)\n{{")?;
         if self.block > 1 {
-            writeln!(t, "    if (thread.x >= {threads}) return;")?;
+            writeln!(t, "    if (fit_thread.x >= {threads}) return;")?;
         }
         Ok(())
     }
@@ -299,11 +299,11 @@ impl Kernel {
         let (name, n) = (&f.name, f.n());
         writeln!(t)?;
         self.entry(t, &format!("fit_sum_{name}"), &n.to_string())?;
-        writeln!(t, "    {} sum = fit_gradient_{name}[thread.x];", f.gradient)?;
+        writeln!(t, "    {} sum = fit_gradient_{name}[fit_thread.x];", f.gradient)?;
         writeln!(t, "    for (uint k = 1; k < fit_workers; k++)")?;
-        let next = format!("fit_gradient_{name}[k * {n} + thread.x]");
+        let next = format!("fit_gradient_{name}[k * {n} + fit_thread.x]");
         let sum = add(f, "sum".into(), next);
-        writeln!(t, "        {sum}\n    fit_gradient_{name}[thread.x] = sum;\n}}")
+        writeln!(t, "        {sum}\n    fit_gradient_{name}[fit_thread.x] = sum;\n}}")
     }
 
     fn gradient(&self, t: &mut String) -> std::fmt::Result {
@@ -324,15 +324,19 @@ impl Kernel {
                 None => writeln!(t, "    {} sum_{} = {zero};", f.gradient, f.name)?,
             }
         }
-        writeln!(t, "    {real} total = 0;")?;
-        writeln!(t, "    for (uint k = thread.x; k < fit_count; k += fit_workers)")?;
-        writeln!(t, "    {{\n        uint item = fit_order[k];")?;
-        let call = self.arguments(&self.loss, "item", "", "");
-        writeln!(t, "        if (fit_wants_loss != 0) total += fit_weight * {}({call});", self.loss.name)?;
+        writeln!(t, "    {real} fit_total = 0;")?;
+        writeln!(t, "    for (uint fit_k = fit_thread.x; fit_k < fit_count; fit_k += fit_workers)")?;
+        writeln!(t, "    {{\n        uint fit_item = fit_order[fit_k];")?;
+        let call = self.arguments(&self.loss, "fit_item", "", "");
+        writeln!(
+            t,
+            "        if (fit_wants_loss != 0) fit_total += fit_weight * {}({call});",
+            self.loss.name
+        )?;
         for f in &self.fitted {
             writeln!(t, "        var pair_{0} = diffPair({0});", f.name)?;
         }
-        let call = self.arguments(&self.loss, "item", "pair_", "");
+        let call = self.arguments(&self.loss, "fit_item", "pair_", "");
         let comma = if call.is_empty() { "" } else { ", " };
         writeln!(t, "        bwd_diff({})({call}{comma}fit_weight);", self.loss.name)?;
         for f in &self.fitted {
@@ -354,13 +358,13 @@ impl Kernel {
             match f.length {
                 Some(n) => writeln!(
                     t,
-                    "    for (int i = 0; i < {n}; i++) fit_gradient_{0}[thread.x * {n} + i] = sum_{0}[i];",
+                    "    for (int i = 0; i < {n}; i++) fit_gradient_{0}[fit_thread.x * {n} + i] = sum_{0}[i];",
                     f.name
                 )?,
-                None => writeln!(t, "    fit_gradient_{0}[thread.x] = sum_{0};", f.name)?,
+                None => writeln!(t, "    fit_gradient_{0}[fit_thread.x] = sum_{0};", f.name)?,
             }
         }
-        writeln!(t, "    fit_loss[thread.x] = total;\n}}\n")
+        writeln!(t, "    fit_loss[fit_thread.x] = fit_total;\n}}\n")
     }
 
     /// On a device the share of a worker is one function, and its derivative one sum: no thread has memory for one sum for
@@ -376,34 +380,37 @@ impl Kernel {
             })
             .collect();
         let (params, names) = (params.join(", "), self.names(""));
-        let call = self.arguments(&self.loss, "item", "", "");
+        let call = self.arguments(&self.loss, "fit_item", "", "");
         writeln!(t, "[Differentiable] [PreferRecompute]")?;
-        writeln!(t, "{real} fit_item_loss({params}, no_diff uint item)")?;
+        writeln!(t, "{real} fit_item_loss({params}, no_diff uint fit_item)")?;
         writeln!(t, "{{\n    return fit_weight * {name}({call});\n}}\n")?;
-        writeln!(t, "[Differentiable]\n{real} fit_share({params}, no_diff uint worker)\n{{")?;
-        writeln!(t, "    {real} total = 0;\n    [MaxIters({})]", self.items)?;
-        writeln!(t, "    for (uint k = worker; k < fit_count; k += fit_workers)")?;
-        writeln!(t, "        total += fit_item_loss({names}, fit_order[k]);\n    return total;\n}}\n")?;
+        writeln!(t, "[Differentiable]\n{real} fit_share({params}, no_diff uint fit_worker)\n{{")?;
+        writeln!(t, "    {real} fit_total = 0;\n    [MaxIters({})]", self.items)?;
+        writeln!(t, "    for (uint fit_k = fit_worker; fit_k < fit_count; fit_k += fit_workers)")?;
+        writeln!(
+            t,
+            "        fit_total += fit_item_loss({names}, fit_order[fit_k]);\n    return fit_total;\n}}\n"
+        )?;
         self.entry(t, "fit_gradient", "fit_workers")?;
         self.load(t)?;
         for f in &self.fitted {
             writeln!(t, "    var pair_{0} = diffPair({0});", f.name)?;
         }
-        writeln!(t, "    bwd_diff(fit_share)({}, thread.x, {real}(1));", self.names("pair_"))?;
+        writeln!(t, "    bwd_diff(fit_share)({}, fit_thread.x, {real}(1));", self.names("pair_"))?;
         for f in &self.fitted {
             let name = &f.name;
             match f.length {
                 Some(n) => {
                     writeln!(t, "    let gradient_{name} = pair_{name}.d;")?;
-                    let place = format!("fit_gradient_{name}[thread.x * {n} + i]");
+                    let place = format!("fit_gradient_{name}[fit_thread.x * {n} + i]");
                     writeln!(t, "    for (int i = 0; i < {n}; i++) {place} = gradient_{name}[i];")?;
                 }
-                None => writeln!(t, "    fit_gradient_{name}[thread.x] = pair_{name}.d;")?,
+                None => writeln!(t, "    fit_gradient_{name}[fit_thread.x] = pair_{name}.d;")?,
             }
         }
-        writeln!(t, "    {real} total = 0;")?;
-        writeln!(t, "    if (fit_wants_loss != 0) total = fit_share({names}, thread.x);")?;
-        writeln!(t, "    fit_loss[thread.x] = total;\n}}\n")
+        writeln!(t, "    {real} fit_total = 0;")?;
+        writeln!(t, "    if (fit_wants_loss != 0) fit_total = fit_share({names}, fit_thread.x);")?;
+        writeln!(t, "    fit_loss[fit_thread.x] = fit_total;\n}}\n")
     }
 
     /// The fitted parameters as arguments.
@@ -416,29 +423,32 @@ impl Kernel {
     fn value(&self, t: &mut String) -> std::fmt::Result {
         self.entry(t, "fit_value", "fit_workers")?;
         self.load(t)?;
-        writeln!(t, "    {} total = 0;", self.loss.result)?;
-        writeln!(t, "    for (uint k = thread.x; k < fit_count; k += fit_workers)")?;
-        writeln!(t, "    {{\n        uint item = fit_order[k];")?;
-        let call = self.arguments(&self.loss, "item", "", "");
-        writeln!(t, "        total += fit_weight * {}({call});\n    }}", self.loss.name)?;
-        writeln!(t, "    fit_loss[thread.x] = total;\n}}\n")
+        writeln!(t, "    {} fit_total = 0;", self.loss.result)?;
+        writeln!(t, "    for (uint fit_k = fit_thread.x; fit_k < fit_count; fit_k += fit_workers)")?;
+        writeln!(t, "    {{\n        uint fit_item = fit_order[fit_k];")?;
+        let call = self.arguments(&self.loss, "fit_item", "", "");
+        writeln!(t, "        fit_total += fit_weight * {}({call});\n    }}", self.loss.name)?;
+        writeln!(t, "    fit_loss[fit_thread.x] = fit_total;\n}}\n")
     }
 
     fn initial(&self, t: &mut String, f: &Fitted, initial: &Function) -> std::fmt::Result {
         writeln!(t, "RWStructuredBuffer<{}> fit_start_{};\n", f.element, f.name)?;
         self.entry(t, &format!("fit_initial_{}", f.name), &f.n().to_string())?;
-        writeln!(t, "    uint item = fit_order[thread.x];")?;
-        let call = self.arguments(initial, "item", "", &f.n().to_string());
-        writeln!(t, "    fit_start_{}[thread.x] = {}({call});\n}}\n", f.name, initial.name)
+        writeln!(t, "    uint fit_item = fit_order[fit_thread.x];")?;
+        let call = self.arguments(initial, "fit_item", "", &f.n().to_string());
+        writeln!(t, "    fit_start_{}[fit_thread.x] = {}({call});\n}}\n", f.name, initial.name)
     }
 
     fn render(&self, t: &mut String, render: &Function) -> std::fmt::Result {
         writeln!(t, "RWStructuredBuffer<{}> fit_image;\n", render.result)?;
         self.entry(t, "fit_render", "fit_workers")?;
         self.load(t)?;
-        writeln!(t, "    for (uint item = fit_first + thread.x; item < fit_count; item += fit_workers)")?;
-        let call = self.arguments(render, "item", "", "");
-        writeln!(t, "        fit_image[item] = {}({call});\n}}", render.name)
+        writeln!(
+            t,
+            "    for (uint fit_item = fit_first + fit_thread.x; fit_item < fit_count; fit_item += fit_workers)"
+        )?;
+        let call = self.arguments(render, "fit_item", "", "");
+        writeln!(t, "        fit_image[fit_item] = {}({call});\n}}", render.name)
     }
 
     /// The parameters from their buffers into locals of their own names.
@@ -456,7 +466,7 @@ impl Kernel {
         let texts = function.arguments.iter().map(|argument| match argument {
             Argument::Fitted(k) => format!("{prefix}{}", self.fitted[*k].name),
             Argument::Item(name, ty) => format!("{}[{item}]", self.column_buffer(name, ty)),
-            Argument::Index(ty) => format!("{ty}(thread.x)"),
+            Argument::Index(ty) => format!("{ty}(fit_thread.x)"),
             Argument::Count(ty) => format!("{ty}({count})"),
         });
         texts.collect::<Vec<_>>().join(", ")
@@ -520,9 +530,9 @@ mod tests {
         for part in [
             "#include \"a.slang\"",
             "StructuredBuffer<float2> fit_item_uv;",
-            "bwd_diff(loss)(pair_w, fit_item_uv[item], fit_item_color[item], fit_weight);",
+            "bwd_diff(loss)(pair_w, fit_item_uv[fit_item], fit_item_color[fit_item], fit_weight);",
             "sum_w[i] = Blob.Differential.dadd(sum_w[i], gradient_w[i]);",
-            "fit_start_w[thread.x] = initial(uint(thread.x), fit_item_uv[item]);",
+            "fit_start_w[fit_thread.x] = initial(uint(fit_thread.x), fit_item_uv[fit_item]);",
         ] {
             assert!(text.contains(part), "{part} in\n{text}");
         }
@@ -531,8 +541,8 @@ mod tests {
         let text = Kernel { block: 64, ..kernel }.text();
         for part in [
             "[numthreads(64, 1, 1)]\nvoid fit_gradient(",
-            "if (thread.x >= fit_workers) return;",
-            "sum = Blob.Differential.dadd(sum, fit_gradient_w[k * 4 + thread.x]);",
+            "if (fit_thread.x >= fit_workers) return;",
+            "sum = Blob.Differential.dadd(sum, fit_gradient_w[k * 4 + fit_thread.x]);",
         ] {
             assert!(text.contains(part), "{part} in\n{text}");
         }
