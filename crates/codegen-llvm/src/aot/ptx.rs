@@ -115,6 +115,7 @@ fn body(text: &Text) -> Result<String, Unsupported> {
     let runtime = format!("{DEVICE}{stacks}")
         .replace("ERROR", &CONTEXT.to_string())
         .replace("THREAD", &offsets::THREAD.to_string())
+        .replace("LANES", "1")
         .replace("TOP", &offsets::ARENA_TOP.to_string())
         .replace("END", &offsets::ARENA_END.to_string())
         .replace("MEMORY", &(MEMORY - 1).to_string());
