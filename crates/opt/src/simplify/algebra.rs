@@ -208,6 +208,8 @@ impl Simplify<'_> {
             Op::Mul if self.fast && (any_zero(self, a) || any_zero(self, b)) => self.be_number_zero(inst),
             Op::Mul => match (self.under(a, &Op::Neg), self.under(b, &Op::Neg)) {
                 (Some(x), Some(y)) => self.rewrite(inst, Op::Mul, &[x, y]),
+                (Some(x), None) => self.negated_factor(inst, x, a, b),
+                (None, Some(y)) => self.negated_factor(inst, y, b, a),
                 _ => Step::Keep,
             },
             Op::Div if self.is_one(b) => self.replace(inst, a),
@@ -225,6 +227,20 @@ impl Simplify<'_> {
             }
             _ => Step::Keep,
         }
+    }
+
+    /// `(-x) * c = x * (-c)` of a constant, where `-x`, which is `v`, has no other use.
+    fn negated_factor(&mut self, inst: Inst, x: Value, v: Value, c: Value) -> Step {
+        if self.uses.as_ref().is_none_or(|uses| uses[v] != 1) {
+            return Step::Keep;
+        }
+        let Some((s, bits)) = self.uniform(c) else { return Step::Keep };
+        let Some(negated) = ir::scalar::unary(&Op::Neg, s, bits) else { return Step::Keep };
+        let mut factor = self.constant(s, negated);
+        if self.types.lanes(self.ty(c)).is_some() {
+            factor = self.emit(Op::Splat, &[factor], self.ty(c), false);
+        }
+        self.rewrite(inst, Op::Mul, &[x, factor])
     }
 
     /// `a + (-x) * y = a - x * y`, where the product has no other use.
