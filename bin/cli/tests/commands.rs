@@ -221,6 +221,16 @@ fn gradcheck_tells_right_from_wrong() {
     assert!(wrong.stdout.contains("DIFFERS"), "{}", wrong.stdout);
 }
 
+/// The modes differ there: NaN times the zero tangent of what was clamped, and a NaN cotangent that the clamp stops.
+#[test]
+fn gradcheck_sees_no_derivative_where_there_is_no_value() {
+    let text = "[Differentiable] float f(float x, float y) { return log(x) * clamp(y, 0.0, 1.0); }";
+    let path = file("no-value.slang", text);
+    let out = pullback(&["gradcheck", &path, "f", "--at", "x=-1,y=2"]);
+    assert_eq!(out.status, Some(0), "{}{}", out.stdout, out.stderr);
+    assert!(out.stdout.contains("0 agree, 2 unclear, 0 differ"), "{}", out.stdout);
+}
+
 #[test]
 fn explain_shows_every_pass() {
     let path = file("explain.slang", FUNCTIONS);

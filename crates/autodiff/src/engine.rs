@@ -99,6 +99,7 @@ pub(crate) struct Shape {
 
 impl<'m> Engine<'m> {
     pub(crate) fn new(module: &'m mut Module) -> Engine<'m> {
+        crate::upward::run(module);
         let names = module.funcs.values().map(|f| f.name.clone()).collect();
         let pullbacks = module.witnesses.values().filter(|w| w.is_same);
         let wholes = pullbacks.filter_map(|w| w.substitute).map(|whole| (whole, whole)).collect();

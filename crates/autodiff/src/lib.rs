@@ -35,6 +35,7 @@ mod segment;
 mod snapshot;
 mod transpose;
 mod unzip;
+mod upward;
 mod witness;
 
 use ir::{Func, Module, Span};

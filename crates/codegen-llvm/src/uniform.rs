@@ -38,9 +38,17 @@ pub struct Facts {
     pub divergent: SecondaryMap<Inst, bool>,
     /// Which results vary.
     pub results: Vec<bool>,
-    /// Counters of divergent loops that lanes enter at different times and leave together, see [`counted_down`]: here is
-    /// how often the loop runs.
-    pub late: SecondaryMap<Value, Option<Value>>,
+    /// Counters of divergent loops that lanes enter at different times and leave together, see [`counted_down`].
+    pub late: SecondaryMap<Value, Option<Left>>,
+}
+
+/// How a loop's trips say how many are left after them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Left {
+    /// `n - 1 - i` of the counter `i`, which has no other use.
+    Subtracted,
+    /// The counter counts down.
+    Counter,
 }
 
 /// A way of calling a function: which parameters vary.
@@ -122,8 +130,8 @@ struct Walk<'a, 'm> {
     home: SecondaryMap<Value, u32>,
     /// The cell that a cell within a cell belongs to.
     root: SecondaryMap<Value, Option<Value>>,
-    /// Loops that may run late, by their counters: how often they run.
-    counted_down: SecondaryMap<Value, Option<Value>>,
+    /// Loops that may run late, by their counters.
+    counted_down: SecondaryMap<Value, Option<Left>>,
     /// Values that are a thread's numbers.
     builtins: SecondaryMap<Value, Option<Builtin>>,
     level: u32,
@@ -253,13 +261,15 @@ impl Walk<'_, '_> {
                     }
                 }
             }
-            Op::For(_) => {
+            Op::For(info) => {
                 let (region, n) = (data.regions[0], data.args.len() - 1);
                 let counted = self.varies(data.args[0]);
                 let divergent = self.diverge(inst, counted);
                 if divergent {
                     let counter = f.regions[region].params[0];
                     self.facts.late[counter] = self.counted_down[counter];
+                    let varies = info.down && self.facts.late[counter].is_none();
+                    self.vary(counter, varies);
                 }
                 let params = f.regions[region].params[1..].to_vec();
                 self.trips(inst, &data.args[1..], &params, region, 0, n, divergent)?;
@@ -283,7 +293,7 @@ impl Walk<'_, '_> {
                 self.vary(data.results[0], varies);
             }
             // How many trips are left is the same for all lanes.
-            Op::Sub if self.facts.late[data.args[1]].is_some() => {}
+            Op::Sub if self.facts.late[data.args[1]] == Some(Left::Subtracted) => {}
             Op::Select => {
                 let varies = data.args.iter().any(|&a| self.varies(a));
                 self.vary(data.results[0], varies);
@@ -378,15 +388,20 @@ impl Walk<'_, '_> {
 /// For the counters of the `for`s whose trips only ask how many are left after them (`n - 1 - i` is the only use of the
 /// counter `i`), as those of reversed loops do: `n`. If lanes run such a loop different numbers of times, they may begin
 /// when as many are left as the lane that runs it longest has left: what is read at that place, such as what the loop
-/// before had kept, is read at the same place by all lanes. Stacks of the loop's own would have their numbers at
-/// different places.
-fn counted_down(f: &Function) -> SecondaryMap<Value, Option<Value>> {
+/// before had kept, is read at the same place by all lanes. So may loops whose counter is how many are left. Stacks of the
+/// loop's own would have their numbers at different places.
+fn counted_down(f: &Function) -> SecondaryMap<Value, Option<Left>> {
     let mut counts: SecondaryMap<Value, Option<Value>> = SecondaryMap::new();
+    let mut left: SecondaryMap<Value, Option<Left>> = SecondaryMap::new();
     let mut defs: SecondaryMap<Value, Option<Inst>> = SecondaryMap::new();
     for (inst, data) in f.insts.iter() {
         data.results.iter().for_each(|&r| defs[r] = Some(inst));
-        if matches!(data.op, Op::For(_)) && data.results.len() < data.args.len() {
-            counts[f.regions[data.regions[0]].params[0]] = Some(data.args[0]);
+        if let Op::For(info) = data.op
+            && data.results.len() < data.args.len()
+        {
+            let i = f.regions[data.regions[0]].params[0];
+            counts[i] = (!info.down).then_some(data.args[0]);
+            left[i] = info.down.then_some(Left::Counter);
         }
     }
     let def = |v: Value| defs[v].map(|inst| &f.insts[inst]);
@@ -395,21 +410,17 @@ fn counted_down(f: &Function) -> SecondaryMap<Value, Option<Value>> {
             d.op == Op::Sub && d.args[0] == n && def(d.args[1]).is_some_and(|one| one.op == Op::Const(1))
         })
     };
-    let mut used: SecondaryMap<Value, bool> = SecondaryMap::new();
     for data in f.insts.values() {
         for (k, &i) in data.args.iter().enumerate() {
             let Some(n) = counts[i] else { continue };
             if data.op == Op::Sub && k == 1 && is_last(data.args[0], n) {
-                used[i] = true;
+                left[i] = Some(Left::Subtracted);
             } else {
-                counts[i] = None;
+                (counts[i], left[i]) = (None, None);
             }
         }
     }
-    f.regions.values().flat_map(|region| &region.results).for_each(|&v| counts[v] = None);
-    for data in f.insts.values().filter(|data| matches!(data.op, Op::For(_))) {
-        let i = f.regions[data.regions[0]].params[0];
-        counts[i] = counts[i].filter(|_| used[i]);
-    }
-    counts
+    let yielded = f.regions.values().flat_map(|region| &region.results);
+    yielded.filter(|&&v| counts[v].is_some()).for_each(|&v| left[v] = None);
+    left
 }

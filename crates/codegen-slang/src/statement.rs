@@ -544,6 +544,7 @@ impl Writer<'_> {
     fn repeat(&mut self, inst: Inst) -> Res {
         let data = &self.src.insts[inst];
         let counted = matches!(data.op, Op::For(_));
+        let is_down = matches!(data.op, Op::For(info) if info.down);
         let lead = usize::from(counted);
         let body = data.regions[0];
         let inner = &self.src.regions[body];
@@ -584,7 +585,9 @@ impl Writer<'_> {
             self.bounds.insert(stack, if bound.is_some() { bounds } else { Bounds::new() });
             let name = self.name(stack, "kept");
             let text = self.text(v).text;
-            self.line(&format!("{name}[{index}] = {text};"));
+            let at =
+                if is_down { format!("{} - {index}", self.last_of(data.args[0])) } else { index.clone() };
+            self.line(&format!("{name}[{at}] = {text};"));
             stacks.push((stack, name));
         }
         let next: Vec<(String, String)> = yielded[..n_carried]
@@ -627,6 +630,7 @@ impl Writer<'_> {
         match again {
             None => {
                 let count = self.text(data.args[0]).text;
+                let last = self.last_of(data.args[0]);
                 let (ty, _) = declarator(&self.module.types, self.src.ty(data.args[0]), &[], data.span)?;
                 let is_constant = count.starts_with(|c: char| c.is_ascii_digit());
                 self.limit(bound.filter(|_| !is_constant));
@@ -634,8 +638,23 @@ impl Writer<'_> {
                     TypeData::Scalar(scalar) => crate::types::literal(scalar, 0),
                     _ => "0".into(),
                 };
-                self.line(&format!("for ({ty} {index} = {zero}; {index} < {count}; {index}++)"));
-                self.line("{");
+                let is_signed = matches!(
+                    self.module.types[self.src.ty(data.args[0])],
+                    TypeData::Scalar(scalar) if scalar.is_signed_int()
+                );
+                if is_down && is_signed {
+                    self.line(&format!("for ({ty} {index} = {last}; {index} >= {zero}; {index}--)"));
+                    self.line("{");
+                } else if is_down {
+                    // An unsigned number is never below zero.
+                    let trip = self.names.fresh("trip");
+                    self.line(&format!("for ({ty} {trip} = {zero}; {trip} < {count}; {trip}++)"));
+                    self.line("{");
+                    self.line(&format!("    {ty} {index} = {last} - {trip};"));
+                } else {
+                    self.line(&format!("for ({ty} {index} = {zero}; {index} < {count}; {index}++)"));
+                    self.line("{");
+                }
                 self.out += &body_text;
                 self.line("}");
             }
@@ -652,6 +671,23 @@ impl Writer<'_> {
             }
         }
         Ok(())
+    }
+
+    /// `n - 1`.
+    fn last_of(&self, n: Value) -> String {
+        let text = self.text(n).text;
+        let scalar = match self.module.types[self.src.ty(n)] {
+            TypeData::Scalar(scalar) => scalar,
+            _ => ir::Scalar::I32,
+        };
+        let number = text.trim_end_matches(['u', 'l']).parse::<u64>();
+        match number {
+            Ok(n) => crate::types::literal(scalar, n.wrapping_sub(1)),
+            Err(_) if words(&text).count() == 1 && !text.contains(' ') => {
+                format!("{text} - {}", crate::types::literal(scalar, 1))
+            }
+            Err(_) => format!("({text}) - {}", crate::types::literal(scalar, 1)),
+        }
     }
 
     fn limit(&mut self, bound: Option<u32>) {

@@ -34,7 +34,8 @@ pub struct Entry {
 pub enum Verdict {
     /// They agree.
     Agrees,
-    /// The differences are too rough to tell; forward and reverse agree.
+    /// The differences are too rough to tell, and forward and reverse agree; or the value is not a number here, so that there
+    /// is no derivative.
     Unclear,
     /// They do not agree.
     Differs,
@@ -46,6 +47,7 @@ pub fn check(callee: &Callee<'_>, point: &Point, tolerance: f64) -> Result<Vec<E
     let reverse = callee.reverse(point)?;
     let inputs: Vec<(usize, _)> = callee.inputs.iter().enumerate().filter(|n| n.1.diff).collect();
     let outputs: Vec<_> = callee.outputs.iter().filter(|n| n.diff).collect();
+    let values = numbers(callee, callee.value(point)?);
     let mut entries = Vec::new();
     for (column, &(at, input)) in inputs.iter().enumerate() {
         let differences = differences(callee, point, at)?;
@@ -60,7 +62,9 @@ pub fn check(callee: &Callee<'_>, point: &Point, tolerance: f64) -> Result<Vec<E
             let between = apart(forward, reverse);
             let error = between.max(apart(forward, slope)).max(apart(reverse, slope));
             let rough = !slope.is_finite() || doubt.is_nan() || doubt / size > tolerance;
-            let verdict = if between.is_nan() || between > tolerance {
+            let verdict = if values[row].is_nan() {
+                Verdict::Unclear
+            } else if between.is_nan() || between > tolerance {
                 Verdict::Differs
             } else if rough {
                 Verdict::Unclear
@@ -83,6 +87,12 @@ pub fn check(callee: &Callee<'_>, point: &Point, tolerance: f64) -> Result<Vec<E
     Ok(entries)
 }
 
+/// The outputs that have derivatives, of the bits of all.
+fn numbers(callee: &Callee<'_>, bits: Vec<u64>) -> Vec<f64> {
+    let numbers = callee.outputs.iter().zip(bits).filter(|n| n.0.diff);
+    numbers.map(|(n, b)| scalar::to_f64(n.scalar, b)).collect()
+}
+
 /// The slope of each output along one input, and how far two estimates of it are apart.
 fn differences(callee: &Callee<'_>, point: &Point, input: usize) -> Result<Vec<(f64, f64)>, Error> {
     let bits = callee.input_bits(point);
@@ -92,9 +102,7 @@ fn differences(callee: &Callee<'_>, point: &Point, input: usize) -> Result<Vec<(
         let at = |x: f64| -> Result<Vec<f64>, Error> {
             let mut bits = bits.clone();
             bits[input] = scalar::from_f64(s, x);
-            let out = callee.value(&callee.from_bits(&bits))?;
-            let numbers = callee.outputs.iter().zip(out).filter(|n| n.0.diff);
-            Ok(numbers.map(|(n, b)| scalar::to_f64(n.scalar, b)).collect())
+            Ok(numbers(callee, callee.value(&callee.from_bits(&bits))?))
         };
         let (above, below) = (at(x + h)?, at(x - h)?);
         // The step as it really is after rounding.

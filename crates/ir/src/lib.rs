@@ -13,6 +13,7 @@
 pub mod build;
 mod cycles;
 pub mod function;
+pub mod inside;
 pub mod interp;
 pub mod memory;
 pub mod module;

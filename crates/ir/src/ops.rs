@@ -177,8 +177,8 @@ pub enum Op {
     /// `switch(tag) { … }`: region `k` for `cases[k]`, the last region for all other tags.
     Switch(Box<[i64]>),
     /// `for(n, carried…) { (i, carried…) -> carried…, stacked… }`: `n` and `i` of one integer type
-    /// (32 or 64 bits, `n` unsigned in meaning), `i` from 0 to `n-1`. Results: the last carried
-    /// values, then one stack for each stacked value.
+    /// (32 or 64 bits, `n` unsigned in meaning), `i` from 0 to `n-1`, or from `n-1` to 0 if the loop is `down`.
+    /// Results: the last carried values, then one stack for each stacked value, trip by trip.
     For(LoopInfo),
     /// `loop(carried…) { (carried…) -> again, carried…, stacked… }`: runs the body, repeats while
     /// `again` is true. Results: the last carried values, then the stacks. Never linear: the
@@ -186,7 +186,7 @@ pub enum Op {
     Loop(LoopInfo),
 }
 
-/// What the user said of a loop.
+/// What the user said of a loop, and which way it counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct LoopInfo {
     /// `[MaxIters(n)]`. Where the loop is reversed (it yields stacks), a `for` of more trips, or a
@@ -197,6 +197,8 @@ pub struct LoopInfo {
     /// `[Checkpoint(n)]`: reverse mode keeps the state after so many trips and makes those in between again; 0 leaves
     /// the number open. Means nothing but to differentiation.
     pub checkpoint: Option<u32>,
+    /// The counter of a `for` counts down. Made last of all, of loops that reverse others.
+    pub down: bool,
 }
 
 /// A place within an element of memory: from the element's type to a leaf.

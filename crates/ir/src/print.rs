@@ -511,7 +511,8 @@ fn path_text(path: &Path) -> String {
 fn loop_text(info: &LoopInfo) -> String {
     let bound = info.max_iters.map(|n| format!(" max_iters({n})")).unwrap_or_default();
     let kept = info.checkpoint.map(|n| format!(" checkpoint({n})")).unwrap_or_default();
-    format!("{bound}{}{kept}", if info.unroll { " unroll" } else { "" })
+    let (unroll, down) = (if info.unroll { " unroll" } else { "" }, if info.down { " down" } else { "" });
+    format!("{bound}{unroll}{kept}{down}")
 }
 
 /// An op's name in the text.

@@ -10,6 +10,7 @@
 //! while it changes something, at most a few times. `licm` comes once there is nothing left to fold.
 #![forbid(unsafe_code)]
 
+pub mod countdown;
 pub mod cse;
 pub mod dce;
 pub mod delay;
@@ -176,6 +177,9 @@ pub fn after_ad(module: &mut Module, options: &Options, roots: &[Func]) {
                 dce::run(func, &facts);
             }
             delay::run(func, &facts);
+            if countdown::run(types, func) {
+                dce::run(func, &facts);
+            }
         });
     }
 }
@@ -294,12 +298,13 @@ fn circle(types: &mut Types, func: &mut Function, facts: &Facts, options: &Optio
 }
 
 /// The passes by the names that tests and the command line use.
-pub const PASSES: [&str; 18] = [
+pub const PASSES: [&str; 19] = [
     "simplify",
     "scalarize",
     "explode",
     "guard",
     "delay",
+    "countdown",
     "cse",
     "dce",
     "licm",
@@ -341,6 +346,7 @@ pub fn run_pass(module: &mut Module, name: &str, options: &Options) -> Option<()
                         "explode" => explode::run(types, func),
                         "guard" => guard::run(types, f, func, &facts),
                         "delay" => delay::run(func, &facts),
+                        "countdown" => countdown::run(types, func),
                         "cse" => cse::run(types, func, &facts),
                         "dce" => dce::run(func, &facts),
                         "licm" => licm::run(types, func, &facts),

@@ -159,8 +159,10 @@ impl Unroll<'_> {
         let mut state: Vec<Value> = data.args[1..].to_vec();
         let mut stacked: Vec<Vec<Value>> = vec![Vec::with_capacity(n as usize); yields.len() - n_carried];
         let counter = self.func.ty(params[0]);
+        let is_down = matches!(data.op, Op::For(info) if info.down);
         for trip in 0..n {
-            let (c, i) = make(self.func, Op::Const(trip), &[], counter, false, data.span);
+            let at = if is_down { n - 1 - trip } else { trip };
+            let (c, i) = make(self.func, Op::Const(at), &[], counter, false, data.span);
             self.defs.add(self.func, c);
             out.push(c);
             let mut map = ValueMap::default();

@@ -737,7 +737,9 @@ impl Program<'_> {
         let results = self.body(&shape, &stacked);
         self.scope.truncate(mark);
         self.b.close(results);
-        let info = LoopInfo { checkpoint: self.checkpoint(), ..LoopInfo::default() };
+        // Takes nothing from the generator: seeds keep their programs.
+        let down = self.rng.0 & 7 == 0;
+        let info = LoopInfo { checkpoint: self.checkpoint(), down, ..LoopInfo::default() };
         let results = self.b.nest(Op::For(info), &args, &[region]);
         self.use_stacks(results);
     }

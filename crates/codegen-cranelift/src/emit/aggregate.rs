@@ -111,6 +111,12 @@ impl Emitter<'_, '_> {
             TypeData::Stack(elem) => {
                 let header = self.one(whole);
                 let base = self.b.ins().load(I64, super::constant_memory(), header, 0);
+                if self.inside.contains(data.results[0]) {
+                    let at = self.index64(idx);
+                    let bytes = self.mul_imm(at, size(self.ts, elem));
+                    let at = self.b.ins().iadd(base, bytes);
+                    return Ok(self.load(ty, at, 0));
+                }
                 let len = self.b.ins().load(I64, super::constant_memory(), header, 8);
                 let otherwise = self.otherwise(elem);
                 let from = Indexed { base, stride: size(self.ts, elem), otherwise };

@@ -248,7 +248,9 @@ impl<'m> Emitter<'_, 'm> {
         let body = self.body_block(&[counter], &params[1..]);
         let (mut first, out) = self.initial(carried);
         let zero = self.b.ins().iconst(counter, 0);
-        first.insert(0, zero);
+        let one = self.b.ins().iconst(counter, 1);
+        // Counting down, what is carried is how many trips are left.
+        first.insert(0, if info.down { n } else { zero });
         let count = self.const_of(data.args[0]);
         match count {
             Some(0) => self.jump(exit, &out),
@@ -264,14 +266,16 @@ impl<'m> Emitter<'_, 'm> {
 
         self.b.switch_to_block(body);
         self.path_trip(region);
-        let i = self.b.block_params(body)[0];
+        let held = self.b.block_params(body)[0];
+        let i = if info.down { self.b.ins().isub(held, one) } else { held };
         self.set(params[0], &[i]);
         let spare = self.bind_carried(body, 1, &params[1..]);
         let mark = self.mark_trip(region, false);
         let params = params[1..].to_vec();
         let lp = Loop { data, info, body, exit, params, spare, mark, stacked, len: i, cap: i, stacks };
         self.region(region)?;
-        let i64 = self.extend(I64, false, i);
+        let trip = if info.down && !lp.stacked.is_empty() { self.b.ins().isub(n, held) } else { i };
+        let i64 = self.extend(I64, false, trip);
         for (k, &ty) in lp.stacked.iter().enumerate() {
             let at = self.mul_imm(i64, size(self.ts, ty));
             let at = self.b.ins().iadd(lp.stacks[k], at);
@@ -280,10 +284,14 @@ impl<'m> Emitter<'_, 'm> {
         }
         let (mut next, out) = self.carry(&lp, &results[..carried.len()]);
         self.release(lp.mark);
-        let one = self.b.ins().iconst(counter, 1);
-        let i = self.b.ins().iadd(i, one);
-        next.insert(0, i);
-        let more = self.b.ins().icmp(IntCC::UnsignedLessThan, i, n);
+        let more = if info.down {
+            next.insert(0, i);
+            self.b.ins().icmp(IntCC::NotEqual, i, zero)
+        } else {
+            let i = self.b.ins().iadd(i, one);
+            next.insert(0, i);
+            self.b.ins().icmp(IntCC::UnsignedLessThan, i, n)
+        };
         self.branch(more, (body, &next), (exit, &out));
 
         self.b.switch_to_block(exit);

@@ -165,6 +165,8 @@ pub(crate) struct Emitter<'a, 'm> {
     sub_cells: FxHashMap<ir::Value, Vec<ir::Value>>,
     /// The function's structure.
     nesting: Nesting<'m>,
+    /// Reads of stacks that cannot miss.
+    inside: cranelift_entity::EntitySet<ir::Value>,
     /// Whether regions allocate in the arena, as far as known.
     allocates: FxHashMap<Region, bool>,
     /// Where the caller wants the content of cells that are only read at the end.
@@ -211,6 +213,7 @@ impl<'a, 'm> Emitter<'a, 'm> {
             big,
             sub_cells: FxHashMap::default(),
             nesting: Nesting::of(f, ts),
+            inside: ir::inside::reads_inside(ts, f),
             allocates: FxHashMap::default(),
             wanted: FxHashMap::default(),
             path_base: None,

@@ -122,23 +122,26 @@ impl Emitter<'_, '_> {
             }
             TypeData::Stack(elem) => {
                 let header = self.one(whole);
-                let place = self.stack_element(header, elem, idx);
+                let certain = self.inside.contains(data.results[0]) && !self.varies(idx);
+                let place = self.stack_element(header, elem, idx, certain);
                 self.load(ty, place, data.span)
             }
             _ => self.unsupported(&data.op, "operands of this type", data.span),
         }
     }
 
-    /// The place of an element of a stack.
-    pub(super) fn stack_element(&mut self, header: Val, elem: Type, idx: ir::Value) -> Place {
+    /// The place of an element of a stack, which it has for `certain` or not.
+    pub(super) fn stack_element(&mut self, header: Val, elem: Type, idx: ir::Value, certain: bool) -> Place {
         let note = self.note(Class::Header, 8);
         let plain = Val { wide: false, ..header };
         let base = self.w.load(El::Ptr, false, plain, &note);
-        let at = self.w.offset(plain, Val::i64(8));
-        let len = self.w.load(El::I64, false, at, &note);
         let i = self.index64(idx);
-        let inside = self.w.compare("icmp ult", i, len);
-        self.below(Val { wide: header.wide, ..base }, elem, i, Some(inside))
+        let inside = (!certain).then(|| {
+            let at = self.w.offset(plain, Val::i64(8));
+            let len = self.w.load(El::I64, false, at, &note);
+            self.w.compare("icmp ult", i, len)
+        });
+        self.below(Val { wide: header.wide, ..base }, elem, i, inside)
     }
 
     /// Component `at` of a vector in registers, or zero.

@@ -151,7 +151,7 @@ impl Emitter<'_, '_> {
                     }
                     let note = self.note(Class::Local, 8);
                     let header = self.w.load(El::Ptr, false, at, &note);
-                    let inner = self.stack_element(Val { wide, ..header }, elem, idx);
+                    let inner = self.stack_element(Val { wide, ..header }, elem, idx, false);
                     Place { mask, ..inner }
                 }
                 TypeData::Array(_, n) | TypeData::Vector(_, n) => {

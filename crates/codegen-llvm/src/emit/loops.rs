@@ -20,6 +20,7 @@ use native::types::{is_array, size};
 use super::local::{Class, Place};
 use super::{Emitter, Res, el};
 use crate::text::{Block, El, PhiId, Val, Vals};
+use crate::uniform::Left;
 
 /// A carried value of a loop.
 struct Carried {
@@ -356,16 +357,21 @@ impl<'m> Emitter<'_, 'm> {
         self.w.flow(i_phi, Val::bits(counter, 0), before);
         self.bind(&mut all, before);
         self.path_trip(region);
-        let late = self.facts.late[params[0]].is_some();
-        let at = if late {
-            let last = self.w.binary("sub", n, Val::bits(counter, 1));
-            let left = self.w.binary("sub", last, i);
-            self.trips_left.insert(params[0], left);
-            left
-        } else {
-            self.set(params[0], &[i]);
-            i
-        };
+        // Of a loop that runs late, a lane makes the trip if it has as many left as this.
+        let late = self.facts.late[params[0]];
+        let mut at = i;
+        let mut counted = i;
+        if late.is_some() || info.down {
+            let last = self.w.binary("sub", if late.is_some() { n } else { n_each }, Val::bits(counter, 1));
+            counted = self.w.binary("sub", last, i);
+        }
+        if late.is_some() {
+            at = counted;
+        }
+        if late == Some(Left::Subtracted) {
+            self.trips_left.insert(params[0], counted);
+        }
+        self.set(params[0], &[counted]);
         let active = divergent.then(|| {
             let here = self.w.compare("icmp ult", at, n_each);
             let here = self.w.spread(here);

@@ -144,6 +144,8 @@ pub(crate) struct Emitter<'a, 'm> {
     sub_cells: FxHashMap<ir::Value, Vec<ir::Value>>,
     /// The function's structure.
     nesting: Nesting<'m>,
+    /// Reads of stacks that cannot miss.
+    inside: cranelift_entity::EntitySet<ir::Value>,
     allocates: FxHashMap<Region, bool>,
     /// The mask under which each cell was made.
     cell_mask: FxHashMap<ir::Value, Option<Val>>,
@@ -204,6 +206,7 @@ impl<'a, 'm> Emitter<'a, 'm> {
             big,
             sub_cells: FxHashMap::default(),
             nesting: Nesting::of(f, ts),
+            inside: ir::inside::reads_inside(ts, f),
             allocates: FxHashMap::default(),
             cell_mask: FxHashMap::default(),
             roots: FxHashMap::default(),

@@ -260,10 +260,16 @@ impl<'m> Emitter<'_, 'm> {
         };
         let i = self.index(data.args[1]);
         let (length, items) = (self.code.part(place, 0), self.code.part(place, 1));
+        // A loop past its bound is reported, but goes on: whether there is room is another question.
+        let has_room = self.bounds.upper(data.args[1]).is_some_and(|most| most < u64::from(n));
+        let at = if has_room { i } else { self.clamp(i, n) };
+        let part = self.code.element(items, at);
+        if self.inside.contains(result) && !matches!(self.types[element], TypeData::Stack(_)) {
+            let value = self.code.load(part);
+            return self.set(result, value);
+        }
         let length = self.code.load(length);
         let inside = self.code.binary(Bin::Less, i, length);
-        let at = self.clamp(i, n);
-        let part = self.code.element(items, at);
         if let TypeData::Stack(_) = self.types[element] {
             let to = self.variable(result, element)?;
             let to_shape = self.shape(result);

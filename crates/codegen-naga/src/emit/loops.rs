@@ -99,13 +99,20 @@ impl<'m> Emitter<'_, 'm> {
         let counter = self.code.local(name.as_deref().map_or("i", |n| n), counter_ty);
         let zero = crate::helpers::integer(&mut self.code, counts, 0);
         let one = crate::helpers::integer(&mut self.code, counts, 1);
-        self.code.store(counter, zero);
+        self.code.store(counter, if info.down { n } else { zero });
 
+        // Counting down, the variable is how many trips are left.
         let before = self.code.enter();
-        let i = self.code.load(counter);
-        let end = self.code.binary(Bin::GreaterEqual, i, n);
+        let held = self.code.load(counter);
+        let end = if info.down {
+            self.code.binary(Bin::Equal, held, zero)
+        } else {
+            self.code.binary(Bin::GreaterEqual, held, n)
+        };
         self.code.break_if(end);
-        let as_param = if counts == s { i } else { self.code.convert(i, scalar(s).kind, None) };
+        let counted = if info.down { self.code.binary(Bin::Subtract, held, one) } else { held };
+        let i = if info.down && is_kept { self.code.binary(Bin::Subtract, n, held) } else { held };
+        let as_param = if counts == s { counted } else { self.code.convert(counted, scalar(s).kind, None) };
         self.values[region.params[0]] = Held::Expr(as_param);
         for (&param, joined) in params.iter().zip(&carried) {
             if self.uses[param] > 0 {
@@ -126,7 +133,8 @@ impl<'m> Emitter<'_, 'm> {
         }
         self.next(params, &carried, &results[..params.len()])?;
         let after = self.code.enter();
-        let next = self.code.binary(Bin::Add, i, one);
+        let way = if info.down { Bin::Subtract } else { Bin::Add };
+        let next = self.code.binary(way, held, one);
         self.code.store(counter, next);
         let continuing = self.code.close(after);
         let body = self.code.close(before);

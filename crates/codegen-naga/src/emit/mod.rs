@@ -68,6 +68,8 @@ pub(crate) struct Emitter<'a, 'm> {
     pub(crate) f: &'m Function,
     pub(crate) types: &'m Types,
     pub(crate) bounds: Bounds<'m>,
+    /// Reads of stacks that cannot miss.
+    pub(crate) inside: cranelift_entity::EntitySet<Value>,
     /// The instance.
     instance: usize,
     values: SecondaryMap<Value, Held>,
@@ -108,6 +110,7 @@ impl<'a, 'm> Emitter<'a, 'm> {
             f,
             types,
             bounds,
+            inside: ir::inside::reads_inside(types, f),
             instance,
             values: SecondaryMap::new(),
             uses,

@@ -414,7 +414,9 @@ impl<'m, L: Lane> Machine<'m, L> {
             return;
         }
         let region = function.insts[inst].regions[0];
-        carried.insert(0, Value::Scalar(L::from_bits(trip)));
+        let is_down = matches!(function.insts[inst].op, Op::For(info) if info.down);
+        let counter = if is_down { n - 1 - trip } else { trip };
+        carried.insert(0, Value::Scalar(L::from_bits(counter)));
         self.begin(function, region, carried, Kind::For { inst, trip, n, stacks });
     }
 

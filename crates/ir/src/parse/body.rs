@@ -254,6 +254,7 @@ impl Parser<'_> {
             info.checkpoint = Some(self.number()?);
             self.expect(")")?;
         }
+        info.down = counted && self.eat_word("down");
         let args = self.uses(f)?;
         let region = f.regions.push(RegionData::default());
         // The parameters' types are those of the operands.

@@ -439,7 +439,8 @@ impl Verifier<'_> {
                 self.same(*i, self.ty(args[0]), "the counter")?;
                 self.trips(&args[1..], params, &self.f.regions[data.regions[0]].results, &data.results)
             }
-            Op::Loop(_) => {
+            Op::Loop(info) => {
+                check(!info.down, || "only a `for` counts down".to_string())?;
                 let body = &self.f.regions[data.regions[0]];
                 let (again, results) = body.results.split_first().ok_or("the body does not say again")?;
                 self.same(*again, Type::BOOL, "again:")?;

@@ -594,7 +594,8 @@ impl Generator<'_, '_> {
             this.end_of_body();
             carried.iter().chain(&stacked).map(|&ty| this.pick(ty)).collect()
         });
-        let info = LoopInfo { unroll: self.rng.below(4) == 0, ..LoopInfo::default() };
+        let down = self.rng.below(4) == 0;
+        let info = LoopInfo { unroll: self.rng.below(4) == 0, down, ..LoopInfo::default() };
         let results = self.b.nest(Op::For(info), &args, &[body]);
         self.values.extend(results);
     }

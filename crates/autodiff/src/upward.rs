@@ -1,0 +1,40 @@
+//! Loops that count down, turned round before anything is differentiated.
+//!
+//! `for down n (i) { … i … }  ↦  for n (k) { i = (n - 1) - k; … i … }`, which is what it means. Loops are reversed by their
+//! trips, so no other file need know of two ways to count; the optimiser lets the reversed ones count down afterwards.
+
+use ir::{Function, Inst, InstData, Module, Op, ValueData};
+use smallvec::{SmallVec, smallvec};
+
+/// Turns round what counts down in the functions with a body.
+pub(crate) fn run(module: &mut Module) {
+    for func in module.funcs.values_mut().filter(|func| func.has_body()) {
+        let mut down: Vec<Inst> = Vec::new();
+        func.walk(func.body(), &mut |inst| {
+            if matches!(func.insts[inst].op, Op::For(info) if info.down) {
+                down.push(inst);
+            }
+        });
+        down.into_iter().for_each(|inst| turn(func, inst));
+    }
+}
+
+fn turn(func: &mut Function, inst: Inst) {
+    let data = &mut func.insts[inst];
+    let (n, body, span) = (data.args[0], data.regions[0], data.span);
+    if let Op::For(info) = &mut data.op {
+        info.down = false;
+    }
+    let ty = func.ty(n);
+    let [k, one, last] = [(); 3].map(|()| func.values.push(ValueData::new(ty, false)));
+    let i = std::mem::replace(&mut func.regions[body].params[0], k);
+    let mut made = |op: Op, args: SmallVec<[ir::Value; 4]>, result: ir::Value| {
+        func.insts.push(InstData { op, args, results: smallvec![result], regions: SmallVec::new(), span })
+    };
+    let first = [
+        made(Op::Const(1), smallvec![], one),
+        made(Op::Sub, smallvec![n, one], last),
+        made(Op::Sub, smallvec![last, k], i),
+    ];
+    func.regions[body].insts.splice(0..0, first);
+}

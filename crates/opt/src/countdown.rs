@@ -1,0 +1,87 @@
+//! Lets the `for`s that reverse others count down by themselves.
+//!
+//! A reversed loop asks in its trip `i` for what the loop before kept in trip `n - 1 - i`. Where that is all it asks its
+//! counter for, the counter itself may run from `n - 1` to 0: every trip sees the same number as before, and computes one
+//! subtraction less. It is also what one would write by hand, so derivatives read better. It comes last, so that no other
+//! pass need think of loops that count down, but for [`crate::unroll`]; differentiation turns them round again
+//! (`autodiff/upward`). Loops that keep something for each trip are left alone: what they keep lies by trip, not by counter.
+
+use cranelift_entity::SecondaryMap;
+
+use ir::{Function, Inst, Op, Types, Value};
+
+use crate::util::{Defs, Subst};
+
+/// Turns loops round; true if there were any. What they no longer need is left for `dce`.
+pub fn run(types: &Types, func: &mut Function) -> bool {
+    if !func.has_body() {
+        return false;
+    }
+    let mut counters: SecondaryMap<Value, Option<Inst>> = SecondaryMap::new();
+    let mut any = false;
+    func.walk(func.body(), &mut |inst| {
+        let data = &func.insts[inst];
+        if let Op::For(info) = data.op
+            && !info.down
+            && data.results.len() < data.args.len()
+        {
+            counters[func.regions[data.regions[0]].params[0]] = Some(inst);
+            any = true;
+        }
+    });
+    if !any {
+        return false;
+    }
+    let defs = Defs::of(func);
+    let mut mirrored: Vec<(Value, Value)> = Vec::new();
+    func.walk(func.body(), &mut |inst| {
+        let data = &func.insts[inst];
+        for (k, &i) in data.args.iter().enumerate() {
+            let Some(of) = counters[i] else { continue };
+            let n = func.insts[of].args[0];
+            if k == 1 && data.op == Op::Sub && is_last(types, func, &defs, data.args[0], n) {
+                mirrored.push((data.results[0], i));
+            } else {
+                counters[i] = None;
+            }
+        }
+        for &region in &data.regions {
+            for &v in &func.regions[region].results {
+                counters[v] = None;
+            }
+        }
+    });
+    mirrored.retain(|&(_, i)| counters[i].is_some());
+    if mirrored.is_empty() {
+        return false;
+    }
+    let mut subst = Subst::default();
+    for (mirror, i) in mirrored {
+        subst.set(mirror, i);
+        if let Some(Op::For(info)) = counters[i].map(|inst| &mut func.insts[inst].op) {
+            info.down = true;
+        }
+    }
+    let mut insts = Vec::new();
+    func.walk(func.body(), &mut |inst| insts.push(inst));
+    for inst in insts {
+        subst.apply(func, inst);
+        for region in func.insts[inst].regions.clone() {
+            subst.apply_results(func, region);
+        }
+    }
+    true
+}
+
+/// Whether `last` is `n - 1`.
+fn is_last(types: &Types, func: &Function, defs: &Defs, last: Value, n: Value) -> bool {
+    if let (Some((s, last)), Some((_, n))) = (defs.scalar(types, func, last), defs.scalar(types, func, n)) {
+        return n > 0 && ir::scalar::to_i64(s, n - 1) == ir::scalar::to_i64(s, last);
+    }
+    defs.inst(last).is_some_and(|inst| {
+        let data = &func.insts[inst];
+        data.op == Op::Sub
+            && data.args[0] == n
+            && matches!(defs.scalar(types, func, data.args[1]), Some((_, 1)))
+    })
+}
