@@ -139,7 +139,7 @@ impl<'m> Emitter<'_, 'm> {
         let continuing = self.code.close(after);
         let body = self.code.close(before);
         self.code.push(Statement::Loop { body, continuing, break_if: None });
-        self.check_counter(counter, n, data.span);
+        self.check_counter(counter, if info.down { zero } else { n }, data.span);
         for place in kept.iter().flatten() {
             let length = self.code.part(*place, 0);
             let n = if scalar(counts) == naga::Scalar::U32 {
@@ -208,11 +208,11 @@ impl<'m> Emitter<'_, 'm> {
         self.results(data, &lp.carried, &lp.kept, n)
     }
 
-    /// Reports it if a counting loop ended before its end.
-    pub(super) fn check_counter(&mut self, counter: Expr, n: Expr, span: ir::Span) {
+    /// Reports it if a loop ended before its counter was at its end.
+    pub(super) fn check_counter(&mut self, counter: Expr, end: Expr, span: ir::Span) {
         if self.cx.checks_loops {
             let last = self.code.load(counter);
-            let early = self.code.binary(Bin::Less, last, n);
+            let early = self.code.binary(Bin::NotEqual, last, end);
             self.fail_if(early, ENDED, span);
         }
     }
