@@ -100,13 +100,13 @@ impl Parser<'_> {
         result
     }
 
-    /// An expression of binary operators only: generic arguments, enum tags.
-    pub(crate) fn operand_expr(&mut self) -> ExprId {
+    /// A generic argument: binary operators, and `c ? a : b`.
+    pub(crate) fn conditional_operand(&mut self) -> ExprId {
         let start = self.span();
         if !self.enter() {
             return self.expr_at(start, ExprKind::Error);
         }
-        let expr = self.binary_expr(LOWEST);
+        let expr = self.ternary_expr();
         self.leave();
         expr
     }

@@ -185,7 +185,7 @@ impl Parser<'_> {
         if (word == kw::EXPAND || word == kw::EACH) && self.nth(1) == T::Ident {
             return self.ty();
         }
-        self.operand_expr()
+        self.conditional_operand()
     }
 
     /// `[i, j]` at its bracket; `[]` is empty
@@ -235,7 +235,12 @@ impl Parser<'_> {
             self.bump();
             modifiers |= Modifiers::EACH;
         }
-        let old_style = !value && self.nth(1) == T::Ident;
+        // A type before the name, perhaps of a module or type: `outer.Kind K`.
+        let mut named = 1;
+        while matches!(self.nth(named), T::Dot | T::ColonColon) && self.nth(named + 1) == T::Ident {
+            named += 2;
+        }
+        let old_style = !value && self.nth(named) == T::Ident;
         let (name, name_span, kind);
         if old_style {
             // `int N`, `uint N = 4`
