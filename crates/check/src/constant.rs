@@ -263,6 +263,10 @@ impl Program {
                 TyKind::Array(_, Some(Val::Int(n))) | TyKind::Vector(_, Val::Int(n)) => Some(*n),
                 _ => None,
             },
+            // Alone, an optional is as large as in an array.
+            SizeOfKind::SizeOf if matches!(self.types[ty], TyKind::Optional(_)) => {
+                self.layout(ty).map(|(size, align)| (size + align - 1) / align * align)
+            }
             SizeOfKind::SizeOf => self.layout(ty).map(|l| l.0),
             SizeOfKind::AlignOf => self.layout(ty).map(|l| l.1),
         }
