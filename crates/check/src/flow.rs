@@ -69,6 +69,8 @@ pub(crate) struct Flow<'p> {
     pub(crate) view: View,
     depth: u32,
     pub(crate) value_depth: u32,
+    /// The expressions that are being looked at, each within the one before.
+    pub(crate) open: FxHashSet<ExprId>,
 }
 
 impl Program {
@@ -109,6 +111,7 @@ impl Program {
             view,
             depth: 0,
             value_depth: 0,
+            open: FxHashSet::default(),
         };
         if let DeclKind::Init { .. } = flow.p.ast.decls[decl].kind {
             flow.this = (false, signature.ret_differentiable);

@@ -24,9 +24,14 @@ struct Place {
 impl Flow<'_> {
     /// Whether an expression may carry a derivative. `needed`: a differentiable result depends on it.
     pub(crate) fn expr(&mut self, expr: ExprId, needed: bool) -> bool {
+        // The initial value of a field can make its own struct, which is an error found elsewhere.
+        if !self.open.insert(expr) {
+            return false;
+        }
         self.value_depth += 1;
         let carries = if self.value_depth > 3000 { false } else { self.kind(expr, needed) };
         self.value_depth -= 1;
+        self.open.remove(&expr);
         if self.direction == Direction::Backward {
             return self.carried.contains(&expr);
         }
