@@ -247,7 +247,7 @@ impl Checker<'_> {
             return self.set_value(expr, ty, Meaning::Error);
         }
         let mut at = 0;
-        let initializer = self.fill(ty, items, &mut at, 0);
+        let initializer = self.fill(ty, items, &mut at, &mut Vec::new());
         if at < items.len() {
             let n = items.len();
             let message = format!("too many elements for '{}': {n} are given, {at} are used", self.name(ty));
@@ -258,9 +258,14 @@ impl Checker<'_> {
         self.set_value(expr, ty, Meaning::Aggregate(initializer))
     }
 
-    /// Takes elements for one aggregate.
-    fn fill(&mut self, ty: Ty, items: &[ExprId], at: &mut usize, depth: u32) -> Initializer {
+    /// Takes elements for one aggregate. `inside` are the types that it is a part of; one that contains itself is
+    /// reported elsewhere.
+    fn fill(&mut self, ty: Ty, items: &[ExprId], at: &mut usize, inside: &mut Vec<Ty>) -> Initializer {
+        if inside.contains(&ty) {
+            return Initializer::Default(ty);
+        }
         let Some(parts) = self.p.parts_of(ty) else { return self.p.default_of(ty) };
+        inside.push(ty);
         let fields = match self.p.types[ty] {
             TyKind::Struct(..) => self.p.fields(ty),
             _ => Vec::new(),
@@ -268,7 +273,7 @@ impl Checker<'_> {
         let mut out = Vec::new();
         for (idx, part) in parts.into_iter().enumerate() {
             let hidden = fields.get(idx).is_some_and(|f| self.p.is_hidden_from_lists(f.0));
-            if *at >= items.len() || depth > 100 || hidden {
+            if *at >= items.len() || inside.len() > 100 || hidden {
                 let init = fields.get(idx).and_then(|f| match self.p.ast.decls[f.0].kind {
                     DeclKind::Var { init, .. } => init.map(|init| (f.0, init)),
                     _ => None,
@@ -303,13 +308,14 @@ impl Checker<'_> {
                 TyKind::Scalar(_) | TyKind::Param(_) | TyKind::Assoc(..) | TyKind::This(_) | TyKind::Each(_)
             ) && self.p.parts_of(part).is_some();
             if is_aggregate {
-                out.push(self.fill(part, items, at, depth + 1));
+                out.push(self.fill(part, items, at, inside));
             } else {
                 self.coerce(item, part);
                 *at += 1;
                 out.push(Initializer::Expr(item));
             }
         }
+        inside.pop();
         Initializer::Parts(ty, out)
     }
 
