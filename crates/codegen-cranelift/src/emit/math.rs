@@ -58,7 +58,7 @@ impl Emitter<'_, '_> {
             }
             _ => {
                 let params = [ty; 3];
-                let own = self.cx.own_math && library::has(m, double);
+                let own = self.cx.own_math && library::has(m);
                 let name = if own { own_name(m, double) } else { libm_name(m, double) };
                 self.call_symbol(&name, &params[..args.len()], Some(ty), args)
                     .expect("a math function has a result")

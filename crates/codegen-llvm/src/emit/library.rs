@@ -23,7 +23,7 @@ pub(crate) fn define(m: Math, el: El, lanes: u32) -> Vec<(String, Writer)> {
     let converts = el == El::F32 && !is_single(m);
     let name = name(m, el, lanes);
     let of = if converts { El::F64 } else { el };
-    let mut emit = Emit { w, var, el: of, name: name.clone(), far: Vec::new() };
+    let mut emit = Emit { w, var, el: of, rounds: converts, name: name.clone(), far: Vec::new() };
     let args: Vec<Val> =
         params.iter().map(|&p| if converts { emit.w.cast("fpext", p, El::F64) } else { p }).collect();
     let r = function(&mut emit, m, &args);
@@ -43,6 +43,8 @@ struct Emit {
     var: bool,
     /// What is computed with.
     el: El,
+    /// Whether the result is rounded to a float.
+    rounds: bool,
     /// The function's name.
     name: String,
     /// What it calls for rare arguments.
@@ -60,6 +62,10 @@ impl Ops for Emit {
 
     fn single(&self) -> bool {
         self.el == El::F32
+    }
+
+    fn rounds(&self) -> bool {
+        self.rounds
     }
 
     fn float(&mut self, x: f64) -> Val {

@@ -51,7 +51,7 @@ impl Emitter<'_, '_> {
                 let a = self.w.intrinsic("fabs", &[a], "");
                 self.w.compare("fcmp oeq", a, infinity)
             }
-            _ if self.cx.library && library::has(m, a.el == El::F64) => self.library(m, args),
+            _ if self.cx.library && library::has(m) => self.library(m, args),
             _ => {
                 let (name, ty) = (libm_name(m, a.el == El::F64), a.el.name());
                 let types = vec![ty; args.len()].join(", ");

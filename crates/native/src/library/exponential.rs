@@ -1,4 +1,4 @@
-//! Exponentials, logarithms, and what is made of them: hyperbolic functions, their inverses, powers.
+//! Exponentials, logarithms, and hyperbolic functions.
 
 use ir::Math;
 use ir::polynomials::{EXP, LOG};
@@ -6,7 +6,7 @@ use ir::polynomials::{EXP, LOG};
 use super::{Binary, Compare, Library, Ops, Unary};
 
 /// ln 2 in two parts, the first of 41 bits.
-const LN2: (f64, f64) = (0.693147180559663, 2.8235290563031577e-13);
+pub(super) const LN2: (f64, f64) = (0.693147180559663, 2.8235290563031577e-13);
 
 /// log10 2 in two parts, the first of 41 bits.
 pub(super) const LOG10_2: (f64, f64) = (0.30102999566383914, 1.42050232272661e-13);
@@ -218,6 +218,12 @@ impl<O: Ops> Library<'_, O> {
     /// As [`Self::exp_parts`], up to 711.
     #[inline(always)]
     pub(super) fn exp_far(&mut self, x: O::V) -> (O::V, O::V) {
+        self.exp_of(x, None)
+    }
+
+    /// `e^(x + more) = 2^k (1 + p)`; `more` is small beside `x`.
+    #[inline(always)]
+    pub(super) fn exp_of(&mut self, x: O::V, more: Option<O::V>) -> (O::V, O::V) {
         // The nearest whole number: what is added leaves no room for a fraction.
         let (turns, magic) = (self.num(std::f64::consts::LOG2_E), self.num(self.magic().0));
         let k = self.fma(x, turns, magic);
@@ -225,9 +231,19 @@ impl<O: Ops> Library<'_, O> {
         let back = self.neg(k);
         let (hi, lo) = (self.num(LN2.0), self.num(LN2.1));
         let high = self.fma(back, hi, x);
-        let r = self.fma(back, lo, high);
-        let rest = self.sub(high, r);
-        let rest = self.fma(back, lo, rest);
+        let (r, rest) = match more {
+            None => {
+                let r = self.fma(back, lo, high);
+                let rest = self.sub(high, r);
+                (r, self.fma(back, lo, rest))
+            }
+            Some(more) => {
+                let low = self.fma(back, lo, more);
+                let r = self.add(high, low);
+                let rest = self.sub(high, r);
+                (r, self.add(rest, low))
+            }
+        };
         let q = self.polynomial(&EXP, r);
         let rr = self.mul(r, r);
         let p = self.fma(rr, q, rest);
@@ -239,7 +255,7 @@ impl<O: Ops> Library<'_, O> {
     #[inline(always)]
     pub(super) fn log(&mut self, a: O::V) -> O::V {
         let (k, f) = self.log_parts(a);
-        let r = self.log_of(k, f);
+        let r = self.log_of(k, f, None);
         self.log_ends(a, r)
     }
 
@@ -268,9 +284,9 @@ impl<O: Ops> Library<'_, O> {
         (self.sub(k, bias), f)
     }
 
-    /// `k ln 2 + ln(1 + f)`.
+    /// `k ln 2 + ln(1 + f) + more`; `more` is below the last place of `1 + f`.
     #[inline(always)]
-    pub(super) fn log_of(&mut self, k: O::V, f: O::V) -> O::V {
+    pub(super) fn log_of(&mut self, k: O::V, f: O::V, more: Option<O::V>) -> O::V {
         let (two, half) = (self.num(2.0), self.num(0.5));
         let under = self.add(two, f);
         let s = self.div(f, under);
@@ -282,7 +298,10 @@ impl<O: Ops> Library<'_, O> {
         // ln(1 + f) = f - (h - s (h + p)).
         let sum = self.add(h, p);
         let (hi, lo) = (self.num(LN2.0), self.num(LN2.1));
-        let low = self.mul(k, lo);
+        let low = match more {
+            None => self.mul(k, lo),
+            Some(more) => self.fma(k, lo, more),
+        };
         let inner = self.fma(s, sum, low);
         let rest = self.sub(h, inner);
         let rest = self.sub(rest, f);
@@ -302,118 +321,5 @@ impl<O: Ops> Library<'_, O> {
         let nan = self.num(f64::NAN);
         let r = self.select(below, nan, r);
         self.or_nan(r, x)
-    }
-
-    // ---- inverse hyperbolic functions, of numbers that are floats
-
-    /// `ln(1 + u)`: what rounding took from the sum is added to first order.
-    #[inline(always)]
-    pub(super) fn log_of_more(&mut self, u: O::V) -> O::V {
-        let one = self.num(1.0);
-        let sum = self.add(one, u);
-        let log = self.log(sum);
-        let back = self.sub(sum, one);
-        let lost = self.sub(u, back);
-        let lost = self.div(lost, sum);
-        let infinity = self.num(f64::INFINITY);
-        let top = self.same(u, infinity);
-        let r = self.add(log, lost);
-        self.select(top, infinity, r)
-    }
-
-    #[inline(always)]
-    pub(super) fn asinh(&mut self, x: O::V) -> O::V {
-        let one = self.num(1.0);
-        let a = self.abs(x);
-        // a + sqrt(1 + a²) - 1
-        let square = self.mul(a, a);
-        let more = self.add(one, square);
-        let root = self.o.unary(Unary::Sqrt, more);
-        let under = self.add(one, root);
-        let rest = self.div(square, under);
-        let u = self.add(a, rest);
-        let infinity = self.num(f64::INFINITY);
-        let top = self.same(a, infinity);
-        let u = self.select(top, infinity, u);
-        let r = self.log_of_more(u);
-        let r = self.with_sign(r, x);
-        self.or_nan(r, x)
-    }
-
-    #[inline(always)]
-    pub(super) fn acosh(&mut self, x: O::V) -> O::V {
-        let (one, two) = (self.num(1.0), self.num(2.0));
-        // x + sqrt(x² - 1) - 1
-        let t = self.sub(x, one);
-        let more = self.add(t, two);
-        let square = self.mul(t, more);
-        let root = self.o.unary(Unary::Sqrt, square);
-        let u = self.add(t, root);
-        let r = self.log_of_more(u);
-        let below = self.less(x, one);
-        let nan = self.num(f64::NAN);
-        let r = self.select(below, nan, r);
-        self.or_nan(r, x)
-    }
-
-    #[inline(always)]
-    pub(super) fn atanh(&mut self, x: O::V) -> O::V {
-        let (one, half) = (self.num(1.0), self.num(0.5));
-        let a = self.abs(x);
-        let twice = self.add(a, a);
-        let under = self.sub(one, a);
-        let u = self.div(twice, under);
-        let r = self.log_of_more(u);
-        let r = self.mul(half, r);
-        let beyond = self.less(one, a);
-        let nan = self.num(f64::NAN);
-        let r = self.select(beyond, nan, r);
-        let r = self.with_sign(r, x);
-        self.or_nan(r, x)
-    }
-
-    // ---- powers, of numbers that are floats
-
-    #[inline(always)]
-    pub(super) fn pow(&mut self, x: O::V, y: O::V) -> O::V {
-        let (zero, one, half) = (self.num(0.0), self.num(1.0), self.num(0.5));
-        let infinity = self.num(f64::INFINITY);
-        let a = self.abs(x);
-        let log = self.log(a);
-        let product = self.mul(y, log);
-        let r = self.exp(product);
-        let unit = self.same(a, one);
-        let r = self.select(unit, one, r);
-        // Whole and odd exponents.
-        let whole = self.o.unary(Unary::Trunc, y);
-        let whole = self.same(whole, y);
-        let halved = self.mul(y, half);
-        let even = self.o.unary(Unary::Trunc, halved);
-        let even = self.same(even, halved);
-        let constant = self.o.yes();
-        let not_even = self.o.binary(Binary::Xor, even, constant);
-        let odd = self.o.binary(Binary::And, whole, not_even);
-        let bits = self.bits(x);
-        let constant = self.o.int(0);
-        let negative = self.o.compare(Compare::Below, bits, constant);
-        let flips = self.o.binary(Binary::And, negative, odd);
-        let back = self.neg(r);
-        let r = self.select(flips, back, r);
-        let below = self.less(x, zero);
-        let top = self.same(a, infinity);
-        let constant = self.o.yes();
-        let not_top = self.o.binary(Binary::Xor, top, constant);
-        let constant = self.o.yes();
-        let not_whole = self.o.binary(Binary::Xor, whole, constant);
-        let bad = self.o.binary(Binary::And, below, not_top);
-        let bad = self.o.binary(Binary::And, bad, not_whole);
-        let nan = self.num(f64::NAN);
-        let r = self.select(bad, nan, r);
-        let r = self.or_nan(r, x);
-        let r = self.or_nan(r, y);
-        let always = self.same(x, one);
-        let r = self.select(always, one, r);
-        let none = self.same(y, zero);
-        self.select(none, one, r)
     }
 }

@@ -14,6 +14,7 @@
 
 mod angles;
 mod exponential;
+mod powers;
 
 use ir::Math;
 
@@ -28,6 +29,8 @@ pub trait Ops {
 
     /// Whether numbers are floats (and integers have 32 bits).
     fn single(&self) -> bool;
+    /// Whether results are rounded to floats: they need not be exact to the last place of a double.
+    fn rounds(&self) -> bool;
     fn float(&mut self, x: f64) -> Self::V;
     fn int(&mut self, n: i64) -> Self::V;
     fn yes(&mut self) -> Self::V;
@@ -106,29 +109,29 @@ pub const fn is_single(m: Math) -> bool {
 }
 
 /// Whether a function is here.
-pub fn has(m: Math, double: bool) -> bool {
-    match m {
+pub fn has(m: Math) -> bool {
+    matches!(
+        m,
         Math::Sin
-        | Math::Cos
-        | Math::Tan
-        | Math::Asin
-        | Math::Acos
-        | Math::Atan
-        | Math::Atan2
-        | Math::Sinh
-        | Math::Cosh
-        | Math::Tanh
-        | Math::Exp
-        | Math::Exp2
-        | Math::Log
-        | Math::Log2
-        | Math::Log10 => true,
-        // The logarithm would have to be exact to 63 bits.
-        Math::Pow => !double,
-        // Two units in the last place cannot be promised.
-        Math::Asinh | Math::Acosh | Math::Atanh => !double,
-        _ => false,
-    }
+            | Math::Cos
+            | Math::Tan
+            | Math::Asin
+            | Math::Acos
+            | Math::Atan
+            | Math::Atan2
+            | Math::Sinh
+            | Math::Cosh
+            | Math::Tanh
+            | Math::Exp
+            | Math::Exp2
+            | Math::Log
+            | Math::Log2
+            | Math::Log10
+            | Math::Pow
+            | Math::Asinh
+            | Math::Acosh
+            | Math::Atanh
+    )
 }
 
 /// A function of doubles. [`has`] says which there are.
@@ -153,7 +156,7 @@ impl<O: Ops> Library<'_, O> {
             Math::Log2 => {
                 let (k, f) = self.log_parts(a);
                 let zero = self.num(0.0);
-                let r = self.log_of(zero, f);
+                let r = self.log_of(zero, f, None);
                 let by = self.num(std::f64::consts::LOG2_E);
                 let r = self.fma(r, by, k);
                 self.log_ends(a, r)
@@ -161,7 +164,7 @@ impl<O: Ops> Library<'_, O> {
             Math::Log10 => {
                 let (k, f) = self.log_parts(a);
                 let zero = self.num(0.0);
-                let r = self.log_of(zero, f);
+                let r = self.log_of(zero, f, None);
                 let (hi, lo) = (self.num(LOG10_2.0), self.num(LOG10_2.1));
                 let by = self.num(std::f64::consts::LOG10_E);
                 let low = self.mul(k, lo);

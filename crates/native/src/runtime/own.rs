@@ -6,7 +6,10 @@ use super::Address;
 use crate::library::{Binary, Compare, Ops, Unary, function, is_single};
 
 /// Computes the operations of one thread; a value is its bits.
-struct Compute;
+struct Compute {
+    /// Whether the result is rounded to a float.
+    rounds: bool,
+}
 
 fn f(bits: u64) -> f64 {
     f64::from_bits(bits)
@@ -18,6 +21,11 @@ impl Ops for Compute {
     #[inline(always)]
     fn single(&self) -> bool {
         false
+    }
+
+    #[inline(always)]
+    fn rounds(&self) -> bool {
+        self.rounds
     }
 
     #[inline(always)]
@@ -119,6 +127,11 @@ impl Ops for Single {
     #[inline(always)]
     fn single(&self) -> bool {
         true
+    }
+
+    #[inline(always)]
+    fn rounds(&self) -> bool {
+        false
     }
 
     #[inline(always)]
@@ -227,25 +240,28 @@ macro_rules! own {
             match m {
                 $(Math::$variant => {
                     #[cfg_attr(target_arch = "x86_64", target_feature(enable = "fma"))]
-                    fn fused($($arg: f64),*) -> f64 {
-                        f(function(&mut Compute, Math::$variant, &[$($arg.to_bits()),*]))
+                    fn fused<const ROUNDS: bool>($($arg: f64),*) -> f64 {
+                        f(function(&mut Compute { rounds: ROUNDS }, Math::$variant, &[$($arg.to_bits()),*]))
                     }
                     extern "C" fn double($($arg: f64),*) -> f64 {
                         #[allow(unused_unsafe, reason = "only on machines where fusing is no matter of course")]
                         // SAFETY: code that calls this is made only where the machine can do it.
-                        unsafe { fused($($arg),*) }
+                        unsafe { fused::<false>($($arg),*) }
                     }
                     #[cfg_attr(target_arch = "x86_64", target_feature(enable = "fma"))]
                     fn fused_single($($arg: f32),*) -> f32 {
                         g(function(&mut Single, Math::$variant, &[$($arg.to_bits()),*]))
                     }
                     extern "C" fn single($($arg: f32),*) -> f32 {
-                        if !is_single(Math::$variant) {
-                            return double($(f64::from($arg)),*) as f32;
-                        }
                         #[allow(unused_unsafe, reason = "only on machines where fusing is no matter of course")]
                         // SAFETY: code that calls this is made only where the machine can do it.
-                        unsafe { fused_single($($arg),*) }
+                        unsafe {
+                            if is_single(Math::$variant) {
+                                fused_single($($arg),*)
+                            } else {
+                                fused::<true>($(f64::from($arg)),*) as f32
+                            }
+                        }
                     }
                     Some((single as *const () as Address, double as *const () as Address))
                 })*
