@@ -216,6 +216,9 @@ pub(crate) struct RunArgs {
     /// Give the same bits in every run and with any number of worker threads
     #[arg(long)]
     pub(crate) deterministic: bool,
+    /// Machine code may take numbers too small to be normal for zeros: on many processors they cost time
+    #[arg(long)]
+    pub(crate) flush_subnormals: bool,
     /// Neither look for compiled kernels in the cache nor keep them there
     #[arg(long)]
     pub(crate) no_cache: bool,
@@ -245,6 +248,9 @@ pub(crate) struct BenchArgs {
     /// Threads of the kernel
     #[arg(long, value_name = "N", default_value_t = 16384)]
     pub(crate) count: u32,
+    /// Machine code may take numbers too small to be normal for zeros: on many processors they cost time
+    #[arg(long)]
+    pub(crate) flush_subnormals: bool,
     /// How long each kernel is measured
     #[arg(long, value_name = "S", default_value_t = 0.3)]
     pub(crate) seconds: f64,

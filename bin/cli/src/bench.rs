@@ -24,6 +24,7 @@ pub(crate) fn bench(args: &BenchArgs) -> u8 {
             at,
             threads: args.count,
             workers: args.threads,
+            flush_subnormals: args.flush_subnormals,
             seconds: args.seconds,
         };
         let names = match &args.function[..] {

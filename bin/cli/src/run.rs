@@ -63,6 +63,7 @@ pub(crate) fn run(args: &RunArgs) -> u8 {
             trap: args.trap,
             lanes,
             deterministic: args.deterministic,
+            flush_subnormals: args.flush_subnormals,
             fast_math: args.compile.fast_math,
             cache: !args.no_cache,
             ..CodeOptions::default()

@@ -113,6 +113,25 @@ fn run_binds_and_prints() {
 }
 
 #[test]
+fn small_numbers_are_zeros_where_that_is_asked_for() {
+    let text = "
+RWStructuredBuffer<double> x;
+[shader(\"compute\")]
+[numthreads(4, 1, 1)]
+void computeMain(uint3 tid : SV_DispatchThreadID) { x[tid.x] = x[tid.x] * 0.5; }
+";
+    let path = file("small.slang", text);
+    let args = ["run", &path, "--bind", "x=[1e-300,4e-310,-3e-308,0.5]"];
+    assert_eq!(pullback(&args).stdout, "x: 5e-301 2e-310 -1.5000000000000004e-308 0.25\n");
+    let flushed = pullback(&[&args[..], &["--flush-subnormals"]].concat());
+    let wanted = match cfg!(any(target_arch = "x86_64", target_arch = "aarch64")) {
+        true => "x: 5e-301 0.0 -0.0 0.25\n",
+        false => "x: 5e-301 2e-310 -1.5000000000000004e-308 0.25\n",
+    };
+    assert_eq!(flushed.stdout, wanted, "{}", flushed.stderr);
+}
+
+#[test]
 fn run_refuses_what_does_not_fit() {
     let path = file("refuse.slang", SCALE);
     let good = ["--bind", "offset=1", "--bind", "items=zeros:4", "--bind", "count=[0]"];

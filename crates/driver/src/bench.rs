@@ -41,6 +41,8 @@ pub struct Options {
     pub threads: u32,
     /// Threads of the machine.
     pub workers: usize,
+    /// Compiled code may take numbers too small to be normal for zeros.
+    pub flush_subnormals: bool,
     /// How long to measure each kernel.
     pub seconds: f64,
 }
@@ -119,6 +121,7 @@ pub fn measure(loaded: &mut Loaded, name: &str, options: &Options) -> Result<Mea
     let code = CodeOptions {
         lanes: options.lanes,
         fast_math: options.compile.optimise.fast_math,
+        flush_subnormals: options.flush_subnormals,
         ..CodeOptions::default()
     };
     let mut runner = Runner::with_options(module, options.backend, &code)?;

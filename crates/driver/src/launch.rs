@@ -81,6 +81,7 @@ pub struct Runner {
     buffers: run::Buffers,
     bound: Vec<bool>,
     deterministic: bool,
+    flush_subnormals: bool,
     pub(crate) tensors: Vec<Tensor>,
     printed: String,
 }
@@ -140,8 +141,16 @@ impl Runner {
         let buffers = run::Buffers::new(&module);
         let bound = vec![false; module.globals.len()];
         let tensors = tensor::tensors(&module);
-        let deterministic = options.deterministic;
-        Ok(Runner { deterministic, module, code, buffers, bound, tensors, printed: String::new() })
+        Ok(Runner {
+            deterministic: options.deterministic,
+            flush_subnormals: options.flush_subnormals,
+            module,
+            code,
+            buffers,
+            bound,
+            tensors,
+            printed: String::new(),
+        })
     }
 
     /// How many threads of an entry point, by number, run in lanes.
@@ -311,7 +320,12 @@ impl Runner {
             #[cfg(feature = "wgpu")]
             Code::Gpu(program) => run::Backend::Gpu(program),
         };
-        let options = run::Options { threads, reads, deterministic: self.deterministic };
+        let options = run::Options {
+            threads,
+            reads,
+            deterministic: self.deterministic,
+            flush_subnormals: self.flush_subnormals,
+        };
         match run::dispatch(backend, &self.module, number, groups, &mut self.buffers, options) {
             Ok(output) => Ok(Output { stdout: output.stdout, seconds: output.seconds, cost: output.cost }),
             Err(run::Stopped { error, stdout }) => {

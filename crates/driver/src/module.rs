@@ -50,6 +50,8 @@ pub struct Options {
     pub threads: usize,
     /// Give the same bits in every run and with any number of threads.
     pub deterministic: bool,
+    /// Compiled code may take numbers too small to be normal for zeros.
+    pub flush_subnormals: bool,
     /// Look for compiled kernels in the user's cache, and keep them there.
     pub cache: bool,
 }
@@ -137,6 +139,7 @@ impl Module {
             lanes: options.lanes,
             fast_math: options.compile.optimise.fast_math,
             deterministic: options.deterministic,
+            flush_subnormals: options.flush_subnormals,
             cache: options.cache,
             ..CodeOptions::default()
         };

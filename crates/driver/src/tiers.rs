@@ -3,7 +3,7 @@
 //! With two tiers a kernel starts on Cranelift's code, which is there in milliseconds. When it has run for a while, LLVM
 //! compiles it on a thread of its own, and workers take the new code over between groups. Nobody sees when: both give
 //! the same bits, since functions of numbers are those of `native::library` in both. What differs is the order of atomic
-//! operations, and what `[FastMath]` allows; so a kernel with those that must give the same bits in every run
+//! operations, and what `[FastMath]` and flushing allow; so a kernel with those that must give the same bits in every run
 //! (`--deterministic`) has LLVM's code from the start.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -99,7 +99,9 @@ pub(crate) enum Start {
 pub(crate) fn start(module: &Arc<Module>, options: &Options) -> Result<Start, Unsupported> {
     let job = Job::new(module, options)?;
     let facts = |entry: &ir::Entry| job.text.plan.facts[entry.func];
-    let differ = |entry| facts(entry).ordered || facts(entry).fast_math || options.fast_math;
+    let differ = |entry| {
+        facts(entry).ordered || facts(entry).fast_math || options.fast_math || options.flush_subnormals
+    };
     if options.deterministic && module.entries.iter().any(differ) {
         let kept = job.kept();
         let code = match kept {

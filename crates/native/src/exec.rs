@@ -11,6 +11,7 @@ use corosensei::{Coroutine, CoroutineResult, Yielder};
 use ir::interp::{RunError, Value};
 use ir::{Func, Space, Span};
 
+use crate::flush::Flushing;
 use crate::runtime::{Context, Desc, Exchange, Signal};
 use crate::values::{Place, Scratch};
 use crate::{Compiled, EntryCode, EntryPoint, Lanes, MOST_LANES, SpanFn};
@@ -37,6 +38,7 @@ struct Thread {
     stack: Option<DefaultStack>,
     /// Bytes that must be free where a function that may recurse starts.
     reserve: usize,
+    flush: bool,
 }
 
 /// What runs a module's code on one core.
@@ -50,6 +52,7 @@ pub struct Worker<'c> {
     shared: Vec<Vec<u128>>,
     stdout: String,
     alone: bool,
+    flush: bool,
 }
 
 impl<'c> Worker<'c> {
@@ -87,13 +90,27 @@ impl<'c> Worker<'c> {
             })
             .collect();
         globals.extend(buffers.iter().skip(globals.len()).map(|d| if d.count > 0 { *d } else { nothing }));
-        Worker { compiled, threads: Vec::new(), globals, shared, stdout: String::new(), alone: false }
+        Worker {
+            compiled,
+            threads: Vec::new(),
+            globals,
+            shared,
+            stdout: String::new(),
+            alone: false,
+            flush: false,
+        }
     }
 
     /// Says that no other worker touches the buffers for as long as this one runs.
     pub fn set_alone(&mut self) {
         self.alone = true;
         self.threads.iter_mut().flatten().for_each(|thread| thread.ctx.alone = 1);
+    }
+
+    /// Lets code take numbers too small to be normal for zeros.
+    pub fn set_flush(&mut self) {
+        self.flush = true;
+        self.threads.iter_mut().flatten().for_each(|thread| thread.flush = true);
     }
 
     /// The memory that its threads hold for stacks and large arrays.
@@ -204,7 +221,7 @@ impl<'c> Worker<'c> {
                 if *wait != Wait::Ready || coroutine.done() {
                     continue;
                 }
-                match coroutine.resume(()) {
+                match resume(coroutine, self.flush) {
                     CoroutineResult::Return(()) => left -= 1,
                     CoroutineResult::Yield(Signal::Barrier) => *wait = Wait::Barrier,
                     CoroutineResult::Yield(Signal::Wave) => *wait = Wait::Wave,
@@ -320,7 +337,7 @@ impl<'c> Worker<'c> {
         ctx.handles = globals.as_ptr();
         ctx.handle_count = globals.len() as u64;
         let reserve = compiled.stack_need + HELPERS;
-        Thread { ctx, globals, private, stack: new_stack(stack + reserve), reserve }
+        Thread { ctx, globals, private, stack: new_stack(stack + reserve), reserve, flush: self.flush }
     }
 
     fn put_thread(&mut self, k: usize, thread: Thread) {
@@ -448,6 +465,12 @@ impl Drop for Thread {
 
 type Code = Coroutine<(), Signal, (), DefaultStack>;
 
+/// Lets a coroutine go on.
+fn resume(coroutine: &mut Code, flush: bool) -> CoroutineResult<Signal, ()> {
+    let _flushing = flush.then(Flushing::begin);
+    coroutine.resume(())
+}
+
 /// A coroutine of compiled code, which may be left where it is.
 struct Running(Option<Code>);
 
@@ -496,7 +519,7 @@ impl Thread {
     fn enter(&mut self, code: impl FnOnce(*mut Context)) -> Result<(), RunError> {
         let mut running = Running(Some(self.start(code)));
         if let Some(coroutine) = &mut running.0 {
-            while let CoroutineResult::Yield(signal) = coroutine.resume(()) {
+            while let CoroutineResult::Yield(signal) = resume(coroutine, self.flush) {
                 match signal {
                     Signal::Barrier => {}
                     Signal::Wave => exchange_alone(&mut self.ctx),

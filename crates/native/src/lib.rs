@@ -27,6 +27,7 @@
 //! (`runtime`).
 
 mod exec;
+mod flush;
 pub mod library;
 pub mod nesting;
 pub mod plan;
@@ -70,6 +71,9 @@ pub struct Options {
     pub deterministic: bool,
     /// Operations on floats may be done in any order and fused, as in functions that say so themselves. Only LLVM does it.
     pub fast_math: bool,
+    /// Numbers too small to be normal may be taken for zeros: on many processors operations on them take long. Whoever
+    /// dispatches has to tell the workers ([`Worker::set_flush`]).
+    pub flush_subnormals: bool,
     /// The caller promises that one dispatch at a time, on one thread, touches the buffers: atomic additions of floats are
     /// plain ones from the start.
     pub exclusive: bool,

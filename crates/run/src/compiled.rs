@@ -73,6 +73,7 @@ pub(crate) fn dispatch(
             all_threads,
             portion: in_portions.then(|| (range.end - range.start).div_ceil(PORTIONS).max(1)),
             alone: threads == 1,
+            flush: options.flush_subnormals,
             begin: if threads == 1 { n } else { 1 },
             // short enough that all workers end together, long enough that taking one costs nothing
             run: if threads == 1 { n } else { (n / (threads.max(1) * 16)).clamp(1, 4096) },
@@ -122,6 +123,8 @@ struct Work<'a> {
     portion: Option<u64>,
     /// Whether there is one worker.
     alone: bool,
+    /// Whether small numbers may be zeros.
+    flush: bool,
     /// Groups that a worker takes at once, at first and at most.
     begin: u64,
     run: u64,
@@ -140,6 +143,9 @@ impl Work<'_> {
         let mut worker = unsafe { Worker::with_buffers(code, descs) };
         if self.alone || private {
             worker.set_alone();
+        }
+        if self.flush {
+            worker.set_flush();
         }
         worker
     }

@@ -60,6 +60,8 @@ pub struct Options<'r> {
     /// The same bits in every run and with any number of workers: sums are added up in an order that the dispatch says,
     /// and one worker runs what depends on the order of threads in any other way.
     pub deterministic: bool,
+    /// Compiled code may take numbers too small to be normal for zeros.
+    pub flush_subnormals: bool,
 }
 
 /// What a dispatch gives besides its buffers.

@@ -50,6 +50,7 @@ pub(crate) fn gradbench(args: &GradbenchArgs) -> u8 {
         backend: args.backend.into(),
         lanes: args.lanes(),
         threads: args.threads,
+        flush_subnormals: true,
         ..Options::default()
     };
     let mut defined = None;
