@@ -14,6 +14,7 @@ pub mod countdown;
 pub mod cse;
 pub mod dce;
 pub mod delay;
+pub mod deliver;
 pub mod effects;
 pub mod explode;
 mod finite;
@@ -244,6 +245,9 @@ fn rounds(types: &mut Types, f: Func, func: &mut Function, facts: &Facts, option
         simplify::run(types, func, options, Zeros::Symbolic);
         stale = true;
     }
+    if options.level >= 2 {
+        stale |= deliver::run(types, func);
+    }
     stale
 }
 
@@ -298,7 +302,7 @@ fn circle(types: &mut Types, func: &mut Function, facts: &Facts, options: &Optio
 }
 
 /// The passes by the names that tests and the command line use.
-pub const PASSES: [&str; 19] = [
+pub const PASSES: [&str; 20] = [
     "simplify",
     "scalarize",
     "explode",
@@ -312,6 +316,7 @@ pub const PASSES: [&str; 19] = [
     "reread",
     "through",
     "pour",
+    "deliver",
     "undo",
     "inline",
     "strip-detach",
@@ -352,6 +357,7 @@ pub fn run_pass(module: &mut Module, name: &str, options: &Options) -> Option<()
                         "licm" => licm::run(types, func, &facts),
                         "reread" => reread::run(types, func, &facts),
                         "pour" => pour::run(types, func),
+                        "deliver" => deliver::run(types, func),
                         "through" => through::run(types, func, &constants),
                         "undo" => undo::run(types, func),
                         "unroll" => unroll::run(types, func, false),
