@@ -5,7 +5,7 @@
 //! reverse mode is `x̄ = transpose(linear)(r, ȳ)` where `(y, r) = primal(x)`.
 
 use cranelift_entity::EntitySet;
-use ir::{Builder, Func, Function, Inst, InstData, Op, Slot, Span, Value};
+use ir::{Builder, Func, Function, Inst, InstData, Op, Slot, Span, Type, Types, Value, ValueData};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
@@ -120,6 +120,7 @@ impl Engine<'_> {
         }
         self.resolve_witnesses(func);
         let mut failed = Vec::new();
+        let mut made_by_us: Vec<(Inst, usize)> = Vec::new();
         let reruns = self.module.funcs[func].reruns;
         for (inst, op, span) in requests {
             if let Some(callee) = op.callee() {
@@ -133,6 +134,15 @@ impl Engine<'_> {
                 Op::CallBwd(callee) => self.backward(callee, span),
                 _ => None,
             };
+            if let Some(callee) = op.callee()
+                && made.is_some()
+            {
+                let witness = self.module.witness(callee);
+                let by_hand = if op == Op::CallFwd(callee) { witness.jvp } else { witness.vjp };
+                if by_hand.is_none() {
+                    made_by_us.push((inst, self.module.funcs[callee].params.len()));
+                }
+            }
             match made {
                 Some(made) => self.module.funcs[func].insts[inst].op = Op::Call(made),
                 None => failed.push(inst),
@@ -140,6 +150,44 @@ impl Engine<'_> {
         }
         if !failed.is_empty() {
             self.zero_results(func, &failed);
+        }
+        self.absent_tangents(func, &made_by_us);
+    }
+
+    /// Makes tangents and cotangents of calls that the program writes as the number zero absent ones: the direction `(1, 0)`
+    /// asks for the derivative by the first of two numbers, and nothing need be computed for the second. They begin at the
+    /// operand with that number. A derivative that is written by hand is given numbers.
+    fn absent_tangents(&mut self, func: Func, calls: &[(Inst, usize)]) {
+        if calls.is_empty() {
+            return;
+        }
+        let types = &self.module.types;
+        let dst = &mut self.module.funcs[func];
+        let mut defs: FxHashMap<Value, Inst> = FxHashMap::default();
+        dst.walk(dst.body(), &mut |inst| {
+            if let (Op::Const(_) | Op::Splat | Op::Construct, &[v]) =
+                (&dst.insts[inst].op, &dst.insts[inst].results[..])
+            {
+                defs.insert(v, inst);
+            }
+        });
+        let regions: Vec<ir::Region> = dst.regions.keys().collect();
+        for region in regions {
+            let old = std::mem::take(&mut dst.regions[region].insts);
+            let mut new = Vec::with_capacity(old.len());
+            for inst in old {
+                if let Some(&(_, first)) = calls.iter().find(|call| call.0 == inst) {
+                    for k in first..dst.insts[inst].args.len() {
+                        let tangent = dst.insts[inst].args[k];
+                        let span = dst.insts[inst].span;
+                        if let Some(found) = absent(types, dst, &defs, tangent, span, &mut new) {
+                            dst.insts[inst].args[k] = found;
+                        }
+                    }
+                }
+                new.push(inst);
+            }
+            dst.regions[region].insts = new;
         }
     }
 
@@ -487,5 +535,44 @@ trait NextIfActive: Iterator {
 impl<I: Iterator> NextIfActive for I {
     fn next_if_active(&mut self, active: bool) -> Option<Self::Item> {
         if active { self.next() } else { None }
+    }
+}
+
+/// What stands for a tangent of which some numbers, or all, are the constant zero; none if there are none.
+fn absent(
+    types: &Types,
+    func: &mut Function,
+    defs: &FxHashMap<Value, Inst>,
+    v: Value,
+    span: Span,
+    out: &mut Vec<Inst>,
+) -> Option<Value> {
+    let mut make = |func: &mut Function, op: Op, args: SmallVec<[Value; 4]>, ty: Type| {
+        let v = func.values.push(ValueData::new(ty, false));
+        let results = [v].into_iter().collect();
+        out.push(func.insts.push(InstData { op, args, results, regions: SmallVec::new(), span }));
+        v
+    };
+    let is_zero = |func: &Function, v: Value| {
+        let number = types.is_differentiable(func.ty(v));
+        number && defs.get(&v).is_some_and(|&inst| func.insts[inst].op == Op::Const(0))
+    };
+    let ty = func.ty(v);
+    let data = &func.insts[*defs.get(&v)?];
+    let parts = data.args.clone();
+    match data.op {
+        Op::Const(_) | Op::Splat => {
+            let number = parts.first().copied().unwrap_or(v);
+            is_zero(func, number).then(|| make(func, Op::Zero, SmallVec::new(), ty))
+        }
+        Op::Construct if parts.iter().any(|&part| is_zero(func, part)) => {
+            let parts = parts.iter().map(|&part| match is_zero(func, part) {
+                true => make(func, Op::Zero, SmallVec::new(), func.ty(part)),
+                false => part,
+            });
+            let parts: SmallVec<[Value; 4]> = parts.collect();
+            Some(make(func, Op::Construct, parts, ty))
+        }
+        _ => None,
     }
 }

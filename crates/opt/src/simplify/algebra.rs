@@ -76,6 +76,7 @@ impl Simplify<'_> {
             Op::Sub if self.symbolic(a) => Some(self.rewrite(inst, Op::Neg, &[b])),
             Op::Add if self.types.lanes(self.ty(a)).is_some() => self.sparse_add(inst, a, b),
             Op::Mul if self.symbolic(a) || self.symbolic(b) => Some(self.be_zero(inst)),
+            Op::Mul if self.types.lanes(self.ty(a)).is_some() => self.sparse_mul(inst, a, b),
             Op::Div | Op::Neg if self.symbolic(a) => Some(self.be_zero(inst)),
             Op::Convert if to_float && self.symbolic(a) => Some(self.be_zero(inst)),
             _ => None,
@@ -99,6 +100,31 @@ impl Simplify<'_> {
                 (Some(x), Some(y)) => self.emit(Op::Add, &[*x, *y], ty, linear),
                 (Some(x), None) | (None, Some(x)) => *x,
                 (None, None) => self.emit(Op::Zero, &[], ty, linear),
+            })
+            .collect();
+        Some(self.rewrite(inst, Op::Construct, &lanes))
+    }
+
+    /// A product with a vector that has lanes of symbolic zero: lane by lane, where there is something.
+    fn sparse_mul(&mut self, inst: Inst, a: Value, b: Value) -> Option<Step> {
+        let is_sparse = |parts: &SmallVec<[Option<Value>; 4]>| parts.iter().any(Option::is_none);
+        let (parts, other) = match (self.parts(a).filter(is_sparse), self.parts(b).filter(is_sparse)) {
+            (Some(parts), _) => (parts, b),
+            (None, Some(parts)) => (parts, a),
+            (None, None) => return None,
+        };
+        let r = self.func.result(inst);
+        let (ty, linear) = (self.types.element(self.ty(r))?, self.func.is_linear(r));
+        let of_other = self.func.is_linear(other);
+        let lanes: SmallVec<[Value; 4]> = parts
+            .iter()
+            .enumerate()
+            .map(|(k, part)| match part {
+                Some(x) => {
+                    let y = self.emit(Op::Extract(k as u32), &[other], ty, of_other);
+                    self.emit(Op::Mul, &[*x, y], ty, linear)
+                }
+                None => self.emit(Op::Zero, &[], ty, linear),
             })
             .collect();
         Some(self.rewrite(inst, Op::Construct, &lanes))
