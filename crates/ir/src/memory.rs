@@ -75,8 +75,8 @@ impl MemTypes {
             MemData::Matrix(s, r, c) => s.bytes() as u64 * *r as u64 * *c as u64,
             MemData::Array(t, n) => self.size(*t).saturating_mul(*n as u64),
             MemData::Struct { fields, .. } => {
-                let end = fields.iter().fold(0, |at, f| self.place(at, f.1) + self.size(f.1));
-                end.next_multiple_of(self.align(ty))
+                let end = fields.iter().fold(0, |at, f| self.place(at, f.1).saturating_add(self.size(f.1)));
+                end.checked_next_multiple_of(self.align(ty)).unwrap_or(u64::MAX)
             }
             MemData::Handle(_) => 8,
         }
@@ -86,7 +86,7 @@ impl MemTypes {
     pub fn field_offset(&self, ty: MemType, idx: usize) -> u64 {
         match &self[ty] {
             MemData::Struct { fields, .. } => {
-                let before = fields[..idx].iter().fold(0, |at, f| self.place(at, f.1) + self.size(f.1));
+                let before = fields[..idx].iter().fold(0, |at, f| self.place(at, f.1).saturating_add(self.size(f.1)));
                 self.place(before, fields[idx].1)
             }
             _ => 0,
@@ -94,7 +94,7 @@ impl MemTypes {
     }
 
     fn place(&self, at: u64, ty: MemType) -> u64 {
-        at.next_multiple_of(self.align(ty))
+        at.checked_next_multiple_of(self.align(ty)).unwrap_or(u64::MAX)
     }
 
     /// The IR type of a leaf: of a scalar, vector, matrix, handle, or array of those. A struct (or

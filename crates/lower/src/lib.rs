@@ -33,6 +33,7 @@ mod packs;
 mod places;
 mod pointers;
 mod printf;
+mod sizes;
 mod statements;
 mod twins;
 mod uniforms;
@@ -201,9 +202,10 @@ fn lower_round(
     lowerer.separate_views();
     lowerer.complete_formats();
     lowerer.check_addresses();
-    let Lowerer { mut module, mem, diagnostics, conformances, .. } = lowerer;
+    let Lowerer { mut module, mem, mut diagnostics, conformances, .. } = lowerer;
     module.types = types;
     module.mem = mem;
+    sizes::check(&module, &mut diagnostics);
     (Lowered { module, diagnostics, functions }, conformances)
 }
 
@@ -336,6 +338,10 @@ impl Lowerer<'_> {
 }
 
 /// The IR's span of a source's.
+pub(crate) fn source_span(span: ir::Span) -> Span {
+    Span { file: syntax::FileId(span.file), start: span.start, end: span.end }
+}
+
 pub(crate) fn ir_span(span: Span) -> ir::Span {
     ir::Span { file: span.file.0, start: span.start, end: span.end }
 }

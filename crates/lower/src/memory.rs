@@ -43,8 +43,7 @@ impl Memory {
 impl Body<'_, '_, '_> {
     /// Where the instructions that are being emitted come from.
     fn source_span(&self) -> syntax::Span {
-        let ir::Span { file, start, end } = self.b.span;
-        syntax::Span { file: syntax::FileId(file), start, end }
+        crate::source_span(self.b.span)
     }
 
     /// Whether a type is one leaf in memory too.
