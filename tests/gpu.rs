@@ -1,8 +1,9 @@
-//! Every program of tests/run on the first graphics processor of this machine, compared with the interpreter: the same text
+//! Every program of tests/run on the first graphics processor of this machine (the first that wgpu lists, and the first that
+//! NVIDIA's driver lists, by the features of the build), compared with the interpreter: the same text
 //! and buffers, floats within 4 units in the last place where there is arithmetic only, and within a tolerance where there
 //! are transcendental functions, or a refusal with a reason; and fits, whose losses and gradients agree with the CPU's.
 //! Without a device the tests say so and pass.
-#![cfg(feature = "wgpu")]
+#![cfg(any(feature = "wgpu", feature = "cuda"))]
 
 use std::path::Path;
 
@@ -18,6 +19,28 @@ use pullback_tests::file::{TestFile, discover};
 const UNITS: u32 = 4;
 /// How far results of transcendental functions may be apart: of their size, or by themselves (docs/gpu.md).
 const TOLERANCE: f64 = 1e-6;
+
+/// What runs programs here.
+fn backends() -> Vec<Backend> {
+    let mut all = Vec::new();
+    #[cfg(feature = "wgpu")]
+    match driver::gpu::devices().first() {
+        Some(device) => {
+            eprintln!("on {} ({})", device.name, device.driver);
+            all.push(Backend::Wgpu);
+        }
+        None => eprintln!("there is no device with a Vulkan driver: skipped"),
+    }
+    #[cfg(feature = "cuda")]
+    match driver::gpu::cuda_devices() {
+        Ok(devices) => {
+            eprintln!("on {devices:?}");
+            all.push(Backend::Cuda);
+        }
+        Err(why) => eprintln!("{why}: skipped"),
+    }
+    all
+}
 
 /// Units in the last place of a float between two numbers.
 fn units(x: f32, y: f32) -> u32 {
@@ -94,76 +117,70 @@ fn refusal(name: &str, why: &str) -> String {
 
 #[test]
 fn programs_give_the_same_on_the_device() {
-    let devices = driver::gpu::devices();
-    let Some(device) = devices.first() else {
-        eprintln!("there is no device with a Vulkan driver: skipped");
-        return;
-    };
-    eprintln!("on {} ({})", device.name, device.driver);
-    let work = || {
-        let (mut same, mut stopped, mut refused, mut faults, mut list) = (0, 0, 0, Vec::new(), Vec::new());
-        let only = std::env::var("PULLBACK_ONLY").unwrap_or_default();
-        for path in discover(Path::new(env!("CARGO_MANIFEST_DIR"))) {
-            let name = path.display().to_string();
-            if !name.contains("/run/") || !name.ends_with(".slang") || !name.contains(&only) {
-                continue;
-            }
-            let Ok(file) = TestFile::read(&path) else { continue };
-            if file.command.first().is_none_or(|c| c != "run") {
-                continue;
-            }
-            let run = |backend| outcome_with(&file, backend, &CodeOptions::default());
-            let wanted = match run(Backend::Interp) {
-                Ok(wanted) => wanted,
-                Err(why) if why.contains("E0801") => {
-                    match run(Backend::Wgpu) {
-                        Err(found) if is_reported_alike(&found, &why) => stopped += 1,
-                        Err(found) if found.contains("E093") => {
-                            refused += 1;
-                            list.push(refusal(&name, &found));
-                        }
-                        found => faults.push(format!("{name}: {found:?}\ninstead of\n{why}")),
-                    }
-                    continue;
-                }
-                Err(_) => continue,
-            };
-            let start = std::time::Instant::now();
-            let found = run(Backend::Wgpu);
-            let seconds = start.elapsed().as_secs_f64();
-            if seconds > 3.0 {
-                eprintln!("{seconds:.1} s: {name}");
-            }
-            match found {
-                Ok(found) if is_same(&file, &found, &wanted) => same += 1,
-                Ok(found) => faults.push(format!("{name}:\n{}\ninstead of\n{}", found.text(), wanted.text())),
-                Err(why)
-                    if why.contains("E093") || why.contains("does not have") || why.contains("is empty") =>
-                {
-                    refused += 1;
-                    list.push(refusal(&name, &why));
-                }
-                Err(why) => faults.push(format!("{name}: {why}")),
-            }
+    for backend in backends() {
+        let work = move || programs(backend);
+        let thread =
+            std::thread::Builder::new().stack_size(512 << 20).spawn(work).expect("the system has a thread");
+        let faults = thread.join().expect("no panic");
+        assert!(faults.is_empty(), "{}", faults.join("\n\n"));
+    }
+}
+
+/// What is different in the programs of tests/run.
+fn programs(device: Backend) -> Vec<String> {
+    let (mut same, mut stopped, mut refused, mut faults, mut list) = (0, 0, 0, Vec::new(), Vec::new());
+    let only = std::env::var("PULLBACK_ONLY").unwrap_or_default();
+    for path in discover(Path::new(env!("CARGO_MANIFEST_DIR"))) {
+        let name = path.display().to_string();
+        if !name.contains("/run/") || !name.ends_with(".slang") || !name.contains(&only) {
+            continue;
         }
-        let n = faults.len();
-        list.iter().for_each(|line| eprintln!("{line}"));
-        eprintln!("{same} the same, {stopped} stopped alike, {refused} refused, {n} different");
-        faults
-    };
-    let thread =
-        std::thread::Builder::new().stack_size(512 << 20).spawn(work).expect("the system has a thread");
-    let faults = thread.join().expect("no panic");
-    assert!(faults.is_empty(), "{}", faults.join("\n\n"));
+        let Ok(file) = TestFile::read(&path) else { continue };
+        if file.command.first().is_none_or(|c| c != "run") {
+            continue;
+        }
+        let run = |backend| outcome_with(&file, backend, &CodeOptions::default());
+        let wanted = match run(Backend::Interp) {
+            Ok(wanted) => wanted,
+            Err(why) if why.contains("E0801") => {
+                match run(device) {
+                    Err(found) if is_reported_alike(&found, &why) => stopped += 1,
+                    Err(found) if found.contains("E093") => {
+                        refused += 1;
+                        list.push(refusal(&name, &found));
+                    }
+                    found => faults.push(format!("{name}: {found:?}\ninstead of\n{why}")),
+                }
+                continue;
+            }
+            Err(_) => continue,
+        };
+        let start = std::time::Instant::now();
+        let found = run(device);
+        let seconds = start.elapsed().as_secs_f64();
+        if seconds > 3.0 {
+            eprintln!("{seconds:.1} s: {name}");
+        }
+        match found {
+            Ok(found) if is_same(&file, &found, &wanted) => same += 1,
+            Ok(found) => faults.push(format!("{name}:\n{}\ninstead of\n{}", found.text(), wanted.text())),
+            Err(why) if why.contains("E093") || why.contains("does not have") || why.contains("is empty") => {
+                refused += 1;
+                list.push(refusal(&name, &why));
+            }
+            Err(why) => faults.push(format!("{name}: {why}")),
+        }
+    }
+    let n = faults.len();
+    list.iter().for_each(|line| eprintln!("{line}"));
+    eprintln!("{device:?}: {same} the same, {stopped} stopped alike, {refused} refused, {n} different");
+    faults
 }
 
 /// The example that trains a hash grid in one dispatch: the losses along the way, whatever the order of sums.
 #[test]
 fn the_hash_grid_learns_as_on_the_cpu() {
-    if driver::gpu::devices().is_empty() {
-        eprintln!("there is no device with a Vulkan driver: skipped");
-        return;
-    }
+    let backends = backends();
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/hash-grid.slang");
     let binds = ["features=zeros:320", "gradients=zeros:320", "losses=zeros:5"];
     let head: String = binds.iter().map(|bind| format!("// bind: {bind}\n")).collect();
@@ -179,11 +196,14 @@ fn the_hash_grid_learns_as_on_the_cpu() {
         let line = text.lines().find_map(|line| line.strip_prefix("losses: ")).expect("there are losses");
         line.split_whitespace().map(|x| x.parse().expect("a number")).collect()
     };
-    let (cpu, device) = (losses(Backend::Cranelift), losses(Backend::Wgpu));
-    std::fs::remove_file(&path).expect("the program is removed");
+    let cpu = losses(Backend::Cranelift);
     assert!(cpu.len() == 5 && cpu[4] < 0.1 * cpu[0], "{cpu:?}");
     let close = |(a, b): (&f64, &f64)| (a - b).abs() <= 1e-4 * a.abs();
-    assert!(cpu.len() == device.len() && cpu.iter().zip(&device).all(close), "{device:?} instead of {cpu:?}");
+    for backend in backends {
+        let device = losses(backend);
+        assert!(cpu.len() == device.len() && cpu.iter().zip(&device).all(close), "{device:?}, not {cpu:?}");
+    }
+    std::fs::remove_file(&path).expect("the program is removed");
 }
 
 /// A fit of one of the examples or of a program here.
@@ -205,9 +225,9 @@ fn fit(path: &Path, defines: &[(&str, &str)], items: Items, backend: Backend) ->
 }
 
 /// Losses and gradients of a fit on both, at the start and along a descent.
-fn compare_fits(path: &Path, defines: &[(&str, &str)], items: impl Fn() -> Items) {
+fn compare_fits(path: &Path, defines: &[(&str, &str)], items: impl Fn() -> Items, on: Backend) {
     let mut cpu = fit(path, defines, items(), Backend::Cranelift);
-    let mut device = fit(path, defines, items(), Backend::Wgpu);
+    let mut device = fit(path, defines, items(), on);
     assert_eq!(cpu.start.len(), device.start.len());
     let mut x = cpu.start.clone();
     let order: Vec<u32> = (0..cpu.items.n as u32).collect();
@@ -234,24 +254,26 @@ fn compare_fits(path: &Path, defines: &[(&str, &str)], items: impl Fn() -> Items
 
 #[test]
 fn fits_agree_with_those_of_the_cpu() {
-    if driver::gpu::devices().is_empty() {
-        eprintln!("there is no device with a Vulkan driver: skipped");
-        return;
+    for backend in backends() {
+        fits_agree(backend);
     }
+}
+
+fn fits_agree(on: Backend) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let colors = |n: usize| (0..n * 3).map(|k| 0.5 + 0.5 * (0.1 * k as f64).sin()).collect();
     let picture = |width, height| Items::pixels(width, height, colors(width * height));
     // As it is, and with few Gaussians and so many pixels that one dispatch does not do.
-    compare_fits(&root.join("../examples/gaussians.slang"), &[], || picture(24, 16));
-    compare_fits(&root.join("../examples/gaussians.slang"), &[("COUNT", "20")], || picture(150, 120));
+    compare_fits(&root.join("../examples/gaussians.slang"), &[], || picture(24, 16), on);
+    compare_fits(&root.join("../examples/gaussians.slang"), &[("COUNT", "20")], || picture(150, 120), on);
     // Parameters of several kinds, a loop that runs as often as the data say, and a loss that is a double.
     let folder = std::env::temp_dir().join(format!("pullback-fit-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder for temporary files");
     let path = folder.join("curve.slang");
     std::fs::write(&path, CURVE).expect("the program is written");
-    compare_fits(&path, &[], || Items::parse("100", &folder).expect("a number of items"));
+    compare_fits(&path, &[], || Items::parse("100", &folder).expect("a number of items"), on);
     std::fs::write(&path, NAMES).expect("the program is written");
-    compare_fits(&path, &[], || Items::parse("50", &folder).expect("a number of items"));
+    compare_fits(&path, &[], || Items::parse("50", &folder).expect("a number of items"), on);
     std::fs::remove_dir_all(&folder).expect("the folder is removed");
 }
 
@@ -285,10 +307,6 @@ Bend initial(uint index, uint count) { return { float2x2(1.0, 0.1, -0.1, 0.9), i
 /// A loop of very many trips gives what it does on the CPU, or the device's limit is reported.
 #[test]
 fn loops_end_where_they_should_or_are_reported() {
-    if driver::gpu::devices().is_empty() {
-        eprintln!("there is no device with a Vulkan driver: skipped");
-        return;
-    }
     let counting = "for (int i = 0; i < 80000; i++) n = (n * 5 + 7) & 0x3ffff;";
     let waiting = "uint x = 1; while (x != 5) { x = (x * 5 + 7) & 0x3ffff; n++; if (n > 100000) break; }";
     for (k, body) in [counting, waiting].into_iter().enumerate() {
@@ -300,9 +318,11 @@ fn loops_end_where_they_should_or_are_reported() {
         std::fs::write(&path, text).expect("the program is written");
         let file = TestFile::read(&path).expect("it is a test");
         let wanted = outcome(&file, Backend::Cranelift);
-        let found = outcome(&file, Backend::Wgpu);
+        for backend in backends() {
+            let found = outcome(&file, backend);
+            let is_reported = found.as_ref().is_err_and(|why| why.contains("the device ended this loop"));
+            assert!(is_reported || found == wanted, "{found:?} instead of {wanted:?}");
+        }
         std::fs::remove_file(&path).expect("the program is removed");
-        let is_reported = found.as_ref().is_err_and(|why| why.contains("the device ended this loop"));
-        assert!(is_reported || found == wanted, "{found:?} instead of {wanted:?}");
     }
 }

@@ -1,19 +1,21 @@
-//! Every kernel of tests/run as PTX: written, or refused with a reason; and `ptxas` accepts it where it is installed (on the
+//! Every program of tests/run as PTX: written, or refused with a reason; and `ptxas` accepts it where it is installed (on the
 //! path, or named by `PULLBACK_PTXAS`).
 #![cfg(feature = "llvm")]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use driver::Request;
 use driver::gpu::{Target, emit_compiled};
-use driver::pipeline::{self, Failure, Options};
+use driver::pipeline::Failure;
 use driver::session::{FileOptions, Session};
+use pullback_tests::commands::slang::compile;
 use pullback_tests::file::{TestFile, discover};
 
 /// What `ptxas` says of a text; `None` where it is not installed.
-fn assemble(ptxas: &Path, text: &[u8]) -> Option<Result<(), String>> {
-    let path = std::env::temp_dir().join(format!("pullback-{}.ptx", std::process::id()));
+fn assemble(ptxas: &Path, text: &[u8], worker: usize) -> Option<Result<(), String>> {
+    let path = std::env::temp_dir().join(format!("pullback-{}-{worker}.ptx", std::process::id()));
     std::fs::write(&path, text).expect("the text is written");
     let run = Command::new(ptxas).args(["-arch=sm_70", "-O0", "-o", "/dev/null"]).arg(&path).output();
     std::fs::remove_file(&path).expect("the text is removed");
@@ -23,48 +25,73 @@ fn assemble(ptxas: &Path, text: &[u8]) -> Option<Result<(), String>> {
 }
 
 #[test]
-fn kernels_are_accepted_or_refused() {
-    let ptxas = std::env::var_os("PULLBACK_PTXAS").map_or_else(|| PathBuf::from("ptxas"), PathBuf::from);
+fn programs_are_accepted_or_refused() {
+    let (mut written, mut accepted, mut refused, mut faults) = (0, 0, 0, Vec::new());
     let only = std::env::var("PULLBACK_ONLY").unwrap_or_default();
-    let work = move || {
-        let (mut written, mut accepted, mut refused, mut faults) = (0, 0, 0, Vec::new());
-        for path in discover(Path::new(env!("CARGO_MANIFEST_DIR"))) {
-            let name = path.display().to_string();
-            if !name.contains("/run/") || !name.ends_with(".slang") || !name.contains(&only) {
-                continue;
-            }
-            let Ok(file) = TestFile::read(&path) else { continue };
-            let mut session = Session::new(FileOptions::default());
-            let Ok(mut loaded) = pipeline::load(&mut session, &path) else { continue };
-            let entries = loaded.program.entry_points(loaded.file);
-            if loaded.errors().is_err() || entries.is_empty() || file.all("error").next().is_some() {
-                continue;
-            }
-            let request = Request { entries, ..Request::default() };
-            let Ok(compiled) = loaded.compile(&request, &Options::default()) else { continue };
-            match emit_compiled(&session.sources, &compiled, None, Target::Ptx) {
-                Ok(text) => {
-                    written += 1;
-                    match assemble(&ptxas, &text) {
-                        None => {}
-                        Some(Ok(())) => accepted += 1,
-                        Some(Err(why)) => faults.push(format!("{name}: {why}")),
-                    }
+    let is_one = |path: &PathBuf| {
+        let name = path.display().to_string();
+        name.contains("/run/") && name.ends_with(".slang") && name.contains(&only)
+    };
+    let all: Vec<PathBuf> =
+        discover(Path::new(env!("CARGO_MANIFEST_DIR"))).into_iter().filter(is_one).collect();
+    let all = Arc::new(all);
+    let next = Arc::new(AtomicUsize::new(0));
+    let workers: Vec<_> = (0..std::thread::available_parallelism().map_or(1, usize::from))
+        .map(|worker| {
+            let (all, next) = (all.clone(), next.clone());
+            let work = move || {
+                let mut found = Vec::new();
+                while let Some(path) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    found.extend(outcome(path, worker).map(|outcome| (path.clone(), outcome)));
                 }
-                Err(Failure::Program(list)) => {
+                found
+            };
+            std::thread::Builder::new().stack_size(512 << 20).spawn(work).expect("the system has a thread")
+        })
+        .collect();
+    for worker in workers {
+        for (path, outcome) in worker.join().expect("no panic") {
+            let name = path.display().to_string();
+            match outcome {
+                Outcome::Written => written += 1,
+                Outcome::Accepted => accepted += 1,
+                Outcome::Refused(why) => {
                     refused += 1;
-                    let why = list.first().map_or("", |d| d.message.as_str());
                     eprintln!("refused: {}: {why}", name.rsplit("/run/").next().unwrap_or_default());
                 }
-                Err(Failure::Other(error)) => faults.push(format!("{name}: {error}")),
+                Outcome::Fault(why) => faults.push(format!("{name}: {why}")),
             }
         }
-        eprintln!("{written} written, {accepted} accepted by ptxas, {refused} refused");
-        (written, faults)
-    };
-    let thread =
-        std::thread::Builder::new().stack_size(512 << 20).spawn(work).expect("the system has a thread");
-    let (written, faults) = thread.join().expect("no panic");
+    }
+    written += accepted;
+    eprintln!("{written} written, {accepted} accepted by ptxas, {refused} refused");
     assert!(faults.is_empty(), "{}", faults.join("\n\n"));
-    assert!(written > 0 || std::env::var_os("PULLBACK_ONLY").is_some(), "nothing was written");
+    assert!(written > 0 || !only.is_empty(), "nothing was written");
+}
+
+/// What becomes of a program.
+enum Outcome {
+    Written,
+    Accepted,
+    Refused(String),
+    Fault(String),
+}
+
+/// A program of tests/run as PTX, as `--backend cuda` compiles it; `None` if it is none.
+fn outcome(path: &Path, worker: usize) -> Option<Outcome> {
+    let ptxas = std::env::var_os("PULLBACK_PTXAS").map_or_else(|| PathBuf::from("ptxas"), PathBuf::from);
+    let file = TestFile::read(path).ok()?;
+    let mut session = Session::new(FileOptions::default());
+    let (_, compiled) = compile(&file, 2, &mut session).ok()?;
+    Some(match emit_compiled(&session.sources, &compiled, None, Target::Ptx) {
+        Ok(text) => match assemble(&ptxas, &text, worker) {
+            None => Outcome::Written,
+            Some(Ok(())) => Outcome::Accepted,
+            Some(Err(why)) => Outcome::Fault(why),
+        },
+        Err(Failure::Program(list)) => {
+            Outcome::Refused(list.first().map_or("", |d| d.message.as_str()).to_string())
+        }
+        Err(Failure::Other(error)) => Outcome::Fault(error.to_string()),
+    })
 }

@@ -56,8 +56,8 @@ pub(crate) enum Command {
     /// Take part in GradBench: its protocol on standard input and output
     #[command(after_help = "benches/gradbench/README.md says how to run it beside other tools.")]
     Gradbench(GradbenchArgs),
-    /// List the graphics processors that `--backend wgpu` can use; the first is the one that it does use
-    #[cfg(feature = "wgpu")]
+    /// List the devices that `--backend wgpu` and `cuda` can use; the first of each is the one that they do use
+    #[cfg(any(feature = "wgpu", feature = "cuda"))]
     Devices(DevicesArgs),
     /// Serve an editor: the language server protocol on standard input and output
     #[command(
@@ -118,6 +118,9 @@ pub(crate) enum Backend {
     /// A graphics processor
     #[cfg(feature = "wgpu")]
     Wgpu,
+    /// An NVIDIA device, by its own driver
+    #[cfg(feature = "cuda")]
+    Cuda,
 }
 
 impl Backend {
@@ -139,6 +142,8 @@ impl From<Backend> for driver::launch::Backend {
             Backend::Tiers => driver::launch::Backend::Tiers,
             #[cfg(feature = "wgpu")]
             Backend::Wgpu => driver::launch::Backend::Wgpu,
+            #[cfg(feature = "cuda")]
+            Backend::Cuda => driver::launch::Backend::Cuda,
         }
     }
 }
@@ -369,7 +374,7 @@ pub(crate) enum Stage {
     Llvm,
 }
 
-#[cfg(feature = "wgpu")]
+#[cfg(any(feature = "wgpu", feature = "cuda"))]
 #[derive(Debug, Args)]
 pub(crate) struct DevicesArgs {
     /// Print one JSON object

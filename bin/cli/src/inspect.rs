@@ -117,10 +117,59 @@ pub(crate) fn derive(args: &DeriveArgs) -> u8 {
     })
 }
 
-/// Lists devices.
+/// A row of the list of devices.
+#[cfg(any(feature = "wgpu", feature = "cuda"))]
+struct Row {
+    name: String,
+    kind: String,
+    interface: String,
+    driver: String,
+    numbers: Vec<&'static str>,
+    subgroups: (u32, u32),
+}
+
+/// The devices that `--backend wgpu` can use, and why if there are none.
 #[cfg(feature = "wgpu")]
-pub(crate) fn devices(args: &crate::args::DevicesArgs) -> u8 {
+fn wgpu_rows(rows: &mut Vec<Row>) -> Option<String> {
     let all = driver::gpu::devices();
+    let none = all.is_empty().then(|| "this machine has no device with a Vulkan driver".to_string());
+    rows.extend(all.into_iter().map(|d| Row {
+        name: d.name,
+        kind: d.kind,
+        interface: d.interface,
+        driver: d.driver,
+        numbers: d.numbers,
+        subgroups: d.subgroups,
+    }));
+    none
+}
+
+/// The devices that `--backend cuda` can use, or why there are none.
+#[cfg(feature = "cuda")]
+fn cuda_rows(rows: &mut Vec<Row>) -> Option<String> {
+    let all = match driver::gpu::cuda_devices() {
+        Ok(all) => all,
+        Err(why) => return Some(why),
+    };
+    rows.extend(all.into_iter().map(|d| Row {
+        name: d.name,
+        kind: format!("sm_{}", d.generation),
+        interface: "CUDA".into(),
+        driver: format!("CUDA {}.{}", d.driver / 1000, d.driver % 1000 / 10),
+        numbers: vec!["f16", "f64", "i64", "atomic i64", "atomic f32"],
+        subgroups: (32, 32),
+    }));
+    None
+}
+
+/// Lists devices.
+#[cfg(any(feature = "wgpu", feature = "cuda"))]
+pub(crate) fn devices(args: &crate::args::DevicesArgs) -> u8 {
+    let (mut all, mut missing) = (Vec::new(), Vec::new());
+    #[cfg(feature = "wgpu")]
+    missing.extend(wgpu_rows(&mut all));
+    #[cfg(feature = "cuda")]
+    missing.extend(cuda_rows(&mut all));
     if args.json {
         let list: Vec<serde_json::Value> = all
             .iter()
@@ -138,16 +187,15 @@ pub(crate) fn devices(args: &crate::args::DevicesArgs) -> u8 {
         report::out(&(serde_json::json!({ "devices": list }).to_string() + "\n"));
         return 0;
     }
-    if all.is_empty() {
-        report::err("this machine has no device with a Vulkan driver\n");
-        return 1;
+    for why in missing {
+        report::err(&format!("{why}\n"));
     }
-    for d in all {
+    for d in &all {
         let numbers = if d.numbers.is_empty() { "32 bits only".into() } else { d.numbers.join(", ") };
         report::out(&format!(
             "{}: {}, {} ({}); {numbers}; subgroups of {} to {}\n",
             d.name, d.kind, d.interface, d.driver, d.subgroups.0, d.subgroups.1
         ));
     }
-    0
+    u8::from(all.is_empty())
 }

@@ -68,7 +68,7 @@ fn dispatch(command: Command) -> u8 {
         Command::Build(args) => build::build(&args),
         Command::Gradbench(args) => gradbench::gradbench(&args),
         Command::Lsp => serve(),
-        #[cfg(feature = "wgpu")]
+        #[cfg(any(feature = "wgpu", feature = "cuda"))]
         Command::Devices(args) => inspect::devices(&args),
     }
 }
@@ -87,7 +87,7 @@ fn serve() -> u8 {
 fn json_and_file(command: &Command) -> (bool, String) {
     let (json, source) = match command {
         Command::Lsp | Command::Gradbench(_) => return (false, String::new()),
-        #[cfg(feature = "wgpu")]
+        #[cfg(any(feature = "wgpu", feature = "cuda"))]
         Command::Devices(a) => return (a.json, String::new()),
         Command::Run(a) => (a.json, &a.source),
         Command::Check(a) => (a.json, &a.source),

@@ -105,7 +105,7 @@ pub fn emit_compiled(
     let target = wanted.target;
     #[cfg(feature = "llvm")]
     if target == Target::Ptx {
-        return Ok(ptx(&compiled.module)?.text.into_bytes());
+        return Ok(ptx_text(sources, &compiled.module)?.into_bytes());
     }
     let roots: Vec<Func> =
         compiled.functions.iter().flat_map(|f| [Some(f.func), f.jvp, f.vjp]).flatten().collect();
@@ -128,14 +128,75 @@ pub fn emit_compiled(
 #[cfg(feature = "llvm")]
 const GENERATION: u32 = 70;
 
-/// The kernels of a module as PTX.
+/// The kernels of a module as PTX. With `first_group_last` the host dispatches the first group once more where the kernel's
+/// entry says so.
 #[cfg(feature = "llvm")]
-pub fn ptx(module: &ir::Module) -> Result<codegen_llvm::aot::Ptx, Failure> {
+fn ptx(module: &ir::Module, first_group_last: bool) -> Result<codegen_llvm::aot::Ptx, Failure> {
     let expanded = math::expand(module, math::Wanted::All);
     let module = expanded.as_ref().unwrap_or(module);
-    codegen_llvm::aot::ptx(module, GENERATION).map_err(|unsupported| {
+    let wanted = codegen_llvm::aot::PtxOptions { generation: GENERATION, first_group_last };
+    codegen_llvm::aot::ptx(module, &wanted).map_err(|unsupported| {
         let message = format!("PTX cannot express {}", unsupported.op);
         Failure::Program(vec![Diagnostic::error("E0930", source_span(unsupported.span), message)])
+    })
+}
+
+/// The same, with what the numbers of errors and of what is printed mean.
+#[cfg(feature = "llvm")]
+fn ptx_text(sources: &Sources, module: &ir::Module) -> Result<String, Failure> {
+    use std::fmt::Write as _;
+    let made = ptx(module, false)?;
+    let mut text = String::new();
+    for (number, (message, span)) in (1..).zip(&made.errors).filter(|(_, e)| !e.0.is_empty()) {
+        let at = place(sources, *span).map_or_else(String::new, |place| format!(" ({place})"));
+        let _ = writeln!(text, "// error {number}: {}{at}", message.escape_default());
+    }
+    for print in &made.prints {
+        let types: Vec<&str> = print.kinds.iter().map(|s| s.name()).collect();
+        let _ = writeln!(
+            text,
+            "// printf {}: \"{}\" {}",
+            print.number,
+            print.format.escape_default(),
+            types.join(", ")
+        );
+    }
+    Ok(text + &made.text)
+}
+
+/// The module's program for this machine's first NVIDIA device.
+#[cfg(feature = "cuda")]
+pub(crate) fn cuda_program(module: &ir::Module) -> Result<run::cuda::Program, Failure> {
+    let code = cuda_code(module)?;
+    let other = |why| Failure::Other(Error::Input(why));
+    let device = run::cuda::Device::first().map_err(other)?;
+    run::cuda::Program::new(&device, code).map_err(other)
+}
+
+/// The same, before a device comes in.
+#[cfg(feature = "cuda")]
+fn cuda_code(module: &ir::Module) -> Result<run::cuda::Code, Failure> {
+    let through = opt::for_devices(module);
+    let module = through.as_ref().unwrap_or(module);
+    let made = ptx(module, true)?;
+    let kernels = made.entries.iter().zip(&module.entries).map(|(own, entry)| run::cuda::Kernel {
+        name: own.name.clone(),
+        group_size: entry.group_size,
+        first_group_last: own.first_group_last,
+        uses_arena: own.uses_arena,
+    });
+    let prints = made.prints.into_iter().map(|p| run::cuda::Print {
+        number: p.number,
+        format: p.format,
+        kinds: p.kinds,
+    });
+    Ok(run::cuda::Code {
+        kernels: kernels.collect(),
+        prints: prints.collect(),
+        text: made.text,
+        globals: made.buffers,
+        errors: made.errors,
+        out_of_memory: codegen_llvm::aot::OUT_OF_MEMORY,
     })
 }
 
@@ -201,6 +262,10 @@ pub(crate) fn program(module: &ir::Module) -> Result<run::gpu::Program, Failure>
 /// The devices of this machine.
 #[cfg(feature = "wgpu")]
 pub use run::gpu::{DeviceInfo, devices};
+
+/// NVIDIA's devices, or why there are none.
+#[cfg(feature = "cuda")]
+pub use run::cuda::{DeviceInfo as CudaInfo, devices as cuda_devices};
 
 /// The naga module of compiled IR.
 pub fn build(

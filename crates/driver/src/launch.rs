@@ -30,6 +30,9 @@ pub enum Backend {
     /// A graphics processor, by wgpu.
     #[cfg(feature = "wgpu")]
     Wgpu,
+    /// One of NVIDIA's devices, by its driver.
+    #[cfg(feature = "cuda")]
+    Cuda,
 }
 
 impl Backend {
@@ -50,6 +53,8 @@ enum Code {
     Tiers(Box<crate::tiers::Tiers>),
     #[cfg(feature = "wgpu")]
     Gpu(Box<run::gpu::Program>),
+    #[cfg(feature = "cuda")]
+    Cuda(Box<run::cuda::Program>),
 }
 
 impl Code {
@@ -62,6 +67,8 @@ impl Code {
             Code::Interp => None,
             #[cfg(feature = "wgpu")]
             Code::Gpu(_) => None,
+            #[cfg(feature = "cuda")]
+            Code::Cuda(_) => None,
         }
     }
 }
@@ -127,6 +134,8 @@ impl Runner {
             Backend::Interp => Code::Interp,
             #[cfg(feature = "wgpu")]
             Backend::Wgpu => Code::Gpu(Box::new(crate::gpu::program(&module)?)),
+            #[cfg(feature = "cuda")]
+            Backend::Cuda => Code::Cuda(Box::new(crate::gpu::cuda_program(&module)?)),
             Backend::Cranelift => {
                 Code::Compiled(Box::new(codegen_cranelift::compile(&module, options).map_err(refused)?))
             }
@@ -319,6 +328,8 @@ impl Runner {
             Code::Tiers(tiers) => tiers.backend(),
             #[cfg(feature = "wgpu")]
             Code::Gpu(program) => run::Backend::Gpu(program),
+            #[cfg(feature = "cuda")]
+            Code::Cuda(program) => run::Backend::Cuda(program),
         };
         let options = run::Options {
             threads,

@@ -100,6 +100,12 @@ impl Buffers {
         self.all[self.number(global)].stamp
     }
 
+    /// Bytes of one of a global's elements.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn element(&self, global: Global) -> u64 {
+        self.all[self.number(global)].element
+    }
+
     fn number(&self, global: Global) -> usize {
         self.pointees[global.index()].unwrap_or(global.index())
     }

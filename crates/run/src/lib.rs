@@ -14,6 +14,8 @@
 
 mod buffers;
 mod compiled;
+#[cfg(feature = "cuda")]
+pub mod cuda;
 #[cfg(feature = "wgpu")]
 pub mod gpu;
 mod interpreted;
@@ -39,6 +41,9 @@ pub enum Backend<'c> {
     /// A graphics processor, with the same module.
     #[cfg(feature = "wgpu")]
     Gpu(&'c gpu::Program),
+    /// One of NVIDIA's devices, with the same module.
+    #[cfg(feature = "cuda")]
+    Cuda(&'c cuda::Program),
 }
 
 /// Code that takes over while a dispatch runs, between groups. It must give the same bits.
@@ -120,6 +125,13 @@ pub fn dispatch(
                 Err(error) => Err(error),
             }
         }
+        #[cfg(feature = "cuda")]
+        Backend::Cuda(program) => {
+            match program.dispatch(module, entry, groups, buffers, options.reads, &mut stdout) {
+                Ok(seconds) => return Ok(Output { stdout, seconds, cost: Cost::default() }),
+                Err(error) => Err(error),
+            }
+        }
     };
     match result {
         Ok(cost) => Ok(Output { stdout, seconds: start.elapsed().as_secs_f64(), cost }),
@@ -137,4 +149,14 @@ fn phases(n: u64, barrier: bool) -> [std::ops::Range<u64>; 2] {
 fn group_at(groups: [u32; 3], k: u64) -> [u32; 3] {
     let [x, y, _] = groups.map(u64::from);
     [(k % x) as u32, (k / x % y) as u32, (k / (x * y)) as u32]
+}
+
+/// A thread's place in the order in which the CPU runs threads: its group, then its number there.
+#[cfg(any(feature = "wgpu", feature = "cuda"))]
+fn thread_order(thread: [u32; 3], groups: [u32; 3], size: [u32; 3]) -> [u64; 2] {
+    let group: [u64; 3] = std::array::from_fn(|k| u64::from(thread[k] / size[k]));
+    let local: [u64; 3] = std::array::from_fn(|k| u64::from(thread[k] % size[k]));
+    let [gx, gy, _] = groups.map(u64::from);
+    let [sx, sy, _] = size.map(u64::from);
+    [group[0] + gx * (group[1] + gy * group[2]), local[0] + sx * (local[1] + sy * local[2])]
 }

@@ -133,7 +133,7 @@ fn run_on(file: &TestFile, backend: Backend, level: u8, session: &mut Session) -
 }
 
 /// The kernel's name and the program.
-fn compile(file: &TestFile, level: u8, session: &mut Session) -> Result<(String, Compiled), Failure> {
+pub fn compile(file: &TestFile, level: u8, session: &mut Session) -> Result<(String, Compiled), Failure> {
     let mut loaded = pipeline::load(session, &file.path)?;
     loaded.errors()?;
     let entry = loaded.entry_or_derivative(session, file.all("entry").next())?;

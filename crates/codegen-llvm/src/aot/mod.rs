@@ -29,7 +29,7 @@ use native::{MOST_LANES, Options, Unsupported};
 
 use crate::{Machine, NAME, Text};
 
-pub use ptx::{OUT_OF_MEMORY, Ptx, ptx};
+pub use ptx::{OUT_OF_MEMORY, Ptx, PtxEntry, PtxOptions, PtxPrint, ptx};
 
 const RUNTIME: &str = include_str!("runtime.ll");
 /// Bytes of the fields of the context that compiled code uses, and then the chunk in use and the `jmp_buf`.

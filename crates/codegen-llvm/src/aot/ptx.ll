@@ -13,6 +13,7 @@ declare i32 @llvm.nvvm.read.ptx.sreg.ctaid.y()
 declare i32 @llvm.nvvm.read.ptx.sreg.ctaid.z()
 declare i32 @llvm.nvvm.read.ptx.sreg.nctaid.x()
 declare i32 @llvm.nvvm.read.ptx.sreg.nctaid.y()
+declare i32 @llvm.nvvm.read.ptx.sreg.nctaid.z()
 
 ; The first error is kept, with the thread; the thread ends.
 define internal void @rt_fail(ptr %ctx, i32 %site) noinline cold {
@@ -34,6 +35,38 @@ end:
 
 define internal void @rt_not_finite(ptr %ctx, i32 %site, ptr %what) noinline cold {
   call void @rt_fail(ptr %ctx, i32 %site)
+  ret void
+}
+
+; A record in the log: the number of the `printf`, the thread, the operands. What does not fit is counted only.
+define internal void @rt_printf(ptr %ctx, i32 %site, ptr %words) noinline {
+  %log.at = getelementptr i8, ptr %ctx, i64 LOG
+  %log = load ptr, ptr %log.at
+  %room.at = getelementptr i8, ptr %ctx, i64 LOGWORDS
+  %room = load i64, ptr %room.at
+  %index = zext i32 %site to i64
+  %n.at = getelementptr i32, ptr @rt_operands, i64 %index
+  %n = load i32, ptr %n.at
+  %wide = zext i32 %n to i64
+  %bytes = shl i64 %wide, 3
+  %pairs = shl i64 %wide, 1
+  %total = add i64 %pairs, 4
+  %start = atomicrmw add ptr %log, i64 %total monotonic
+  %end = add i64 %start, %total
+  %fits = icmp ule i64 %end, %room
+  br i1 %fits, label %write, label %done
+write:
+  %after = add i64 %start, 2
+  %record = getelementptr i32, ptr %log, i64 %after
+  %number = add i32 %site, 1
+  store i32 %number, ptr %record
+  %thread.at = getelementptr i8, ptr %ctx, i64 THREAD
+  %thread = getelementptr i32, ptr %record, i64 1
+  call void @llvm.memcpy.p0.p0.i64(ptr align 4 %thread, ptr align 4 %thread.at, i64 12, i1 false)
+  %operands = getelementptr i32, ptr %record, i64 4
+  call void @llvm.memcpy.p0.p0.i64(ptr align 4 %operands, ptr align 8 %words, i64 %bytes, i1 false)
+  br label %done
+done:
   ret void
 }
 

@@ -6,8 +6,11 @@
 //! (T *data, uint64_t count)…,       /* for each global that the host binds, in order of declaration */
 //! uint32_t error[4],                /* zero at first: what went wrong, from 1, and the thread */
 //! void *arena, uint64_t arena_bytes /* what each thread may use for what reverse mode keeps */
+//! uint32_t *log, uint64_t log_words /* if there is a `printf`: what it writes */
 //! ```
 //!
+//! The log begins with the number of words that records took or would have taken, in 64 bits, zero at first; a record is the
+//! number of the `printf`, from 1, the thread, and each operand in 64 bits. Where it does not fit, nothing is written.
 //! The memory of a buffer is as on the CPU. A thread finds its part of the arena by its number in the dispatch; where
 //! that is too small, the error is [`OUT_OF_MEMORY`]. Functions of numbers must be made of arithmetic before: devices have
 //! none that are exact.
@@ -15,7 +18,7 @@
 use std::fmt::Write as _;
 
 use ir::{AtomicOp, Module, Op, Scalar, Space, Span};
-use native::runtime::offsets;
+use native::runtime::{Site, offsets};
 use native::{Options, Unsupported};
 
 use super::{CONTEXT, MEMORY, RUNTIME, bound, declared, errors, is_handle};
@@ -32,41 +35,109 @@ pub struct Ptx {
     pub text: String,
     /// Errors by number, from 1 on.
     pub errors: Vec<(String, Span)>,
+    /// What is printed, in the order of its numbers.
+    pub prints: Vec<PtxPrint>,
     /// The globals that kernels take, in order.
     pub buffers: Vec<ir::Global>,
-    /// The name of each entry point in the text.
-    pub entries: Vec<String>,
+    /// The entry points, as in the module.
+    pub entries: Vec<PtxEntry>,
+}
+
+/// An entry point in the text.
+#[derive(Clone, Debug)]
+pub struct PtxEntry {
+    /// Its name there.
+    pub name: String,
+    /// Its first group does nothing in a dispatch of several, and is to be dispatched once more, alone.
+    pub first_group_last: bool,
+    /// Threads may use the arena.
+    pub uses_arena: bool,
+}
+
+/// A `printf`.
+#[derive(Clone, Debug)]
+pub struct PtxPrint {
+    /// Its number in records.
+    pub number: u32,
+    /// The text with its places for operands.
+    pub format: String,
+    /// The types of the operands.
+    pub kinds: Vec<Scalar>,
+}
+
+/// What the text is for.
+#[derive(Clone, Copy, Debug)]
+pub struct PtxOptions {
+    /// The generation of devices, 70 or later; later ones run it, too.
+    pub generation: u32,
+    /// The host dispatches the first group once more, alone, where [`PtxEntry::first_group_last`] says so.
+    pub first_group_last: bool,
 }
 
 /// The number of the error "out of memory": the arena was too small.
 pub const OUT_OF_MEMORY: u32 = MEMORY;
 
-/// The entry points of a verified module, whose functions of numbers are made of arithmetic already, for devices of
-/// generation `sm` (70 or later).
-pub fn ptx(module: &Module, sm: u32) -> Result<Ptx, Unsupported> {
+/// Where a thread's context has the log and its words.
+const LOG: i64 = CONTEXT + 8;
+const LOG_WORDS: i64 = CONTEXT + 16;
+/// Bytes of a thread's context.
+const CONTEXT_BYTES: i64 = CONTEXT + 32;
+
+/// The entry points of a verified module, whose functions of numbers are made of arithmetic already.
+pub fn ptx(module: &Module, wanted: &PtxOptions) -> Result<Ptx, Unsupported> {
     let named = |u: Unsupported| Unsupported { backend: PTX, ..u };
     // Halves are converted by instructions.
     let machine = Machine { features: "+f16c".into(), ..Machine::generic() };
     let options = Options { lanes: Some(1), plain_math: true, ..Options::default() };
     let text = crate::text(module, &options, &machine).map_err(named)?;
     check(module, &text)?;
-    let mut all = body(&text)?;
-    let mut names: Vec<String> = Vec::new();
+    let prints = prints(&text);
+    let (mut all, uses_arena) = body(&text, &prints)?;
+    let mut entries: Vec<PtxEntry> = Vec::new();
     for k in 0..module.entries.len() {
-        let name = symbol(&module.entries[k].name, &names);
-        kernel(&mut all, module, k, &name, &text);
-        names.push(name);
+        let entry = PtxEntry {
+            name: symbol(&module.entries[k].name, &entries),
+            first_group_last: wanted.first_group_last && reads_of_others(module, k, &text),
+            uses_arena,
+        };
+        kernel(&mut all, module, k, &entry, &text, !prints.is_empty());
+        entries.push(entry);
     }
-    annotations(&mut all, module, &names);
-    let device = Machine { cpu: format!("sm_{sm}"), features: "+ptx70".into(), ..Machine::generic() };
+    annotations(&mut all, module, &entries);
+    let cpu = format!("sm_{}", wanted.generation);
+    let device = Machine { cpu, features: "+ptx70".into(), ..Machine::generic() };
     let made = crate::object::assembly(&all, &device, &options).map_err(|e| refuse(&e, Span::NONE))?;
-    let made = header(module, &names) + &String::from_utf8_lossy(&made);
+    let made = header(module, &entries, !prints.is_empty()) + &String::from_utf8_lossy(&made);
     Ok(Ptx {
         text: made,
         errors: errors(&text),
+        prints,
         buffers: bound(module).map(|(g, _)| g).collect(),
-        entries: names,
+        entries,
     })
+}
+
+/// What the text prints.
+fn prints(text: &Text) -> Vec<PtxPrint> {
+    let sites = text.tables.sites().iter().zip(1..);
+    let print = |(site, number): (&Site, u32)| match site {
+        Site::Printf(format, kinds) => {
+            Some(PtxPrint { number, format: format.to_string(), kinds: kinds.to_vec() })
+        }
+        Site::Assert(..)
+        | Site::MaxIters(..)
+        | Site::OutOfRange(_)
+        | Site::TooDeep(_)
+        | Site::NotFinite(..) => None,
+    };
+    sites.filter_map(print).collect()
+}
+
+/// Whether the first group may read what the others have written: on the CPU it runs when they have ended, if there are
+/// barriers.
+fn reads_of_others(module: &Module, k: usize, text: &Text) -> bool {
+    let facts = text.plan.facts[module.entries[k].func];
+    facts.barrier && bound(module).any(|(_, g)| g.space == Space::ReadWrite)
 }
 
 fn refuse(what: &str, span: Span) -> Unsupported {
@@ -90,7 +161,6 @@ fn check(module: &Module, text: &Text) -> Result<(), Unsupported> {
         for data in f.insts.values() {
             let what = match &data.op {
                 Op::WaveGather => "an operation of a wave",
-                Op::Printf(_) => "`printf`",
                 Op::Atomic(_, op) => {
                     let s = module.types.scalar_of(f.ty(data.results[0])).unwrap_or(Scalar::U32);
                     let is_sum = s == Scalar::F16 && *op == AtomicOp::Add;
@@ -108,11 +178,13 @@ fn check(module: &Module, text: &Text) -> Result<(), Unsupported> {
     Ok(())
 }
 
-/// The text with what it calls on devices, and without the declarations of that.
-fn body(text: &Text) -> Result<String, Unsupported> {
+/// The text with what it calls on devices, and without the declarations of that; and whether it uses the arena.
+fn body(text: &Text, prints: &[PtxPrint]) -> Result<(String, bool), Unsupported> {
     // Stacks are as in libraries.
     let stacks = RUNTIME.find("define internal ptr @rt_elements").map_or("", |at| &RUNTIME[at..]);
     let runtime = format!("{DEVICE}{stacks}")
+        .replace("LOGWORDS", &LOG_WORDS.to_string())
+        .replace("LOG", &LOG.to_string())
         .replace("ERROR", &CONTEXT.to_string())
         .replace("THREAD", &offsets::THREAD.to_string())
         .replace("LANES", "1")
@@ -121,6 +193,11 @@ fn body(text: &Text) -> Result<String, Unsupported> {
         .replace("MEMORY", &(MEMORY - 1).to_string());
     let zeros = text.plan.largest.next_multiple_of(16) + 64;
     let mut all = String::new();
+    let mut uses_arena = false;
+    let most = prints.last().map_or(1, |p| p.number as usize);
+    let mut operands = vec!["i32 0".to_string(); most];
+    prints.iter().for_each(|p| operands[p.number as usize - 1] = format!("i32 {}", p.kinds.len()));
+    let _ = writeln!(all, "@rt_operands = internal constant [{most} x i32] [{}]", operands.join(", "));
     for line in text.text.lines() {
         if line.starts_with("@rt_zero =") {
             let _ = writeln!(
@@ -135,6 +212,7 @@ fn body(text: &Text) -> Result<String, Unsupported> {
             all += "@rt_empty_at = internal constant ptr @rt_empty, align 8\n";
         } else if let Some(name) = declared(line) {
             if runtime.contains(&format!("@{name}(")) {
+                uses_arena |= name == "rt_alloc" || stacks.contains(&format!("@{name}("));
                 continue;
             }
             if name.starts_with("rt_") {
@@ -157,26 +235,29 @@ fn body(text: &Text) -> Result<String, Unsupported> {
             all.push('\n');
         }
     }
-    Ok(all + &runtime)
+    Ok((all + &runtime, uses_arena))
 }
 
 /// A name that PTX takes, and that none of the others has.
-fn symbol(name: &str, others: &[String]) -> String {
+fn symbol(name: &str, others: &[PtxEntry]) -> String {
     let plain: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
     let mut name = if plain.starts_with(|c: char| c.is_ascii_digit()) { format!("k{plain}") } else { plain };
-    while others.contains(&name) {
+    while others.iter().any(|e| e.name == name) {
         name.push('_');
     }
     name
 }
 
 /// The kernel around the code of entry point number `k`: a thread's context, and what is in it.
-fn kernel(all: &mut String, module: &Module, k: usize, name: &str, text: &Text) {
+fn kernel(all: &mut String, module: &Module, k: usize, own: &PtxEntry, text: &Text, prints: bool) {
     let [x, y, z] = module.entries[k].group_size;
     let n_globals = module.globals.len().max(1);
     let mut params: Vec<String> =
         (0..bound(module).count()).map(|n| format!("ptr %b{n}, i64 %c{n}")).collect();
     params.push("ptr %error, ptr %arena, i64 %arena.bytes".into());
+    if prints {
+        params.push("ptr %log, i64 %log.words".into());
+    }
     let shared: Vec<(u32, u64)> = module
         .globals
         .iter()
@@ -187,8 +268,8 @@ fn kernel(all: &mut String, module: &Module, k: usize, name: &str, text: &Text) 
         let _ =
             writeln!(all, "@shared.{k}.{g} = internal addrspace(3) global [{bytes} x i8] undef, align 16");
     }
-    let _ = writeln!(all, "define ptx_kernel void @{name}({}) {{", params.join(", "));
-    let bytes = CONTEXT + 16;
+    let _ = writeln!(all, "define ptx_kernel void @{}({}) {{", own.name, params.join(", "));
+    let bytes = CONTEXT_BYTES;
     let _ = write!(
         all,
         "  %ctx = alloca [{bytes} x i8], align 16\n  %globals = alloca [{n_globals} x {{ ptr, i64 }}], align 16\n  \
@@ -203,6 +284,10 @@ fn kernel(all: &mut String, module: &Module, k: usize, name: &str, text: &Text) 
     field(offsets::SINK as i64, "sink", "ptr @rt_sink");
     field(offsets::GLOBALS as i64, "globals", "ptr %globals");
     field(CONTEXT, "error", "ptr %error");
+    if prints {
+        field(LOG, "log", "ptr %log");
+        field(LOG_WORDS, "words", "i64 %log.words");
+    }
     for (k, n) in [x, y, z].into_iter().enumerate() {
         field(offsets::SIZE as i64 + 4 * k as i64, &format!("size{k}"), &format!("i32 {n}"));
     }
@@ -274,6 +359,12 @@ fn kernel(all: &mut String, module: &Module, k: usize, name: &str, text: &Text) 
     // What the lines above use comes first.
     let head = all.rfind("  %ctx = alloca").unwrap_or(all.len());
     all.insert_str(head, &before);
+    if own.first_group_last {
+        *all += "  %n.z = call i32 @llvm.nvvm.read.ptx.sreg.nctaid.z()\n  %wz = zext i32 %n.z to i64\n  \
+                 %n.xy = mul i64 %wx, %wy\n  %n.xyz = mul i64 %n.xy, %wz\n  %several = icmp ne i64 %n.xyz, 1\n  \
+                 %is.zero = icmp eq i64 %p3, 0\n  %skips = and i1 %several, %is.zero\n  \
+                 br i1 %skips, label %skipped, label %taken\nskipped:\n  ret void\ntaken:\n";
+    }
     if text.plan.facts[module.entries[k].func].shared {
         let _ = write!(
             all,
@@ -296,11 +387,11 @@ fn kernel(all: &mut String, module: &Module, k: usize, name: &str, text: &Text) 
 }
 
 /// Says how many threads groups have.
-fn annotations(all: &mut String, module: &Module, names: &[String]) {
+fn annotations(all: &mut String, module: &Module, entries: &[PtxEntry]) {
     let mut list = Vec::new();
-    for (name, entry) in names.iter().zip(&module.entries) {
+    for (own, entry) in entries.iter().zip(&module.entries) {
         for (axis, n) in ["x", "y", "z"].into_iter().zip(entry.group_size) {
-            let number = 900_000 + list.len();
+            let (number, name) = (900_000 + list.len(), &own.name);
             let _ = writeln!(all, "!{number} = !{{ptr @{name}, !\"reqntid{axis}\", i32 {n}}}");
             list.push(format!("!{number}"));
         }
@@ -309,18 +400,19 @@ fn annotations(all: &mut String, module: &Module, names: &[String]) {
 }
 
 /// A comment that says what each kernel takes.
-fn header(module: &Module, names: &[String]) -> String {
+fn header(module: &Module, entries: &[PtxEntry], prints: bool) -> String {
     let mut text = String::new();
     let buffers: Vec<String> = bound(module).map(|(_, g)| format!("{} *, uint64_t count", g.name)).collect();
-    for (name, entry) in names.iter().zip(&module.entries) {
+    for (own, entry) in entries.iter().zip(&module.entries) {
         let [x, y, z] = entry.group_size;
-        let _ = writeln!(text, "// {name}: groups of {x} x {y} x {z} threads; parameters:");
+        let _ = writeln!(text, "// {}: groups of {x} x {y} x {z} threads; parameters:", own.name);
         for buffer in &buffers {
             let _ = writeln!(text, "//   {buffer}");
         }
+        let log = if prints { "; uint32_t *log; uint64_t log words" } else { "" };
         let _ = writeln!(
             text,
-            "//   uint32_t error[4], zero at first; void *arena; uint64_t arena bytes of a thread"
+            "//   uint32_t error[4], zero at first; void *arena; uint64_t arena bytes of a thread{log}"
         );
     }
     text

@@ -72,7 +72,7 @@ struct Place {
 }
 
 /// Threads of a group of a graphics processor.
-#[cfg(feature = "wgpu")]
+#[cfg(any(feature = "wgpu", feature = "cuda"))]
 const BLOCK: u32 = 64;
 /// Its threads that each add up gradients of their own; enough to be busy, and not much to add up.
 const MOST_WORKERS: usize = 2048;
@@ -458,6 +458,8 @@ fn plan(session: &mut Session, setup: &Setup, items: &Items) -> Result<Kernel, F
     let block = match setup.backend {
         #[cfg(feature = "wgpu")]
         Backend::Wgpu => BLOCK,
+        #[cfg(feature = "cuda")]
+        Backend::Cuda => BLOCK,
         Backend::Interp | Backend::Cranelift => 1,
         #[cfg(feature = "llvm")]
         Backend::Llvm | Backend::Tiers => 1,

@@ -5,6 +5,7 @@ use ir::interp::RunError;
 use ir::scalar;
 
 use super::LOG_WORDS;
+use crate::thread_order;
 
 /// What the error word says.
 pub(super) fn error(reflection: &Reflection, bytes: &[u8]) -> Option<RunError> {
@@ -32,11 +33,7 @@ pub(super) fn printed(
     while at <= used {
         let Some(print) = reflection.prints.get(words[at] as usize) else { break };
         let thread = [words[at + 1], words[at + 2], words[at + 3]];
-        let group: [u64; 3] = std::array::from_fn(|k| (thread[k] / size[k]) as u64);
-        let local: [u64; 3] = std::array::from_fn(|k| (thread[k] % size[k]) as u64);
-        let [gx, gy] = [groups[0] as u64, groups[1] as u64];
-        let [sx, sy] = [size[0] as u64, size[1] as u64];
-        let order = [group[0] + gx * (group[1] + gy * group[2]), local[0] + sx * (local[1] + sy * local[2])];
+        let order = thread_order(thread, groups, size);
         at += 4;
         let mut args = Vec::new();
         for &(from, shown) in &print.args {

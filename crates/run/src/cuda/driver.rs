@@ -1,0 +1,295 @@
+//! What is used of NVIDIA's driver, with errors as text.
+//!
+//! The driver's library is opened at the first use. Its calls concern the context that is current on the calling thread, so
+//! everything here makes its own context current first.
+
+use std::ffi::{CString, c_void};
+use std::sync::Arc;
+
+use cudarc::driver::result::{self, DriverError};
+use cudarc::driver::sys::{self, CUdevice_attribute as Attribute, CUjit_option_enum as Jit};
+
+use super::plan::Limits;
+
+/// The first version of CUDA whose drivers read the PTX that is written, 7.0.
+const FIRST_VERSION: i32 = 11_000;
+/// The first generation of devices that run it.
+const FIRST_GENERATION: i32 = 70;
+
+/// A device that was opened.
+pub(super) struct Context {
+    device: sys::CUdevice,
+    context: sys::CUcontext,
+    pub(super) name: String,
+    pub(super) limits: Limits,
+}
+
+// SAFETY: the driver's functions may be called from any thread; the handle is only handed to them, after it was made
+// current on the calling thread.
+unsafe impl Send for Context {}
+// SAFETY: as above.
+unsafe impl Sync for Context {}
+
+/// What the driver says of an error.
+fn text(error: DriverError) -> String {
+    match error.error_string() {
+        Ok(text) => text.to_string_lossy().into_owned(),
+        Err(_) => format!("error {}", error.0 as u32),
+    }
+}
+
+/// Opens the driver; gives the version of CUDA that it has, and how many devices there are.
+pub(super) fn open() -> Result<(i32, i32), String> {
+    // SAFETY: what is loaded is the driver's library, if there is one.
+    if !unsafe { sys::is_culib_present() } {
+        return Err("this machine has no CUDA driver (libcuda.so.1)".into());
+    }
+    let mut version = 0;
+    // SAFETY: the function writes one number to the place that it is given.
+    let known = unsafe { sys::cuDriverGetVersion(&raw mut version) };
+    if known == sys::CUresult::CUDA_SUCCESS && version < FIRST_VERSION {
+        let (major, minor) = (version / 1000, version % 1000 / 10);
+        return Err(format!("the CUDA driver of this machine is for CUDA {major}.{minor}; 11.0 is needed"));
+    }
+    result::init().map_err(|e| format!("this machine's CUDA driver does not start: {}", text(e)))?;
+    match result::device::get_count() {
+        Ok(0) => Err("this machine has no device that its CUDA driver can use".into()),
+        Ok(n) => Ok((version, n)),
+        Err(e) => Err(format!("this machine's CUDA driver lists no devices: {}", text(e))),
+    }
+}
+
+/// A device's name and generation.
+pub(super) fn describe(number: i32) -> Result<(String, i32), String> {
+    let device = result::device::get(number).map_err(text)?;
+    let name = result::device::get_name(device).map_err(text)?;
+    let major = attribute(device, Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?;
+    let minor = attribute(device, Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?;
+    Ok((name, 10 * major as i32 + minor as i32))
+}
+
+fn attribute(device: sys::CUdevice, which: Attribute) -> Result<u32, String> {
+    // SAFETY: the device is one that the driver gave.
+    let value = unsafe { result::device::get_attribute(device, which) };
+    value.map(|n| n.max(0) as u32).map_err(text)
+}
+
+impl Context {
+    /// Opens the first device.
+    pub(super) fn first() -> Result<Arc<Context>, String> {
+        open()?;
+        let (name, generation) = describe(0)?;
+        if generation < FIRST_GENERATION {
+            return Err(format!(
+                "the device `{name}` is of generation sm_{generation}; sm_{FIRST_GENERATION} is needed"
+            ));
+        }
+        let device = result::device::get(0).map_err(text)?;
+        let limits = Limits {
+            groups: [
+                attribute(device, Attribute::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X)?,
+                attribute(device, Attribute::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y)?,
+                attribute(device, Attribute::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z)?,
+            ],
+            group_size: [
+                attribute(device, Attribute::CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X)?,
+                attribute(device, Attribute::CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y)?,
+                attribute(device, Attribute::CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z)?,
+            ],
+            threads: attribute(device, Attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?,
+        };
+        // SAFETY: the device is one that the driver gave; the context is released when this is dropped.
+        let context = unsafe { result::primary_ctx::retain(device) };
+        let context = context.map_err(|e| format!("`{name}`: {}", text(e)))?;
+        Ok(Arc::new(Context { device, context, name, limits }))
+    }
+
+    /// An error with the device's name.
+    fn named(&self, error: DriverError) -> String {
+        format!("the device `{}`: {}", self.name, text(error))
+    }
+
+    /// Makes the context current on this thread.
+    fn enter(&self) -> Result<(), String> {
+        // SAFETY: the context was retained, and is not released before this is dropped.
+        unsafe { result::ctx::set_current(self.context) }.map_err(|e| self.named(e))
+    }
+
+    /// Waits for all that was launched.
+    pub(super) fn wait(&self) -> Result<(), String> {
+        self.enter()?;
+        result::ctx::synchronize().map_err(|e| self.named(e))
+    }
+
+    /// Bytes of memory that are free.
+    pub(super) fn free_bytes(&self) -> Result<u64, String> {
+        self.enter()?;
+        result::mem_get_info().map(|(free, _)| free as u64).map_err(|e| self.named(e))
+    }
+}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        // SAFETY: it was retained once, and all that was made in it has an `Arc` of this.
+        let _ = unsafe { result::primary_ctx::release(self.device) };
+    }
+}
+
+/// Memory on a device.
+pub(super) struct Memory {
+    context: Arc<Context>,
+    pub(super) at: u64,
+    pub(super) len: u64,
+}
+
+impl Memory {
+    /// Memory of so many bytes, zero.
+    pub(super) fn zeros(context: &Arc<Context>, len: u64) -> Result<Memory, String> {
+        context.enter()?;
+        // SAFETY: nothing reads the memory before it is written: by the next call, all of it.
+        let at = unsafe { result::malloc_sync(len as usize) }
+            .map_err(|e| format!("{} ({len} bytes of memory)", context.named(e)))?;
+        let memory = Memory { context: context.clone(), at, len };
+        memory.clear(len)?;
+        Ok(memory)
+    }
+
+    /// Sets the first bytes to zero.
+    pub(super) fn clear(&self, len: u64) -> Result<(), String> {
+        self.context.enter()?;
+        let len = len.min(self.len);
+        // SAFETY: the memory has so many bytes and lives; launches are waited for before the host goes on.
+        unsafe { result::memset_d8_sync(self.at, 0, len as usize) }.map_err(|e| self.context.named(e))
+    }
+
+    /// Writes its first bytes.
+    pub(super) fn write(&self, bytes: &[u8]) -> Result<(), String> {
+        self.context.enter()?;
+        let bytes = &bytes[..bytes.len().min(self.len as usize)];
+        // SAFETY: the memory has so many bytes and lives; the call returns when the bytes were read.
+        unsafe { result::memcpy_htod_sync(self.at, bytes) }.map_err(|e| self.context.named(e))
+    }
+
+    /// Reads its first bytes.
+    pub(super) fn read(&self, bytes: &mut [u8]) -> Result<(), String> {
+        self.context.enter()?;
+        let len = bytes.len().min(self.len as usize);
+        // SAFETY: the memory has so many bytes and lives; the call returns when they are there.
+        unsafe { result::memcpy_dtoh_sync(&mut bytes[..len], self.at) }.map_err(|e| self.context.named(e))
+    }
+
+    /// Copies the bytes of other memory of the same length.
+    pub(super) fn copy(&self, from: &Memory) -> Result<(), String> {
+        self.context.enter()?;
+        let len = self.len.min(from.len);
+        // SAFETY: both have so many bytes, and live.
+        unsafe { result::memcpy_dtod_sync(self.at, from.at, len as usize) }
+            .map_err(|e| self.context.named(e))?;
+        // A copy on the device may still be under way when the call returns.
+        self.context.wait()
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        if self.context.enter().is_ok() {
+            // SAFETY: it was allocated once, and whatever used it was waited for.
+            let _ = unsafe { result::free_sync(self.at) };
+        }
+    }
+}
+
+/// Code on a device.
+pub(super) struct Module {
+    context: Arc<Context>,
+    module: sys::CUmodule,
+    functions: Vec<sys::CUfunction>,
+}
+
+// SAFETY: as for `Context`.
+unsafe impl Send for Module {}
+// SAFETY: as for `Context`.
+unsafe impl Sync for Module {}
+
+/// Bytes of what the driver's compiler says.
+const LOG: usize = 8 << 10;
+
+impl Module {
+    /// Has the driver compile a text, and finds the kernels of these names.
+    pub(super) fn load<'n>(
+        context: &Arc<Context>,
+        ptx: &str,
+        names: impl Iterator<Item = &'n str>,
+    ) -> Result<Module, String> {
+        context.enter()?;
+        let image = CString::new(ptx).map_err(|_| "the text has a zero in it".to_string())?;
+        let mut log = vec![0u8; LOG];
+        let mut options = [Jit::CU_JIT_ERROR_LOG_BUFFER, Jit::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES];
+        let mut values = [log.as_mut_ptr().cast::<c_void>(), LOG as *mut c_void];
+        let mut module = std::ptr::null_mut();
+        // SAFETY: the text ends with a zero, there are two options with their values (the address of a buffer, and how many
+        // bytes it has, as a number in place of a pointer), and all of these live until the call returns.
+        let made = unsafe {
+            sys::cuModuleLoadDataEx(
+                &raw mut module,
+                image.as_ptr().cast(),
+                options.len() as u32,
+                options.as_mut_ptr(),
+                values.as_mut_ptr(),
+            )
+        };
+        made.result().map_err(|e| {
+            let said = String::from_utf8_lossy(&log);
+            let said = said.split('\0').next().unwrap_or_default().trim();
+            format!("{}{}{said}", context.named(e), if said.is_empty() { "" } else { ": " })
+        })?;
+        let mut own = Module { context: context.clone(), module, functions: Vec::new() };
+        for name in names {
+            let c_name = CString::new(name).map_err(|_| "a name has a zero in it".to_string())?;
+            // SAFETY: the module was loaded just now.
+            let function = unsafe { result::module::get_function(module, c_name) };
+            own.functions.push(function.map_err(|e| format!("{} (`{name}`)", context.named(e)))?);
+        }
+        Ok(own)
+    }
+
+    /// Launches groups of a kernel by its number.
+    ///
+    /// # Safety
+    ///
+    /// The parameters are the kernel's, and the memory that they name lives until the launch was waited for.
+    pub(super) unsafe fn launch(
+        &self,
+        kernel: usize,
+        groups: [u32; 3],
+        group_size: [u32; 3],
+        parameters: &mut [u64],
+    ) -> Result<(), String> {
+        self.context.enter()?;
+        let mut places: Vec<*mut c_void> =
+            parameters.iter_mut().map(|p| std::ptr::from_mut(p).cast()).collect();
+        let triple = |[x, y, z]: [u32; 3]| (x, y, z);
+        // SAFETY: the function is of a module that is loaded; the driver copies the parameters before it returns; the rest
+        // is the caller's promise. The null stream is the context's own.
+        let launched = unsafe {
+            result::launch_kernel(
+                self.functions[kernel],
+                triple(groups),
+                triple(group_size),
+                0,
+                std::ptr::null_mut(),
+                &mut places,
+            )
+        };
+        launched.map_err(|e| self.context.named(e))
+    }
+}
+
+impl Drop for Module {
+    fn drop(&mut self) {
+        if self.context.enter().is_ok() {
+            // SAFETY: it was loaded once, and its launches were waited for.
+            let _ = unsafe { result::module::unload(self.module) };
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! A dispatch on one of NVIDIA's devices, by the driver's own interface.
+//!
+//! The driver compiles PTX once for a module. Buffers have the CPU's layout there, stay between dispatches, are copied when
+//! the host has changed them since ([`Buffers::stamp`]), and back after a dispatch if the caller reads them.
+//! Each thread has a part of an arena for what reverse mode keeps. How much it needs is not known before: where it was too
+//! little, the buffers that the kernel may have written get back what they had, and the dispatch is done again with more.
+
+mod driver;
+mod plan;
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use ir::interp::RunError;
+use ir::{Global, Module, Space, Span};
+
+use crate::Buffers;
+use driver::Memory;
+use plan::{Extent, Verdict};
+
+pub use plan::{Code, Kernel, Print};
+
+/// A device of this machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceInfo {
+    /// Its name.
+    pub name: String,
+    /// Its generation: 90 for `sm_90`.
+    pub generation: u32,
+    /// The version of CUDA that its driver has: 12040 for 12.4.
+    pub driver: u32,
+}
+
+/// The devices that the driver can use, or why there are none; the first is the one that programs run on.
+pub fn devices() -> Result<Vec<DeviceInfo>, String> {
+    let (driver, count) = driver::open()?;
+    (0..count)
+        .map(|k| {
+            let (name, generation) = driver::describe(k)?;
+            Ok(DeviceInfo { name, generation: generation as u32, driver: driver as u32 })
+        })
+        .collect()
+}
+
+/// The device that programs run on.
+pub struct Device(Arc<driver::Context>);
+
+impl Device {
+    /// The first device of this machine.
+    pub fn first() -> Result<Device, String> {
+        driver::Context::first().map(Device)
+    }
+}
+
+/// A compiled module on a device.
+pub struct Program {
+    context: Arc<driver::Context>,
+    module: driver::Module,
+    code: Code,
+    held: Mutex<Held>,
+}
+
+/// What stays on the device between dispatches.
+struct Held {
+    /// By place among the code's globals.
+    buffers: Vec<Option<Resource>>,
+    error: Memory,
+    log: Option<Memory>,
+    arena: Option<Memory>,
+    /// Bytes of the arena that each thread has, by kernel.
+    arena_each: Vec<u64>,
+}
+
+/// A buffer on the device.
+struct Resource {
+    memory: Memory,
+    /// Bytes of what the host bound.
+    len: usize,
+    /// Which state of the host's buffer it has.
+    stamp: u64,
+}
+
+impl Program {
+    /// Has the driver compile a module.
+    pub fn new(on: &Device, code: Code) -> Result<Program, String> {
+        let context = on.0.clone();
+        let module =
+            driver::Module::load(&context, &code.text, code.kernels.iter().map(|k| k.name.as_str()))?;
+        let log = !code.prints.is_empty();
+        let held = Held {
+            buffers: code.globals.iter().map(|_| None).collect(),
+            error: Memory::zeros(&context, plan::ERROR_BYTES)?,
+            log: log.then(|| Memory::zeros(&context, plan::LOG_BYTES)).transpose()?,
+            arena: None,
+            arena_each: code.kernels.iter().map(|_| plan::FIRST_ARENA).collect(),
+        };
+        Ok(Program { context, module, code, held: Mutex::new(held) })
+    }
+
+    /// Runs thread groups of entry point number `entry`; adds what was printed. `reads` names the buffers that the host
+    /// reads afterwards, and how many bytes of each; `None` for all that may be written. Gives the seconds of the dispatch
+    /// alone.
+    pub fn dispatch(
+        &self,
+        module: &Module,
+        entry: usize,
+        groups: [u32; 3],
+        buffers: &mut Buffers,
+        reads: Option<&[(Global, usize)]>,
+        stdout: &mut String,
+    ) -> Result<f64, RunError> {
+        let other = |message: String| RunError { message, span: Span::NONE, thread: [0; 3] };
+        let kernel = &self.code.kernels[entry];
+        plan::check(kernel, groups, &self.context.limits, &self.context.name).map_err(other)?;
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let held = &mut *held;
+        self.upload(buffers, held).map_err(other)?;
+        let (seconds, verdict) = self.launch(module, entry, groups, held).map_err(other)?;
+        self.download(module, buffers, reads, held).map_err(other)?;
+        self.printed(kernel, groups, held, stdout).map_err(other)?;
+        match verdict {
+            Verdict::Stopped(error) => Err(error),
+            Verdict::Fine | Verdict::MoreArena => Ok(seconds),
+        }
+    }
+
+    /// Brings to the device what the host has changed.
+    fn upload(&self, buffers: &Buffers, held: &mut Held) -> Result<(), String> {
+        for (slot, &global) in held.buffers.iter_mut().zip(&self.code.globals) {
+            let (bytes, stamp) = (buffers.bytes(global), buffers.stamp(global));
+            if slot.as_ref().is_some_and(|r| r.stamp == stamp && r.len == bytes.len()) {
+                continue;
+            }
+            if slot.as_ref().is_none_or(|r| r.len != bytes.len()) {
+                *slot = None;
+                let room = plan::room(bytes.len() as u64, buffers.element(global));
+                *slot =
+                    Some(Resource { memory: Memory::zeros(&self.context, room)?, len: bytes.len(), stamp });
+            }
+            if let Some(resource) = slot {
+                resource.memory.write(bytes)?;
+                resource.stamp = stamp;
+            }
+        }
+        Ok(())
+    }
+
+    /// Launches until the arena is large enough. Gives the seconds of the last time, and what the error words say.
+    fn launch(
+        &self,
+        module: &Module,
+        entry: usize,
+        groups: [u32; 3],
+        held: &mut Held,
+    ) -> Result<(f64, Verdict), String> {
+        let kernel = &self.code.kernels[entry];
+        let threads = plan::threads(kernel, groups);
+        let saved = if kernel.uses_arena { self.save(module, held)? } else { Vec::new() };
+        loop {
+            let each = if kernel.uses_arena { held.arena_each[entry] } else { 0 };
+            self.make_arena(threads, each, held)?;
+            held.error.clear(plan::ERROR_BYTES)?;
+            if let Some(log) = &held.log {
+                log.clear(8)?;
+            }
+            let extents: Vec<Extent> = held
+                .buffers
+                .iter()
+                .zip(&self.code.globals)
+                .map(|(slot, &global)| match slot {
+                    Some(r) if r.len > 0 => {
+                        let element = module.mem.size(module.globals[global].ty).max(1);
+                        Extent { at: r.memory.at, count: r.len as u64 / element }
+                    }
+                    _ => Extent::default(),
+                })
+                .collect();
+            let arena = Extent { at: held.arena.as_ref().map_or(0, |a| a.at), count: each };
+            let log = held.log.as_ref().map(|log| Extent { at: log.at, count: plan::LOG_WORDS });
+            let mut parameters = plan::parameters(&extents, held.error.at, arena, log);
+            let start = Instant::now();
+            for groups in plan::launches(kernel, groups) {
+                // SAFETY: the parameters are those that the head of `codegen_llvm::aot::ptx` lists, for the globals of the
+                // code in their order. The memory belongs to `held`, which is locked, and the launch is waited for below;
+                // the code checks every index that is not known to be in range.
+                let launched =
+                    unsafe { self.module.launch(entry, groups, kernel.group_size, &mut parameters) };
+                if let Err(why) = launched {
+                    let _ = self.context.wait();
+                    return Err(why);
+                }
+            }
+            self.context.wait()?;
+            let seconds = start.elapsed().as_secs_f64();
+            let mut bytes = [0; plan::ERROR_BYTES as usize];
+            held.error.read(&mut bytes)?;
+            let (words, _) = bytes.as_chunks::<4>();
+            let words: [u32; 4] = std::array::from_fn(|k| u32::from_le_bytes(words[k]));
+            let verdict = plan::verdict(&self.code, words);
+            if !matches!(verdict, Verdict::MoreArena) {
+                return Ok((seconds, verdict));
+            }
+            for (number, memory) in &saved {
+                if let Some(resource) = &held.buffers[*number] {
+                    resource.memory.copy(memory)?;
+                }
+            }
+            held.arena_each[entry] = each.saturating_mul(4);
+        }
+    }
+
+    /// Copies of the buffers that a kernel may write.
+    fn save(&self, module: &Module, held: &Held) -> Result<Vec<(usize, Memory)>, String> {
+        let mut saved = Vec::new();
+        for (number, (slot, &global)) in held.buffers.iter().zip(&self.code.globals).enumerate() {
+            let Some(resource) = slot else { continue };
+            if module.globals[global].space == Space::ReadWrite {
+                let memory = Memory::zeros(&self.context, resource.memory.len)?;
+                memory.copy(&resource.memory)?;
+                saved.push((number, memory));
+            }
+        }
+        Ok(saved)
+    }
+
+    /// Makes room for what the threads of a dispatch keep.
+    fn make_arena(&self, threads: u64, each: u64, held: &mut Held) -> Result<(), String> {
+        let has = held.arena.as_ref().map_or(0, |a| a.len);
+        let free = self.context.free_bytes()?.saturating_add(has);
+        let bytes = plan::arena_bytes(threads, each, free, &self.context.name)?;
+        if bytes > has {
+            held.arena = None;
+            held.arena = Some(Memory::zeros(&self.context, bytes)?);
+        }
+        Ok(())
+    }
+
+    /// Copies back what the caller reads.
+    fn download(
+        &self,
+        module: &Module,
+        buffers: &mut Buffers,
+        reads: Option<&[(Global, usize)]>,
+        held: &mut Held,
+    ) -> Result<(), String> {
+        for (slot, &global) in held.buffers.iter_mut().zip(&self.code.globals) {
+            let Some(resource) = slot else { continue };
+            let len = match reads {
+                _ if module.globals[global].space != Space::ReadWrite => continue,
+                None => resource.len,
+                Some(reads) => match reads.iter().find(|r| r.0 == global) {
+                    Some(read) => read.1.min(resource.len),
+                    None => continue,
+                },
+            };
+            if len > 0 {
+                resource.memory.read(&mut buffers.bytes_mut(global)[..len])?;
+                resource.stamp = buffers.stamp(global);
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds what the log says.
+    fn printed(
+        &self,
+        kernel: &Kernel,
+        groups: [u32; 3],
+        held: &Held,
+        stdout: &mut String,
+    ) -> Result<(), String> {
+        let Some(log) = &held.log else { return Ok(()) };
+        let mut head = [0; 8];
+        log.read(&mut head)?;
+        let used = u64::from_le_bytes(head).min(plan::LOG_WORDS);
+        let mut bytes = vec![0; 8 + 4 * used as usize];
+        log.read(&mut bytes)?;
+        let (words, _) = bytes.as_chunks::<4>();
+        let words: Vec<u32> = words.iter().map(|w| u32::from_le_bytes(*w)).collect();
+        plan::printed(&self.code, &words, groups, kernel.group_size, stdout)
+    }
+}
