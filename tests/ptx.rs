@@ -95,3 +95,58 @@ fn outcome(path: &Path, worker: usize) -> Option<Outcome> {
         Err(Failure::Other(error)) => Outcome::Fault(error.to_string()),
     })
 }
+
+/// A program's text, by the way that the command line takes.
+fn emit(source: &str) -> String {
+    let path = std::env::temp_dir().join(format!("pullback-{}-{}.slang", std::process::id(), source.len()));
+    std::fs::write(&path, source).expect("the program is written");
+    let mut session = Session::new(FileOptions::default());
+    let mut loaded = driver::pipeline::load(&mut session, &path).unwrap_or_else(|_| panic!("it is read"));
+    let made = driver::gpu::emit(
+        &session.sources,
+        &mut loaded,
+        None,
+        Target::Ptx,
+        &driver::pipeline::Options::default(),
+    );
+    std::fs::remove_file(&path).expect("the program is removed");
+    let Ok(text) = made else { panic!("it is written") };
+    String::from_utf8(text).expect("it is text")
+}
+
+/// Lanes that go different ways tell each other so, and only where they come to an operation of waves.
+#[test]
+fn lanes_part_at_branches_on_the_way_to_waves() {
+    let kernel = |body: &str| {
+        emit(&format!(
+            "RWStructuredBuffer<uint> x;\n[numthreads(48, 1, 1)] void main(uint t : SV_GroupIndex) {{ {body} }}"
+        ))
+    };
+    let count = |text: &str, what: &str| text.matches(what).count();
+    let together = kernel("x[t] = WaveActiveSum(x[t]);");
+    assert_eq!(count(&together, "match.any.sync"), 0, "{together}");
+    assert!(count(&together, "shfl.sync") > 0, "{together}");
+    // No lanes but those of threads that there are: 32 in the first wave, 16 in the second.
+    assert!(together.contains("shr.u32"), "{together}");
+    let branch = kernel("if (x[t] > 3) x[t] = WaveActiveSum(x[t]); if (x[t] > 4) x[t] = 0;");
+    assert_eq!(count(&branch, "match.any.sync"), 1, "{branch}");
+    // Into the loop, and at the end of each trip.
+    let loop_ = kernel("for (uint i = 0; i < x[t]; i++) x[t] += WaveActiveSum(i);");
+    assert!(count(&loop_, "match.any.sync") >= 2, "{loop_}");
+    // All lanes run as often.
+    let fixed = kernel("for (uint i = 0; i < 100; i++) x[t] += WaveActiveSum(i * x[t]);");
+    assert_eq!(count(&fixed, "match.any.sync"), 0, "{fixed}");
+}
+
+#[test]
+fn the_head_says_what_numbers_mean() {
+    let text = emit(
+        "RWStructuredBuffer<float> x;\n[numthreads(4, 1, 1)] void main(uint t : SV_GroupIndex)\n\
+         { printf(\"%d: %f\\n\", t, x[t]); x[t] = 0; }",
+    );
+    let head: Vec<&str> = text.lines().take_while(|line| line.starts_with("//")).collect();
+    assert!(head[0].starts_with("// printf 1: \"%d: %f\\n\" u"), "{head:?}");
+    assert_eq!(head[1], "// main: groups of 4 x 1 x 1 threads; parameters:");
+    assert_eq!(head[2], "//   x *, uint64_t count");
+    assert!(head[3].ends_with("uint32_t *log; uint64_t log words"), "{head:?}");
+}

@@ -40,7 +40,7 @@ pub fn machine() -> Machine {
             features.push("+fullfp16");
         }
     }
-    Machine { cpu: Machine::HOST.to_string(), features: features.join(","), vector_bits }
+    Machine { cpu: Machine::HOST.to_string(), features: features.join(","), vector_bits, has_waves: false }
 }
 
 /// Opens LLVM's library on a thread of its own, so that it is there when it is needed.

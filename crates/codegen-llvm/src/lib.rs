@@ -57,19 +57,21 @@ pub struct Machine {
     pub features: String,
     /// Bits of its vectors.
     pub vector_bits: u32,
+    /// Its threads are lanes of waves: code keeps the mask of those that are together, and not the path of each.
+    pub has_waves: bool,
 }
 
 impl Machine {
     /// A machine of which nothing is known but that it has vectors of 256 bits.
     pub fn generic() -> Machine {
-        Machine { cpu: String::new(), features: String::new(), vector_bits: 256 }
+        Machine { cpu: String::new(), features: String::new(), vector_bits: 256, has_waves: false }
     }
 
     /// What machines have had for years: on x86-64 its third level (AVX2, FMA and F16C, since 2013).
     pub fn common() -> Machine {
         if cfg!(target_arch = "x86_64") {
             let features = "+avx2,+fma,+f16c,+bmi,+bmi2,+lzcnt,+movbe".to_string();
-            return Machine { cpu: "x86-64-v3".to_string(), features, vector_bits: 256 };
+            return Machine { cpu: "x86-64-v3".to_string(), features, ..Machine::generic() };
         }
         Machine { vector_bits: 128, ..Machine::generic() }
     }
@@ -128,6 +130,7 @@ pub fn text(module: &Module, options: &Options, machine: &Machine) -> Result<Tex
         declared: Default::default(),
         has_f16c: machine.has("f16c") || machine.has("fullfp16"),
         slow_masks: cfg!(target_arch = "x86_64") && machine.vector_bits < 512,
+        has_waves: machine.has_waves,
         library: !options.plain_math && (machine.has("fma") || machine.has("neon")),
         used_library: Default::default(),
         frames: 0,

@@ -5,6 +5,10 @@ declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 declare void @llvm.memmove.p0.p0.i64(ptr, ptr, i64, i1)
 declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 declare void @llvm.nvvm.barrier0()
+declare i32 @llvm.umin.i32(i32, i32)
+declare void @llvm.nvvm.bar.warp.sync(i32)
+declare i32 @llvm.nvvm.match.any.sync.i32(i32, i32)
+declare i32 @llvm.nvvm.shfl.sync.idx.i32(i32, i32, i32, i32)
 declare i32 @llvm.nvvm.read.ptx.sreg.tid.x()
 declare i32 @llvm.nvvm.read.ptx.sreg.tid.y()
 declare i32 @llvm.nvvm.read.ptx.sreg.tid.z()
@@ -73,6 +77,84 @@ done:
 define internal void @rt_barrier(ptr %ctx) convergent alwaysinline {
   call void @llvm.nvvm.barrier0() convergent
   ret void
+}
+
+; The lanes that are together and go the same way; gives those that were together.
+define internal i32 @rt_part(ptr %ctx, i32 %way) convergent alwaysinline {
+  %mask.at = getelementptr i8, ptr %ctx, i64 MASK
+  %mask = load i32, ptr %mask.at
+  %same = call i32 @llvm.nvvm.match.any.sync.i32(i32 %mask, i32 %way) convergent
+  store i32 %same, ptr %mask.at
+  ret i32 %mask
+}
+
+define internal i32 @rt_together(ptr %ctx) alwaysinline {
+  %mask.at = getelementptr i8, ptr %ctx, i64 MASK
+  %mask = load i32, ptr %mask.at
+  ret i32 %mask
+}
+
+define internal void @rt_rejoin(ptr %ctx, i32 %mask) alwaysinline {
+  %mask.at = getelementptr i8, ptr %ctx, i64 MASK
+  store i32 %mask, ptr %mask.at
+  ret void
+}
+
+; What each lane that is together with this one gives, zeros for the others; and the mask. Memory is seen by all as before.
+define internal i32 @rt_wave(ptr %ctx, ptr %from, i64 %bytes, ptr %to) convergent {
+  %mask.at = getelementptr i8, ptr %ctx, i64 MASK
+  %mask = load i32, ptr %mask.at
+  call void @llvm.nvvm.bar.warp.sync(i32 %mask) convergent
+  %low = and i64 %bytes, 3
+  %in.words = icmp eq i64 %low, 0
+  br label %units
+units:
+  %at = phi i64 [ 0, %0 ], [ %at.next, %unit.done ]
+  %more = icmp ult i64 %at, %bytes
+  br i1 %more, label %unit, label %done
+unit:
+  %place = getelementptr i8, ptr %from, i64 %at
+  br i1 %in.words, label %word, label %byte
+word:
+  %x.word = load i32, ptr %place, align 1
+  br label %give
+byte:
+  %x.byte = load i8, ptr %place
+  %x.wide = zext i8 %x.byte to i32
+  br label %give
+give:
+  %x = phi i32 [ %x.word, %word ], [ %x.wide, %byte ]
+  br label %lane
+lane:
+  %k = phi i32 [ 0, %give ], [ %k.next, %lane.done ]
+  %own = call i32 @llvm.nvvm.shfl.sync.idx.i32(i32 %mask, i32 %x, i32 %k, i32 31) convergent
+  %bit = shl i32 1, %k
+  %has = and i32 %mask, %bit
+  %is.here = icmp ne i32 %has, 0
+  %y = select i1 %is.here, i32 %own, i32 0
+  %k.wide = zext i32 %k to i64
+  %row = mul i64 %k.wide, %bytes
+  %column = add i64 %row, %at
+  %target = getelementptr i8, ptr %to, i64 %column
+  br i1 %in.words, label %put.word, label %put.byte
+put.word:
+  store i32 %y, ptr %target
+  br label %lane.done
+put.byte:
+  %y.byte = trunc i32 %y to i8
+  store i8 %y.byte, ptr %target
+  br label %lane.done
+lane.done:
+  %k.next = add i32 %k, 1
+  %more.lanes = icmp ult i32 %k.next, 32
+  br i1 %more.lanes, label %lane, label %unit.done
+unit.done:
+  %step = select i1 %in.words, i64 4, i64 1
+  %at.next = add i64 %at, %step
+  br label %units
+done:
+  call void @llvm.nvvm.bar.warp.sync(i32 %mask) convergent
+  ret i32 %mask
 }
 
 define internal ptr @rt_alloc(ptr %ctx, i64 %bytes) {

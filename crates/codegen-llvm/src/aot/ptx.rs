@@ -80,6 +80,8 @@ pub const OUT_OF_MEMORY: u32 = MEMORY;
 /// Where a thread's context has the log and its words.
 const LOG: i64 = CONTEXT + 8;
 const LOG_WORDS: i64 = CONTEXT + 16;
+/// Where it has the mask of the lanes that are together.
+const MASK: i64 = CONTEXT + 24;
 /// Bytes of a thread's context.
 const CONTEXT_BYTES: i64 = CONTEXT + 32;
 
@@ -87,7 +89,7 @@ const CONTEXT_BYTES: i64 = CONTEXT + 32;
 pub fn ptx(module: &Module, wanted: &PtxOptions) -> Result<Ptx, Unsupported> {
     let named = |u: Unsupported| Unsupported { backend: PTX, ..u };
     // Halves are converted by instructions.
-    let machine = Machine { features: "+f16c".into(), ..Machine::generic() };
+    let machine = Machine { features: "+f16c".into(), has_waves: true, ..Machine::generic() };
     let options = Options { lanes: Some(1), plain_math: true, ..Options::default() };
     let text = crate::text(module, &options, &machine).map_err(named)?;
     check(module, &text)?;
@@ -160,7 +162,6 @@ fn check(module: &Module, text: &Text) -> Result<(), Unsupported> {
         }
         for data in f.insts.values() {
             let what = match &data.op {
-                Op::WaveGather => "an operation of a wave",
                 Op::Atomic(_, op) => {
                     let s = module.types.scalar_of(f.ty(data.results[0])).unwrap_or(Scalar::U32);
                     let is_sum = s == Scalar::F16 && *op == AtomicOp::Add;
@@ -183,6 +184,7 @@ fn body(text: &Text, prints: &[PtxPrint]) -> Result<(String, bool), Unsupported>
     // Stacks are as in libraries.
     let stacks = RUNTIME.find("define internal ptr @rt_elements").map_or("", |at| &RUNTIME[at..]);
     let runtime = format!("{DEVICE}{stacks}")
+        .replace("MASK", &MASK.to_string())
         .replace("LOGWORDS", &LOG_WORDS.to_string())
         .replace("LOG", &LOG.to_string())
         .replace("ERROR", &CONTEXT.to_string())
@@ -317,6 +319,14 @@ fn kernel(all: &mut String, module: &Module, k: usize, own: &PtxEntry, text: &Te
          %p2 = mul i64 %p1, %wx\n  %p3 = add i64 %p2, %gx\n  %p4 = mul i64 %p3, {threads}\n  \
          %number = add i64 %p4, %start\n  %part = mul i64 %number, %arena.bytes\n  \
          %own = getelementptr i8, ptr %arena, i64 %part\n  %own.end = getelementptr i8, ptr %own, i64 %arena.bytes\n"
+    );
+    // A wave is as many threads as there may be from its first on.
+    let _ = write!(
+        all,
+        "  %first = and i32 %index, -32\n  %from.here = sub i32 {threads}, %first\n  \
+         %lanes = call i32 @llvm.umin.i32(i32 %from.here, i32 32)\n  %others = sub i32 32, %lanes\n  \
+         %wave = lshr i32 -1, %others\n  %wave.at = getelementptr i8, ptr %ctx, i64 {MASK}\n  \
+         store i32 %wave, ptr %wave.at\n"
     );
     for (at, name, value) in [
         (offsets::ARENA_TOP, "top", "%own"),

@@ -219,6 +219,7 @@ impl<'m> Emitter<'_, 'm> {
     fn if_op(&mut self, data: &'m InstData) -> Res {
         let (yes, no, after) = (self.w.new_block(), self.w.new_block(), self.w.new_block());
         let c = self.one(data.args[0]);
+        let together = self.split_lanes(data.regions[0], c);
         self.w.branch(c, yes, no, "");
         self.w.enter(yes);
         let (a, a_end) = self.arm(data.regions[0], data)?;
@@ -228,6 +229,7 @@ impl<'m> Emitter<'_, 'm> {
         self.w.jump(after);
         self.w.enter(after);
         let all = self.join(&[(&a, a_end), (&b, b_end)]);
+        self.rejoin(together);
         for (&result, vals) in data.results.iter().zip(&all) {
             self.set(result, vals);
         }
@@ -247,6 +249,14 @@ impl<'m> Emitter<'_, 'm> {
                 entries.push((bits, block));
             }
         }
+        let mut way = Val::i32(0);
+        if self.parts_at(data.regions[0]) {
+            for (&(bits, _), k) in entries.iter().zip(1..) {
+                let is_case = self.w.compare("icmp eq", tag, Val::bits(tag.el, bits));
+                way = self.w.select(is_case, Val::i32(k), way);
+            }
+        }
+        let together = self.split_lanes(data.regions[0], way);
         self.w.switch(tag, &entries, blocks[cases.len()]);
         let mut arms = Vec::new();
         for (&block, &region) in blocks.iter().zip(&data.regions) {
@@ -258,6 +268,7 @@ impl<'m> Emitter<'_, 'm> {
         self.w.enter(after);
         let from: Vec<(&Vec<Vals>, Block)> = arms.iter().map(|a| (&a.0, a.1)).collect();
         let all = self.join(&from);
+        self.rejoin(together);
         for (&result, vals) in data.results.iter().zip(&all) {
             self.set(result, vals);
         }

@@ -344,13 +344,16 @@ impl<'m> Emitter<'_, 'm> {
             memories.push(Val { wide, ..first });
         }
         let mut all = self.carried(data, &data.args[1..], &params[1..], &results[..n_carried], divergent)?;
+        // Lanes part where they leave the loop, unless all run as often.
+        let parts = n.constant().is_none();
+        let some = self.w.compare("icmp ne", n, Val::bits(counter, 0));
+        let together = if parts { self.split_lanes(region, some) } else { None };
         let before = self.w.block;
         let (body, exit) = (self.w.new_block(), self.w.new_block());
         let count = n.constant();
         if let Some(max) = count.and_then(|n| n.checked_sub(1)) {
             self.nesting.set_largest(params[0], max);
         }
-        let some = self.w.compare("icmp ne", n, Val::bits(counter, 0));
         self.w.branch(some, body, exit, "");
         self.w.enter(body);
         let (i_phi, i) = self.w.phi(counter, false, false);
@@ -396,12 +399,16 @@ impl<'m> Emitter<'_, 'm> {
         self.release(mark);
         let following = self.w.binary("add nuw", i, Val::bits(counter, 1));
         let more = self.w.compare("icmp ult", following, n);
+        if parts {
+            self.split_lanes(region, more);
+        }
         let end = self.w.block;
         self.w.flow(i_phi, following, end);
         self.flow_round(&all, &next);
         self.w.branch(more, body, exit, "");
         self.w.enter(exit);
         self.leave(&all, &next, Some(before), end);
+        self.rejoin(together);
         for (&result, &header) in stacks.iter().zip(&headers) {
             self.set(result, &[header]);
         }
@@ -425,6 +432,7 @@ impl<'m> Emitter<'_, 'm> {
         let stacks = &data.results[n..];
         let outer = self.mask;
         let mut all = self.carried(data, &data.args, params, &results[1..=n], divergent)?;
+        let together = self.together(region);
         let before = self.w.block;
         let first_mask = match outer {
             Some(mask) => mask,
@@ -478,6 +486,7 @@ impl<'m> Emitter<'_, 'm> {
             None => (again, None),
         };
         self.mask = outer;
+        self.split_lanes(region, go_on);
         let end = self.w.block;
         for (&(phi, _), &v) in own.iter().zip(&own_next) {
             self.w.flow(phi, v, end);
@@ -489,6 +498,7 @@ impl<'m> Emitter<'_, 'm> {
         self.w.branch(go_on, body, exit, "");
         self.w.enter(exit);
         self.leave(&all, &next, None, end);
+        self.rejoin(together);
         for (k, &result) in stacks.iter().enumerate() {
             let args = [own_next[2 + k], own_next[0], own_next[1]];
             let header = self.helper_value(Helper::StackHeader, &args);

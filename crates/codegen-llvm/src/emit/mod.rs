@@ -101,6 +101,8 @@ pub(crate) struct ModuleCx<'m> {
     pub(crate) has_f16c: bool,
     /// Stores under a mask are slow, as those of x86-64 before AVX-512.
     pub(crate) slow_masks: bool,
+    /// See [`crate::Machine::has_waves`].
+    pub(crate) has_waves: bool,
     /// Functions of numbers are our own where there are such, and those that are called.
     pub(crate) library: bool,
     pub(crate) used_library: indexmap::IndexSet<(ir::Math, El, u32), rustc_hash::FxBuildHasher>,
@@ -155,6 +157,8 @@ pub(crate) struct Emitter<'a, 'm> {
     numbers: Option<entry::Numbers>,
     /// The depth of the function's path, if paths matter.
     path_base: Option<Val>,
+    /// The mask of the lanes that are together is kept in this function.
+    keeps_mask: bool,
     /// Values that something reads.
     used: EntitySet<ir::Value>,
     /// Where addresses and numbers are handed to helpers, if that was needed.
@@ -212,6 +216,7 @@ impl<'a, 'm> Emitter<'a, 'm> {
             roots: FxHashMap::default(),
             numbers: None,
             path_base: None,
+            keeps_mask: false,
             used,
             handed: None,
             trips_left: FxHashMap::default(),

@@ -2,6 +2,11 @@
 //!
 //! A thread with wave operations runs by itself, never in lanes of this backend: which threads are together is found
 //! at run time, by the path that each has come. How that is kept is told in [`native::nesting`].
+//!
+//! On a machine whose threads are lanes already, the context has the mask of the lanes that are together instead. Regions
+//! have one entry and one exit, so before a branch on the way to a wave operation the lanes of the mask tell each other
+//! which way they go: the mask becomes those that go the same way, and behind the branch it is again what it was. The same
+//! at the end of each trip of a loop.
 
 use ir::{Func, Inst, InstData, Region};
 use native::runtime::Helper;
@@ -15,6 +20,10 @@ impl Emitter<'_, '_> {
     /// Begins a function: if its paths matter, its own depth is asked for.
     pub(super) fn begin_path(&mut self, func: Func) {
         if self.cx.plan.converges(func) {
+            if self.cx.has_waves {
+                self.keeps_mask = true;
+                return;
+            }
             self.path_base = Some(self.helper_value(Helper::PathLen, &[]));
         }
     }
@@ -42,6 +51,38 @@ impl Emitter<'_, '_> {
             let at = self.w.binary("add", base, Val::i64(depth));
             self.helper(Helper::PathNext, &[at]);
         }
+    }
+
+    /// Whether it matters who comes to the operation that holds a region.
+    pub(super) fn parts_at(&self, region: Region) -> bool {
+        self.keeps_mask && self.nesting.path_arm(&self.cx.plan, region).is_some()
+    }
+
+    /// Lanes part that go different ways into a region, by the number of the way; gives the mask of those that were
+    /// together, for [`Self::rejoin`]. Nothing, where that does not matter.
+    pub(super) fn split_lanes(&mut self, region: Region, way: Val) -> Option<Val> {
+        if !self.parts_at(region) {
+            return None;
+        }
+        let way = if way.el == El::I1 { self.w.cast("zext", way, El::I32) } else { way };
+        self.w.declare("declare i32 @rt_part(ptr, i32) nounwind".to_string());
+        self.call_text("rt_part", Some(El::I32), &[Val::name(El::Ptr, "%ctx"), way])
+    }
+
+    /// The mask of the lanes that come to the operation that holds a region, for [`Self::rejoin`].
+    pub(super) fn together(&mut self, region: Region) -> Option<Val> {
+        if !self.parts_at(region) {
+            return None;
+        }
+        self.w.declare("declare i32 @rt_together(ptr) nounwind".to_string());
+        self.call_text("rt_together", Some(El::I32), &[Val::name(El::Ptr, "%ctx")])
+    }
+
+    /// The lanes of a mask are together again.
+    pub(super) fn rejoin(&mut self, mask: Option<Val>) {
+        let Some(mask) = mask else { return };
+        self.w.declare("declare void @rt_rejoin(ptr, i32) nounwind".to_string());
+        self.call_text("rt_rejoin", None, &[Val::name(El::Ptr, "%ctx"), mask]);
     }
 
     fn path_word(&mut self, base: Val, depth: i64, word: i64) {
