@@ -93,3 +93,20 @@ fn programs_are_valid_or_refused() {
         "fewer programs than before can be written: {counts:?}"
     );
 }
+
+/// The example that trains a hash grid, with sums in groups and barriers, is written in every language.
+#[test]
+fn the_hash_grid_is_valid_in_every_language() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/hash-grid.slang");
+    for (name, target) in TARGETS {
+        let mut session = Session::new(FileOptions::default());
+        let Ok((mut loaded, request)) = request(&mut session, &path, None) else { panic!("it is read") };
+        let Ok(compiled) = loaded.compile(&request, &Options::default()) else { panic!("it is compiled") };
+        let bytes = match emit_compiled(&session.sources, &compiled, None, target) {
+            Ok(bytes) => bytes,
+            Err(Failure::Program(list)) => panic!("{name}: {:?}", list.first().map(|d| &d.message)),
+            Err(Failure::Other(error)) => panic!("{name}: {error}"),
+        };
+        validate(&path, target, &bytes).unwrap_or_else(|why| panic!("{name}: {why}"));
+    }
+}

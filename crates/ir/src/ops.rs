@@ -126,7 +126,8 @@ pub enum Op {
     BufferOffset,
     /// The memory of handle `a` from byte `b` (`i64`) on as elements of the result's type.
     BufferCast,
-    /// Where `a` points to, as `u64`: equal for equal places, in their order within one buffer; 0 for null.
+    /// Where `a` points to, as a number in two words (`u32` vector of 2, the low one first): equal for equal places, in
+    /// their order within one buffer; 0 for null.
     BufferAddress,
     /// All threads of the group wait for each other; memory is visible afterwards. No result.
     Barrier,

@@ -64,9 +64,8 @@ impl Body<'_, '_, '_> {
             }
             (TyKind::Pointer(_), TyKind::Scalar(_)) => {
                 let Some(&handle) = values.first() else { return self.zeros(to) };
-                let address = self.b.emit(Op::BufferAddress, &[handle]);
                 let ty = self.layout(to).leaves[0].ty;
-                return vec![self.convert_leaf(address, ty)];
+                return vec![self.address(handle, ty)];
             }
             (TyKind::DiffPair(primal), _) if !matches!(target, TyKind::DiffPair(_)) => {
                 // a derivative of a member that does not want the receiver's tangent

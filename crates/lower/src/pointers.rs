@@ -179,6 +179,37 @@ impl Body<'_, '_, '_> {
         self.b.effect(Op::Assert(message.into()), &[fits]);
     }
 
+    /// The number of the place that a handle leads to, as a number of type `to`.
+    pub(crate) fn address(&mut self, handle: Value, to: ir::Type) -> Value {
+        let words = self.b.emit(Op::BufferAddress, &[handle]);
+        let low = self.b.emit(Op::Extract(0), &[words]);
+        let high = self.b.emit(Op::Extract(1), &[words]);
+        let (low, high) = (self.convert_leaf(low, ir::Type::U64), self.convert_leaf(high, ir::Type::U64));
+        let by = self.b.constant(Scalar::U64, 32);
+        let high = self.b.emit(Op::Shl, &[high, by]);
+        let all = self.b.emit(Op::Or, &[high, low]);
+        self.convert_leaf(all, to)
+    }
+
+    /// Whether two handles lead to one place.
+    fn same_place(&mut self, a: Value, b: Value) -> Value {
+        let (a, b) = (self.b.emit(Op::BufferAddress, &[a]), self.b.emit(Op::BufferAddress, &[b]));
+        let same = self.b.emit(Op::Eq, &[a, b]);
+        self.all_lanes(same)
+    }
+
+    /// Whether a handle leads to a place before another one's.
+    fn place_before(&mut self, a: Value, b: Value) -> Value {
+        let (a, b) = (self.b.emit(Op::BufferAddress, &[a]), self.b.emit(Op::BufferAddress, &[b]));
+        let (low_a, low_b) = (self.b.emit(Op::Extract(0), &[a]), self.b.emit(Op::Extract(0), &[b]));
+        let (high_a, high_b) = (self.b.emit(Op::Extract(1), &[a]), self.b.emit(Op::Extract(1), &[b]));
+        let low = self.b.emit(Op::Lt, &[low_a, low_b]);
+        let same = self.b.emit(Op::Eq, &[high_a, high_b]);
+        let low = self.b.emit(Op::And, &[same, low]);
+        let high = self.b.emit(Op::Lt, &[high_a, high_b]);
+        self.b.emit(Op::Or, &[high, low])
+    }
+
     /// `p + n`, `p - n`, `p - q` and comparisons.
     pub(crate) fn pointer_arithmetic(&mut self, op: BinaryOp, a: Value, b: Value) -> Value {
         let is_pointer =
@@ -187,12 +218,26 @@ impl Body<'_, '_, '_> {
             return self.pointer_arithmetic(op, b, a);
         }
         if is_pointer(self, b) {
-            let (x, y) = (self.b.emit(Op::BufferAddress, &[a]), self.b.emit(Op::BufferAddress, &[b]));
+            match op {
+                BinaryOp::Eq => return self.same_place(a, b),
+                BinaryOp::Ne => {
+                    let same = self.same_place(a, b);
+                    return self.b.emit(Op::Not, &[same]);
+                }
+                BinaryOp::Lt => return self.place_before(a, b),
+                BinaryOp::Gt => return self.place_before(b, a),
+                BinaryOp::Le | BinaryOp::Ge => {
+                    let (first, second) = if op == BinaryOp::Le { (b, a) } else { (a, b) };
+                    let before = self.place_before(first, second);
+                    return self.b.emit(Op::Not, &[before]);
+                }
+                _ => {}
+            }
+            let (x, y) = (self.address(a, ir::Type::I64), self.address(b, ir::Type::I64));
             if op != BinaryOp::Sub {
                 return self.binary_leaf(op, x, y);
             }
             let bytes = self.b.emit(Op::Sub, &[x, y]);
-            let bytes = self.convert_leaf(bytes, ir::Type::I64);
             let size = match self.b.types[self.b.func.ty(a)] {
                 TypeData::Buffer(element) => self.lw.mem.size(element).max(1),
                 _ => 1,

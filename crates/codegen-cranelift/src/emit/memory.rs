@@ -60,7 +60,10 @@ impl Emitter<'_, '_> {
                 let zero = self.i64(0);
                 let empty = self.b.ins().icmp(IntCC::Equal, handle[1], zero);
                 let address = self.b.ins().select(empty, zero, address);
-                self.set(data.results[0], &[address]);
+                let low = self.b.ins().ireduce(I32, address);
+                let high = self.b.ins().ushr_imm_u(address, 32);
+                let high = self.b.ins().ireduce(I32, high);
+                self.set(data.results[0], &[low, high]);
             }
             Op::Barrier => {
                 self.helper(Helper::Barrier, &[self.ctx]);

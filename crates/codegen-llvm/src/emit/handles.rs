@@ -43,7 +43,10 @@ impl Emitter<'_, '_> {
                 let address = self.w.offset(handle[0], bytes);
                 let address = self.w.cast("ptrtoint", address, El::I64);
                 let empty = self.w.compare("icmp eq", handle[1], Val::i64(0));
-                Vals::from_slice(&[self.w.select(empty, Val::i64(0), address)])
+                let address = self.w.select(empty, Val::i64(0), address);
+                let low = self.w.cast("trunc", address, El::I32);
+                let high = self.w.binary("lshr", address, Val::i64(32));
+                Vals::from_slice(&[low, self.w.cast("trunc", high, El::I32)])
             }
         };
         self.set(result, &vals);

@@ -222,40 +222,72 @@ impl<'m> Emitter<'_, 'm> {
     }
 
     /// Where a handle leads: the number of its memory, from 1, above 40 bits of bytes from its begin; 0 for null. Devices
-    /// have no pointers, but places can be told apart and counted from each other.
+    /// have no pointers, but places can be told apart and counted from each other. In two words, since not all languages have
+    /// integers of 64 bits.
     fn buffer_address(&mut self, data: &InstData) -> Res {
-        self.cx.check_scalar(Scalar::U64, data.span)?;
         let buffer = self.buffer(data.args[0]);
         let TypeData::Buffer(element) = self.types[self.ty(data.args[0])] else { return Ok(()) };
-        let zero = self.code.literal(naga::Literal::U64(0));
-        let bytes = match buffer.at {
+        let zero = self.code.u32(0);
+        let (low, above) = match buffer.at {
             Some(at) => {
-                // It may be before the begin.
-                let at = self.code.convert(at, naga::ScalarKind::Sint, None);
-                let mut at = self.code.convert(at, naga::ScalarKind::Sint, Some(8));
-                if !self.is_raw(&buffer) {
-                    let size = self.code.literal(naga::Literal::I64(self.cx.ir.mem.size(element) as i64));
-                    at = self.code.binary(Bin::Multiply, at, size);
-                }
-                self.code.convert(at, naga::ScalarKind::Uint, None)
+                let size = if self.is_raw(&buffer) { 1 } else { self.cx.ir.mem.size(element) };
+                let Ok(size) = u32::try_from(size) else {
+                    return self.refuse(
+                        "a pointer to elements of 4 GiB",
+                        "it counts bytes in 32 bits",
+                        data.span,
+                    );
+                };
+                self.bytes_before(at, size)
             }
-            None => zero,
+            None => (zero, zero),
         };
-        let mut address = zero;
+        let (mut all_low, mut all_high) = (zero, zero);
         for (k, base) in buffer.bases.iter().enumerate() {
             let Some(number) = self.cx.plan.uses.get_index_of(base) else { continue };
-            let start = self.code.literal(naga::Literal::U64((number as u64 + 1) << 40));
-            let own = self.code.binary(Bin::Add, start, bytes);
-            address = match buffer.which {
+            let start = self.code.u32((number as u32 + 1) << 8);
+            let high = self.code.binary(Bin::Add, start, above);
+            (all_low, all_high) = match buffer.which {
                 Some(which) => {
                     let k = self.code.u32(k as u32);
                     let is = self.code.binary(Bin::Equal, which, k);
-                    self.code.select(is, own, address)
+                    (self.code.select(is, low, all_low), self.code.select(is, high, all_high))
                 }
-                None => own,
+                None => (low, high),
             };
         }
-        self.set(data.results[0], address)
+        let ty = self.cx.value_type(self.ty(data.results[0]), &[], data.span)?;
+        let words = self.code.compose(ty, vec![all_low, all_high]);
+        self.set(data.results[0], words)
+    }
+
+    /// `at · size` in two words, for an index that may be negative: the product of the numbers without signs by halves,
+    /// and `size` less above if the index is.
+    fn bytes_before(&mut self, at: Expr, size: u32) -> (Expr, Expr) {
+        let all = self.code.u32(size);
+        let low = self.code.binary(Bin::Multiply, at, all);
+        let (sixteen, mask) = (self.code.u32(16), self.code.u32(0xffff));
+        let (x0, x1) = (self.code.binary(Bin::And, at, mask), self.code.binary(Bin::ShiftRight, at, sixteen));
+        let (y0, y1) = (self.code.u32(size & 0xffff), self.code.u32(size >> 16));
+        let p00 = self.code.binary(Bin::Multiply, x0, y0);
+        let p10 = self.code.binary(Bin::Multiply, x1, y0);
+        let carry = self.code.binary(Bin::ShiftRight, p00, sixteen);
+        let middle = self.code.binary(Bin::Add, p10, carry);
+        let mut high = self.code.binary(Bin::ShiftRight, middle, sixteen);
+        if size >> 16 != 0 {
+            let p01 = self.code.binary(Bin::Multiply, x0, y1);
+            let rest = self.code.binary(Bin::And, middle, mask);
+            let rest = self.code.binary(Bin::Add, p01, rest);
+            let rest = self.code.binary(Bin::ShiftRight, rest, sixteen);
+            let p11 = self.code.binary(Bin::Multiply, x1, y1);
+            high = self.code.binary(Bin::Add, high, p11);
+            high = self.code.binary(Bin::Add, high, rest);
+        }
+        let signed = self.code.convert(at, naga::ScalarKind::Sint, None);
+        let none = self.code.literal(naga::Literal::I32(0));
+        let is_before = self.code.binary(Bin::Less, signed, none);
+        let less = self.code.binary(Bin::Subtract, high, all);
+        (low, self.code.select(is_before, less, high))
     }
 
     /// The number of elements from the handle on.

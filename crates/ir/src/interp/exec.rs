@@ -158,7 +158,7 @@ impl<L: Lane> Machine<'_, L> {
                     let start = (u64::from(buffer) + 1) << 40;
                     start.wrapping_add(handle.start).wrapping_add((handle.offset as u64).wrapping_mul(size))
                 });
-                Value::Scalar(L::from_bits(at))
+                Value::Vector([at & 0xffff_ffff, at >> 32].into_iter().map(L::from_bits).collect())
             }
             Op::Barrier | Op::WaveGather => return Ok(()),
             Op::Builtin(builtin) => {

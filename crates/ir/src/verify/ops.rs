@@ -327,7 +327,10 @@ impl Verifier<'_> {
             }
             Op::BufferAddress => {
                 self.element_of_buffer(args[0])?;
-                self.same(data.results[0], Type::U64, "the result")
+                let ty = self.ty(data.results[0]);
+                check(self.types[ty] == TypeData::Vector(Scalar::U32, 2), || {
+                    format!("the result is {}", self.name(ty))
+                })
             }
             Op::Barrier => Ok(()),
             Op::WaveGather => {
