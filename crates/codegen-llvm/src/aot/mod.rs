@@ -153,7 +153,7 @@ fn body(text: &Text) -> Result<String, Unsupported> {
     let zeros = text.plan.largest / 16 * MOST_LANES as u64 * 16 + 32 * MOST_LANES as u64;
     let mut all = String::new();
     let mut math = String::new();
-    for line in text.text.lines() {
+    for line in own_context(&text.text).lines() {
         if line.starts_with("@rt_zero =") {
             // writes that are dropped go to the second; nobody reads it
             let _ = writeln!(
@@ -193,6 +193,12 @@ fn body(text: &Text) -> Result<String, Unsupported> {
         }
     }
     Ok(all + &runtime + &math)
+}
+
+/// The text for a context that is made where the code is: then fields are no memory that never changes, which the JIT's
+/// code says of them. LLVM sees both once all is one function, and may take what a field was before it was set.
+fn own_context(text: &str) -> String {
+    text.replace("!tbaa !11, !invariant.load !4", "!tbaa !11")
 }
 
 /// The function that a line declares.
@@ -241,7 +247,8 @@ fn errors(text: &Text) -> Vec<(String, Span)> {
         Site::MaxIters(n, span) => (ir::interp::max_iters_message(*n), *span),
         Site::OutOfRange(span) => ("the index is out of the buffer's range".to_string(), *span),
         Site::TooDeep(span) => ("calls are nested too deep".to_string(), *span),
-        Site::Printf(..) | Site::NotFinite(..) => (String::new(), Span::NONE),
+        Site::NotFinite(what, _, span) => (format!("`{what}` gives a derivative that is not finite"), *span),
+        Site::Printf(..) => (String::new(), Span::NONE),
     };
     text.tables.sites().iter().map(site).collect()
 }

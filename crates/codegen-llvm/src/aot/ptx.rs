@@ -21,7 +21,7 @@ use ir::{AtomicOp, Module, Op, Scalar, Space, Span};
 use native::runtime::{Site, offsets};
 use native::{Options, Unsupported};
 
-use super::{CONTEXT, MEMORY, RUNTIME, bound, declared, errors, is_handle};
+use super::{CONTEXT, MEMORY, RUNTIME, bound, declared, errors, is_handle, own_context};
 use crate::{Machine, Text};
 
 const DEVICE: &str = include_str!("ptx.ll");
@@ -200,7 +200,7 @@ fn body(text: &Text, prints: &[PtxPrint]) -> Result<(String, bool), Unsupported>
     let mut operands = vec!["i32 0".to_string(); most];
     prints.iter().for_each(|p| operands[p.number as usize - 1] = format!("i32 {}", p.kinds.len()));
     let _ = writeln!(all, "@rt_operands = internal constant [{most} x i32] [{}]", operands.join(", "));
-    for line in text.text.lines() {
+    for line in own_context(&text.text).lines() {
         if line.starts_with("@rt_zero =") {
             let _ = writeln!(
                 all,
