@@ -118,7 +118,8 @@ fn refusal(name: &str, why: &str) -> String {
 #[test]
 fn programs_give_the_same_on_the_device() {
     for backend in backends() {
-        let work = move || programs(backend);
+        let name = format!("{backend:?}");
+        let work = move || programs(&name, &|file| outcome_with(file, backend, &CodeOptions::default()));
         let thread =
             std::thread::Builder::new().stack_size(512 << 20).spawn(work).expect("the system has a thread");
         let faults = thread.join().expect("no panic");
@@ -126,8 +127,26 @@ fn programs_give_the_same_on_the_device() {
     }
 }
 
-/// What is different in the programs of tests/run.
-fn programs(device: Backend) -> Vec<String> {
+/// The same on a device of NVIDIA's that is none: the text that the driver would compile, one instruction after the other.
+#[cfg(feature = "cuda")]
+#[test]
+fn programs_give_the_same_as_ptx() {
+    use driver::launch::Runner;
+    use pullback_tests::commands::slang::outcome_by;
+    use pullback_tests::ptx::Device;
+    let work = || {
+        let device = || std::sync::Arc::new(Device::default());
+        let make = |module| Runner::on_cuda(module, device(), &CodeOptions::default());
+        programs("PTX", &|file| outcome_by(file, &make))
+    };
+    let thread =
+        std::thread::Builder::new().stack_size(512 << 20).spawn(work).expect("the system has a thread");
+    let faults = thread.join().expect("no panic");
+    assert!(faults.is_empty(), "{}", faults.join("\n\n"));
+}
+
+/// What is different in the programs of tests/run, run so.
+fn programs(device: &str, on_device: &dyn Fn(&TestFile) -> Result<Outcome, String>) -> Vec<String> {
     let (mut same, mut stopped, mut refused, mut faults, mut list) = (0, 0, 0, Vec::new(), Vec::new());
     let only = std::env::var("PULLBACK_ONLY").unwrap_or_default();
     for path in discover(Path::new(env!("CARGO_MANIFEST_DIR"))) {
@@ -139,11 +158,10 @@ fn programs(device: Backend) -> Vec<String> {
         if file.command.first().is_none_or(|c| c != "run") {
             continue;
         }
-        let run = |backend| outcome_with(&file, backend, &CodeOptions::default());
-        let wanted = match run(Backend::Interp) {
+        let wanted = match outcome_with(&file, Backend::Interp, &CodeOptions::default()) {
             Ok(wanted) => wanted,
             Err(why) if why.contains("E0801") => {
-                match run(device) {
+                match on_device(&file) {
                     Err(found) if is_reported_alike(&found, &why) => stopped += 1,
                     Err(found) if found.contains("E093") => {
                         refused += 1;
@@ -156,7 +174,7 @@ fn programs(device: Backend) -> Vec<String> {
             Err(_) => continue,
         };
         let start = std::time::Instant::now();
-        let found = run(device);
+        let found = on_device(&file);
         let seconds = start.elapsed().as_secs_f64();
         if seconds > 3.0 {
             eprintln!("{seconds:.1} s: {name}");
@@ -173,7 +191,7 @@ fn programs(device: Backend) -> Vec<String> {
     }
     let n = faults.len();
     list.iter().for_each(|line| eprintln!("{line}"));
-    eprintln!("{device:?}: {same} the same, {stopped} stopped alike, {refused} refused, {n} different");
+    eprintln!("{device}: {same} the same, {stopped} stopped alike, {refused} refused, {n} different");
     faults
 }
 

@@ -4,6 +4,8 @@ pub mod commands;
 pub mod file;
 pub mod generate;
 pub mod literal;
+#[cfg(feature = "cuda")]
+pub mod ptx;
 
 /// A number from the environment.
 pub fn setting(name: &str, default: u64) -> u64 {

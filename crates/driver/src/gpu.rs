@@ -164,13 +164,16 @@ fn ptx_text(sources: &Sources, module: &ir::Module) -> Result<String, Failure> {
     Ok(text + &made.text)
 }
 
-/// The module's program for this machine's first NVIDIA device.
+/// The module's program for this machine's first NVIDIA device, or for what takes its place.
 #[cfg(feature = "cuda")]
-pub(crate) fn cuda_program(module: &ir::Module) -> Result<run::cuda::Program, Failure> {
+pub(crate) fn cuda_program(
+    module: &ir::Module,
+    device: Option<std::sync::Arc<dyn run::cuda::Driver>>,
+) -> Result<run::cuda::Program, Failure> {
     let code = cuda_code(module)?;
     let other = |why| Failure::Other(Error::Input(why));
-    let device = run::cuda::Device::first().map_err(other)?;
-    run::cuda::Program::new(&device, code).map_err(other)
+    let device = device.map_or_else(run::cuda::first, Ok).map_err(other)?;
+    run::cuda::Program::new(device, code).map_err(other)
 }
 
 /// The same, before a device comes in.
@@ -265,7 +268,7 @@ pub use run::gpu::{DeviceInfo, devices};
 
 /// NVIDIA's devices, or why there are none.
 #[cfg(feature = "cuda")]
-pub use run::cuda::{DeviceInfo as CudaInfo, devices as cuda_devices};
+pub use run::cuda::{self, DeviceInfo as CudaInfo, devices as cuda_devices};
 
 /// The naga module of compiled IR.
 pub fn build(

@@ -135,7 +135,7 @@ impl Runner {
             #[cfg(feature = "wgpu")]
             Backend::Wgpu => Code::Gpu(Box::new(crate::gpu::program(&module)?)),
             #[cfg(feature = "cuda")]
-            Backend::Cuda => Code::Cuda(Box::new(crate::gpu::cuda_program(&module)?)),
+            Backend::Cuda => Code::Cuda(Box::new(crate::gpu::cuda_program(&module, None)?)),
             Backend::Cranelift => {
                 Code::Compiled(Box::new(codegen_cranelift::compile(&module, options).map_err(refused)?))
             }
@@ -147,10 +147,25 @@ impl Runner {
                 crate::tiers::Start::Tiers(tiers) => Code::Tiers(tiers),
             },
         };
+        Ok(Runner::around(module, code, options))
+    }
+
+    /// A runner on a CUDA driver that the caller has.
+    #[cfg(feature = "cuda")]
+    pub fn on_cuda(
+        module: Module,
+        device: Arc<dyn run::cuda::Driver>,
+        options: &CodeOptions,
+    ) -> Result<Runner, Failure> {
+        let code = Code::Cuda(Box::new(crate::gpu::cuda_program(&module, Some(device))?));
+        Ok(Runner::around(Arc::new(module), code, options))
+    }
+
+    fn around(module: Arc<Module>, code: Code, options: &CodeOptions) -> Runner {
         let buffers = run::Buffers::new(&module);
         let bound = vec![false; module.globals.len()];
         let tensors = tensor::tensors(&module);
-        Ok(Runner {
+        Runner {
             deterministic: options.deterministic,
             flush_subnormals: options.flush_subnormals,
             module,
@@ -159,7 +174,7 @@ impl Runner {
             bound,
             tensors,
             printed: String::new(),
-        })
+        }
     }
 
     /// How many threads of an entry point, by number, run in lanes.

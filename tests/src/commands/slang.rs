@@ -59,10 +59,17 @@ pub fn outcome(file: &TestFile, backend: Backend) -> Result<String, String> {
 
 /// The same with options of the code, apart.
 pub fn outcome_with(file: &TestFile, backend: Backend, options: &CodeOptions) -> Result<Outcome, String> {
+    outcome_by(file, &|module| Runner::with_options(module, backend, options))
+}
+
+/// The same on what `make` makes of the module.
+pub fn outcome_by(
+    file: &TestFile,
+    make: &dyn Fn(ir::Module) -> Result<Runner, Failure>,
+) -> Result<Outcome, String> {
     let mut session = Session::new(FileOptions::default());
     let mut printed = String::new();
-    let runner =
-        dispatch(file, (backend, options, 2), &mut session, &mut printed).map_err(|f| text(&session, &f))?;
+    let runner = dispatch(file, (make, 2), &mut session, &mut printed).map_err(|f| text(&session, &f))?;
     let mut buffers = String::new();
     for (global, data) in runner.globals().filter(|(g, _)| runner.is_writable(*g)) {
         let values = output::buffer_text(runner.mem(), runner.element_of(global), runner.bytes_of(global));
@@ -105,7 +112,8 @@ pub fn has_transcendental(file: &TestFile) -> bool {
 fn run_on(file: &TestFile, backend: Backend, level: u8, session: &mut Session) -> Result<(), String> {
     let wanted_error = file.all("error").next();
     let mut printed = String::new();
-    let outcome = dispatch(file, (backend, &CodeOptions::default(), level), session, &mut printed);
+    let make = |module| Runner::with_options(module, backend, &CodeOptions::default());
+    let outcome = dispatch(file, (&make, level), session, &mut printed);
     let wanted: Vec<&str> = file.all("stdout").collect();
     let printed: Vec<&str> = printed.lines().map(str::trim).collect();
     if printed != wanted && (outcome.is_ok() || !wanted.is_empty()) {
@@ -150,12 +158,12 @@ pub fn compile(file: &TestFile, level: u8, session: &mut Session) -> Result<(Str
 
 fn dispatch(
     file: &TestFile,
-    (backend, options, level): (Backend, &CodeOptions, u8),
+    (make, level): (&dyn Fn(ir::Module) -> Result<Runner, Failure>, u8),
     session: &mut Session,
     printed: &mut String,
 ) -> Result<Runner, Failure> {
     let (name, compiled) = compile(file, level, session)?;
-    let mut runner = Runner::with_options(compiled.module, backend, options)?;
+    let mut runner = make(compiled.module)?;
     for text in file.all("bind") {
         let bound = bind::parse_bind(text)?;
         let Some(global) = runner.find(&bound.name) else { continue };

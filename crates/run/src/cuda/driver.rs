@@ -1,7 +1,7 @@
-//! What is used of NVIDIA's driver, with errors as text.
+//! NVIDIA's driver as a [`Driver`].
 //!
-//! The driver's library is opened at the first use. Its calls concern the context that is current on the calling thread, so
-//! everything here makes its own context current first.
+//! The library is opened at the first use. Its calls concern the context that is current on the calling thread, so everything
+//! here makes its own context current first.
 
 use std::ffi::{CString, c_void};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys::{self, CUdevice_attribute as Attribute, CUjit_option_enum as Jit};
 
-use super::plan::Limits;
+use super::{Driver, Kernels, Limits, Memory};
 
 /// The first version of CUDA whose drivers read the PTX that is written, 7.0.
 const FIRST_VERSION: i32 = 11_000;
@@ -17,11 +17,11 @@ const FIRST_VERSION: i32 = 11_000;
 const FIRST_GENERATION: i32 = 70;
 
 /// A device that was opened.
-pub(super) struct Context {
+struct Context {
     device: sys::CUdevice,
     context: sys::CUcontext,
-    pub(super) name: String,
-    pub(super) limits: Limits,
+    name: String,
+    limits: Limits,
 }
 
 // SAFETY: the driver's functions may be called from any thread; the handle is only handed to them, after it was made
@@ -74,36 +74,36 @@ fn attribute(device: sys::CUdevice, which: Attribute) -> Result<u32, String> {
     value.map(|n| n.max(0) as u32).map_err(text)
 }
 
-impl Context {
-    /// Opens the first device.
-    pub(super) fn first() -> Result<Arc<Context>, String> {
-        open()?;
-        let (name, generation) = describe(0)?;
-        if generation < FIRST_GENERATION {
-            return Err(format!(
-                "the device `{name}` is of generation sm_{generation}; sm_{FIRST_GENERATION} is needed"
-            ));
-        }
-        let device = result::device::get(0).map_err(text)?;
-        let limits = Limits {
-            groups: [
-                attribute(device, Attribute::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X)?,
-                attribute(device, Attribute::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y)?,
-                attribute(device, Attribute::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z)?,
-            ],
-            group_size: [
-                attribute(device, Attribute::CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X)?,
-                attribute(device, Attribute::CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y)?,
-                attribute(device, Attribute::CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z)?,
-            ],
-            threads: attribute(device, Attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?,
-        };
-        // SAFETY: the device is one that the driver gave; the context is released when this is dropped.
-        let context = unsafe { result::primary_ctx::retain(device) };
-        let context = context.map_err(|e| format!("`{name}`: {}", text(e)))?;
-        Ok(Arc::new(Context { device, context, name, limits }))
+/// The first device of this machine.
+pub(super) fn first() -> Result<Arc<dyn Driver>, String> {
+    open()?;
+    let (name, generation) = describe(0)?;
+    if generation < FIRST_GENERATION {
+        return Err(format!(
+            "the device `{name}` is of generation sm_{generation}; sm_{FIRST_GENERATION} is needed"
+        ));
     }
+    let device = result::device::get(0).map_err(text)?;
+    let limits = Limits {
+        groups: [
+            attribute(device, Attribute::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X)?,
+            attribute(device, Attribute::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y)?,
+            attribute(device, Attribute::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z)?,
+        ],
+        group_size: [
+            attribute(device, Attribute::CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X)?,
+            attribute(device, Attribute::CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y)?,
+            attribute(device, Attribute::CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z)?,
+        ],
+        threads: attribute(device, Attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?,
+    };
+    // SAFETY: the device is one that the driver gave; the context is released when this is dropped.
+    let context = unsafe { result::primary_ctx::retain(device) };
+    let context = context.map_err(|e| format!("`{name}`: {}", text(e)))?;
+    Ok(Arc::new(Nvidia(Arc::new(Context { device, context, name, limits }))))
+}
 
+impl Context {
     /// An error with the device's name.
     fn named(&self, error: DriverError) -> String {
         format!("the device `{}`: {}", self.name, text(error))
@@ -115,16 +115,10 @@ impl Context {
         unsafe { result::ctx::set_current(self.context) }.map_err(|e| self.named(e))
     }
 
-    /// Waits for all that was launched.
-    pub(super) fn wait(&self) -> Result<(), String> {
+    /// Waits for all that was begun.
+    fn wait(&self) -> Result<(), String> {
         self.enter()?;
         result::ctx::synchronize().map_err(|e| self.named(e))
-    }
-
-    /// Bytes of memory that are free.
-    pub(super) fn free_bytes(&self) -> Result<u64, String> {
-        self.enter()?;
-        result::mem_get_info().map(|(free, _)| free as u64).map_err(|e| self.named(e))
     }
 }
 
@@ -135,62 +129,94 @@ impl Drop for Context {
     }
 }
 
-/// Memory on a device.
-pub(super) struct Memory {
-    context: Arc<Context>,
-    pub(super) at: u64,
-    pub(super) len: u64,
-}
+/// The driver, on one device.
+struct Nvidia(Arc<Context>);
 
-impl Memory {
-    /// Memory of so many bytes, zero.
-    pub(super) fn zeros(context: &Arc<Context>, len: u64) -> Result<Memory, String> {
-        context.enter()?;
-        // SAFETY: nothing reads the memory before it is written: by the next call, all of it.
-        let at = unsafe { result::malloc_sync(len as usize) }
-            .map_err(|e| format!("{} ({len} bytes of memory)", context.named(e)))?;
-        let memory = Memory { context: context.clone(), at, len };
-        memory.clear(len)?;
-        Ok(memory)
+impl Driver for Nvidia {
+    fn name(&self) -> &str {
+        &self.0.name
     }
 
-    /// Sets the first bytes to zero.
-    pub(super) fn clear(&self, len: u64) -> Result<(), String> {
+    fn limits(&self) -> Limits {
+        self.0.limits
+    }
+
+    fn free_bytes(&self) -> Result<u64, String> {
+        self.0.enter()?;
+        result::mem_get_info().map(|(free, _)| free as u64).map_err(|e| self.0.named(e))
+    }
+
+    fn zeros(&self, len: u64) -> Result<Box<dyn Memory>, String> {
+        let memory = Allocated::new(&self.0, len)?;
+        memory.clear(len)?;
+        Ok(Box::new(memory))
+    }
+
+    fn load(&self, text: &str, names: &[&str]) -> Result<Box<dyn Kernels>, String> {
+        Ok(Box::new(Module::load(&self.0, text, names)?))
+    }
+}
+
+/// Memory on a device.
+struct Allocated {
+    context: Arc<Context>,
+    at: u64,
+    len: u64,
+}
+
+impl Allocated {
+    /// Memory of so many bytes, to be written.
+    fn new(context: &Arc<Context>, len: u64) -> Result<Allocated, String> {
+        context.enter()?;
+        // SAFETY: nobody reads the memory before it was written: the caller does so, all of it.
+        let at = unsafe { result::malloc_sync(len as usize) }
+            .map_err(|e| format!("{} ({len} bytes of memory)", context.named(e)))?;
+        Ok(Allocated { context: context.clone(), at, len })
+    }
+}
+
+impl Memory for Allocated {
+    fn address(&self) -> u64 {
+        self.at
+    }
+
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn clear(&self, len: u64) -> Result<(), String> {
         self.context.enter()?;
         let len = len.min(self.len);
-        // SAFETY: the memory has so many bytes and lives; launches are waited for before the host goes on.
+        // SAFETY: the memory has so many bytes and lives; launches are waited for.
         unsafe { result::memset_d8_sync(self.at, 0, len as usize) }.map_err(|e| self.context.named(e))
     }
 
-    /// Writes its first bytes.
-    pub(super) fn write(&self, bytes: &[u8]) -> Result<(), String> {
+    fn write(&self, bytes: &[u8]) -> Result<(), String> {
         self.context.enter()?;
         let bytes = &bytes[..bytes.len().min(self.len as usize)];
         // SAFETY: the memory has so many bytes and lives; the call returns when the bytes were read.
         unsafe { result::memcpy_htod_sync(self.at, bytes) }.map_err(|e| self.context.named(e))
     }
 
-    /// Reads its first bytes.
-    pub(super) fn read(&self, bytes: &mut [u8]) -> Result<(), String> {
+    fn read(&self, bytes: &mut [u8]) -> Result<(), String> {
         self.context.enter()?;
         let len = bytes.len().min(self.len as usize);
         // SAFETY: the memory has so many bytes and lives; the call returns when they are there.
         unsafe { result::memcpy_dtoh_sync(&mut bytes[..len], self.at) }.map_err(|e| self.context.named(e))
     }
 
-    /// Copies the bytes of other memory of the same length.
-    pub(super) fn copy(&self, from: &Memory) -> Result<(), String> {
-        self.context.enter()?;
-        let len = self.len.min(from.len);
+    fn duplicate(&self) -> Result<Box<dyn Memory>, String> {
+        let copy = Allocated::new(&self.context, self.len)?;
         // SAFETY: both have so many bytes, and live.
-        unsafe { result::memcpy_dtod_sync(self.at, from.at, len as usize) }
+        unsafe { result::memcpy_dtod_sync(copy.at, self.at, self.len as usize) }
             .map_err(|e| self.context.named(e))?;
         // A copy on the device may still be under way when the call returns.
-        self.context.wait()
+        self.context.wait()?;
+        Ok(Box::new(copy))
     }
 }
 
-impl Drop for Memory {
+impl Drop for Allocated {
     fn drop(&mut self) {
         if self.context.enter().is_ok() {
             // SAFETY: it was allocated once, and whatever used it was waited for.
@@ -200,7 +226,7 @@ impl Drop for Memory {
 }
 
 /// Code on a device.
-pub(super) struct Module {
+struct Module {
     context: Arc<Context>,
     module: sys::CUmodule,
     functions: Vec<sys::CUfunction>,
@@ -216,11 +242,7 @@ const LOG: usize = 8 << 10;
 
 impl Module {
     /// Has the driver compile a text, and finds the kernels of these names.
-    pub(super) fn load<'n>(
-        context: &Arc<Context>,
-        ptx: &str,
-        names: impl Iterator<Item = &'n str>,
-    ) -> Result<Module, String> {
+    fn load(context: &Arc<Context>, ptx: &str, names: &[&str]) -> Result<Module, String> {
         context.enter()?;
         let image = CString::new(ptx).map_err(|_| "the text has a zero in it".to_string())?;
         let mut log = vec![0u8; LOG];
@@ -244,7 +266,7 @@ impl Module {
             format!("{}{}{said}", context.named(e), if said.is_empty() { "" } else { ": " })
         })?;
         let mut own = Module { context: context.clone(), module, functions: Vec::new() };
-        for name in names {
+        for &name in names {
             let c_name = CString::new(name).map_err(|_| "a name has a zero in it".to_string())?;
             // SAFETY: the module was loaded just now.
             let function = unsafe { result::module::get_function(module, c_name) };
@@ -252,25 +274,24 @@ impl Module {
         }
         Ok(own)
     }
+}
 
-    /// Launches groups of a kernel by its number.
-    ///
-    /// # Safety
-    ///
-    /// The parameters are the kernel's, and the memory that they name lives until the launch was waited for.
-    pub(super) unsafe fn launch(
+impl Kernels for Module {
+    fn launch(
         &self,
         kernel: usize,
         groups: [u32; 3],
         group_size: [u32; 3],
-        parameters: &mut [u64],
+        parameters: &[u64],
     ) -> Result<(), String> {
         self.context.enter()?;
+        let mut parameters = parameters.to_vec();
         let mut places: Vec<*mut c_void> =
             parameters.iter_mut().map(|p| std::ptr::from_mut(p).cast()).collect();
         let triple = |[x, y, z]: [u32; 3]| (x, y, z);
-        // SAFETY: the function is of a module that is loaded; the driver copies the parameters before it returns; the rest
-        // is the caller's promise. The null stream is the context's own.
+        // SAFETY: the function is of a module that is loaded; the driver copies the parameters, which are as many and as
+        // large as the caller promises, before it returns. What they refer to is memory of the device, where the code
+        // checks every index that is not known to be in range. The null stream is the context's own.
         let launched = unsafe {
             result::launch_kernel(
                 self.functions[kernel],
@@ -282,6 +303,10 @@ impl Module {
             )
         };
         launched.map_err(|e| self.context.named(e))
+    }
+
+    fn wait(&self) -> Result<(), String> {
+        self.context.wait()
     }
 }
 

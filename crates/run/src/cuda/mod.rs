@@ -15,7 +15,6 @@ use ir::interp::RunError;
 use ir::{Global, Module, Space, Span};
 
 use crate::Buffers;
-use driver::Memory;
 use plan::{Extent, Verdict};
 
 pub use plan::{Code, Kernel, Print};
@@ -42,20 +41,72 @@ pub fn devices() -> Result<Vec<DeviceInfo>, String> {
         .collect()
 }
 
-/// The device that programs run on.
-pub struct Device(Arc<driver::Context>);
+/// What a device can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Groups of a launch along each axis.
+    pub groups: [u32; 3],
+    /// Threads of a group along each axis.
+    pub group_size: [u32; 3],
+    /// Threads of a group.
+    pub threads: u32,
+}
 
-impl Device {
-    /// The first device of this machine.
-    pub fn first() -> Result<Device, String> {
-        driver::Context::first().map(Device)
-    }
+/// What runs kernels: NVIDIA's driver on one device, or what takes its place in tests.
+pub trait Driver: Send + Sync {
+    /// The device's name.
+    fn name(&self) -> &str;
+    /// What it can do.
+    fn limits(&self) -> Limits;
+    /// Bytes of memory that are free.
+    fn free_bytes(&self) -> Result<u64, String>;
+    /// Memory of so many bytes, zero.
+    fn zeros(&self, len: u64) -> Result<Box<dyn Memory>, String>;
+    /// Compiles PTX; finds the kernels of these names.
+    fn load(&self, text: &str, names: &[&str]) -> Result<Box<dyn Kernels>, String>;
+}
+
+/// Memory on a device, which is free again when this is dropped.
+#[allow(clippy::len_without_is_empty)]
+pub trait Memory: Send + Sync {
+    /// Where it is.
+    fn address(&self) -> u64;
+    /// How many bytes it has.
+    fn len(&self) -> u64;
+    /// Sets its first bytes to zero.
+    fn clear(&self, len: u64) -> Result<(), String>;
+    /// Writes its first bytes.
+    fn write(&self, bytes: &[u8]) -> Result<(), String>;
+    /// Reads its first bytes.
+    fn read(&self, bytes: &mut [u8]) -> Result<(), String>;
+    /// Other memory with the same in it.
+    fn duplicate(&self) -> Result<Box<dyn Memory>, String>;
+}
+
+/// Compiled kernels on a device.
+pub trait Kernels: Send + Sync {
+    /// Begins to run groups of a kernel, by its number. The parameters are as many as the kernel has, and refer to memory
+    /// that lives until the launch was waited for.
+    fn launch(
+        &self,
+        kernel: usize,
+        groups: [u32; 3],
+        group_size: [u32; 3],
+        parameters: &[u64],
+    ) -> Result<(), String>;
+    /// Waits for what was begun.
+    fn wait(&self) -> Result<(), String>;
+}
+
+/// The first device of this machine.
+pub fn first() -> Result<Arc<dyn Driver>, String> {
+    driver::first()
 }
 
 /// A compiled module on a device.
 pub struct Program {
-    context: Arc<driver::Context>,
-    module: driver::Module,
+    driver: Arc<dyn Driver>,
+    kernels: Box<dyn Kernels>,
     code: Code,
     held: Mutex<Held>,
 }
@@ -64,16 +115,19 @@ pub struct Program {
 struct Held {
     /// By place among the code's globals.
     buffers: Vec<Option<Resource>>,
-    error: Memory,
-    log: Option<Memory>,
-    arena: Option<Memory>,
+    error: Box<dyn Memory>,
+    log: Option<Box<dyn Memory>>,
+    arena: Option<Box<dyn Memory>>,
     /// Bytes of the arena that each thread has, by kernel.
     arena_each: Vec<u64>,
 }
 
+/// Copies of buffers, by place among the code's globals.
+type Saved = Vec<(usize, Box<dyn Memory>)>;
+
 /// A buffer on the device.
 struct Resource {
-    memory: Memory,
+    memory: Box<dyn Memory>,
     /// Bytes of what the host bound.
     len: usize,
     /// Which state of the host's buffer it has.
@@ -82,19 +136,18 @@ struct Resource {
 
 impl Program {
     /// Has the driver compile a module.
-    pub fn new(on: &Device, code: Code) -> Result<Program, String> {
-        let context = on.0.clone();
-        let module =
-            driver::Module::load(&context, &code.text, code.kernels.iter().map(|k| k.name.as_str()))?;
+    pub fn new(driver: Arc<dyn Driver>, code: Code) -> Result<Program, String> {
+        let names: Vec<&str> = code.kernels.iter().map(|k| k.name.as_str()).collect();
+        let kernels = driver.load(&code.text, &names)?;
         let log = !code.prints.is_empty();
         let held = Held {
             buffers: code.globals.iter().map(|_| None).collect(),
-            error: Memory::zeros(&context, plan::ERROR_BYTES)?,
-            log: log.then(|| Memory::zeros(&context, plan::LOG_BYTES)).transpose()?,
+            error: driver.zeros(plan::ERROR_BYTES)?,
+            log: log.then(|| driver.zeros(plan::LOG_BYTES)).transpose()?,
             arena: None,
             arena_each: code.kernels.iter().map(|_| plan::FIRST_ARENA).collect(),
         };
-        Ok(Program { context, module, code, held: Mutex::new(held) })
+        Ok(Program { driver, kernels, code, held: Mutex::new(held) })
     }
 
     /// Runs thread groups of entry point number `entry`; adds what was printed. `reads` names the buffers that the host
@@ -111,7 +164,7 @@ impl Program {
     ) -> Result<f64, RunError> {
         let other = |message: String| RunError { message, span: Span::NONE, thread: [0; 3] };
         let kernel = &self.code.kernels[entry];
-        plan::check(kernel, groups, &self.context.limits, &self.context.name).map_err(other)?;
+        plan::check(kernel, groups, &self.driver.limits(), self.driver.name()).map_err(other)?;
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         let held = &mut *held;
         self.upload(buffers, held).map_err(other)?;
@@ -134,8 +187,7 @@ impl Program {
             if slot.as_ref().is_none_or(|r| r.len != bytes.len()) {
                 *slot = None;
                 let room = plan::room(bytes.len() as u64, buffers.element(global));
-                *slot =
-                    Some(Resource { memory: Memory::zeros(&self.context, room)?, len: bytes.len(), stamp });
+                *slot = Some(Resource { memory: self.driver.zeros(room)?, len: bytes.len(), stamp });
             }
             if let Some(resource) = slot {
                 resource.memory.write(bytes)?;
@@ -155,8 +207,8 @@ impl Program {
     ) -> Result<(f64, Verdict), String> {
         let kernel = &self.code.kernels[entry];
         let threads = plan::threads(kernel, groups);
-        let saved = if kernel.uses_arena { self.save(module, held)? } else { Vec::new() };
         loop {
+            let saved = if kernel.uses_arena { self.save(module, held)? } else { Vec::new() };
             let each = if kernel.uses_arena { held.arena_each[entry] } else { 0 };
             self.make_arena(threads, each, held)?;
             held.error.clear(plan::ERROR_BYTES)?;
@@ -170,27 +222,24 @@ impl Program {
                 .map(|(slot, &global)| match slot {
                     Some(r) if r.len > 0 => {
                         let element = module.mem.size(module.globals[global].ty).max(1);
-                        Extent { at: r.memory.at, count: r.len as u64 / element }
+                        Extent { at: r.memory.address(), count: r.len as u64 / element }
                     }
                     _ => Extent::default(),
                 })
                 .collect();
-            let arena = Extent { at: held.arena.as_ref().map_or(0, |a| a.at), count: each };
-            let log = held.log.as_ref().map(|log| Extent { at: log.at, count: plan::LOG_WORDS });
-            let mut parameters = plan::parameters(&extents, held.error.at, arena, log);
+            let arena = Extent { at: held.arena.as_ref().map_or(0, |a| a.address()), count: each };
+            let log = held.log.as_ref().map(|log| Extent { at: log.address(), count: plan::LOG_WORDS });
+            let parameters = plan::parameters(&extents, held.error.address(), arena, log);
             let start = Instant::now();
             for groups in plan::launches(kernel, groups) {
-                // SAFETY: the parameters are those that the head of `codegen_llvm::aot::ptx` lists, for the globals of the
-                // code in their order. The memory belongs to `held`, which is locked, and the launch is waited for below;
-                // the code checks every index that is not known to be in range.
-                let launched =
-                    unsafe { self.module.launch(entry, groups, kernel.group_size, &mut parameters) };
-                if let Err(why) = launched {
-                    let _ = self.context.wait();
+                // The parameters are those that the head of `codegen_llvm::aot::ptx` lists, for the code's globals in order.
+                // Their memory belongs to `held`, which is locked, and the launch is waited for.
+                if let Err(why) = self.kernels.launch(entry, groups, kernel.group_size, &parameters) {
+                    let _ = self.kernels.wait();
                     return Err(why);
                 }
             }
-            self.context.wait()?;
+            self.kernels.wait()?;
             let seconds = start.elapsed().as_secs_f64();
             let mut bytes = [0; plan::ERROR_BYTES as usize];
             held.error.read(&mut bytes)?;
@@ -200,9 +249,9 @@ impl Program {
             if !matches!(verdict, Verdict::MoreArena) {
                 return Ok((seconds, verdict));
             }
-            for (number, memory) in &saved {
-                if let Some(resource) = &held.buffers[*number] {
-                    resource.memory.copy(memory)?;
+            for (number, memory) in saved {
+                if let Some(resource) = &mut held.buffers[number] {
+                    resource.memory = memory;
                 }
             }
             held.arena_each[entry] = each.saturating_mul(4);
@@ -210,14 +259,12 @@ impl Program {
     }
 
     /// Copies of the buffers that a kernel may write.
-    fn save(&self, module: &Module, held: &Held) -> Result<Vec<(usize, Memory)>, String> {
+    fn save(&self, module: &Module, held: &Held) -> Result<Saved, String> {
         let mut saved = Vec::new();
         for (number, (slot, &global)) in held.buffers.iter().zip(&self.code.globals).enumerate() {
             let Some(resource) = slot else { continue };
             if module.globals[global].space == Space::ReadWrite {
-                let memory = Memory::zeros(&self.context, resource.memory.len)?;
-                memory.copy(&resource.memory)?;
-                saved.push((number, memory));
+                saved.push((number, resource.memory.duplicate()?));
             }
         }
         Ok(saved)
@@ -225,12 +272,12 @@ impl Program {
 
     /// Makes room for what the threads of a dispatch keep.
     fn make_arena(&self, threads: u64, each: u64, held: &mut Held) -> Result<(), String> {
-        let has = held.arena.as_ref().map_or(0, |a| a.len);
-        let free = self.context.free_bytes()?.saturating_add(has);
-        let bytes = plan::arena_bytes(threads, each, free, &self.context.name)?;
+        let has = held.arena.as_ref().map_or(0, |a| a.len());
+        let free = self.driver.free_bytes()?.saturating_add(has);
+        let bytes = plan::arena_bytes(threads, each, free, self.driver.name())?;
         if bytes > has {
             held.arena = None;
-            held.arena = Some(Memory::zeros(&self.context, bytes)?);
+            held.arena = Some(self.driver.zeros(bytes)?);
         }
         Ok(())
     }

@@ -4,6 +4,7 @@
 use ir::interp::RunError;
 use ir::{Global, Scalar, Span, scalar};
 
+use super::Limits;
 use crate::thread_order;
 
 /// Kernels as text, and what a host must know of them.
@@ -47,18 +48,7 @@ pub struct Print {
     pub kinds: Vec<Scalar>,
 }
 
-/// What a device can do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Limits {
-    /// Groups of a launch along each axis.
-    pub(super) groups: [u32; 3],
-    /// Threads of a group along each axis.
-    pub(super) group_size: [u32; 3],
-    /// Threads of a group.
-    pub(super) threads: u32,
-}
-
-/// Bytes of the log's records.
+/// Words of the log's records.
 pub(super) const LOG_WORDS: u64 = 1 << 20;
 /// Bytes of the log: how many words it has, and these.
 pub(super) const LOG_BYTES: u64 = 8 + 4 * LOG_WORDS;

@@ -1,0 +1,314 @@
+//! PTX as LLVM writes it: functions, their instructions, and memory that is declared.
+
+use std::collections::HashMap;
+
+/// A text.
+#[derive(Debug, Default)]
+pub(super) struct Program {
+    pub(super) functions: Vec<Function>,
+    /// Memory of the module.
+    pub(super) globals: Vec<Global>,
+    /// Memory of groups: name and bytes.
+    pub(super) shared: Vec<(String, u64)>,
+}
+
+/// Memory that is declared.
+#[derive(Debug)]
+pub(super) struct Global {
+    pub(super) name: String,
+    pub(super) bytes: Vec<u8>,
+    /// The names whose addresses stand in it, and where.
+    pub(super) names: Vec<(usize, String)>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Function {
+    pub(super) name: String,
+    pub(super) params: Vec<String>,
+    /// The name and the bytes of the memory that a call has for itself.
+    pub(super) local: Option<(String, u64)>,
+    pub(super) n_registers: usize,
+    pub(super) code: Vec<Inst>,
+}
+
+/// A type: what kind (`b`, `u`, `s`, `f`, `p` for a predicate) and how many bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Ty(pub(super) char, pub(super) u32);
+
+#[derive(Clone, Debug)]
+pub(super) enum Operand {
+    Register(usize),
+    Number(u64),
+    /// `%tid.x` and its like.
+    Special(String),
+    /// The address of something declared.
+    Symbol(String),
+    /// What brackets hold: a place, and bytes behind it.
+    At(Box<Operand>, i64),
+    Vector(Vec<Operand>),
+}
+
+#[derive(Debug)]
+pub(super) struct Inst {
+    /// It is done if that register is so.
+    pub(super) guard: Option<(usize, bool)>,
+    /// What it says.
+    pub(super) text: String,
+    /// The operation with its modifiers, without the types at its end.
+    pub(super) op: Vec<String>,
+    pub(super) ty: Ty,
+    /// The type before the last, of `cvt` and `mul.wide`: that of the operand is the last.
+    pub(super) first: Option<Ty>,
+    pub(super) operands: Vec<Operand>,
+    /// Where a branch leads.
+    pub(super) target: usize,
+    /// What is called, and the names of its arguments.
+    pub(super) call: Option<(String, Vec<String>)>,
+}
+
+fn ty(word: &str) -> Option<Ty> {
+    if word == "pred" {
+        return Some(Ty('p', 1));
+    }
+    let kind = word.chars().next().filter(|c| "busf".contains(*c))?;
+    let bits = word[1..].parse().ok().filter(|b| [8, 16, 32, 64].contains(b))?;
+    Some(Ty(kind, bits))
+}
+
+/// Reads a text.
+pub(super) fn parse(text: &str) -> Result<Program, String> {
+    let plain: String =
+        text.lines().map(|l| l.split("//").next().unwrap_or_default()).collect::<Vec<_>>().join("\n");
+    let mut program = Program::default();
+    let mut rest = plain.as_str();
+    loop {
+        rest = rest.trim_start();
+        let Some(word) = rest.split_whitespace().next() else { return Ok(program) };
+        match word {
+            ".version" | ".target" | ".address_size" => {
+                rest = rest.split_once('\n').map_or("", |r| r.1);
+            }
+            ".global" | ".const" | ".shared" => {
+                let (line, after) = rest.split_once(';').ok_or("a declaration does not end")?;
+                declaration(&mut program, word, line)?;
+                rest = after;
+            }
+            ".visible" | ".func" | ".entry" => {
+                let end = rest.find(['{', ';']).ok_or("a function does not begin")?;
+                let (head, after) = rest.split_at(end);
+                if let Some(after) = after.strip_prefix(';') {
+                    rest = after;
+                    continue;
+                }
+                let body = matching(after)?;
+                let (function, shared) = function(head, &after[1..body])?;
+                shared.iter().try_for_each(|line| declaration(&mut program, ".shared", line))?;
+                program.functions.push(function);
+                rest = &after[body + 1..];
+            }
+            other => return Err(format!("what is '{other}'?")),
+        }
+    }
+}
+
+/// Where the bracket closes that a text begins with.
+fn matching(text: &str) -> Result<usize, String> {
+    let mut depth = 0;
+    for (at, c) in text.char_indices() {
+        depth += i32::from(c == '{') - i32::from(c == '}');
+        if depth == 0 {
+            return Ok(at);
+        }
+    }
+    Err("a bracket does not close".into())
+}
+
+/// `.global .align 4 .b8 name[12] = {1, 2}`
+fn declaration(program: &mut Program, space: &str, line: &str) -> Result<(), String> {
+    let (left, values) = line.split_once('=').map_or((line, None), |(l, v)| (l, Some(v)));
+    let words: Vec<&str> = left.split_whitespace().collect();
+    let element = words.iter().find_map(|w| ty(w.strip_prefix('.')?)).ok_or("memory without a type")?;
+    let name = words.last().ok_or("memory without a name")?;
+    let (name, count) = match name.split_once('[') {
+        Some((name, n)) => (name, n.trim_end_matches(']').parse::<u64>().map_err(|e| e.to_string())?),
+        None => (*name, 1),
+    };
+    let size = u64::from(element.1 / 8);
+    if space == ".shared" {
+        program.shared.push((name.to_string(), size * count));
+        return Ok(());
+    }
+    let (mut bytes, mut names) = (vec![0u8; (size * count) as usize], Vec::new());
+    let list = values.unwrap_or_default().trim().trim_matches(['{', '}']);
+    for (k, value) in list.split(',').map(str::trim).filter(|v| !v.is_empty()).enumerate() {
+        let at = k * size as usize;
+        if let Some(name) = value.strip_prefix("generic(") {
+            names.push((at, name.trim_end_matches(')').to_string()));
+            continue;
+        }
+        let number = value.parse::<i128>().map_err(|e| format!("{value}: {e}"))? as u64;
+        bytes[at..at + size as usize].copy_from_slice(&number.to_le_bytes()[..size as usize]);
+    }
+    program.globals.push(Global { name: name.to_string(), bytes, names });
+    Ok(())
+}
+
+/// A function from its head and body, and the memory of groups that it declares.
+fn function(head: &str, body: &str) -> Result<(Function, Vec<String>), String> {
+    let lists: Vec<&str> =
+        head.match_indices('(').map(|(at, _)| head[at + 1..].split(')').next().unwrap_or_default()).collect();
+    let names = |list: &str| -> Vec<String> {
+        let name =
+            |p: &str| p.split_whitespace().last().map(|n| n.split('[').next().unwrap_or(n).to_string());
+        list.split(',').filter_map(name).collect()
+    };
+    let params = lists.last().map_or_else(Vec::new, |list| names(list));
+    // The name comes before the last list, or at the end where there is none but that of the result.
+    let name = if head.contains(".entry") {
+        head.split(".entry").nth(1).and_then(|t| t.split(['(', '.']).next())
+    } else {
+        let after = head.split(".func").nth(1).unwrap_or_default().trim_start();
+        let after = if after.starts_with('(') { after.split_once(')').map_or("", |r| r.1) } else { after };
+        after.split('(').next()
+    };
+    let name = name.unwrap_or_default().trim().to_string();
+    let mut own = Function { name, params, ..Function::default() };
+    let mut reader = Reader::default();
+    let mut statement = String::new();
+    for c in body.chars() {
+        match c {
+            ';' => reader.statement(&mut own, &std::mem::take(&mut statement))?,
+            ':' if statement.trim().starts_with('$') => {
+                reader.labels.insert(std::mem::take(&mut statement).trim().to_string(), own.code.len());
+            }
+            // A block of its own, not a vector.
+            '{' if statement.trim().is_empty() => statement.clear(),
+            '}' if statement.trim().is_empty() => statement.clear(),
+            c => statement.push(c),
+        }
+    }
+    for (inst, label) in &reader.branches {
+        let target = reader.labels.get(label).ok_or_else(|| format!("there is no label {label}"))?;
+        own.code[*inst].target = *target;
+    }
+    own.n_registers = reader.registers.len();
+    Ok((own, reader.shared))
+}
+
+#[derive(Default)]
+struct Reader {
+    registers: HashMap<String, usize>,
+    labels: HashMap<String, usize>,
+    branches: Vec<(usize, String)>,
+    /// Memory of groups that is declared in the function.
+    shared: Vec<String>,
+}
+
+impl Reader {
+    fn register(&mut self, name: &str) -> usize {
+        let next = self.registers.len();
+        *self.registers.entry(name.to_string()).or_insert(next)
+    }
+
+    fn statement(&mut self, own: &mut Function, text: &str) -> Result<(), String> {
+        let mut text = text.trim();
+        if text.starts_with(".shared") {
+            self.shared.push(text.to_string());
+            return Ok(());
+        }
+        if let Some(rest) = text.strip_prefix(".local") {
+            let name = rest.split_whitespace().last().unwrap_or_default();
+            let (name, n) = name.split_once('[').ok_or("local memory without a size")?;
+            let bytes = n.trim_end_matches(']').parse().map_err(|e| format!("{n}: {e}"))?;
+            own.local = Some((name.to_string(), bytes));
+            return Ok(());
+        }
+        if text.is_empty() || text.starts_with('.') {
+            return Ok(());
+        }
+        let mut guard = None;
+        if let Some(rest) = text.strip_prefix('@') {
+            let (name, rest) = rest.split_once(char::is_whitespace).ok_or("a guard alone")?;
+            let (name, wanted) = name.strip_prefix('!').map_or((name, true), |n| (n, false));
+            guard = Some((self.register(name), wanted));
+            text = rest.trim();
+        }
+        let (op, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+        let mut words: Vec<String> = op.split('.').map(str::to_string).collect();
+        let mut types = Vec::new();
+        while let Some(t) = words.last().and_then(|w| ty(w)) {
+            types.push(t);
+            words.pop();
+        }
+        let mut inst = Inst {
+            text: text.to_string(),
+            guard,
+            ty: types.first().copied().unwrap_or(Ty('b', 32)),
+            first: types.get(1).copied(),
+            op: words,
+            operands: Vec::new(),
+            target: 0,
+            call: None,
+        };
+        match inst.op[0].as_str() {
+            "bra" => self.branches.push((own.code.len(), rest.trim().to_string())),
+            "call" => {
+                let rest = match rest.trim_start().strip_prefix('(') {
+                    Some(result) => result.split_once(')').map_or("", |r| r.1),
+                    None => rest,
+                };
+                let (name, list) = rest.split_once('(').unwrap_or((rest, ""));
+                let name = name.trim_matches(|c: char| c == ',' || c.is_whitespace()).to_string();
+                let list = list.trim_end().trim_end_matches(')');
+                let args = list.split(',').map(|a| a.trim().to_string()).filter(|a| !a.is_empty());
+                inst.call = Some((name, args.collect()));
+            }
+            _ => inst.operands = self.operands(rest)?,
+        }
+        own.code.push(inst);
+        Ok(())
+    }
+
+    fn operands(&mut self, text: &str) -> Result<Vec<Operand>, String> {
+        let (mut list, mut depth, mut start) = (Vec::new(), 0, 0);
+        for (at, c) in text.char_indices() {
+            depth += i32::from("{[".contains(c)) - i32::from("}]".contains(c));
+            if c == ',' && depth == 0 {
+                list.push(&text[start..at]);
+                start = at + 1;
+            }
+        }
+        list.push(&text[start..]);
+        list.into_iter().map(str::trim).filter(|t| !t.is_empty()).map(|t| self.operand(t)).collect()
+    }
+
+    fn operand(&mut self, text: &str) -> Result<Operand, String> {
+        if let Some(inner) = text.strip_prefix('{') {
+            return Ok(Operand::Vector(self.operands(inner.trim_end_matches('}'))?));
+        }
+        if let Some(inner) = text.strip_prefix('[') {
+            let inner = inner.trim_end_matches(']');
+            let (place, by) = inner.split_once('+').map_or((inner, Ok(0)), |(p, by)| (p, by.parse::<i64>()));
+            let by = by.map_err(|e| format!("{text}: {e}"))?;
+            return Ok(Operand::At(Box::new(self.operand(place)?), by));
+        }
+        if let Some(hex) = text.strip_prefix("0f").or_else(|| text.strip_prefix("0d")) {
+            return u64::from_str_radix(hex, 16).map(Operand::Number).map_err(|e| format!("{text}: {e}"));
+        }
+        if let Some(hex) = text.strip_prefix("0x") {
+            return u64::from_str_radix(hex, 16).map(Operand::Number).map_err(|e| format!("{text}: {e}"));
+        }
+        if text.starts_with(|c: char| c.is_ascii_digit() || c == '-') {
+            let number = text.trim_end_matches('U').parse::<i128>().map_err(|e| format!("{text}: {e}"))?;
+            return Ok(Operand::Number(number as u64));
+        }
+        let is_special =
+            |name: &str| ["%tid", "%ntid", "%ctaid", "%nctaid"].iter().any(|s| name.starts_with(s));
+        Ok(match text {
+            _ if is_special(text) => Operand::Special(text.to_string()),
+            "tmp" => Operand::Register(self.register(text)),
+            _ if text.starts_with('%') => Operand::Register(self.register(text)),
+            _ => Operand::Symbol(text.to_string()),
+        })
+    }
+}
