@@ -198,6 +198,20 @@ fn gradients_at_a_point() {
     assert_eq!(json["hessian"]["result"]["x"]["x"], 6.0);
     assert_eq!(json["hessian"]["result"]["x"]["y"], serde_json::json!([4.0, 1.0]));
     assert_eq!(json["hessian"]["result"]["y[0]"]["x"], 4.0);
+    // What the library's derivatives call has derivatives, too.
+    let path =
+        file("angles.slang", "[Differentiable] double f(double x) { return sin(x) + tan(x) * sinh(x); }\n");
+    for mode in [&["hessian"][..], &["hvp", "--along", "x=1"]] {
+        let json =
+            pullback(&[&["grad", &path, "f", "--at", "x=0.5", "--json", "--mode"], mode].concat()).json();
+        let found = &json[mode[0]]["result"]["x"];
+        let found = found.as_f64().or_else(|| found["x"].as_f64()).expect("a number");
+        let (sin, tan, square) = (0.5f64.sin(), 0.5f64.tan(), 1.0 / 0.5f64.cos().powi(2));
+        let (sinh, cosh) = (0.5f64.sinh(), 0.5f64.cosh());
+        let wanted = -sin + 2.0 * square * tan * sinh + 2.0 * square * cosh + tan * sinh;
+        assert!((found - wanted).abs() < 1e-12, "{mode:?}: {found} instead of {wanted}");
+    }
+    let path = file("functions.slang", FUNCTIONS);
     let at = ["grad", &path, "f", "--at", "x=2,y=[3,0]", "--mode", "hvp"];
     let json = pullback(&[&at[..], &["--along", "x=1,y=[0.5,0]", "--json"]].concat()).json();
     assert_eq!(json["hvp"]["result"]["x"], 8.0);

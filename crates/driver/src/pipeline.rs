@@ -394,6 +394,7 @@ impl Loaded {
             optimise.level = optimise.level.max(1);
             optimise.check_finite = true;
         }
+        let request = &Request { second: request.second || options.hessian, ..request.clone() };
         let Lowered { mut module, diagnostics, mut functions } = self.lower(request)?;
         self.program.diagnostics.extend(diagnostics);
         self.find_causes();

@@ -74,6 +74,8 @@ pub struct Request {
     pub derivatives: bool,
     /// Whether only those derivatives are wanted that the functions are marked for.
     pub as_marked: bool,
+    /// Whether [`FunctionInfo::vjp`] is going to be differentiated forward: then what it calls has its derivatives, too.
+    pub second: bool,
 }
 
 /// A parameter or result of a function that the host calls.
@@ -185,6 +187,7 @@ fn lower_round(
         diagnostics: Vec::new(),
         addressing: Vec::new(),
         too_large: false,
+        second: request.second,
         wanted: FxIndexMap::default(),
         bare_pointers: FxHashMap::default(),
         pointer_makers: FxHashSet::default(),
@@ -245,6 +248,8 @@ pub(crate) struct Lowerer<'p> {
     pub(crate) addressing: Vec<(Func, Span)>,
     /// A type has too many leaves to be taken apart.
     pub(crate) too_large: bool,
+    /// See [`Request::second`].
+    pub(crate) second: bool,
     /// What is differentiated.
     pub(crate) wanted: FxIndexMap<crate::views::Node, crate::views::Wanted>,
     /// The shadows of pointer-like values that functions make of parts: their first leaves.
