@@ -189,6 +189,53 @@ fn functions_and_kernels_are_called_from_c() {
     }
 }
 
+/// Second derivatives of loops without a bound: stacks that grow, are copied and added.
+#[test]
+fn second_derivatives_of_loops_are_called_from_c() {
+    if !has_cc() {
+        return;
+    }
+    let folder = folder("second");
+    let source = "
+[Differentiable] float g(float x, no_diff int n)
+{
+    float s = x;
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < i; j++)
+            s = s * x * 0.5 + s;
+    return s;
+}
+[Differentiable] float slope(float x, no_diff int n)
+{
+    DifferentialPair<float> p = diffPair(x, 0.0);
+    bwd_diff(g)(p, n, 1.0);
+    return p.d;
+}
+";
+    let (done, text) = build(&folder, source, &["slope", "-o", "libsecond.so", "--header", "second.h"]);
+    assert!(done, "{text}");
+    let main = "
+#include \"second.h\"
+#include <stdio.h>
+int main(void)
+{
+    float first, second;
+    int status = slope(0.7f, 4, &first) | slope_bwd(0.7f, 4, 1.0f, &second);
+    printf(\"%d %.4f %.4f\\n\", status, first, second);
+    return 0;
+}
+";
+    std::fs::write(folder.join("main.c"), main).expect("written");
+    let made = run(&folder, "cc", &["main.c", "-L.", "-lsecond", "-Wl,-rpath,.", "-o", "main"]);
+    assert!(made.0, "{}", made.1);
+    // x (1 + x/2)^6, twice differentiated
+    let (x, y) = (0.7f64, 1.35f64);
+    let first = y.powi(6) + x * 3.0 * y.powi(5);
+    let second = 6.0 * y.powi(5) + x * 7.5 * y.powi(4);
+    let (done, text) = run(&folder, "./main", &[]);
+    assert!(done && text == format!("0 {first:.4} {second:.4}\n"), "{text} instead of {first} {second}");
+}
+
 #[test]
 fn what_no_library_can_have_is_refused() {
     let folder = folder("refused");

@@ -19,6 +19,7 @@
 //! an error, of which `PREFIX_message` gives the text.
 
 mod ptx;
+mod stacks;
 
 use std::fmt::Write as _;
 
@@ -149,7 +150,8 @@ fn body(text: &Text) -> Result<String, Unsupported> {
         .replace("TOP", &offsets::ARENA_TOP.to_string())
         .replace("END", &offsets::ARENA_END.to_string())
         .replace("BASE", &offsets::ARENA_BASE.to_string())
-        .replace("MEMORY", &(MEMORY - 1).to_string());
+        .replace("MEMORY", &(MEMORY - 1).to_string())
+        + &stacks::functions(text);
     let zeros = text.plan.largest / 16 * MOST_LANES as u64 * 16 + 32 * MOST_LANES as u64;
     let mut all = String::new();
     let mut math = String::new();
@@ -166,8 +168,10 @@ fn body(text: &Text) -> Result<String, Unsupported> {
                 "@rt_empty = internal constant { ptr, i64, i64 } { ptr @rt_zero, i64 0, i64 0 }, align 8\n";
         } else if line.starts_with("@rt_empty_at =") {
             all += "@rt_empty_at = internal constant ptr @rt_empty, align 8\n";
+        } else if line.starts_with("@rt_shape_") {
+            // with the functions of its shape
         } else if let Some(name) = declared(line) {
-            if RUNTIME.contains(&format!("@{name}(")) {
+            if runtime.contains(&format!("@{name}(")) {
                 continue;
             }
             if name.starts_with("rt_") {

@@ -21,7 +21,7 @@ use ir::{AtomicOp, Module, Op, Scalar, Space, Span};
 use native::runtime::{Site, offsets};
 use native::{Options, Unsupported};
 
-use super::{CONTEXT, MEMORY, RUNTIME, bound, declared, errors, is_handle, own_context};
+use super::{CONTEXT, MEMORY, RUNTIME, bound, declared, errors, is_handle, own_context, stacks};
 use crate::{Machine, Text};
 
 const DEVICE: &str = include_str!("ptx.ll");
@@ -192,7 +192,8 @@ fn body(text: &Text, prints: &[PtxPrint]) -> Result<(String, bool), Unsupported>
         .replace("LANES", "1")
         .replace("TOP", &offsets::ARENA_TOP.to_string())
         .replace("END", &offsets::ARENA_END.to_string())
-        .replace("MEMORY", &(MEMORY - 1).to_string());
+        .replace("MEMORY", &(MEMORY - 1).to_string())
+        + &stacks::functions(text);
     let zeros = text.plan.largest.next_multiple_of(16) + 64;
     let mut all = String::new();
     let mut uses_arena = false;
@@ -212,9 +213,12 @@ fn body(text: &Text, prints: &[PtxPrint]) -> Result<(String, bool), Unsupported>
                 "@rt_empty = internal constant { ptr, i64, i64 } { ptr @rt_zero, i64 0, i64 0 }, align 8\n";
         } else if line.starts_with("@rt_empty_at =") {
             all += "@rt_empty_at = internal constant ptr @rt_empty, align 8\n";
+        } else if line.starts_with("@rt_shape_") {
+            // with the functions of its shape
         } else if let Some(name) = declared(line) {
             if runtime.contains(&format!("@{name}(")) {
-                uses_arena |= name == "rt_alloc" || stacks.contains(&format!("@{name}("));
+                uses_arena |= matches!(name, "rt_alloc" | "rt_elements" | "rt_cell_grow")
+                    || name.starts_with("rt_stack_");
                 continue;
             }
             if name.starts_with("rt_") {
