@@ -131,18 +131,20 @@ fn programs_give_the_same_on_the_device() {
 #[cfg(feature = "cuda")]
 #[test]
 fn programs_give_the_same_as_ptx() {
-    use driver::launch::Runner;
-    use pullback_tests::commands::slang::outcome_by;
-    use pullback_tests::ptx::Device;
-    let work = || {
-        let device = || std::sync::Arc::new(Device::default());
-        let make = |module| Runner::on_cuda(module, device(), &CodeOptions::default());
-        programs("PTX", &|file| outcome_by(file, &make))
-    };
+    let work = || programs("PTX", &as_ptx);
     let thread =
         std::thread::Builder::new().stack_size(512 << 20).spawn(work).expect("the system has a thread");
     let faults = thread.join().expect("no panic");
     assert!(faults.is_empty(), "{}", faults.join("\n\n"));
+}
+
+/// A program's outcome there.
+#[cfg(feature = "cuda")]
+fn as_ptx(file: &TestFile) -> Result<Outcome, String> {
+    use driver::launch::Runner;
+    use pullback_tests::commands::slang::outcome_by;
+    let device = || std::sync::Arc::new(pullback_tests::ptx::Device::default());
+    outcome_by(file, &|module| Runner::on_cuda(module, device(), &CodeOptions::default()))
 }
 
 /// What is different in the programs of tests/run, run so.
@@ -209,16 +211,18 @@ fn the_hash_grid_learns_as_on_the_cpu() {
     let path = std::env::temp_dir().join(format!("pullback-hash-grid-{}.slang", std::process::id()));
     std::fs::write(&path, format!("// test run\n{head}{text}")).expect("the program is written");
     let file = TestFile::read(&path).expect("it is a test");
-    let losses = |backend| -> Vec<f64> {
-        let text = outcome(&file, backend).expect("it runs");
+    let losses = |found: Result<String, String>| -> Vec<f64> {
+        let text = found.expect("it runs");
         let line = text.lines().find_map(|line| line.strip_prefix("losses: ")).expect("there are losses");
         line.split_whitespace().map(|x| x.parse().expect("a number")).collect()
     };
-    let cpu = losses(Backend::Cranelift);
+    let cpu = losses(outcome(&file, Backend::Cranelift));
     assert!(cpu.len() == 5 && cpu[4] < 0.1 * cpu[0], "{cpu:?}");
     let close = |(a, b): (&f64, &f64)| (a - b).abs() <= 1e-4 * a.abs();
-    for backend in backends {
-        let device = losses(backend);
+    let mut found: Vec<Vec<f64>> = backends.into_iter().map(|b| losses(outcome(&file, b))).collect();
+    #[cfg(feature = "cuda")]
+    found.push(losses(as_ptx(&file).map(|outcome| outcome.text())));
+    for device in found {
         assert!(cpu.len() == device.len() && cpu.iter().zip(&device).all(close), "{device:?}, not {cpu:?}");
     }
     std::fs::remove_file(&path).expect("the program is removed");
