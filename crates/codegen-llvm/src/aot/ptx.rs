@@ -268,18 +268,17 @@ fn kernel(all: &mut String, module: &Module, k: usize, own: &PtxEntry, text: &Te
         .globals
         .iter()
         .filter(|(_, g)| g.space == Space::GroupShared)
-        .map(|(g, data)| (g.as_u32(), module.mem.size(data.ty).max(1)))
+        .map(|(g, data)| (g.as_u32(), module.mem.size(data.ty).max(1).next_multiple_of(4)))
         .collect();
     for (g, bytes) in &shared {
         let _ =
             writeln!(all, "@shared.{k}.{g} = internal addrspace(3) global [{bytes} x i8] undef, align 16");
     }
     let _ = writeln!(all, "define ptx_kernel void @{}({}) {{", own.name, params.join(", "));
-    let bytes = CONTEXT_BYTES;
     let _ = write!(
         all,
-        "  %ctx = alloca [{bytes} x i8], align 16\n  %globals = alloca [{n_globals} x {{ ptr, i64 }}], align 16\n  \
-         call void @llvm.memset.p0.i64(ptr align 16 %ctx, i8 0, i64 {bytes}, i1 false)\n"
+        "  %ctx = alloca [{CONTEXT_BYTES} x i8], align 16\n  \
+         %globals = alloca [{n_globals} x {{ ptr, i64 }}], align 16\n"
     );
     let mut field = |at: i64, name: &str, value: &str| {
         let _ = write!(
@@ -287,6 +286,11 @@ fn kernel(all: &mut String, module: &Module, k: usize, own: &PtxEntry, text: &Te
             "  %{name}.at = getelementptr i8, ptr %ctx, i64 {at}\n  store {value}, ptr %{name}.at\n"
         );
     };
+    // What is not set here or below is for lanes, or is set by the code itself.
+    field(offsets::STACK_LIMIT as i64, "limit", "i64 0");
+    field(offsets::ALONE as i64, "alone", "i32 0");
+    field(offsets::HANDLES as i64, "handles", "ptr null");
+    field(offsets::HANDLE_COUNT as i64, "count", "i64 0");
     field(offsets::SINK as i64, "sink", "ptr @rt_sink");
     field(offsets::GLOBALS as i64, "globals", "ptr %globals");
     field(CONTEXT, "error", "ptr %error");
@@ -380,18 +384,21 @@ fn kernel(all: &mut String, module: &Module, k: usize, own: &PtxEntry, text: &Te
                  br i1 %skips, label %skipped, label %taken\nskipped:\n  ret void\ntaken:\n";
     }
     if text.plan.facts[module.entries[k].func].shared {
-        let _ = write!(
-            all,
-            "  %is.first = icmp eq i32 %index, 0\n  br i1 %is.first, label %clear, label %ready\nclear:\n"
-        );
+        // Each thread clears every so many words.
         for (g, bytes) in &shared {
-            let _ = writeln!(
+            let words = bytes / 4;
+            let _ = write!(
                 all,
-                "  call void @llvm.memset.p0.i64(ptr align 16 addrspacecast (ptr addrspace(3) @shared.{k}.{g} to ptr), \
-                 i8 0, i64 {bytes}, i1 false)"
+                "  br label %begin.{g}\nbegin.{g}:\n  br label %test.{g}\n\
+                 test.{g}:\n  %w.{g} = phi i64 [ %start, %begin.{g} ], [ %w.next.{g}, %clear.{g} ]\n  \
+                 %more.{g} = icmp ult i64 %w.{g}, {words}\n  br i1 %more.{g}, label %clear.{g}, label %after.{g}\n\
+                 clear.{g}:\n  %w.at.{g} = getelementptr i32, ptr addrspace(3) @shared.{k}.{g}, i64 %w.{g}\n  \
+                 store i32 0, ptr addrspace(3) %w.at.{g}, align 4\n  \
+                 %w.next.{g} = add i64 %w.{g}, {threads}\n  br label %test.{g}\n\
+                 after.{g}:\n"
             );
         }
-        *all += "  br label %ready\nready:\n  call void @llvm.nvvm.barrier0() convergent\n";
+        *all += "  call void @llvm.nvvm.barrier0() convergent\n";
     }
     let _ = write!(
         all,
