@@ -1,0 +1,214 @@
+//! What the host does around kernels of NVIDIA's devices: what is copied when, and what happens where the arena is too
+//! small. The device is a list of memory, and its kernel a function here.
+#![cfg(feature = "cuda")]
+
+use std::sync::{Arc, Mutex};
+
+use ir::{Global, Module};
+use pullback_run::cuda::{Code, Driver, Kernel, Kernels, Limits, Memory, Program};
+use pullback_run::{Backend, Buffers, Options, dispatch};
+
+/// What the device was asked for, and its memory: number `k` is at address `k << 32`.
+#[derive(Default)]
+struct State {
+    memory: Vec<Option<Vec<u8>>>,
+    written: Vec<usize>,
+    read: Vec<usize>,
+    launches: Vec<([u32; 3], Vec<u64>)>,
+}
+
+#[derive(Clone, Default)]
+struct Fake(Arc<Mutex<State>>);
+
+impl Fake {
+    fn with<R>(&self, then: impl FnOnce(&mut State) -> R) -> R {
+        then(&mut self.0.lock().expect("nobody panics"))
+    }
+
+    fn make(&self, bytes: Vec<u8>) -> Box<dyn Memory> {
+        let at = self.with(|s| {
+            s.memory.push(Some(bytes));
+            s.memory.len() - 1
+        });
+        Box::new(Held(self.clone(), at))
+    }
+
+    /// Bytes written to and read from the device since this was asked last.
+    fn traffic(&self) -> (Vec<usize>, Vec<usize>) {
+        self.with(|s| (std::mem::take(&mut s.written), std::mem::take(&mut s.read)))
+    }
+}
+
+impl Driver for Fake {
+    fn name(&self) -> &str {
+        "fake"
+    }
+    fn limits(&self) -> Limits {
+        Limits { groups: [100; 3], group_size: [64; 3], threads: 64 }
+    }
+    fn free_bytes(&self) -> Result<u64, String> {
+        Ok(1 << 20)
+    }
+    fn zeros(&self, len: u64) -> Result<Box<dyn Memory>, String> {
+        Ok(self.make(vec![0; len as usize]))
+    }
+    fn load(&self, text: &str, names: &[&str]) -> Result<Box<dyn Kernels>, String> {
+        assert_eq!((text, names), ("the text", &["main"][..]));
+        Ok(Box::new(self.clone()))
+    }
+}
+
+struct Held(Fake, usize);
+
+impl Held {
+    fn with<R>(&self, then: impl FnOnce(&mut Vec<u8>) -> R) -> R {
+        self.0.with(|s| then(s.memory[self.1].as_mut().expect("it lives")))
+    }
+}
+
+impl Memory for Held {
+    fn address(&self) -> u64 {
+        (self.1 as u64) << 32
+    }
+    fn len(&self) -> u64 {
+        self.with(|m| m.len() as u64)
+    }
+    fn clear(&self, len: u64) -> Result<(), String> {
+        self.with(|m| m[..len as usize].fill(0));
+        Ok(())
+    }
+    fn write(&self, bytes: &[u8]) -> Result<(), String> {
+        self.with(|m| m[..bytes.len()].copy_from_slice(bytes));
+        self.0.with(|s| s.written.push(bytes.len()));
+        Ok(())
+    }
+    fn read(&self, bytes: &mut [u8]) -> Result<(), String> {
+        self.with(|m| bytes.copy_from_slice(&m[..bytes.len()]));
+        self.0.with(|s| s.read.push(bytes.len()));
+        Ok(())
+    }
+    fn duplicate(&self) -> Result<Box<dyn Memory>, String> {
+        Ok(self.0.make(self.with(|m| m.clone())))
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.0.with(|s| s.memory[self.1] = None);
+    }
+}
+
+/// Bytes of the arena that the kernel needs of each thread.
+const NEEDED: u64 = 5000;
+const OUT_OF_MEMORY: u32 = 77;
+
+impl Kernels for Fake {
+    /// `x[i] += step` for all `i`, then the end if the arena is too small.
+    fn launch(
+        &self,
+        kernel: usize,
+        groups: [u32; 3],
+        size: [u32; 3],
+        parameters: &[u64],
+    ) -> Result<(), String> {
+        assert_eq!((kernel, size), (0, [8, 1, 1]));
+        let &[x, count, step, one, error, _, each] = parameters else { panic!("{parameters:?}") };
+        assert_eq!(one, 1);
+        self.with(|s| {
+            s.launches.push((groups, parameters.to_vec()));
+            let step = s.memory[(step >> 32) as usize].as_ref().expect("it lives")[0];
+            let x = s.memory[(x >> 32) as usize].as_mut().expect("it lives");
+            for k in 0..count as usize {
+                x[4 * k] += step;
+            }
+            if each < NEEDED {
+                let error = s.memory[(error >> 32) as usize].as_mut().expect("it lives");
+                error[..4].copy_from_slice(&OUT_OF_MEMORY.to_le_bytes());
+            }
+        });
+        Ok(())
+    }
+    fn wait(&self) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+fn setup() -> (Fake, Module, Program, Buffers, [Global; 2]) {
+    let module = ir::parse::parse_module(
+        "global x: read_write u32\nglobal step: uniform u32\nentry main: main [8, 1, 1]\nfunc main() {\n    yield\n}\n",
+    )
+    .expect("it is read");
+    let mut globals = module.globals.iter().map(|g| g.0);
+    let [x, step] = std::array::from_fn(|_| globals.next().expect("there are two"));
+    drop(globals);
+    let device = Fake::default();
+    let code = Code {
+        text: "the text".into(),
+        kernels: vec![Kernel {
+            name: "main".into(),
+            group_size: [8, 1, 1],
+            first_group_last: false,
+            uses_arena: true,
+        }],
+        globals: vec![x, step],
+        out_of_memory: OUT_OF_MEMORY,
+        ..Code::default()
+    };
+    let program = Program::new(Arc::new(device.clone()), code).expect("it is loaded");
+    let mut buffers = Buffers::new(&module);
+    let words = |list: &[u32]| -> Vec<u8> { list.iter().flat_map(|w| w.to_le_bytes()).collect() };
+    buffers.bind(&module, x, &words(&[1, 2, 3]));
+    buffers.bind(&module, step, &words(&[10]));
+    (device, module, program, buffers, [x, step])
+}
+
+#[test]
+fn the_arena_grows_and_nothing_is_done_twice() {
+    let (device, module, program, mut buffers, [x, _]) = setup();
+    let run = |buffers: &mut Buffers, groups| {
+        dispatch(Backend::Cuda(&program), &module, 0, groups, buffers, Options::default())
+    };
+    run(&mut buffers, [2, 1, 1]).expect("it runs");
+    let first: Vec<u8> = buffers.bytes(x).iter().step_by(4).copied().collect();
+    assert_eq!(first, [11, 12, 13]);
+    let each: Vec<u64> = device.with(|s| s.launches.iter().map(|l| l.1[6]).collect());
+    assert_eq!(each, [1 << 10, 1 << 12, 1 << 14]);
+    // What it needs is known from then on.
+    run(&mut buffers, [2, 1, 1]).expect("it runs");
+    assert_eq!(device.with(|s| s.launches.len()), 4);
+    assert_eq!(buffers.bytes(x)[0], 21);
+    // More threads than there is memory for.
+    let why = run(&mut buffers, [100, 1, 1]).expect_err("there is no room");
+    assert!(why.error.message.contains("what 800 threads keep"), "{}", why.error.message);
+    let why = run(&mut buffers, [101, 1, 1]).expect_err("it is too large");
+    assert!(why.error.message.contains("101 thread groups along x"), "{}", why.error.message);
+}
+
+#[test]
+fn only_what_has_changed_is_copied() {
+    let (device, module, program, mut buffers, [x, step]) = setup();
+    let run = |buffers: &mut Buffers, reads: Option<&[(Global, usize)]>| {
+        let options = Options { reads, ..Options::default() };
+        dispatch(Backend::Cuda(&program), &module, 0, [1; 3], buffers, options).expect("it runs");
+    };
+    run(&mut buffers, None);
+    device.traffic();
+    // Nothing goes there; the error words and all of `x` come back.
+    run(&mut buffers, None);
+    assert_eq!(device.traffic(), (vec![], vec![16, 12]));
+    // The device keeps its sums to itself, then gives a part.
+    run(&mut buffers, Some(&[]));
+    assert_eq!(device.traffic(), (vec![], vec![16]));
+    assert_eq!(buffers.bytes(x)[0], 21);
+    run(&mut buffers, Some(&[(x, 4)]));
+    assert_eq!(device.traffic(), (vec![], vec![16, 4]));
+    assert_eq!((buffers.bytes(x)[0], buffers.bytes(x)[4]), (41, 22));
+    // What the host changes goes there before the next dispatch.
+    buffers.bytes_mut(step)[0] = 1;
+    run(&mut buffers, None);
+    assert_eq!(device.traffic(), (vec![4], vec![16, 12]));
+    assert_eq!((buffers.bytes(x)[0], buffers.bytes(x)[4]), (42, 43));
+    // All memory is given back but for what is still used.
+    drop(program);
+    assert!(device.with(|s| s.memory.iter().all(Option::is_none)));
+}
