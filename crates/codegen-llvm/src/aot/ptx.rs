@@ -17,7 +17,7 @@
 
 use std::fmt::Write as _;
 
-use ir::{AtomicOp, Module, Op, Scalar, Space, Span};
+use ir::{AtomicOp, MemData, Module, Op, Scalar, Space, Span};
 use native::runtime::{Site, offsets};
 use native::{Options, Unsupported};
 
@@ -142,6 +142,11 @@ fn reads_of_others(module: &Module, k: usize, text: &Text) -> bool {
     facts.barrier && bound(module).any(|(_, g)| g.space == Space::ReadWrite)
 }
 
+/// Whether a global is a pointer, of which the host gives what it points to.
+fn is_pointer(module: &Module, global: &ir::GlobalData) -> bool {
+    matches!(module.mem[global.ty], MemData::Handle(_))
+}
+
 fn refuse(what: &str, span: Span) -> Unsupported {
     Unsupported { backend: PTX, op: what.to_string(), span }
 }
@@ -152,7 +157,12 @@ fn check(module: &Module, text: &Text) -> Result<(), Unsupported> {
         return Err(refuse("a file without a kernel", Span::NONE));
     }
     let has_handle = |ty| native::types::mem_leaves(&module.mem, ty).iter().any(|l| is_handle(module, l.ty));
-    if let Some((_, g)) = bound(module).find(|(_, g)| has_handle(g.ty)) {
+    // A global that is a pointer is given what that points to.
+    let content = |g: &ir::GlobalData| match module.mem[g.ty] {
+        MemData::Handle(element) => element,
+        _ => g.ty,
+    };
+    if let Some((_, g)) = bound(module).find(|(_, g)| has_handle(content(g))) {
         return Err(refuse(&format!("`{}`, which has pointers or buffers in memory", g.name), g.span));
     }
     for &func in &text.plan.order {
@@ -289,8 +299,9 @@ fn kernel(all: &mut String, module: &Module, k: usize, own: &PtxEntry, text: &Te
     // What is not set here or below is for lanes, or is set by the code itself.
     field(offsets::STACK_LIMIT as i64, "limit", "i64 0");
     field(offsets::ALONE as i64, "alone", "i32 0");
-    field(offsets::HANDLES as i64, "handles", "ptr null");
-    field(offsets::HANDLE_COUNT as i64, "count", "i64 0");
+    field(offsets::HANDLES as i64, "handles", "ptr %pointees");
+    let pointers = bound(module).filter(|(_, g)| is_pointer(module, g)).count();
+    field(offsets::HANDLE_COUNT as i64, "count", &format!("i64 {pointers}"));
     field(offsets::SINK as i64, "sink", "ptr @rt_sink");
     field(offsets::GLOBALS as i64, "globals", "ptr %globals");
     field(CONTEXT, "error", "ptr %error");
@@ -362,13 +373,29 @@ fn kernel(all: &mut String, module: &Module, k: usize, own: &PtxEntry, text: &Te
         let g = g.as_u32();
         let _ = writeln!(before, "  %own{g} = alloca [{bytes} x i8], align 16");
     }
-    for (n, (g, _)) in bound(module).enumerate() {
+    let mut n_pointers = 0;
+    let _ = writeln!(before, "  %pointees = alloca [{} x {{ ptr, i64 }}], align 16", pointers.max(1));
+    for (n, (g, data)) in bound(module).enumerate() {
         // A buffer without elements has no memory.
         let g = g.as_u32();
         let _ = write!(
             before,
             "  %none{n} = icmp eq i64 %c{n}, 0\n  %d{n} = select i1 %none{n}, ptr @rt_zero, ptr %b{n}\n"
         );
+        if is_pointer(module, data) {
+            // A pointer in memory is a number, from 1, of what it points to.
+            let _ = write!(
+                before,
+                "  %pointee{n} = getelementptr {{ ptr, i64 }}, ptr %pointees, i64 {n_pointers}\n  \
+                 store ptr %d{n}, ptr %pointee{n}\n  %many{n} = getelementptr i8, ptr %pointee{n}, i64 8\n  \
+                 store i64 %c{n}, ptr %many{n}\n  %pointer{n} = alloca i64, align 16\n  \
+                 store i64 {number}, ptr %pointer{n}\n",
+                number = n_pointers + 1
+            );
+            n_pointers += 1;
+            global(g, &format!("%pointer{n}"), "1");
+            continue;
+        }
         global(g, &format!("%d{n}"), &format!("%c{n}"));
     }
     for (g, _) in module.globals.iter().filter(|(_, g)| g.space == Space::Private) {

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use ir::interp::RunError;
-use ir::{Global, Module, Space, Span};
+use ir::{Global, MemData, Module, Space, Span};
 
 use crate::Buffers;
 use plan::{Extent, Verdict};
@@ -128,8 +128,9 @@ type Saved = Vec<(usize, Box<dyn Memory>)>;
 /// A buffer on the device.
 struct Resource {
     memory: Box<dyn Memory>,
-    /// Bytes of what the host bound.
+    /// Bytes of what the host bound, and of an element.
     len: usize,
+    element: u64,
     /// Which state of the host's buffer it has.
     stamp: u64,
 }
@@ -186,8 +187,9 @@ impl Program {
             }
             if slot.as_ref().is_none_or(|r| r.len != bytes.len()) {
                 *slot = None;
-                let room = plan::room(bytes.len() as u64, buffers.element(global));
-                *slot = Some(Resource { memory: self.driver.zeros(room)?, len: bytes.len(), stamp });
+                let element = buffers.element(global).max(1);
+                let memory = self.driver.zeros(plan::room(bytes.len() as u64, element))?;
+                *slot = Some(Resource { memory, len: bytes.len(), element, stamp });
             }
             if let Some(resource) = slot {
                 resource.memory.write(bytes)?;
@@ -215,18 +217,11 @@ impl Program {
             if let Some(log) = &held.log {
                 log.clear(8)?;
             }
-            let extents: Vec<Extent> = held
-                .buffers
-                .iter()
-                .zip(&self.code.globals)
-                .map(|(slot, &global)| match slot {
-                    Some(r) if r.len > 0 => {
-                        let element = module.mem.size(module.globals[global].ty).max(1);
-                        Extent { at: r.memory.address(), count: r.len as u64 / element }
-                    }
-                    _ => Extent::default(),
-                })
-                .collect();
+            let extent = |slot: &Option<Resource>| match slot {
+                Some(r) if r.len > 0 => Extent { at: r.memory.address(), count: r.len as u64 / r.element },
+                _ => Extent::default(),
+            };
+            let extents: Vec<Extent> = held.buffers.iter().map(extent).collect();
             let arena = Extent { at: held.arena.as_ref().map_or(0, |a| a.address()), count: each };
             let log = held.log.as_ref().map(|log| Extent { at: log.address(), count: plan::LOG_WORDS });
             let parameters = plan::parameters(&extents, held.error.address(), arena, log);
@@ -263,7 +258,7 @@ impl Program {
         let mut saved = Vec::new();
         for (number, (slot, &global)) in held.buffers.iter().zip(&self.code.globals).enumerate() {
             let Some(resource) = slot else { continue };
-            if module.globals[global].space == Space::ReadWrite {
+            if is_written(module, global) {
                 saved.push((number, resource.memory.duplicate()?));
             }
         }
@@ -293,7 +288,7 @@ impl Program {
         for (slot, &global) in held.buffers.iter_mut().zip(&self.code.globals) {
             let Some(resource) = slot else { continue };
             let len = match reads {
-                _ if module.globals[global].space != Space::ReadWrite => continue,
+                _ if !is_written(module, global) => continue,
                 None => resource.len,
                 Some(reads) => match reads.iter().find(|r| r.0 == global) {
                     Some(read) => read.1.min(resource.len),
@@ -326,4 +321,10 @@ impl Program {
         let words: Vec<u32> = words.iter().map(|w| u32::from_le_bytes(*w)).collect();
         plan::printed(&self.code, &words, groups, kernel.group_size, stdout)
     }
+}
+
+/// Whether kernels may write what the host binds to a global: a buffer, or what a pointer leads to.
+fn is_written(module: &Module, global: Global) -> bool {
+    let data = &module.globals[global];
+    data.space == Space::ReadWrite || matches!(module.mem[data.ty], MemData::Handle(_))
 }
