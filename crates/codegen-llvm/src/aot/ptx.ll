@@ -184,10 +184,109 @@ define internal void @rt_release(ptr %ctx, ptr %mark) {
   ret void
 }
 
+; Operations on 8 and 16 bits: in the word that holds them, until nobody came between.
+define internal i64 @rt_narrow(ptr %at, i32 %op, i32 %kind, i64 %x.wide, i64 %compare.wide) {
+  %x = trunc i64 %x.wide to i32
+  %compare = trunc i64 %compare.wide to i32
+  %is.bool = icmp eq i32 %kind, 0
+  %is.i8 = icmp eq i32 %kind, 1
+  %is.i16 = icmp eq i32 %kind, 2
+  %is.u8 = icmp eq i32 %kind, 5
+  %is.half = icmp eq i32 %kind, 9
+  %some.byte = or i1 %is.bool, %is.i8
+  %is.byte = or i1 %some.byte, %is.u8
+  %is.signed = or i1 %is.i8, %is.i16
+  %mask = select i1 %is.byte, i32 255, i32 65535
+  %unused = select i1 %is.byte, i32 24, i32 16
+  %place = ptrtoint ptr %at to i64
+  %low = and i64 %place, 3
+  %start = sub i64 %place, %low
+  %word = inttoptr i64 %start to ptr
+  %low.narrow = trunc i64 %low to i32
+  %shift = shl i32 %low.narrow, 3
+  %there = shl i32 %mask, %shift
+  %others = xor i32 %there, -1
+  %xm = and i32 %x, %mask
+  %cm = and i32 %compare, %mask
+  %x.up = shl i32 %x, %unused
+  %xs = ashr i32 %x.up, %unused
+  %x.bits = trunc i32 %xm to i16
+  %xh = bitcast i16 %x.bits to half
+  %first = load volatile i32, ptr %word
+  br label %again
+again:
+  %old = phi i32 [ %first, %0 ], [ %found, %again ]
+  %down = lshr i32 %old, %shift
+  %field = and i32 %down, %mask
+  %field.up = shl i32 %field, %unused
+  %fs = ashr i32 %field.up, %unused
+  %field.bits = trunc i32 %field to i16
+  %fh = bitcast i16 %field.bits to half
+  %sum.int = add i32 %field, %xm
+  %sum.half = fadd half %fh, %xh
+  %sum.bits = bitcast half %sum.half to i16
+  %sum.wide = zext i16 %sum.bits to i32
+  %sum = select i1 %is.half, i32 %sum.wide, i32 %sum.int
+  %lt.u = icmp ult i32 %xm, %field
+  %lt.s = icmp slt i32 %xs, %fs
+  %lt.h = fcmp olt half %xh, %fh
+  %gt.h = fcmp ogt half %xh, %fh
+  %nan = fcmp uno half %fh, %fh
+  %lt.int = select i1 %is.signed, i1 %lt.s, i1 %lt.u
+  %less = select i1 %is.half, i1 %lt.h, i1 %lt.int
+  %same = icmp eq i32 %xm, %field
+  %le.int = or i1 %lt.int, %same
+  %gt.int = xor i1 %le.int, true
+  %more = select i1 %is.half, i1 %gt.h, i1 %gt.int
+  %was.nan = and i1 %is.half, %nan
+  %take.min = or i1 %less, %was.nan
+  %take.max = or i1 %more, %was.nan
+  %min = select i1 %take.min, i32 %xm, i32 %field
+  %max = select i1 %take.max, i32 %xm, i32 %field
+  %and = and i32 %field, %xm
+  %or = or i32 %field, %xm
+  %xor = xor i32 %field, %xm
+  %is.same = icmp eq i32 %field, %cm
+  %cas = select i1 %is.same, i32 %xm, i32 %field
+  %op1 = icmp eq i32 %op, 1
+  %op2 = icmp eq i32 %op, 2
+  %op3 = icmp eq i32 %op, 3
+  %op4 = icmp eq i32 %op, 4
+  %op5 = icmp eq i32 %op, 5
+  %op6 = icmp eq i32 %op, 6
+  %op7 = icmp eq i32 %op, 7
+  %r1 = select i1 %op1, i32 %min, i32 %sum
+  %r2 = select i1 %op2, i32 %max, i32 %r1
+  %r3 = select i1 %op3, i32 %and, i32 %r2
+  %r4 = select i1 %op4, i32 %or, i32 %r3
+  %r5 = select i1 %op5, i32 %xor, i32 %r4
+  %r6 = select i1 %op6, i32 %xm, i32 %r5
+  %r7 = select i1 %op7, i32 %cas, i32 %r6
+  %new.field = and i32 %r7, %mask
+  %up = shl i32 %new.field, %shift
+  %kept = and i32 %old, %others
+  %new = or i32 %kept, %up
+  %pair = cmpxchg ptr %word, i32 %old, i32 %new monotonic monotonic
+  %found = extractvalue { i32, i1 } %pair, 0
+  %done = extractvalue { i32, i1 } %pair, 1
+  br i1 %done, label %end, label %again
+end:
+  %result = zext i32 %field to i64
+  ret i64 %result
+}
+
 ; What has no instruction: exchange and compare-exchange of floats, their minimum and maximum (a NaN gives way).
 define internal i64 @rt_atomic(ptr %at, i32 %code, i64 %x, i64 %compare) alwaysinline {
   %op = lshr i32 %code, 8
   %kind = and i32 %code, 255
+  %kind.bit = shl i32 1, %kind
+  %narrow.kinds = and i32 %kind.bit, 615
+  %is.narrow = icmp ne i32 %narrow.kinds, 0
+  br i1 %is.narrow, label %small, label %large
+small:
+  %by.word = call i64 @rt_narrow(ptr %at, i32 %op, i32 %kind, i64 %x, i64 %compare)
+  ret i64 %by.word
+large:
   %is.min = icmp eq i32 %op, 1
   %is.exchange = icmp eq i32 %op, 6
   %is.compare = icmp eq i32 %op, 7

@@ -17,7 +17,7 @@
 
 use std::fmt::Write as _;
 
-use ir::{AtomicOp, MemData, Module, Op, Scalar, Space, Span};
+use ir::{MemData, Module, Scalar, Space, Span};
 use native::runtime::{Site, offsets};
 use native::{Options, Unsupported};
 
@@ -169,21 +169,6 @@ fn check(module: &Module, text: &Text) -> Result<(), Unsupported> {
         let f = &module.funcs[func];
         if text.plan.facts[func].recursive {
             return Err(refuse(&format!("the function `{}`, which calls itself", f.name), f.span));
-        }
-        for data in f.insts.values() {
-            let what = match &data.op {
-                Op::Atomic(_, op) => {
-                    let s = module.types.scalar_of(f.ty(data.results[0])).unwrap_or(Scalar::U32);
-                    let is_sum = s == Scalar::F16 && *op == AtomicOp::Add;
-                    match s.bits() {
-                        8 | 16 if is_sum || s.is_int() => "an atomic operation on fewer than 32 bits",
-                        1..32 => "an atomic operation on fewer than 32 bits",
-                        _ => continue,
-                    }
-                }
-                _ => continue,
-            };
-            return Err(refuse(what, data.span));
         }
     }
     Ok(())
