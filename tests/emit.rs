@@ -71,7 +71,12 @@ fn programs_are_valid_or_refused() {
                             faults.push(format!("{} as {name}: {why}", path.display()));
                         }
                     }
-                    Err(Failure::Program(_)) => counts[k].1 += 1,
+                    Err(Failure::Program(list)) => {
+                        counts[k].1 += 1;
+                        let why = list.first().map_or("", |d| d.message.as_str());
+                        let short = path.strip_prefix(env!("CARGO_MANIFEST_DIR")).unwrap_or(&path);
+                        eprintln!("refused as {name}: {}: {why}", short.display());
+                    }
                     Err(Failure::Other(error)) => {
                         faults.push(format!("{} as {name}: {error}", path.display()));
                     }

@@ -517,7 +517,7 @@ fn printed_only(types: &Types, f: &Function) -> EntitySet<Value> {
             }
         }
         // A constant that 32 bits hold as well.
-        if let Op::Const(bits) = data.op
+        if let Some(bits) = constant_bits(types, f, data)
             && printed_constant(types.scalar_of(f.ty(data.results[0])), bits).is_some()
         {
             wide.push(data.results[0]);
@@ -537,6 +537,15 @@ fn printed_only(types: &Types, f: &Function) -> EntitySet<Value> {
         printed.insert(v);
     }
     printed
+}
+
+/// The bits of a number that is constant.
+fn constant_bits(types: &Types, f: &Function, data: &InstData) -> Option<u64> {
+    match data.op {
+        Op::Const(bits) => Some(bits),
+        Op::Zero if matches!(types[f.ty(data.results[0])], TypeData::Scalar(_)) => Some(0),
+        _ => None,
+    }
 }
 
 /// A 64-bit constant in 32 bits, if it is the same number.

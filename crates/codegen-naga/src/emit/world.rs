@@ -110,12 +110,13 @@ impl<'m> Emitter<'_, 'm> {
             let shown = self.scalar(arg);
             let def = self.bounds.def(arg).filter(|_| self.printed.contains(arg));
             let def = def.map(|def| &self.f.insts[def]);
-            let (s, x) = match def {
-                Some(InstData { op: Op::Const(bits), .. }) => {
-                    let (s, small) = super::printed_constant(Some(shown), *bits).unwrap_or((shown, *bits));
+            let constant = def.and_then(|def| super::constant_bits(self.types, self.f, def));
+            let (s, x) = match constant {
+                Some(bits) => {
+                    let (s, small) = super::printed_constant(Some(shown), bits).unwrap_or((shown, bits));
                     (s, self.constant(s, small))
                 }
-                _ => {
+                None => {
                     let from = def.map_or(arg, |def| def.args[0]);
                     let s = self.scalar(from);
                     self.cx.check_scalar(s, data.span)?;
