@@ -86,7 +86,8 @@ impl MemTypes {
     pub fn field_offset(&self, ty: MemType, idx: usize) -> u64 {
         match &self[ty] {
             MemData::Struct { fields, .. } => {
-                let before = fields[..idx].iter().fold(0, |at, f| self.place(at, f.1).saturating_add(self.size(f.1)));
+                let before =
+                    fields[..idx].iter().fold(0, |at, f| self.place(at, f.1).saturating_add(self.size(f.1)));
                 self.place(before, fields[idx].1)
             }
             _ => 0,
