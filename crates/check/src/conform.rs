@@ -118,7 +118,32 @@ impl Program {
         }
         let types: Rc<[Ty]> = types.into();
         self.bases.insert(decl, types.clone());
-        types
+        let fine: Rc<[Ty]> = types.iter().copied().filter(|&base| !self.inherits(base, decl)).collect();
+        if fine.len() < types.len() {
+            let span = self.ast.decls[decl].name_span;
+            let name = self.ast.name(self.ast.decls[decl].name).to_string();
+            self.error("E39999", span, format!("'{name}' inherits from itself"));
+            // Nothing that walks the bases would end.
+            self.bases.insert(decl, fine.clone());
+        }
+        fine
+    }
+
+    /// Whether a type is of the declaration, or inherits from one that is.
+    fn inherits(&mut self, ty: Ty, decl: DeclId) -> bool {
+        let mut seen: Vec<DeclId> = Vec::new();
+        let mut left = vec![ty];
+        while let Some(ty) = left.pop() {
+            let (TyKind::Struct(of, _) | TyKind::Interface(of, _)) = self.types[ty] else { continue };
+            if of == decl {
+                return true;
+            }
+            if !seen.contains(&of) {
+                seen.push(of);
+                left.extend(self.bases_of(of).iter().copied());
+            }
+        }
+        false
     }
 
     pub(crate) fn base_types(&mut self, expr: syntax::ExprId, scope: DeclId, out: &mut Vec<Ty>) {
