@@ -5,7 +5,7 @@
 //! where LLVM is not installed, and says so only when it is asked for.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
-use std::sync::OnceLock;
+use std::sync::{Mutex, MutexGuard, OnceLock};
 
 use libloading::Library;
 
@@ -111,11 +111,21 @@ fn open() -> Result<Api, String> {
 }
 
 impl Api {
-    /// Makes a target known, by LLVM's name of it: `X86`, `AArch64`, `NVPTX`.
-    pub(crate) fn initialize(&self, target: &str) -> Result<(), String> {
+    /// Makes a target known, by LLVM's name of it: `X86`, `AArch64`, `NVPTX`. While the guard is held, no other thread
+    /// changes the list of targets, which LLVM itself does not guard: one that is added twice at once is its own successor,
+    /// and no search in the list comes to an end.
+    pub(crate) fn initialize(
+        &self,
+        target: &'static str,
+    ) -> Result<MutexGuard<'_, Vec<&'static str>>, String> {
+        static KNOWN: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
+        let mut known = KNOWN.lock().unwrap_or_else(|e| e.into_inner());
+        if known.contains(&target) {
+            return Ok(known);
+        }
         for part in ["TargetInfo", "Target", "TargetMC", "AsmPrinter"] {
             let symbol = format!("LLVMInitialize{target}{part}");
-            // SAFETY: these functions have this type, and may be called any number of times.
+            // SAFETY: these functions have this type; no other thread calls one of them or looks at the list meanwhile.
             unsafe {
                 let function: libloading::Symbol<'_, unsafe extern "C" fn()> = self
                     .library
@@ -124,7 +134,8 @@ impl Api {
                 function();
             }
         }
-        Ok(())
+        known.push(target);
+        Ok(known)
     }
 
     /// A text of LLVM's, which is given back.

@@ -173,20 +173,13 @@ fn object(
         _ if cfg!(target_arch = "aarch64") => "AArch64",
         _ => "X86",
     };
-    api.initialize(arch)?;
+    let known = api.initialize(arch)?;
     lap(&mut times.open);
     let name = c"pullback";
     let mut message = std::ptr::null_mut();
     // SAFETY: each function is called with what the ones before it made, all of which lives until the end of this
     // one; texts are terminated; the parser takes the buffer over. What it makes belongs to the context.
     unsafe {
-        let context = Owned { api, it: (api.context_create)(), dispose: api.context_dispose };
-        let buffer = (api.buffer_copy)(text.as_ptr().cast(), text.len(), name.as_ptr());
-        let mut module = std::ptr::null_mut();
-        if (api.parse_ir)(context.it, buffer, &mut module, &mut message) != 0 {
-            return Err(api.text(message));
-        }
-        let module = Owned { api, it: module, dispose: api.module_dispose };
         let triple = match purpose {
             For::File => api.text((api.default_triple)()),
             For::Device => "nvptx64-nvidia-cuda".to_string(),
@@ -197,6 +190,14 @@ fn object(
         if (api.target_of)(triple.as_ptr(), &mut target, &mut message) != 0 {
             return Err(api.text(message));
         }
+        drop(known);
+        let context = Owned { api, it: (api.context_create)(), dispose: api.context_dispose };
+        let buffer = (api.buffer_copy)(text.as_ptr().cast(), text.len(), name.as_ptr());
+        let mut module = std::ptr::null_mut();
+        if (api.parse_ir)(context.it, buffer, &mut module, &mut message) != 0 {
+            return Err(api.text(message));
+        }
+        let module = Owned { api, it: module, dispose: api.module_dispose };
         let (cpu, mut features) = if machine.is_host() {
             (api.text((api.host_name)()), api.text((api.host_features)()))
         } else {
