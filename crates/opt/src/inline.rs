@@ -155,6 +155,30 @@ fn fits(module: &Module, caller: &Function, callee: Func) -> bool {
     caller.fast_math == callee.fast_math || caller.fast_math && module.is_library(callee.span)
 }
 
+/// Gives what only passes values to functions with `fast_math` and to the library's, as the ways into a derivative do,
+/// that mark, too: it has no floats of its own, and would stand between such functions and their callers.
+pub(crate) fn pass_rules_on(module: &mut Module) {
+    for f in post_order(module) {
+        let func = &module.funcs[f];
+        if func.fast_math || !func.has_body() || module.is_library(func.span) {
+            continue;
+        }
+        let mut calls_fast = false;
+        let passes = func.regions[func.body()].insts.iter().all(|&inst| {
+            let op = &func.insts[inst].op;
+            if let Some(g) = op.callee() {
+                let callee = &module.funcs[g];
+                calls_fast |= callee.fast_math;
+                return callee.fast_math || module.is_library(callee.span);
+            }
+            matches!(op, Op::Const(_) | Op::Zero | Op::Construct | Op::Extract(_) | Op::Insert(_) | Op::Splat)
+        });
+        if passes && calls_fast {
+            module.funcs[f].fast_math = true;
+        }
+    }
+}
+
 /// See [`small_calls`].
 fn is_small(module: &Module, f: Func, in_loop: bool) -> bool {
     let func = &module.funcs[f];

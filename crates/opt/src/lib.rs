@@ -75,6 +75,7 @@ pub fn before_ad(module: &mut Module, options: &Options) {
         }
         return;
     }
+    inline::pass_rules_on(module);
     let keep: Vec<bool> = module.funcs.keys().map(|f| module.witnesses.contains_key(&f)).collect();
     let keep = |f: Func| keep.get(f.index()).copied().unwrap_or(false);
     let plan = inline::Plan::of(module, options, Stage::BeforeAd, &keep);
