@@ -43,7 +43,7 @@ impl Simplify<'_> {
         let is_loop = matches!(self.func.insts[inst].op, Op::Loop(_));
         for region in regions {
             if is_loop {
-                self.again = self.func.regions[region].results.first().copied();
+                self.again = self.negate_arms(region, 0);
             }
             self.region(region);
         }
@@ -68,11 +68,12 @@ impl Simplify<'_> {
             }
         }
         let saved = self.again;
+        let slot = self.func.insts[inst].results.iter().position(|&r| Some(r) == saved);
         for (n, yes) in [(0, true), (1, false)] {
             let region = self.func.insts[inst].regions[n];
             let mut learnt: SmallVec<[Value; 4]> = SmallVec::new();
             self.assume(c, yes, &mut learnt, 4);
-            self.again = None;
+            self.again = slot.map(|slot| self.func.regions[region].results[slot]);
             self.region(region);
             for v in learnt {
                 self.known[v] = None;

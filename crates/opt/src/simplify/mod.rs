@@ -16,7 +16,9 @@
 //! - [`aggregate`]: vectors and arrays: what `extract` finds is what `construct` or `insert` put.
 //! - [`control`]: constant conditions, arms that agree, loops that run no times, carried values
 //!   that never change. Within the arms of `if(c)` the value of `c` is known.
+//! - [`again`]: what a loop goes on by stays an `if` of constants, since a backend turns that into jumps.
 
+mod again;
 mod aggregate;
 mod algebra;
 mod control;
