@@ -6,9 +6,12 @@
 use ir::{Inst, Math, Op, Scalar, Type, TypeData, Value};
 use smallvec::SmallVec;
 
-use super::{Simplify, Step};
+use super::{Simplify, Step, Zeros};
 use crate::cse::commutes;
 use crate::util::Lanes;
+
+/// Products within products are looked into to this depth.
+const FACTORS: u32 = 6;
 
 impl Simplify<'_> {
     pub(super) fn algebra(&mut self, inst: Inst) -> Step {
@@ -134,7 +137,10 @@ impl Simplify<'_> {
     fn parts(&self, mut v: Value) -> Option<SmallVec<[Option<Value>; 4]>> {
         let n = self.types.lanes(self.ty(v)).filter(|&n| n <= 8)? as usize;
         let mut parts: SmallVec<[Option<Option<Value>>; 4]> = SmallVec::from_elem(None, n);
-        let lane = |x: Value| (!self.symbolic(x)).then_some(x);
+        // Where `x * 0` is 0, a number that is zero is as good.
+        let is_number = self.fast && self.zeros == Zeros::Symbolic;
+        let is_absent = |x: Value| self.symbolic(x) || is_number && self.is_any_zero(x);
+        let lane = |x: Value| (!is_absent(x)).then_some(x);
         for _ in 0..16 {
             if self.symbolic(v) {
                 return Some(parts.into_iter().map(Option::flatten).collect());
@@ -480,6 +486,12 @@ impl Simplify<'_> {
         {
             return self.rewrite(inst, Op::Select, &[c, a, inner[2]]);
         }
+        // `c ? x : 0` is `x` if a factor of `x` is zero without `c`, as in derivatives of what is guarded once.
+        for (kept, zero, when) in [(a, b, true), (b, a, false)] {
+            if self.fast && self.is_any_zero(zero) && self.vanishes(kept, c, when, FACTORS) {
+                return self.replace(inst, kept);
+            }
+        }
         if self.ty(c) == self.ty(a) && self.types.scalar_of(self.ty(a)) == Some(Scalar::Bool) {
             let (ca, cb) = (self.uniform(a).map(|x| x.1), self.uniform(b).map(|x| x.1));
             match (ca, cb) {
@@ -491,6 +503,23 @@ impl Simplify<'_> {
             }
         }
         Step::Keep
+    }
+
+    fn is_any_zero(&self, v: Value) -> bool {
+        self.is_zero_op(v) || self.uniform(v).is_some_and(|(s, bits)| s.is_float() && bits == 0)
+    }
+
+    /// Whether a product of real numbers is zero unless `c` is `when`.
+    fn vanishes(&self, v: Value, c: Value, when: bool, depth: u32) -> bool {
+        let Some(inst) = self.defs.inst(v).filter(|_| depth > 0) else { return false };
+        let data = &self.func.insts[inst];
+        let arg = |n: usize| self.subst.get(data.args[n]);
+        match data.op {
+            Op::Mul => (0..2).any(|n| self.vanishes(arg(n), c, when, depth - 1)),
+            Op::Neg => self.vanishes(arg(0), c, when, depth - 1),
+            Op::Select => arg(0) == c && self.is_any_zero(arg(if when { 2 } else { 1 })),
+            _ => false,
+        }
     }
 
     fn convert(&mut self, inst: Inst, from: Scalar, a: Value) -> Step {
