@@ -1,8 +1,12 @@
 //! Reads of stacks that are certainly inside.
 //!
 //! A `for` of `n` trips leaves stacks of `n` elements, and the loop that reverses it reads them by its counter, of `n` trips
-//! as well (or of no more, where both numbers are constants): `index` then needs no look at the length. Of a stack that is
-//! itself an element of a stack, what the loop that made it yielded says how long it is.
+//! as well (or of no more, where both numbers are constants): `index` then needs no look at the length. A `loop` leaves
+//! stacks of as many elements as it counts trips, if it counts them. A stack that is itself an element of a stack is what a
+//! loop left in that trip of the loop around it; so is the number of its trips where that is an element of a stack, too.
+//!
+//! A value that is both in the loop that made a stack and where the stack is read was computed before that loop, since
+//! nothing of a loop's body is seen after it: so it is one number in both places.
 
 use cranelift_entity::packed_option::PackedOption;
 use cranelift_entity::{EntitySet, SecondaryMap};
@@ -32,9 +36,8 @@ pub fn reads_inside(types: &Types, f: &Function) -> EntitySet<Value> {
     });
     for read in reads {
         let data = &f.insts[read];
-        let len = found.len(data.args[0], DEEP);
-        if let (Some(len), Some(trips)) = (len, found.below(data.args[1]))
-            && found.at_most(trips, len)
+        if let Some(trips) = found.below(data.args[1])
+            && found.holds(data.args[0], trips, DEEP)
         {
             found.inside.insert(data.results[0]);
         }
@@ -89,23 +92,59 @@ impl Inside<'_> {
         is_last.then_some(n)
     }
 
-    /// A number of elements that a stack has at least: that of the trips of the `for` that made it.
-    fn len(&self, stack: Value, depth: u32) -> Option<Value> {
-        let (maker, k) = self.maker(stack)?;
+    /// Whether a stack has as many elements as `trips`, at least.
+    fn holds(&self, stack: Value, trips: Value, depth: u32) -> bool {
+        let Some((maker, k)) = self.maker(stack) else { return false };
         let data = &self.f.insts[maker];
         match data.op {
-            Op::For(_) => (k + 1 >= data.args.len()).then_some(data.args[0]),
-            Op::Index if depth > 0 && self.inside.contains(stack) => {
-                let (outer, k) = self.maker(data.args[0])?;
-                let yielded = match self.f.insts[outer].op {
-                    Op::For(_) => self.f.regions[self.f.insts[outer].regions[0]].results[k],
-                    _ => return None,
+            Op::For(_) => k + 1 >= data.args.len() && self.at_most(trips, data.args[0]),
+            Op::Loop(_) => k >= data.args.len() && self.counts(maker, trips),
+            Op::Index if depth > 0 => {
+                let Some((outer, yielded)) = self.yielded(data.args[0]) else { return false };
+                if self.inside.contains(stack) && self.holds(yielded, trips, depth - 1) {
+                    return true;
+                }
+                // The number of trips of that same trip of the loop around.
+                let Some(count) = self.defs[trips].expand().map(|inst| &self.f.insts[inst]) else {
+                    return false;
                 };
-                // Another trip's number of trips is no value here, unless it is always the same.
-                self.len(yielded, depth - 1).filter(|&n| self.constant(n).is_some())
+                count.op == Op::Index
+                    && count.args[1] == data.args[1]
+                    && self
+                        .yielded(count.args[0])
+                        .is_some_and(|(of, trips)| of == outer && self.holds(yielded, trips, depth - 1))
             }
-            _ => None,
+            _ => false,
         }
+    }
+
+    /// Whether a value is the number of trips of a `loop`: what it carries from 0 and adds 1 to in each.
+    fn counts(&self, maker: Inst, v: Value) -> bool {
+        let data = &self.f.insts[maker];
+        let region = &self.f.regions[data.regions[0]];
+        let Some(k) = data.results.iter().position(|&r| r == v).filter(|&k| k < data.args.len()) else {
+            return false;
+        };
+        let Some(next) = self.defs[region.results[1 + k]].expand().map(|inst| &self.f.insts[inst]) else {
+            return false;
+        };
+        let one = |v: &Value| self.constant(*v) == Some(1);
+        self.constant(data.args[k]) == Some(0)
+            && next.op == Op::Add
+            && next.args.contains(&region.params[k])
+            && next.args.iter().any(one)
+    }
+
+    /// The loop that made a stack, and what each of its trips yields to that.
+    fn yielded(&self, stack: Value) -> Option<(Inst, Value)> {
+        let (maker, k) = self.maker(stack)?;
+        let data = &self.f.insts[maker];
+        let at = match data.op {
+            Op::For(_) => k,
+            Op::Loop(_) => k + 1,
+            _ => return None,
+        };
+        Some((maker, self.f.regions[data.regions[0]].results[at]))
     }
 
     fn maker(&self, v: Value) -> Option<(Inst, usize)> {
@@ -169,11 +208,100 @@ func f(v0: u32, v1: u32, v2: f32) -> (f32, f32) {
     yield v44, v31
 }
 ";
+        assert_eq!(inside(text), ["v17", "v28", "v34", "v38"]);
+    }
+
+    fn inside(text: &str) -> Vec<String> {
         let module = crate::parse::parse_module(text).expect("is a module");
         let f = module.funcs.values().next().expect("has a function");
         let inside = reads_inside(&module.types, f);
-        let found: Vec<String> =
-            f.values.keys().filter(|&v| inside.contains(v)).map(|v| v.to_string()).collect();
-        assert_eq!(found, ["v17", "v28", "v34", "v38"]);
+        f.values.keys().filter(|&v| inside.contains(v)).map(|v| v.to_string()).collect()
+    }
+
+    #[test]
+    fn reads_by_the_trips_that_a_loop_counted() {
+        // `v5` is counted from 0 by 1; `v4` is not.
+        let text = "
+func f(v0: f32, v1: u32, v2: u32) -> (f32, f32) {
+    v3, v4, v5, v6 = loop v0, v1, v2 (v7, v8, v9) {
+        v10: f32 = const 9.0
+        v11: u32 = const 1
+        v12 = add v7, v0
+        v13 = add v8, v11
+        v14 = add v9, v11
+        v15 = lt v12, v10
+        yield v15, v12, v13, v14, v7
+    }
+    v16 = for down v5, v0 (v17, v18) {
+        v19 = index v6, v17
+        yield v19
+    }
+    v20 = for down v4, v0 (v21, v22) {
+        v23 = index v6, v21
+        yield v23
+    }
+    yield v16, v20
+}
+";
+        assert!(inside(text).is_empty());
+        let from_zero = text.replace(
+            "v0: f32, v1: u32, v2: u32) -> (f32, f32) {",
+            "v0: f32, v1: u32) -> (f32, f32) {
+    v2: u32 = const 0",
+        );
+        assert_eq!(inside(&from_zero), ["v19"]);
+        let by_two = from_zero.replace("v11: u32 = const 1", "v11: u32 = const 2");
+        assert!(inside(&by_two).is_empty());
+    }
+
+    #[test]
+    fn reads_of_inner_loops() {
+        // The inner loops have other numbers of trips in each trip of the outer one, or the same.
+        let text = "
+func f(v0: f32, v1: u32, v2: u32) -> (f32) {
+    v3: u32 = const 0
+    v4: u32 = const 1
+    v5: f32 = const 9.0
+    v6, v7, v8 = for v1, v0 (v9, v10) {
+        v11, v12, v13 = loop v10, v3 (v14, v15) {
+            v16 = add v14, v0
+            v17 = add v15, v4
+            v18 = lt v16, v5
+            yield v18, v16, v17, v14
+        }
+        yield v11, v12, v13
+    }
+    v20 = for v2 (v21) {
+        v22 = for v9_ (v23) {
+            yield v0
+        }
+        yield v22
+    }
+    v30 = for down v1, v6 (v31, v32) {
+        v33 = index v7, v31
+        v34 = index v8, v31
+        v35 = for down v33, v32 (v36, v37) {
+            v38 = index v34, v36
+            yield v38
+        }
+        yield v35
+    }
+    v40 = for down v2, v30 (v41, v42) {
+        v43 = index v20, v41
+        v44 = for down v9_, v42 (v45, v46) {
+            v47 = index v43, v45
+            yield v47
+        }
+        v48 = index v7, v3
+        v49 = for down v48, v44 (v50, v51) {
+            v52 = index v43, v50
+            yield v52
+        }
+        yield v49
+    }
+    yield v40
+}
+";
+        assert_eq!(inside(&text.replace("v9_", "v1")), ["v33", "v34", "v38", "v43", "v47"]);
     }
 }
