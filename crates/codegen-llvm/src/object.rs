@@ -84,9 +84,10 @@ fn passes(bytes: usize, options: &Options, purpose: For) -> &'static std::ffi::C
           instcombine<no-verify-fixpoint>),globaldce"
     } else if purpose == For::Memory {
         // LLVM's own second level repeats passes, and has some that find nothing in what our optimiser has worked on: it
-        // takes nearly twice as long, and code is not faster for it.
-        c"cgscc(inline<only-mandatory>,inline,function<eager-inv>(sroa,early-cse<memssa>,simplifycfg,\
-          instcombine<no-verify-fixpoint>,reassociate,loop-mssa(loop-rotate,licm),simplifycfg,\
+        // takes nearly twice as long, and code is not faster for it. `reassociate` is not here: it makes the lanes of a
+        // short vector differ, which the SLP vectoriser then shuffles.
+        c"cgscc(inline<only-mandatory>,inline,function<eager-inv>(sroa,early-cse<memssa>,jump-threading,simplifycfg,\
+          instcombine<no-verify-fixpoint>,loop-mssa(loop-rotate,licm),simplifycfg,\
           loop(indvars,loop-idiom,loop-deletion,loop-unroll-full),sroa,gvn,instcombine<no-verify-fixpoint>,dse,\
           loop-mssa(licm),simplifycfg)),globaldce,\
           function<eager-inv>(loop-rotate,loop-vectorize,slp-vectorizer,vector-combine,\
