@@ -4,6 +4,10 @@
 //! rayon's, so they are there already, but waking them takes longer than a small dispatch. What a worker takes at once
 //! grows from one group, so that groups that take long are shared, too.
 //!
+//! Each worker has a share of neighbouring groups, and takes of the others' when that is done. So a kernel that is
+//! dispatched again, as one that is trained is, finds in a core's cache what that core has written there: lines that cores
+//! take from each other cost as much as memory.
+//!
 //! What threads only add to, such as the gradients of what they share, each worker adds to zeros of its own, without
 //! locks, and in the end to the buffer (`sums`).
 //!
@@ -12,8 +16,9 @@
 //! own, and these are added to the buffer in the order of the portions.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use ir::interp::RunError;
@@ -59,7 +64,7 @@ pub(crate) fn dispatch(
     let threads = if threads == 0 { rayon::current_num_threads() } else { threads };
     let threads = (threads as u64).min(n).max(1);
     let done = Mutex::new(Done::default());
-    let stop = AtomicBool::new(false);
+    let failed = AtomicU64::new(u64::MAX);
     for range in phases(n, code.has_barrier(entry)) {
         let threads = threads.min(range.end - range.start);
         let work = Work {
@@ -69,7 +74,6 @@ pub(crate) fn dispatch(
             entry,
             groups,
             descs: &descs,
-            end: range.end,
             all_threads,
             portion: in_portions.then(|| (range.end - range.start).div_ceil(PORTIONS).max(1)),
             alone: threads == 1,
@@ -77,25 +81,26 @@ pub(crate) fn dispatch(
             begin: if threads == 1 { n } else { 1 },
             // short enough that all workers end together, long enough that taking one costs nothing
             run: if threads == 1 { n } else { (n / (threads.max(1) * 16)).clamp(1, 4096) },
-            next: AtomicU64::new(range.start),
-            stop: &stop,
+            shares: Share::of(&range, if in_portions { 1 } else { threads }),
+            failed: &failed,
             done: &done,
         };
         if let Ok(mut done) = done.lock() {
             done.turn = range.start;
         }
         if threads == 1 {
-            let _ = work.all(|| {});
+            let _ = work.all(0, || {});
         } else if threads > 1 {
             rayon::in_place_scope(|scope| {
+                let work = &work;
                 let others = || {
-                    for _ in 1..threads {
-                        scope.spawn(|_| {
-                            let _ = work.all(|| {});
+                    for own in 1..threads as usize {
+                        scope.spawn(move |_| {
+                            let _ = work.all(own, || {});
                         });
                     }
                 };
-                let _ = work.all(others);
+                let _ = work.all(0, others);
             });
         }
     }
@@ -108,6 +113,21 @@ pub(crate) fn dispatch(
     }
 }
 
+/// Neighbouring groups that one worker begins with; on a cache line of its own, as each taking writes it.
+#[repr(align(128))]
+struct Share {
+    next: AtomicU64,
+    end: u64,
+}
+
+impl Share {
+    fn of(range: &Range<u64>, n: u64) -> Vec<Share> {
+        let all = range.end - range.start;
+        let from = |k: u64| range.start + (u128::from(all) * u128::from(k) / u128::from(n.max(1))) as u64;
+        (0..n).map(|k| Share { next: AtomicU64::new(from(k)), end: from(k + 1) }).collect()
+    }
+}
+
 /// What the workers of a dispatch share.
 struct Work<'a> {
     code: &'a Compiled,
@@ -116,7 +136,6 @@ struct Work<'a> {
     entry: usize,
     groups: [u32; 3],
     descs: &'a [Desc],
-    end: u64,
     /// Threads of the whole dispatch.
     all_threads: u64,
     /// Groups of a portion with sums of its own, if these have a fixed order.
@@ -128,8 +147,10 @@ struct Work<'a> {
     /// Groups that a worker takes at once, at first and at most.
     begin: u64,
     run: u64,
-    next: AtomicU64,
-    stop: &'a AtomicBool,
+    shares: Vec<Share>,
+    /// The first groups of what failed, or of all that did so the lowest: those before are still run, so that every run of
+    /// a program fails alike.
+    failed: &'a AtomicU64,
     done: &'a Mutex<Done>,
 }
 
@@ -172,8 +193,32 @@ impl Work<'_> {
         Some(())
     }
 
+    /// So many of the next groups at most, of a worker's own share first.
+    fn take(&self, own: usize, groups: u64) -> Option<Range<u64>> {
+        let (before, after) = self.shares.split_at(own.min(self.shares.len()));
+        after.iter().chain(before).find_map(|share| {
+            let end = share.end.min(self.failed.load(Ordering::Relaxed));
+            let left = end.saturating_sub(share.next.load(Ordering::Relaxed));
+            if left == 0 {
+                return None;
+            }
+            // Less towards the end, so that workers end together.
+            let groups = match self.portion {
+                Some(portion) => portion,
+                None if self.alone => groups,
+                None => groups.min((left / 4).max(1 + self.run / 16)),
+            };
+            let first = share.next.fetch_add(groups, Ordering::Relaxed);
+            (first < end).then(|| first..first.saturating_add(groups).min(share.end))
+        })
+    }
+
+    fn is_done(&self) -> bool {
+        self.shares.iter().all(|share| share.next.load(Ordering::Relaxed) >= share.end)
+    }
+
     /// Takes groups until there are none; calls for help once if that takes long.
-    fn all(&self, help: impl FnOnce()) -> Option<()> {
+    fn all(&self, own: usize, help: impl FnOnce()) -> Option<()> {
         let (mut descs, mut sums) =
             if self.alone { (self.descs.to_vec(), Sums::none()) } else { self.zeros() };
         let mut worker = self.worker(self.code, &descs, sums.all);
@@ -183,25 +228,20 @@ impl Work<'_> {
         let mut help = Some(help);
         let mut arena_bytes = 0;
         let mut run = if faster.is_some() { 1 } else { self.begin };
-        while !self.stop.load(Ordering::Relaxed) {
+        loop {
             if let Some(code) = faster.and_then(|f| f.code()) {
                 arena_bytes += worker.arena_bytes();
                 worker = self.worker(code, &descs, sums.all);
                 faster = None;
                 run = run.max(self.begin);
             }
-            let run_now = self.portion.unwrap_or(run);
-            let first = self.next.fetch_add(run_now, Ordering::Relaxed);
-            if first >= self.end {
-                break;
-            }
+            let Some(Range { start: first, end }) = self.take(own, run) else { break };
             if self.portion.is_some() {
                 arena_bytes += worker.arena_bytes();
                 drop(worker);
                 (descs, sums) = self.zeros();
                 worker = self.worker(self.code, &descs, sums.all);
             }
-            let end = (first + run_now).min(self.end);
             let result = worker.run_groups(self.entry, (first..end).map(|k| group_at(self.groups, k)));
             if self.portion.is_some() && result.is_ok() {
                 self.in_turn(first, std::mem::replace(&mut sums, Sums::none()))?;
@@ -213,7 +253,7 @@ impl Work<'_> {
                     done.printed.push((first, printed));
                 }
                 if let Err(error) = result {
-                    self.stop.store(true, Ordering::Relaxed);
+                    self.failed.fetch_min(first, Ordering::Relaxed);
                     if done.failed.as_ref().is_none_or(|f| first < f.0) {
                         done.failed = Some((first, error));
                     }
@@ -229,8 +269,9 @@ impl Work<'_> {
             } else {
                 run = (run * 2).min(self.run);
             }
-            if end < self.end
+            if help.is_some()
                 && start.elapsed() > ALONE
+                && !self.is_done()
                 && let Some(help) = help.take()
             {
                 help();

@@ -310,6 +310,37 @@ fn an_error_names_its_thread() {
 }
 
 #[test]
+fn every_run_fails_alike() {
+    // Far apart, so that another worker meets the later one first.
+    let text = r#"
+        global at: uniform u32x2
+        func main() {
+            v0: u32x3 = group_id
+            v1 = extract.0 v0
+            v2 = global_ref at
+            v3: u32 = const 0
+            v4: u32x2 = buffer_load v2, v3
+            v5 = extract.0 v4
+            v6 = extract.1 v4
+            v7 = ne v1, v5
+            assert "the first", v7
+            v8 = ne v1, v6
+            assert "the second", v8
+            yield
+        }
+        entry main: main [1, 1, 1]"#;
+    let module = module(text);
+    let code = compile(&module, false);
+    for (first, second) in [(700, 20_000), (9_990, 10_010), (39_998, 39_999)] {
+        for threads in [1, 2, 3, 7] {
+            let bindings = [("at", ints([first, second]))];
+            let (got, _) = run(Backend::Compiled(&code), &module, [40_000, 1, 1], &bindings, threads);
+            assert_eq!(got.expect_err("fails").error.message, "the first");
+        }
+    }
+}
+
+#[test]
 fn leaves_that_are_not_kept_as_they_are() {
     // Any nonzero byte is true, and an array of pointers is loaded at once.
     let text = r#"
