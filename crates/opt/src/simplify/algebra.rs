@@ -232,6 +232,12 @@ impl Simplify<'_> {
                 self.rewrite(inst, Op::Add, &[a, x])
             }
             Op::Sub if a == b && loose => self.be_number_zero(inst),
+            Op::Sub
+                if self.fast
+                    && let Some(x) = self.under(a, &Op::Neg) =>
+            {
+                self.negated(inst, Op::Add, x, b)
+            }
             Op::Add | Op::Sub => self.negated_product(inst, op, a, b),
             Op::Mul if self.is_one(b) => self.replace(inst, a),
             Op::Mul if self.is_one(a) => self.replace(inst, b),
@@ -263,16 +269,25 @@ impl Simplify<'_> {
 
     /// `(-x) * c = x * (-c)` of a constant, where `-x`, which is `v`, has no other use.
     fn negated_factor(&mut self, inst: Inst, x: Value, v: Value, c: Value) -> Step {
-        if self.uses.as_ref().is_none_or(|uses| uses[v] != 1) {
-            return Step::Keep;
-        }
-        let Some((s, bits)) = self.uniform(c) else { return Step::Keep };
+        let constant = self.uniform(c).filter(|_| self.uses.as_ref().is_some_and(|uses| uses[v] == 1));
+        let Some((s, bits)) = constant else { return self.negated(inst, Op::Mul, x, c) };
         let Some(negated) = ir::scalar::unary(&Op::Neg, s, bits) else { return Step::Keep };
         let mut factor = self.constant(s, negated);
         if self.types.lanes(self.ty(c)).is_some() {
             factor = self.emit(Op::Splat, &[factor], self.ty(c), false);
         }
         self.rewrite(inst, Op::Mul, &[x, factor])
+    }
+
+    /// The negation of `x op b`: signs go outwards, until a sum takes them in. What is done to the lanes of a vector one by
+    /// one is then the same for each.
+    fn negated(&mut self, inst: Inst, op: Op, x: Value, b: Value) -> Step {
+        let r = self.func.result(inst);
+        if !self.fast || self.func.is_linear(r) {
+            return Step::Keep;
+        }
+        let opposite = self.emit(op, &[x, b], self.ty(r), false);
+        self.rewrite(inst, Op::Neg, &[opposite])
     }
 
     /// `a + (-x) * y = a - x * y`, where the product has no other use.
