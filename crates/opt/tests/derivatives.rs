@@ -49,17 +49,25 @@ fn derivatives(module: &mut Module, f: Func) -> Vec<Func> {
 
 #[test]
 fn optimised_derivatives_are_the_same() {
-    let options = opt::Options::default();
+    compare(&opt::Options::default());
+}
+
+#[test]
+fn derivatives_in_fast_mathematics_are_the_same() {
+    compare(&opt::Options { fast_math: true, ..opt::Options::default() });
+}
+
+fn compare(options: &opt::Options) {
     let mut compared = 0;
     for seed in 0..count() {
         let (mut plain, f) = program(seed + 1, 3 + (seed % 40) as usize);
         let mut fast = plain.clone();
-        opt::before_ad(&mut fast, &options);
+        opt::before_ad(&mut fast, options);
         let before = fast.clone();
         let expected = derivatives(&mut plain, f);
         let found = derivatives(&mut fast, f);
         let made = fast.clone();
-        opt::after_ad(&mut fast, &options, &[]);
+        opt::after_ad(&mut fast, options, &[]);
         opt::prune(&mut fast, &found);
         let show = || {
             let print = ir::print::print_module;
