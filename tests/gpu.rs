@@ -13,7 +13,7 @@ use driver::launch::{Backend, CodeOptions};
 use driver::pipeline::Options;
 use driver::session::{FileOptions, Session};
 use pullback_tests::commands::slang::{Outcome, has_transcendental, outcome, outcome_with};
-use pullback_tests::file::{TestFile, discover};
+use pullback_tests::file::{TestFile, programs};
 
 /// Units in the last place of a float that results of arithmetic may be apart.
 const UNITS: u32 = 4;
@@ -119,7 +119,7 @@ fn refusal(name: &str, why: &str) -> String {
 fn programs_give_the_same_on_the_device() {
     for backend in backends() {
         let name = format!("{backend:?}");
-        let work = move || programs(&name, &|file| outcome_with(file, backend, &CodeOptions::default()));
+        let work = move || differences(&name, &|file| outcome_with(file, backend, &CodeOptions::default()));
         let thread =
             std::thread::Builder::new().stack_size(512 << 20).spawn(work).expect("the system has a thread");
         let faults = thread.join().expect("no panic");
@@ -131,7 +131,7 @@ fn programs_give_the_same_on_the_device() {
 #[cfg(feature = "cuda")]
 #[test]
 fn programs_give_the_same_as_ptx() {
-    let work = || programs("PTX", &as_ptx);
+    let work = || differences("PTX", &as_ptx);
     let thread =
         std::thread::Builder::new().stack_size(512 << 20).spawn(work).expect("the system has a thread");
     let faults = thread.join().expect("no panic");
@@ -148,18 +148,9 @@ fn as_ptx(file: &TestFile) -> Result<Outcome, String> {
 }
 
 /// What is different in the programs of tests/run, run so.
-fn programs(device: &str, on_device: &dyn Fn(&TestFile) -> Result<Outcome, String>) -> Vec<String> {
+fn differences(device: &str, on_device: &dyn Fn(&TestFile) -> Result<Outcome, String>) -> Vec<String> {
     let (mut same, mut stopped, mut refused, mut faults, mut list) = (0, 0, 0, Vec::new(), Vec::new());
-    let only = std::env::var("PULLBACK_ONLY").unwrap_or_default();
-    for path in discover(Path::new(env!("CARGO_MANIFEST_DIR"))) {
-        let name = path.display().to_string();
-        if !name.contains("/run/") || !name.ends_with(".slang") || !name.contains(&only) {
-            continue;
-        }
-        let Ok(file) = TestFile::read(&path) else { continue };
-        if file.command.first().is_none_or(|c| c != "run") {
-            continue;
-        }
+    for (name, file) in programs() {
         let wanted = match outcome_with(&file, Backend::Interp, &CodeOptions::default()) {
             Ok(wanted) => wanted,
             Err(why) if why.contains("E0801") => {

@@ -11,7 +11,7 @@ use driver::pipeline::{Failure, Loaded, Options, on_large_stack};
 use driver::session::{FileOptions, Session};
 use driver::{Request, render};
 use pullback_tests::commands::slang::{outcome, outcome_with};
-use pullback_tests::file::{TestFile, discover};
+use pullback_tests::file::{TestFile, programs};
 use pullback_tests::generate::{self, Rng};
 use pullback_tests::setting;
 
@@ -43,27 +43,18 @@ fn programs_give_the_same_on_llvm() {
         let mut counts = Vec::new();
         // What did not run in 4 lanes does not in more.
         let mut single: Vec<String> = Vec::new();
-        let only = std::env::var("PULLBACK_ONLY").unwrap_or_default();
         let widths: Vec<u32> = match std::env::var("PULLBACK_LANES") {
             Ok(width) => vec![width.parse().expect("a number of lanes")],
             Err(_) => vec![1, 4, 8, 16],
         };
         for &width in &widths {
             let (mut same, mut in_lanes) = (0, 0);
-            for path in discover(Path::new(env!("CARGO_MANIFEST_DIR"))) {
-                let name = path.display().to_string();
-                if !name.contains("/run/") || !name.ends_with(".slang") || !name.contains(&only) {
-                    continue;
-                }
-                let Ok(file) = TestFile::read(&path) else { continue };
-                if file.command.first().is_none_or(|c| c != "run") {
-                    continue;
-                }
+            for (name, file) in programs() {
                 if width > 1 && RACES.iter().any(|r| name.ends_with(r.0)) {
                     continue;
                 }
                 // What prints does not run in lanes.
-                let prints = std::fs::read_to_string(&path).is_ok_and(|text| text.contains("printf"));
+                let prints = std::fs::read_to_string(&name).is_ok_and(|text| text.contains("printf"));
                 if width > 1 && (prints || single.contains(&name)) {
                     continue;
                 }

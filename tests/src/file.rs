@@ -103,6 +103,19 @@ fn squeeze(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
+/// The programs of tests/run by their paths, of which the environment's `PULLBACK_ONLY` may name a part.
+pub fn programs() -> impl Iterator<Item = (String, TestFile)> {
+    let only = std::env::var("PULLBACK_ONLY").unwrap_or_default();
+    discover(Path::new(env!("CARGO_MANIFEST_DIR"))).into_iter().filter_map(move |path| {
+        let name = path.display().to_string();
+        if !name.contains("/run/") || !name.ends_with(".slang") || !name.contains(&only) {
+            return None;
+        }
+        let file = TestFile::read(&path).ok()?;
+        file.command.first().is_some_and(|c| c == "run").then_some((name, file))
+    })
+}
+
 /// Every filetest under the folders of the stages, in order of path. (Those of `syntax` are run by
 /// that crate's own tests.)
 pub fn discover(root: &Path) -> Vec<PathBuf> {

@@ -299,7 +299,12 @@ macro_rules! float_math {
                 Math::Cosh => a.cosh(),
                 Math::Tanh => a.tanh(),
                 Math::Asinh => a.asinh(),
-                Math::Acosh => a.acosh(),
+                // acosh(1 + t) = log(1 + t + sqrt(t (t + 2))), where 1 + t would lose what is near 1.
+                Math::Acosh if a < $float::EPSILON.recip() => {
+                    let t = a - 1.0;
+                    (t + (t * (t + 2.0)).sqrt()).ln_1p()
+                }
+                Math::Acosh => a.ln() + std::$float::consts::LN_2,
                 Math::Atanh => a.atanh(),
                 Math::Exp => a.exp(),
                 Math::Exp2 => a.exp2(),
@@ -444,5 +449,30 @@ mod tests {
         let h = |x: f32| f32_to_f16(x);
         assert_eq!(binary(&Op::Add, Scalar::F16, h(2048.0), h(1.0)), Some(h(2048.0)));
         assert_eq!(elementwise(&Op::Bitcast, Scalar::F32, Scalar::U32, &[f(1.0)]), Some(0x3f80_0000));
+    }
+    #[test]
+    fn acosh_near_one_and_far_from_it() {
+        // From sixty digits.
+        for (x, y) in [
+            (1.0, 0.0),
+            (1.0000000000000002, 2.1073424255447014e-08),
+            (1.0000000003, 2.4494898440577838e-05),
+            (1.00763883917552, 0.1235243589502942),
+            (3.3, 1.8632793511534487),
+            (250000000.0, 20.030118656386467),
+            (f64::INFINITY, f64::INFINITY),
+        ] {
+            let found = math_f64(Math::Acosh, x, 0.0, 0.0);
+            assert!(
+                found == y || (found - y).abs() <= 4.0 * f64::EPSILON * y,
+                "acosh({x}) = {found}, not {y}"
+            );
+        }
+        for x in [0.5, -0.5, -1.0, -3.0, f64::NEG_INFINITY, f64::NAN] {
+            assert!(math_f64(Math::Acosh, x, 0.0, 0.0).is_nan());
+            assert!(math_f32(Math::Acosh, x as f32, 0.0, 0.0).is_nan());
+        }
+        assert!((math_f64(Math::Acosh, 1e300, 0.0, 0.0) - 691.4686750787736).abs() < 1e-12);
+        assert!((math_f32(Math::Acosh, 1e30, 0.0, 0.0) - 69.7707).abs() < 1e-5);
     }
 }
