@@ -46,6 +46,7 @@ pub(crate) fn bench(args: &BenchArgs) -> u8 {
             let mut loaded = pipeline::load(session, &args.source.file)?;
             loaded.errors()?;
             all.push(bench::measure(&mut loaded, name, &options)?);
+            report::warn(session, &loaded.warned);
         }
         report::out(&if args.json { json(&session.sources, &all) } else { text(&session.sources, &all) });
         Ok(0)

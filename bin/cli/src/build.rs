@@ -29,6 +29,7 @@ pub(crate) fn build(args: &BuildArgs) -> u8 {
         if let Some(path) = &args.header {
             std::fs::write(path, &built.header).map_err(|e| Error::write(path, e))?;
         }
+        report::warn(session, &loaded.warned);
         Ok(0)
     })
 }

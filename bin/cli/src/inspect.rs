@@ -46,6 +46,7 @@ pub(crate) fn emit(args: &EmitArgs) -> u8 {
                 &report::options(&args.compile),
             )?;
             write(args, &bytes)?;
+            report::warn(session, &loaded.warned);
             return Ok(0);
         }
         let stage = match args.stage {
@@ -62,6 +63,7 @@ pub(crate) fn emit(args: &EmitArgs) -> u8 {
         let options = report::options(&args.compile);
         let text = dump::emit(&mut loaded, args.entry.as_deref(), stage, &options).map_err(Stop::from)?;
         write(args, text.as_bytes())?;
+        report::warn(session, &loaded.warned);
         Ok(0)
     })
 }
@@ -93,6 +95,7 @@ pub(crate) fn explain(args: &ExplainArgs) -> u8 {
         let function = loaded.function(args.function.as_deref().unwrap_or_default())?;
         let text = dump::explain(&mut loaded, function, &report::options(&args.compile))?;
         report::out(&text);
+        report::warn(session, &loaded.warned);
         Ok(0)
     })
 }
@@ -113,6 +116,7 @@ pub(crate) fn derive(args: &DeriveArgs) -> u8 {
         } else {
             report::out(&text);
         }
+        report::warn(session, &loaded.warned);
         Ok(0)
     })
 }

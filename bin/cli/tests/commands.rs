@@ -420,3 +420,69 @@ fn warnings_are_hidden_by_code() {
         assert_eq!((out.status, out.stderr.as_str()), (Some(0), ""));
     }
 }
+
+/// A tangent is lost two calls below, where functions are called twice and so not inlined.
+const LOST: &str = "
+void quotient_bwd(inout DifferentialPair<float> a, inout DifferentialPair<float> b, float d)
+{
+    a = diffPair(a.p, d / b.p);
+    b = diffPair(b.p, -a.p * d / (b.p * b.p));
+}
+[BackwardDerivative(quotient_bwd)]
+float quotient(float a, float b) { return a / b; }
+[Differentiable]
+float2 divided(float2 a, float b) { return { quotient(a.x, b), quotient(a.y, b) }; }
+[Differentiable]
+float2 project(float2 x, float4x4 m) { float4 h = mul(m, float4(x, 1.0, 1.0)); return divided(h.xy, h.w); }
+[Differentiable]
+float2 both(float2 x, float2 y, float4x4 m) { return project(x, m) + project(y, m); }
+RWStructuredBuffer<float2> results;
+[numthreads(1, 1, 1)]
+void computeMain()
+{
+    float4x4 m = float4x4(1.0);
+    results[0] = fwd_diff(both)(diffPair(float2(1.0), float2(1.0)), diffPair(float2(2.0)), diffPair(m)).d;
+}
+";
+
+#[test]
+fn lost_tangents_are_told_whatever_is_done() {
+    let path = file("lost-tangent.slang", LOST);
+    let out = |name: &str| format!("{}/{name}", env!("CARGO_TARGET_TMPDIR"));
+    let (c, bench) = (out("lost-tangent.c"), out("lost-tangent.o"));
+    let mut ways = vec![
+        vec!["run", &path, "--bind", "results=zeros:2"],
+        vec!["emit", &path, "--stage", "opt", "--entry", "computeMain"],
+        vec!["derive", &path, "both", "--mode", "fwd"],
+        vec!["grad", &path, "both", "--at", "x=[1,1]", "--at", "y=[1,1]", "--mode", "forward"],
+        vec!["gradcheck", &path, "both"],
+    ];
+    if cfg!(feature = "gpu") {
+        ways.push(vec!["emit", &path, "--target", "wgsl", "--entry", "computeMain"]);
+    }
+    if cfg!(feature = "llvm") {
+        ways.push(vec!["build", &path, "-o", &bench, "--header", &c]);
+    }
+    for way in ways {
+        let found = pullback(&way);
+        assert!(found.stderr.contains("warning[E0915]: the tangent is lost"), "{way:?}: {}", found.stderr);
+    }
+}
+
+#[test]
+fn what_a_fit_cannot_learn_is_told() {
+    let text = "
+struct Line : IDifferentiable { float slope; float height; }
+struct Scale { float by; [Differentiable] float of(float x) { return x * by; } }
+[Differentiable]
+float loss(Line line, float x)
+{
+    Scale scale = { line.slope };
+    return (scale.of(x) + line.height) * x;
+}
+";
+    let path = file("no-derivative.slang", text);
+    let folder = format!("{}/no-derivative", env!("CARGO_TARGET_TMPDIR"));
+    let found = pullback(&["fit", &path, "--items", "3", "--steps", "1", "--out", &folder]);
+    assert!(found.stderr.contains("warning[E31159]: 'by' has no derivative here"), "{}", found.stderr);
+}

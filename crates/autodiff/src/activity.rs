@@ -94,7 +94,7 @@ impl Activity {
         mode == Mode::Forward && self.affine.contains(&jvp)
     }
 
-    /// Whether a function reaches a custom derivative that is called even if nothing flows: backward ones
+    /// Whether a function reaches a custom derivative that is called, or looked at, even if nothing flows: backward ones
     /// run for their effects, and forward ones may add tangents of what is not a parameter.
     pub(crate) fn calls_custom(&mut self, module: &Module, func: Func, mode: Mode) -> bool {
         if let Some(&known) = self.calls_custom.get(&(func, mode)) {
@@ -110,7 +110,8 @@ impl Activity {
             Source::Vjp(_) | Source::Applied { .. } => true,
             Source::Body(f) => self.calls_custom(module, f, mode),
             Source::Jvp(jvp) => self.is_source(jvp, mode) || makes_more_than_numbers(&module.funcs[callee]),
-            Source::Zero => false,
+            // In forward mode that loses a tangent, which is said where it is met.
+            Source::Zero => mode == Mode::Forward && module.witness(callee).vjp.is_some(),
         });
         self.calls_custom.insert((func, mode), found);
         found

@@ -460,7 +460,8 @@ impl Checker<'_> {
         let info = &self.p.tables.exprs[inner];
         if info.lvalue && info.coerce.is_none() && info.ty == ty {
             // What has that type already is the place that it was.
-            return self.set(expr, ExprInfo { ty, coerce: None, meaning: Meaning::Same(inner), lvalue: true });
+            return self
+                .set(expr, ExprInfo { ty, coerce: None, meaning: Meaning::Same(inner), lvalue: true });
         }
         let source = Source { explicit: true, ..self.source_of(inner) };
         if self.p.conversion(from, ty, source).is_some() {

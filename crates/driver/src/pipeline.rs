@@ -66,6 +66,8 @@ pub struct Loaded {
     pub program: Program,
     /// The root's index in `ast.files`.
     pub file: usize,
+    /// What the user should know of all that was compiled.
+    pub warned: Vec<Diagnostic>,
 }
 
 /// IR ready to run.
@@ -100,7 +102,7 @@ pub fn on_large_stack<T: Send>(work: impl FnOnce() -> T + Send) -> T {
 pub fn load(session: &mut Session, path: &Path) -> Result<Loaded, Error> {
     let mut program = session.program();
     let file = session.load(&mut program, path)?;
-    Ok(Loaded { program, file })
+    Ok(Loaded { program, file, warned: Vec::new() })
 }
 
 impl Loaded {
@@ -446,6 +448,11 @@ impl Loaded {
         }
         self.errors()?;
         let warnings = in_order(std::mem::take(&mut self.program.diagnostics));
+        for warning in &warnings {
+            if !self.warned.contains(warning) {
+                self.warned.push(warning.clone());
+            }
+        }
         Ok(Compiled { module, functions, hessians, warnings, kept, memory })
     }
 

@@ -50,6 +50,7 @@ pub(crate) fn fit(args: &FitArgs) -> u8 {
             seed: args.seed,
         };
         let mut fit = Fit::new(session, &setup, items)?;
+        report::warn(session, &fit.warnings);
         if args.show_kernel {
             report::out(&fit.kernel.text());
             return Ok(0);

@@ -13,6 +13,7 @@ use std::path::PathBuf;
 
 use ir::{MemData, MemType, MemTypes, Scalar, scalar};
 use lower::Request;
+use syntax::Diagnostic;
 
 use crate::bind::{self, BindValue, MatrixLayout};
 use crate::error::Error;
@@ -102,6 +103,8 @@ pub struct Fit {
     threads: usize,
     /// The starting point.
     pub start: Vec<f64>,
+    /// What the user should know of the program.
+    pub warnings: Vec<Diagnostic>,
 }
 
 impl Fit {
@@ -116,7 +119,7 @@ impl Fit {
         let mut program = session.program();
         let folder = setup.path.parent().map_or_else(PathBuf::new, PathBuf::from);
         let file = session.load_text(&mut program, "fit-kernel.slang", kernel.text(), &folder);
-        let mut loaded = pipeline::Loaded { program, file };
+        let mut loaded = pipeline::Loaded { program, file, warned: Vec::new() };
         let mut entries = vec![loaded.entry(Some("fit_gradient"))?, loaded.entry(Some("fit_value"))?];
         if kernel.render.is_some() {
             entries.push(loaded.entry(Some("fit_render"))?);
@@ -131,6 +134,9 @@ impl Fit {
         }
         let request = Request { entries, ..Request::default() };
         let compiled = loaded.compile(&request, &setup.options)?;
+        // What is generated is nobody's to mend.
+        let generated = loaded.program.ast.files[file].file;
+        let warnings = loaded.warned.into_iter().filter(|w| w.primary.span.file != generated).collect();
         let mut runner = Runner::new(compiled.module, setup.backend, false)?;
 
         for (name, ty) in kernel.columns() {
@@ -151,6 +157,7 @@ impl Fit {
             per_dispatch: usize::MAX,
             threads: setup.threads,
             start: Vec::new(),
+            warnings,
         };
         fit.find_places()?;
         let bytes: usize = fit.shares.iter().sum();
