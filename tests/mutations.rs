@@ -186,8 +186,9 @@ fn compile(text: &str, path: &Path) -> Option<String> {
     let mut program = session.program();
     let folder = path.parent().unwrap_or(Path::new("."));
     let file = session.load_text(&mut program, "mutation.slang", text.to_string(), folder);
-    let outcome =
-        Loaded { program, file, warned: Vec::new() }.check(false).and_then(|c| Runner::new(c.module, Backend::Cranelift, false));
+    let outcome = Loaded { program, file, warned: Vec::new() }
+        .check(false)
+        .and_then(|c| Runner::new(c.module, Backend::Cranelift, false));
     match outcome {
         Err(Failure::Other(error)) => Some(error.to_string()),
         Err(Failure::Program(diagnostics)) => {
