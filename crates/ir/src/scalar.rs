@@ -450,6 +450,7 @@ mod tests {
         assert_eq!(binary(&Op::Add, Scalar::F16, h(2048.0), h(1.0)), Some(h(2048.0)));
         assert_eq!(elementwise(&Op::Bitcast, Scalar::F32, Scalar::U32, &[f(1.0)]), Some(0x3f80_0000));
     }
+
     #[test]
     fn acosh_near_one_and_far_from_it() {
         // From sixty digits.

@@ -2,7 +2,8 @@
 //!
 //! A backend turns an `if` that ends a loop's body into jumps from its arms if the loop goes on while a result of that
 //! `if` says so. A loop that is left by `break` goes on while it was *not* left: the `not` moves into the arms, where it is
-//! of constants. Each arm computes what was computed after it, so the result is the same.
+//! of constants. Each arm computes what was computed after it, so the result is the same. A loop that goes on by the very
+//! condition of that `if`, or by its opposite, gets a result of the `if` with what is known in each arm.
 
 use ir::{Inst, Op, Region, Scalar, Value};
 
