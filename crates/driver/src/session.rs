@@ -90,6 +90,7 @@ const TEXTURES: Part = Part {
         "RayDesc",
         "SamplerState",
         "SamplerComparisonState",
+        "ITexelElement",
     ],
 };
 
