@@ -13,7 +13,7 @@ use cranelift_codegen::Context as ClifContext;
 use cranelift_codegen::isa::CallConv;
 use cranelift_entity::SecondaryMap;
 use cranelift_frontend::FunctionBuilderContext;
-use cranelift_jit::{JITBuilder, JITModule};
+use cranelift_jit::{ArenaMemoryProvider, JITBuilder, JITModule};
 use cranelift_module::{FuncId, Module as _, ModuleError, default_libcall_names};
 use ir::{Entry, Func, Module, Span};
 use native::plan::Plan;
@@ -111,10 +111,18 @@ fn prepare<'m>(module: &'m Module, options: &Options) -> Result<(ModuleCx<'m>, F
     Ok((cx, fixed))
 }
 
-/// A module that emits for this machine.
+/// Address space for the code of one module: what calls reach from anywhere within. Only what is used becomes memory.
+const REACH: usize = 1 << 30;
+
+/// A module that emits for this machine. Its code lies together: where each function had memory of its own, those of a
+/// process with large stacks could be further apart than a call reaches.
 fn new_module(queue: &Queue) -> JITModule {
     let mut builder = JITBuilder::with_isa(queue.isa(), default_libcall_names());
     builder.symbols(symbols());
+    // Where so much cannot be reserved (a limit of address space), there is little to be apart.
+    if let Ok(together) = ArenaMemoryProvider::new_with_size(REACH) {
+        builder.memory_provider(Box::new(together));
+    }
     JITModule::new(builder)
 }
 
