@@ -190,7 +190,7 @@ fn compile_for(backend: Backend, text: String, entry: Option<&str>) -> Runner {
         let mut session = Session::new(FileOptions::default());
         let mut program = session.program();
         let file = session.load_text(&mut program, "bench.slang", text, Path::new(""));
-        let mut loaded = pipeline::Loaded { program, file, warned: Vec::new() };
+        let mut loaded = pipeline::Loaded::new(program, file);
         let entries = match entry {
             Some(name) => vec![loaded.entry(Some(name)).expect("is there")],
             None => loaded.program.entry_points(file),

@@ -247,7 +247,7 @@ fn print(text: &str, backend: Backend) -> Result<Vec<f64>, String> {
     let mut session = Session::new(FileOptions::default());
     let mut program = session.program();
     let file = session.load_text(&mut program, "random.slang", text.to_string(), ".".as_ref());
-    let mut loaded = Loaded { program, file, warned: Vec::new() };
+    let mut loaded = Loaded::new(program, file);
     let outcome = (|| {
         let entry = loaded.entry(Some("main"))?;
         let request = Request { entries: vec![entry], ..Request::default() };

@@ -131,7 +131,7 @@ fn numbers(
     let mut session = Session::new(FileOptions::default());
     let mut program = session.program();
     let file = session.load_text(&mut program, "random.slang", text.to_string(), ".".as_ref());
-    let mut loaded = Loaded { program, file, warned: Vec::new() };
+    let mut loaded = Loaded::new(program, file);
     let outcome = (|| {
         let entry = loaded.entry(Some("main"))?;
         let request = Request { entries: vec![entry], ..Request::default() };
@@ -284,7 +284,7 @@ fn left(
         let mut session = Session::new(FileOptions::default());
         let mut program = session.program();
         let file = session.load_text(&mut program, "tiers.slang", text.to_string(), ".".as_ref());
-        let mut loaded = Loaded { program, file, warned: Vec::new() };
+        let mut loaded = Loaded::new(program, file);
         let done = (|| {
             let entry = loaded.entry(Some("main"))?;
             let request = Request { entries: vec![entry], ..Request::default() };

@@ -186,7 +186,7 @@ fn compile(text: &str, path: &Path) -> Option<String> {
     let mut program = session.program();
     let folder = path.parent().unwrap_or(Path::new("."));
     let file = session.load_text(&mut program, "mutation.slang", text.to_string(), folder);
-    let outcome = Loaded { program, file, warned: Vec::new() }
+    let outcome = Loaded::new(program, file)
         .check(false)
         .and_then(|c| Runner::new(c.module, Backend::Cranelift, false));
     match outcome {

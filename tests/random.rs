@@ -21,7 +21,7 @@ use pullback_tests::setting;
 fn load(session: &mut Session, text: &str) -> Loaded {
     let mut program = session.program();
     let file = session.load_text(&mut program, "random.slang", text.to_string(), ".".as_ref());
-    Loaded { program, file, warned: Vec::new() }
+    Loaded::new(program, file)
 }
 
 fn explain(session: &Session, failure: Failure) -> String {

@@ -124,7 +124,7 @@ impl Module {
     ) -> Result<Module, Failure> {
         let mut program = session.program();
         let file = session.load_text(&mut program, name, text.to_string(), Path::new(""));
-        Module::compile(Loaded { program, file, warned: Vec::new() }, options)
+        Module::compile(Loaded::new(program, file), options)
     }
 
     fn compile(mut loaded: Loaded, options: &Options) -> Result<Module, Failure> {

@@ -102,10 +102,15 @@ pub fn on_large_stack<T: Send>(work: impl FnOnce() -> T + Send) -> T {
 pub fn load(session: &mut Session, path: &Path) -> Result<Loaded, Error> {
     let mut program = session.program();
     let file = session.load(&mut program, path)?;
-    Ok(Loaded { program, file, warned: Vec::new() })
+    Ok(Loaded::new(program, file))
 }
 
 impl Loaded {
+    /// A program of which the module with that index is the root.
+    pub fn new(program: Program, file: usize) -> Loaded {
+        Loaded { program, file, warned: Vec::new() }
+    }
+
     /// The entry point of that name; without one, the only one, else `computeMain`, else `main`.
     pub fn entry(&mut self, name: Option<&str>) -> Result<DeclId, Failure> {
         let entries = self.program.entry_points(self.file);

@@ -111,7 +111,7 @@ fn errors(text: &str) -> Vec<(u32, String)> {
     let mut session = Session::default();
     let mut program = session.program();
     let file = session.load_text(&mut program, "a.slang", text.into(), Path::new(""));
-    match (Loaded { program, file, warned: Vec::new() }).check(false) {
+    match Loaded::new(program, file).check(false) {
         Ok(_) => Vec::new(),
         Err(Failure::Program(list)) => {
             let errors = list.iter().filter(|d| d.severity == Severity::Error);

@@ -148,8 +148,8 @@ struct Work<'a> {
     begin: u64,
     run: u64,
     shares: Vec<Share>,
-    /// The first groups of what failed, or of all that did so the lowest: those before are still run, so that every run of
-    /// a program fails alike.
+    /// Where the lowest run of groups that failed begins. Groups before it are still run, so that every run of a program
+    /// reports the same failure.
     failed: &'a AtomicU64,
     done: &'a Mutex<Done>,
 }
