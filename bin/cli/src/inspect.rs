@@ -95,6 +95,7 @@ pub(crate) fn explain(args: &ExplainArgs) -> u8 {
         let function = loaded.function(args.function.as_deref().unwrap_or_default())?;
         let text = dump::explain(&mut loaded, function, &report::options(&args.compile))?;
         report::out(&text);
+        report::warn(session, &loaded.warned);
         Ok(0)
     })
 }

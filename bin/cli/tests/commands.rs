@@ -483,6 +483,12 @@ float loss(Line line, float x)
 ";
     let path = file("no-derivative.slang", text);
     let folder = format!("{}/no-derivative", env!("CARGO_TARGET_TMPDIR"));
-    let found = pullback(&["fit", &path, "--items", "3", "--steps", "1", "--out", &folder]);
-    assert!(found.stderr.contains("warning[E31159]: 'by' has no derivative here"), "{}", found.stderr);
+    for way in [
+        vec!["fit", &path, "--items", "3", "--steps", "1", "--out", &folder],
+        vec!["explain", &path, "loss"],
+        vec!["bench", &path, "loss", "--count", "16", "--seconds", "0.01"],
+    ] {
+        let found = pullback(&way);
+        assert!(found.stderr.contains("warning[E31159]: 'by' has no derivative here"), "{}", found.stderr);
+    }
 }

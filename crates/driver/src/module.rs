@@ -31,6 +31,7 @@ use std::path::Path;
 
 use ir::{Global, MemData, MemType, Scalar};
 use lower::Request;
+use syntax::Diagnostic;
 
 use crate::error::Error;
 use crate::launch::{Backend, CodeOptions, Output, Runner};
@@ -60,6 +61,7 @@ pub struct Options {
 pub struct Module {
     runner: Runner,
     threads: usize,
+    warnings: Vec<Diagnostic>,
 }
 
 /// A kernel of a [`Module`].
@@ -144,7 +146,12 @@ impl Module {
             ..CodeOptions::default()
         };
         let runner = Runner::with_options(compiled.module, options.backend, &code)?;
-        Ok(Module { runner, threads: options.threads })
+        Ok(Module { runner, threads: options.threads, warnings: loaded.warned })
+    }
+
+    /// What the program's author should know: derivatives that are lost, above all.
+    pub fn warnings(&self) -> &[Diagnostic] {
+        &self.warnings
     }
 
     /// The kernel of that name.

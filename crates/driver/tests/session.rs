@@ -1,5 +1,6 @@
 //! A session has as many programs as one likes.
 
+use pullback_driver::module::{Module, Options};
 use pullback_driver::pipeline;
 use pullback_driver::session::{FileOptions, Session};
 
@@ -17,4 +18,24 @@ fn a_file_is_in_two_programs() {
         loaded.check(false).expect("it is right");
         assert_eq!(loaded.differentiable_functions().len(), 1);
     }
+}
+
+#[test]
+fn a_module_says_what_is_lost() {
+    let text = "
+struct Scale { float by; [Differentiable] float of(float x) { return x * by; } }
+[Differentiable] float f(float x, float y) { Scale s = { y }; return s.of(x); }
+RWStructuredBuffer<float> found;
+[numthreads(1, 1, 1)]
+void main()
+{
+    var y = diffPair(3.0);
+    var x = diffPair(2.0);
+    bwd_diff(f)(x, y, 1.0);
+    found[0] = y.d;
+}";
+    let mut session = Session::new(FileOptions::default());
+    let module = Module::from_text(&mut session, "scale.slang", text, &Options::default()).expect("compiles");
+    let codes: Vec<&str> = module.warnings().iter().map(|w| w.code).collect();
+    assert_eq!(codes, ["E31159"]);
 }
