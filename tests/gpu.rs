@@ -147,10 +147,21 @@ fn as_ptx(file: &TestFile) -> Result<Outcome, String> {
     outcome_by(file, &|module| Runner::on_cuda(module, device(), &CodeOptions::default()))
 }
 
+/// Programs that no device is asked for: threads that share memory have no order there; lavapipe compiles arrays that
+/// loops carry for minutes, and drops the `+ 0.0` that makes a number of an absent differential, so it prints `-0`.
+const ONLY_ON_CPUS: [&str; 3] = [
+    "lanes/threads-that-share.slang",
+    "derivatives/carried-arrays-kept-whole.slang",
+    "untaken/branches-loops-and-vectors.slang",
+];
+
 /// What is different in the programs of tests/run, run so.
 fn differences(device: &str, on_device: &dyn Fn(&TestFile) -> Result<Outcome, String>) -> Vec<String> {
     let (mut same, mut stopped, mut refused, mut faults, mut list) = (0, 0, 0, Vec::new(), Vec::new());
     for (name, file) in programs() {
+        if ONLY_ON_CPUS.iter().any(|only| name.ends_with(only)) {
+            continue;
+        }
         let wanted = match outcome_with(&file, Backend::Interp, &CodeOptions::default()) {
             Ok(wanted) => wanted,
             Err(why) if why.contains("E0801") => {
@@ -228,7 +239,9 @@ fn fit(path: &Path, defines: &[(&str, &str)], items: Items, backend: Backend) ->
         loss: "loss".into(),
         render: None,
         inits: Vec::new(),
+        memory: Default::default(),
         backend,
+        lanes: None,
         threads: 2,
         options: Options::default(),
         seed: 1,

@@ -15,10 +15,6 @@ use pullback_tests::file::{TestFile, programs};
 use pullback_tests::generate::{self, Rng};
 use pullback_tests::setting;
 
-/// Programs whose threads race for memory without waiting for each other, so that lanes give other results than
-/// threads that run one after the other, and why that is so.
-const RACES: [(&str, &str); 0] = [];
-
 /// So many lanes, and functions of numbers as the interpreter computes them: the backend's own differ in the last place
 /// and are tested by themselves.
 fn exact(lanes: Option<u32>) -> CodeOptions {
@@ -50,9 +46,6 @@ fn programs_give_the_same_on_llvm() {
         for &width in &widths {
             let (mut same, mut in_lanes) = (0, 0);
             for (name, file) in programs() {
-                if width > 1 && RACES.iter().any(|r| name.ends_with(r.0)) {
-                    continue;
-                }
                 // What prints does not run in lanes.
                 let prints = std::fs::read_to_string(&name).is_ok_and(|text| text.contains("printf"));
                 if width > 1 && (prints || single.contains(&name)) {
@@ -220,6 +213,88 @@ fn random_programs_give_the_same_in_lanes() {
     assert!(failures.is_empty(), "{}\n\n{shown}", reasons.join("\n"));
 }
 
+/// What the buffers hold after a dispatch of a kernel of [`generate::shared`], and how many lanes there were.
+fn shared_memory(text: &str, backend: Backend, lanes: Option<u32>) -> Result<(Vec<Vec<u8>>, u32), String> {
+    let mut session = Session::new(FileOptions::default());
+    let mut program = session.program();
+    let file = session.load_text(&mut program, "shared.slang", text.to_string(), ".".as_ref());
+    let mut loaded = Loaded::new(program, file);
+    let outcome = (|| {
+        let entry = loaded.entry(Some("main"))?;
+        let request = Request { entries: vec![entry], ..Request::default() };
+        let compiled = loaded.compile(&request, &Options::default())?;
+        let mut runner = Runner::with_options(compiled.module, backend, &exact(lanes))?;
+        let floats = |n: usize| -> Vec<u8> {
+            (0..n).flat_map(|k| ((k * 7 % 11) as f32 * 0.25 - 1.0).to_le_bytes()).collect()
+        };
+        let ints: Vec<u8> = (0..16i32).flat_map(|k| (k * 5 % 7).to_le_bytes()).collect();
+        let n = generate::ELEMENTS;
+        let names = ["a", "b", "p", "c", "d"];
+        let given = [floats(n), floats(n), floats(n), floats(3 * n), vec![0; 4 * n]];
+        let fixed = [("x", floats(16)), ("k", ints), ("n", vec![3, 0, 0, 0])];
+        for (name, content) in names.iter().copied().zip(given).chain(fixed) {
+            runner.bind(name, content)?;
+        }
+        runner.dispatch("main", [GROUPS, 1, 1], 1)?;
+        let found =
+            names.iter().map(|name| runner.find(name).map_or(&[][..], |g| runner.bytes_of(g)).to_vec());
+        Ok((found.collect(), runner.lanes(0)))
+    })();
+    outcome.map_err(|failure| match failure {
+        Failure::Program(diagnostics) => render::all_to_text(&session.sources, &diagnostics, false),
+        Failure::Other(error) => error.to_string(),
+    })
+}
+
+#[test]
+fn threads_that_share_memory_give_the_same_in_lanes() {
+    let first = setting("PULLBACK_SEED", 1);
+    let n = setting("PULLBACK_RANDOM", 25);
+    let sizes = [[32, 1, 1], [5, 1, 1], [8, 4, 1], [3, 3, 2], [16, 1, 1], [4, 8, 1]];
+    let mut failures = Vec::new();
+    let mut in_lanes = [0; 3];
+    on_large_stack(|| {
+        for seed in first..first + n {
+            let text = generate::shared(seed, sizes[seed as usize % sizes.len()]);
+            let wanted = match shared_memory(&text, Backend::Interp, None) {
+                Ok(wanted) => wanted.0,
+                Err(why) => {
+                    failures.push(format!("seed {seed}, interpreter: {why}\n{text}"));
+                    continue;
+                }
+            };
+            let ways = [1, 4, 8, 16].map(|width| (Backend::Llvm, Some(width)));
+            let ways = ways.into_iter().chain([(Backend::Cranelift, None), (Backend::Tiers, Some(8))]);
+            for (k, (backend, width)) in ways.enumerate() {
+                match shared_memory(&text, backend, width) {
+                    Ok((found, lanes)) => {
+                        if let Some(count) = k.checked_sub(1).and_then(|k| in_lanes.get_mut(k)) {
+                            *count += u32::from(lanes > 1);
+                        }
+                        let names = ["a", "b", "p", "c", "d"].iter().zip(found.iter().zip(&wanted));
+                        for (name, (found, wanted)) in names {
+                            let differs = if *name == "d" {
+                                (found != wanted).then_some(0)
+                            } else {
+                                same_numbers(found, wanted, false)
+                            };
+                            if let Some(at) = differs {
+                                let way = format!("{backend:?}, {width:?} lanes");
+                                failures.push(format!("seed {seed}, {way}: {name}[{at}] differs\n{text}"));
+                            }
+                        }
+                    }
+                    Err(why) => failures.push(format!("seed {seed}, {backend:?}, {width:?}: {why}\n{text}")),
+                }
+            }
+        }
+    });
+    eprintln!("{n} programs; in 4, 8, 16 lanes: {in_lanes:?}");
+    let shown = failures.iter().min_by_key(|why| why.len()).map_or("", |why| why);
+    let reasons: Vec<&str> = failures.iter().filter_map(|why| why.lines().next()).collect();
+    assert!(failures.is_empty(), "{}\n\n{shown}", reasons.join("\n"));
+}
+
 #[test]
 fn lanes_and_single_threads_agree_on_functions_of_numbers() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("run/lanes/functions-of-numbers.slang");
@@ -229,7 +304,12 @@ fn lanes_and_single_threads_agree_on_functions_of_numbers() {
         let found = outcome_with(&file, Backend::Llvm, &options).expect("runs");
         let (found, lanes) = (found.text(), found.lanes);
         assert_eq!(lanes, width);
-        assert!(found.lines().any(|line| line == "differ: 0"), "{found}");
+        let line = found.lines().find_map(|line| line.strip_prefix("found: ")).expect("a buffer of that name");
+        let numbers: Vec<&str> = line.split(' ').collect();
+        assert_eq!(numbers.len(), 31, "{found}");
+        for (i, number) in numbers.iter().enumerate() {
+            assert_eq!(*number, numbers[i % 4], "thread {i} in {width} lanes\n{found}");
+        }
     }
 }
 

@@ -10,13 +10,15 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
+use driver::gpu::{Target, emit_compiled};
 use driver::launch::{Backend, Runner};
-use driver::pipeline::{Failure, Loaded};
+use driver::pipeline::{Compiled, Failure, Loaded};
 use driver::session::{FileOptions, Session};
+use ir::Entry;
 use pullback_tests::generate::Rng;
 use pullback_tests::setting;
-use syntax::FileId;
 use syntax::ast::Symbols;
+use syntax::{Diagnostic, FileId};
 
 /// A program of the corpus, cut into tokens.
 struct Source {
@@ -180,15 +182,41 @@ fn mutate(source: &Source, rng: &mut Rng) -> String {
     text
 }
 
+/// The program on every backend and in every language that the build has, without running it.
+fn everywhere(session: &Session, compiled: Compiled) -> Result<(), Failure> {
+    // A refusal by one says nothing of the others.
+    let all = |outcome: Result<(), Failure>, found: &mut Vec<Diagnostic>| match outcome {
+        Err(Failure::Program(refused)) => {
+            found.extend(refused);
+            Ok(())
+        }
+        other => other,
+    };
+    let mut refused = compiled.warnings.clone();
+    for target in [Target::Wgsl, Target::Spirv, Target::Msl, Target::Hlsl, Target::Glsl, Target::Reflection] {
+        let entries: &[Entry] = &compiled.module.entries;
+        let entry = (target == Target::Glsl).then(|| entries.first().map(|e| e.name.as_str())).flatten();
+        if target != Target::Glsl || entries.len() == 1 {
+            let outcome = emit_compiled(&session.sources, &compiled, entry, target).map(drop);
+            all(outcome, &mut refused)?;
+        }
+    }
+    #[cfg(feature = "llvm")]
+    {
+        all(emit_compiled(&session.sources, &compiled, None, Target::Ptx).map(drop), &mut refused)?;
+        all(Runner::new(compiled.module.clone(), Backend::Llvm, false).map(drop), &mut refused)?;
+    }
+    all(Runner::new(compiled.module, Backend::Cranelift, false).map(drop), &mut refused)?;
+    Err(Failure::Program(refused))
+}
+
 /// Compiles a program; an internal error, or `None`.
 fn compile(text: &str, path: &Path) -> Option<String> {
     let mut session = Session::new(FileOptions::default());
     let mut program = session.program();
     let folder = path.parent().unwrap_or(Path::new("."));
     let file = session.load_text(&mut program, "mutation.slang", text.to_string(), folder);
-    let outcome = Loaded::new(program, file)
-        .check(false)
-        .and_then(|c| Runner::new(c.module, Backend::Cranelift, false));
+    let outcome = Loaded::new(program, file).check(false).and_then(|c| everywhere(&session, c));
     match outcome {
         Err(Failure::Other(error)) => Some(error.to_string()),
         Err(Failure::Program(diagnostics)) => {

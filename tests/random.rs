@@ -1,6 +1,7 @@
 //! Random programs through the whole compiler.
 //!
-//! For each program, in double precision: the interpreter and the JIT give the same bits; forward and reverse mode
+//! For each program, in double precision: the interpreter and the JIT give the same bits (so does LLVM, with the feature
+//! `llvm`, in 1, 4, 8 and 16 lanes); forward and reverse mode
 //! agree; both agree with dual numbers on the code before differentiation; and with differences where those can be
 //! trusted (two step sizes agree, so no branch lies between). So do second derivatives, by forward and by reverse mode
 //! over derivatives of either mode. Programs of numbers of all types print the same bits on
@@ -8,7 +9,7 @@
 //! `PULLBACK_KEEP` names a folder for the programs, and the output of the latter, to compare with other compilers.
 //! `PULLBACK_FILE` names a program to check, with the points of the seed: to make a failure smaller.
 
-use driver::launch::{Backend, Runner};
+use driver::launch::{Backend, CodeOptions, Runner};
 use driver::pipeline::{Failure, Loaded, Options, on_large_stack};
 use driver::session::{FileOptions, Session};
 use driver::{Request, render};
@@ -74,7 +75,7 @@ fn dual(loaded: &mut Loaded, nested: bool, points: &[Point]) -> Result<Vec<[f64;
         if !problems.is_empty() {
             return Err(other(format!("{problems:?}")));
         }
-        stand_in(&mut compiled.module);
+        driver::verify::stand_in(&mut compiled.module);
     }
     let float = |v: f64| Value::Scalar(v.to_bits());
     let int = |v: i32| Value::Scalar(v as u32 as u64);
@@ -104,26 +105,30 @@ fn dual(loaded: &mut Loaded, nested: bool, points: &[Point]) -> Result<Vec<[f64;
     Ok(gradients)
 }
 
-/// Calls what has the derivatives of a function that computes the same: what is kept for a pullback carries none itself.
-fn stand_in(module: &mut Module) {
-    for func in module.funcs.keys().collect::<Vec<_>>() {
-        for inst in module.funcs[func].insts.keys().collect::<Vec<_>>() {
-            let ir::Op::Call(callee) = module.funcs[func].insts[inst].op else { continue };
-            let witness = module.witnesses.get(&callee).filter(|w| w.is_same);
-            if let Some(other) = witness.and_then(|w| w.substitute).filter(|&other| other != func) {
-                module.funcs[func].insts[inst].op = ir::Op::Call(other);
-            }
-        }
-    }
-}
-
 fn unit(input: usize) -> [f64; INPUTS] {
     std::array::from_fn(|k| if k == input { 1.0 } else { 0.0 })
 }
 
 /// What the kernel writes for these numbers.
 fn probe(module: &Module, backend: Backend, numbers: &[f64]) -> Result<Vec<f64>, Failure> {
-    let mut runner = Runner::new(module.clone(), backend, false)?;
+    probe_with(module, backend, &CodeOptions::default(), numbers)
+}
+
+/// The same on LLVM in so many lanes, with the interpreter's functions of numbers and in the order of the lanes.
+#[cfg(feature = "llvm")]
+fn probe_in_lanes(module: &Module, lanes: u32, numbers: &[f64]) -> Result<Vec<f64>, Failure> {
+    let options =
+        CodeOptions { lanes: Some(lanes), plain_math: true, lane_order: true, ..CodeOptions::default() };
+    probe_with(module, Backend::Llvm, &options, numbers)
+}
+
+fn probe_with(
+    module: &Module,
+    backend: Backend,
+    options: &CodeOptions,
+    numbers: &[f64],
+) -> Result<Vec<f64>, Failure> {
+    let mut runner = Runner::with_options(module.clone(), backend, options)?;
     bind(&mut runner);
     let groups = numbers.len() / NUMBERS;
     let bytes: Vec<u8> = numbers.iter().flat_map(|x| x.to_le_bytes()).collect();
@@ -191,6 +196,8 @@ struct Evaluated {
     oracle: Vec<f64>,
     /// Without optimisation, by the interpreter; now and then by the JIT, which takes long over such code.
     plain: Vec<f64>,
+    /// By LLVM, with so many lanes.
+    lanes: Vec<(u32, Vec<f64>)>,
     dual: Vec<[f64; INPUTS]>,
     /// Values at `h` before and after each point along each input, for both of [`STEPS`].
     around: Vec<f64>,
@@ -229,9 +236,14 @@ fn evaluate(
     numbers.append(&mut moved);
     let mut jit = probe(&module, Backend::Cranelift, &numbers)?;
     let around = jit.split_off(here / NUMBERS * RESULTS).chunks(RESULTS).map(|r| r[0]).collect();
+    #[cfg(feature = "llvm")]
+    let lanes = [1, 4, 8, 16].map(|n| Ok((n, probe_in_lanes(&module, n, &numbers[..here])?)));
+    #[cfg(not(feature = "llvm"))]
+    let lanes: [Result<_, Failure>; 0] = [];
     Ok(Evaluated {
         jit,
         around,
+        lanes: lanes.into_iter().collect::<Result<_, Failure>>()?,
         oracle: probe(&module, Backend::Interp, &numbers[..here])?,
         plain: probe(&plain, unoptimised, &numbers[..here])?,
         dual: dual(loaded, program.nested, points)?,
@@ -256,6 +268,14 @@ impl Evaluated {
                     return Err(format!(
                         "point {point}: the JIT gives\n{jit:?} and the interpreter\n{oracle:?}"
                     ));
+                }
+                for (lanes, all) in &self.lanes {
+                    let found = results(all, point, input);
+                    if !found.iter().zip(&oracle).all(|(&a, &b)| same(a, b)) {
+                        return Err(format!(
+                            "point {point}: LLVM gives in {lanes} lanes\n{found:?} and the interpreter\n{oracle:?}"
+                        ));
+                    }
                 }
                 if !jit.iter().zip(&plain).all(|(&a, &b)| near(a, b, tolerance)) {
                     return Err(format!("point {point}: {jit:?} and without optimisation\n{plain:?}"));

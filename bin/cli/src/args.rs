@@ -43,6 +43,9 @@ pub(crate) enum Command {
         after_help = "Example:\n  pullback gradcheck kernel.slang f --points 5\n  pullback gradcheck kernel.slang f --at x=1.5\n\nExit status 1 if they do not agree."
     )]
     Gradcheck(GradcheckArgs),
+    /// Check every differentiable function of a file, on every backend and level of optimisation
+    #[command(after_help = VERIFY_HELP)]
+    Verify(VerifyArgs),
     /// Minimise a differentiable function of a file
     #[command(after_help = FIT_HELP)]
     Fit(FitArgs),
@@ -80,6 +83,18 @@ Examples:
   pullback fit line.slang --items @points.csv --optimizer lbfgs
   pullback fit field.slang --items image:photo.png --param weights=random:-0.1,0.1 --rate weights=0.01 --seconds 30
   pullback fit examples/gaussians.slang --checkpoint run.json --resume";
+
+const VERIFY_HELP: &str = "\
+In double precision, forward mode, reverse mode, dual numbers on the code before differentiation, and differences \
+must agree at random points. With the numbers that the program declares, every backend must give what the interpreter \
+gives of the same code.
+
+Examples:
+  pullback verify kernel.slang
+  pullback verify kernel.slang loss --backend llvm,interp -O 0,2 --points 20 --json
+  pullback verify kernel.slang --bind w=zeros:64
+
+Exit status 1 if anything differs, or if nothing could be checked.";
 
 /// What is common to all commands that read a program.
 #[derive(Clone, Debug, Args)]
@@ -181,6 +196,56 @@ pub(crate) struct CompileArgs {
     pub(crate) check_nan: bool,
 }
 
+/// In how many lanes threads run.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct LanesArgs {
+    /// Threads that run in lanes [default: what suits machine and program; 1: none]
+    #[cfg(feature = "llvm")]
+    #[arg(long, value_name = "N", value_parser = lanes)]
+    lanes: Option<u32>,
+}
+
+impl LanesArgs {
+    /// Lanes, where there are any.
+    pub(crate) fn lanes(&self) -> Option<u32> {
+        #[cfg(feature = "llvm")]
+        return self.lanes;
+        #[cfg(not(feature = "llvm"))]
+        None
+    }
+}
+
+/// The memory that the program reaches.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct MemoryArgs {
+    /// Content of a buffer, tensor or uniform: JSON, zeros:N[,M…], words:W,W,… or @file.npy
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub(crate) bind: Vec<String>,
+    /// How matrices lie in memory
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) matrix_layout: Layout,
+}
+
+/// What a program may take.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct LimitArgs {
+    /// Memory that the program may take for large arrays and for what reverse mode keeps, as 512M or 8G [default: 2G]
+    #[arg(long = "memory", value_name = "SIZE", value_parser = bytes)]
+    pub(crate) memory: Option<u64>,
+}
+
+/// A number of bytes, with K, M or G for 1024, 1024² or 1024³ of them.
+fn bytes(text: &str) -> Result<u64, String> {
+    let (digits, shift) = match text.trim_end_matches(['B', 'i']) {
+        t if t.ends_with(['K', 'k']) => (&t[..t.len() - 1], 10),
+        t if t.ends_with(['M', 'm']) => (&t[..t.len() - 1], 20),
+        t if t.ends_with(['G', 'g']) => (&t[..t.len() - 1], 30),
+        t => (t, 0),
+    };
+    let n: u64 = digits.parse().map_err(|_| "expected a size such as 512M or 8G".to_string())?;
+    n.checked_mul(1 << shift).ok_or_else(|| "the size is too large".to_string())
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
     #[command(flatten)]
@@ -199,13 +264,12 @@ pub(crate) struct RunArgs {
     /// What runs it
     #[arg(long, value_enum, default_value_t)]
     pub(crate) backend: Backend,
-    /// Threads that run in lanes [default: what suits machine and program; 1: none]
-    #[cfg(feature = "llvm")]
-    #[arg(long, value_name = "N", value_parser = lanes)]
-    pub(crate) lanes: Option<u32>,
-    /// Content of a buffer, tensor or uniform: JSON, zeros:N[,M…], words:W,W,… or @file.npy
-    #[arg(long, value_name = "NAME=VALUE")]
-    pub(crate) bind: Vec<String>,
+    #[command(flatten)]
+    pub(crate) lanes: LanesArgs,
+    #[command(flatten)]
+    pub(crate) memory: MemoryArgs,
+    #[command(flatten)]
+    pub(crate) limits: LimitArgs,
     /// A type that conforms to an interface, by the number that dynamic dispatch uses
     #[arg(long, value_name = "TYPE:INTERFACE=ID")]
     pub(crate) conform: Vec<String>,
@@ -227,12 +291,13 @@ pub(crate) struct RunArgs {
     /// Neither look for compiled kernels in the cache nor keep them there
     #[arg(long)]
     pub(crate) no_cache: bool,
-    /// How matrices lie in memory
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) matrix_layout: Layout,
     /// Stop at the first buffer access out of range, and say where
     #[arg(long)]
     pub(crate) trap: bool,
+    /// Run on the interpreter, and stop with the places that several threads access, of which one writes, with neither a
+    /// barrier nor atomic operations to order them
+    #[arg(long, conflicts_with_all = ["backend", "trap"])]
+    pub(crate) check_races: bool,
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
@@ -250,6 +315,8 @@ pub(crate) struct BenchArgs {
     /// Arguments as JSON values; those left out are numbers between 0.25 and 0.75, and integers 4
     #[arg(long, value_name = "NAME=VALUE,…")]
     pub(crate) at: Vec<String>,
+    #[command(flatten)]
+    pub(crate) memory: MemoryArgs,
     /// Threads of the kernel
     #[arg(long, value_name = "N", default_value_t = 16384)]
     pub(crate) count: u32,
@@ -262,26 +329,14 @@ pub(crate) struct BenchArgs {
     /// What runs it
     #[arg(long, value_enum, default_value_t = Backend::FASTEST)]
     pub(crate) backend: Backend,
-    /// Threads that run in lanes [default: what suits machine and program; 1: none]
-    #[cfg(feature = "llvm")]
-    #[arg(long, value_name = "N", value_parser = lanes)]
-    pub(crate) lanes: Option<u32>,
+    #[command(flatten)]
+    pub(crate) lanes: LanesArgs,
     /// Worker threads; 0: one for each core
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) threads: usize,
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
-}
-
-impl BenchArgs {
-    /// Lanes, where there are any.
-    pub(crate) fn lanes(&self) -> Option<u32> {
-        #[cfg(feature = "llvm")]
-        return self.lanes;
-        #[cfg(not(feature = "llvm"))]
-        None
-    }
 }
 
 #[cfg(feature = "llvm")]
@@ -319,23 +374,11 @@ pub(crate) struct GradbenchArgs {
     /// What runs the programs
     #[arg(long, value_enum, default_value_t = Backend::FASTEST)]
     pub(crate) backend: Backend,
-    /// Threads that run in lanes [default: what suits machine and program; 1: none]
-    #[cfg(feature = "llvm")]
-    #[arg(long, value_name = "N", value_parser = lanes)]
-    pub(crate) lanes: Option<u32>,
+    #[command(flatten)]
+    pub(crate) lanes: LanesArgs,
     /// Worker threads; 0: one for each core
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) threads: usize,
-}
-
-impl GradbenchArgs {
-    /// Lanes, where there are any.
-    pub(crate) fn lanes(&self) -> Option<u32> {
-        #[cfg(feature = "llvm")]
-        return self.lanes;
-        #[cfg(not(feature = "llvm"))]
-        None
-    }
 }
 
 #[derive(Debug, Args)]
@@ -505,6 +548,13 @@ pub(crate) struct GradArgs {
     /// The direction of `--mode hvp`, as JSON values; what is left out is zero
     #[arg(long, value_name = "NAME=VALUE,…", required_if_eq("mode", "hvp"))]
     pub(crate) along: Vec<String>,
+    #[command(flatten)]
+    pub(crate) memory: MemoryArgs,
+    /// What runs it
+    #[arg(long, value_enum, default_value_t = Backend::Interp)]
+    pub(crate) backend: Backend,
+    #[command(flatten)]
+    pub(crate) lanes: LanesArgs,
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
@@ -535,6 +585,51 @@ pub(crate) struct GradcheckArgs {
     /// Largest relative error that is accepted
     #[arg(long, value_name = "X", default_value_t = 1e-5)]
     pub(crate) tolerance: f64,
+    #[command(flatten)]
+    pub(crate) memory: MemoryArgs,
+    /// What runs it
+    #[arg(long, value_enum, default_value_t = Backend::Interp)]
+    pub(crate) backend: Backend,
+    #[command(flatten)]
+    pub(crate) lanes: LanesArgs,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct VerifyArgs {
+    #[command(flatten)]
+    pub(crate) source: SourceArgs,
+    /// The functions [default: every differentiable function of the file]
+    #[arg(value_name = "FUNCTION")]
+    pub(crate) function: Vec<String>,
+    /// Arguments as JSON values; those left out are random
+    #[arg(long, value_name = "NAME=VALUE,…")]
+    pub(crate) at: Vec<String>,
+    /// Random points
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    pub(crate) points: u32,
+    /// Random numbers are drawn from here; integers are 0 to 3
+    #[arg(long, value_name = "LO,HI", default_value = "-2,2", allow_hyphen_values = true)]
+    pub(crate) range: String,
+    /// Start of the random numbers, the same for each function
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Largest relative error that is accepted in double precision
+    #[arg(long, value_name = "X", default_value_t = 1e-5)]
+    pub(crate) tolerance: f64,
+    #[command(flatten)]
+    pub(crate) memory: MemoryArgs,
+    /// What is checked [default: all that this build has, and graphics processors where there is one]
+    #[arg(long, value_enum, value_name = "BACKEND,…", value_delimiter = ',')]
+    pub(crate) backend: Vec<Backend>,
+    /// Optimisation levels
+    #[arg(short = 'O', value_name = "LEVEL,…", value_delimiter = ',', default_value = "0,1,2",
+        value_parser = clap::value_parser!(u8).range(0..=2))]
+    pub(crate) level: Vec<u8>,
+    #[command(flatten)]
+    pub(crate) lanes: LanesArgs,
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
@@ -565,6 +660,8 @@ pub(crate) struct FitArgs {
     /// function `initial` if there is one, else random:-0.1,0.1]
     #[arg(long, value_name = "NAME=INIT", allow_hyphen_values = true)]
     pub(crate) param: Vec<String>,
+    #[command(flatten)]
+    pub(crate) memory: MemoryArgs,
     /// The method
     #[arg(long, value_enum, default_value_t)]
     pub(crate) optimizer: Optimizer,
@@ -574,10 +671,8 @@ pub(crate) struct FitArgs {
     /// What runs it
     #[arg(long, value_enum, default_value_t)]
     pub(crate) backend: Backend,
-    /// Threads that run in lanes [default: what suits machine and program; 1: none]
-    #[cfg(feature = "llvm")]
-    #[arg(long, value_name = "N", value_parser = lanes)]
-    pub(crate) lanes: Option<u32>,
+    #[command(flatten)]
+    pub(crate) lanes: LanesArgs,
     /// Items in each step of Adam [default: 8192, or all]
     #[arg(long, value_name = "N")]
     pub(crate) batch: Option<usize>,

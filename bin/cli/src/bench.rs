@@ -19,7 +19,8 @@ pub(crate) fn bench(args: &BenchArgs) -> u8 {
         }
         let options = Options {
             backend: args.backend.into(),
-            lanes: args.lanes(),
+            lanes: args.lanes.lanes(),
+            memory: report::binds(&args.memory)?,
             compile: report::options(&args.compile),
             at,
             threads: args.count,

@@ -1,7 +1,7 @@
 //! `build`: a library of C functions.
 
 use driver::build::{self, Options};
-use driver::{Error, pipeline};
+use driver::{files, pipeline};
 
 use crate::args::BuildArgs;
 use crate::report::{self, Stop};
@@ -27,7 +27,7 @@ pub(crate) fn build(args: &BuildArgs) -> u8 {
         let built = build::build(&mut loaded, &options)?;
         build::write(&built, &args.output)?;
         if let Some(path) = &args.header {
-            std::fs::write(path, &built.header).map_err(|e| Error::write(path, e))?;
+            files::write(path, built.header.as_bytes())?;
         }
         report::warn(session, &loaded.warned);
         Ok(0)

@@ -4,11 +4,12 @@ use std::fmt::Write as _;
 
 use driver::call::{Callee, parse_arguments};
 use driver::gradcheck::{self, Entry, Random, Verdict};
+use driver::launch::{Backend, CodeOptions};
 use driver::pipeline::{self, Options};
 use driver::session::Session;
 use driver::{Error, Request};
 
-use crate::args::{GradArgs, GradcheckArgs, Mode, SourceArgs};
+use crate::args::{GradArgs, GradcheckArgs, MemoryArgs, Mode, SourceArgs};
 use crate::report::{self, Stop};
 
 /// Rows of a table that are printed.
@@ -20,9 +21,14 @@ pub(crate) fn grad(args: &GradArgs) -> u8 {
         let along = parse_arguments(&args.along).map_err(|e| Stop::Usage(e.to_string()))?;
         let second = matches!(args.mode, Mode::Hessian | Mode::Hvp);
         let options = Options { hessian: second, ..report::options(&args.compile) };
-        let compiled = compile(session, &args.source, &args.function, &options)?;
-        let info = compiled.functions.first().ok_or_else(|| Error::Internal("no function".into()))?;
-        let callee = Callee::new(&compiled.module, info);
+        let target = Target {
+            source: &args.source,
+            function: &args.function,
+            memory: &args.memory,
+            backend: args.backend.into(),
+            lanes: args.lanes.lanes(),
+        };
+        let mut callee = target.callee(session, &options)?;
         let point = callee.point(&named, &mut |_| None)?;
         let value = callee.value(&point)?;
         let outputs: Vec<_> = callee.outputs.iter().filter(|n| n.diff).cloned().collect();
@@ -53,12 +59,10 @@ pub(crate) fn grad(args: &GradArgs) -> u8 {
                 }
             }
             Mode::Hvp => {
-                let func = compiled.hessians.first().copied().flatten();
-                let func = func.ok_or_else(|| Error::input("the function has no second derivative"))?;
                 let along = callee.point(&along, &mut |_| Some(0))?;
                 json += ",\"hvp\":{";
                 for (k, output) in outputs.iter().enumerate() {
-                    let row = callee.hessian_vector(func, &point, output, &along)?;
+                    let row = callee.hessian_vector(&point, k, &along)?;
                     let _ = writeln!(text, "hessian of {} times the direction", output.name);
                     list(&mut text, &callee.gradient_texts(&row, false));
                     let comma = if k > 0 { "," } else { "" };
@@ -68,12 +72,10 @@ pub(crate) fn grad(args: &GradArgs) -> u8 {
                 json.push('}');
             }
             Mode::Hessian => {
-                let func = compiled.hessians.first().copied().flatten();
-                let func = func.ok_or_else(|| Error::input("the function has no second derivative"))?;
-                let inputs: Vec<_> = callee.inputs.iter().filter(|n| n.diff).collect();
+                let inputs: Vec<_> = callee.inputs.iter().filter(|n| n.diff).cloned().collect();
                 json += ",\"hessian\":{";
                 for (k, output) in outputs.iter().enumerate() {
-                    let rows = callee.hessian(func, &point, output)?;
+                    let rows = callee.hessian(&point, k)?;
                     let gradient = &callee.reverse(&point)?[k];
                     let _ = writeln!(text, "gradient of {}", output.name);
                     list(&mut text, &callee.gradient_texts(gradient, false));
@@ -109,17 +111,22 @@ pub(crate) fn gradcheck(args: &GradcheckArgs) -> u8 {
         let named = parse_arguments(&args.at).map_err(|e| Stop::Usage(e.to_string()))?;
         let (low, high) = range(&args.range)?;
         let options = Options { widen: true, check_nan: args.check_nan, ..Options::default() };
-        let compiled = compile(session, &args.source, &args.function, &options)?;
-        let info = compiled.functions.first().ok_or_else(|| Error::Internal("no function".into()))?;
-        let callee = Callee::new(&compiled.module, info);
+        let target = Target {
+            source: &args.source,
+            function: &args.function,
+            memory: &args.memory,
+            backend: args.backend.into(),
+            lanes: args.lanes.lanes(),
+        };
+        let mut callee = target.callee(session, &options)?;
         let mut random = Random::new(args.seed);
         let mut entries: Vec<(u32, Entry)> = Vec::new();
-        let inputs = info.params.iter().filter(|p| p.is_input);
-        let all_named = inputs.clone().all(|p| named.iter().any(|n| n.0 == p.name));
+        let all_named =
+            callee.info.params.iter().filter(|p| p.is_input).all(|p| named.iter().any(|n| n.0 == p.name));
         let points = if all_named { 1 } else { args.points.max(1) };
         for k in 0..points {
             let point = callee.point(&named, &mut |n| Some(random.scalar(n.scalar, low, high)))?;
-            let found = gradcheck::check(&callee, &point, args.tolerance)?;
+            let found = gradcheck::check(&mut callee, &point, args.tolerance)?;
             entries.extend(found.into_iter().map(|e| (k, e)));
         }
         if entries.is_empty() {
@@ -130,7 +137,8 @@ pub(crate) fn gradcheck(args: &GradcheckArgs) -> u8 {
         let count = |v| entries.iter().filter(|e| e.1.verdict == v).count();
         let (agree, unclear, differ) =
             (count(Verdict::Agrees), count(Verdict::Unclear), count(Verdict::Differs));
-        let worst = entries.iter().map(|e| e.1.error).filter(|e| e.is_finite()).fold(0.0, f64::max);
+        let clear = entries.iter().filter(|e| e.1.verdict != Verdict::Unclear);
+        let worst = clear.map(|e| e.1.error).fold(0.0, gradcheck::worse);
         if args.json {
             let list: Vec<_> = entries.iter().map(|(point, e)| to_json(*point, e)).collect();
             let all = serde_json::json!({ "agrees": differ == 0, "entries": list });
@@ -150,22 +158,38 @@ pub(crate) fn gradcheck(args: &GradcheckArgs) -> u8 {
     })
 }
 
-fn compile(
-    session: &mut Session,
-    source: &SourceArgs,
-    function: &str,
-    options: &Options,
-) -> Result<pipeline::Compiled, Stop> {
-    let mut loaded = pipeline::load(session, &source.file)?;
-    loaded.errors()?;
-    let function = loaded.function(function)?;
-    let request = Request { functions: vec![function], derivatives: true, ..Request::default() };
-    let compiled = loaded.compile(&request, options)?;
-    report::warn(session, &compiled.warnings);
-    Ok(compiled)
+/// A function, and how it is called.
+struct Target<'a> {
+    source: &'a SourceArgs,
+    function: &'a str,
+    memory: &'a MemoryArgs,
+    backend: Backend,
+    lanes: Option<u32>,
 }
 
-fn range(text: &str) -> Result<(f64, f64), Stop> {
+impl Target<'_> {
+    /// Compiles the function and binds the memory that it reaches.
+    fn callee(&self, session: &mut Session, options: &Options) -> Result<Callee, Stop> {
+        let (binds, layout) = report::binds(self.memory)?;
+        self.backend.prepare();
+        let mut loaded = pipeline::load(session, &self.source.file)?;
+        loaded.errors()?;
+        let function = loaded.function(self.function)?;
+        let request = Request { functions: vec![function], derivatives: true, ..Request::default() };
+        let compiled = loaded.compile(&request, options)?;
+        report::warn(session, &compiled.warnings);
+        let code = CodeOptions {
+            lanes: self.lanes,
+            fast_math: options.optimise.fast_math,
+            ..CodeOptions::default()
+        };
+        let mut callee = Callee::new(compiled, self.backend, &code)?;
+        callee.bind(&mut loaded, &binds, layout)?;
+        Ok(callee)
+    }
+}
+
+pub(crate) fn range(text: &str) -> Result<(f64, f64), Stop> {
     let parsed =
         text.split_once(',').and_then(|(a, b)| Some((a.trim().parse().ok()?, b.trim().parse().ok()?)));
     match parsed {
@@ -217,20 +241,29 @@ fn table(entries: &[(u32, Entry)]) -> String {
             verdict(e.verdict).to_string(),
         ]);
     }
+    let mut text = aligned(&cells, 3..7);
+    if rows.len() < entries.len() {
+        let _ = writeln!(text, "… and {} more that agree better", entries.len() - rows.len());
+    }
+    text
+}
+
+/// Rows of cells as text; the columns in `right` are flush right.
+pub(crate) fn aligned<const N: usize>(cells: &[[String; N]], right: std::ops::Range<usize>) -> String {
     let width = |column: usize| cells.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..8).map(width).collect();
+    let widths: [usize; N] = std::array::from_fn(width);
     let mut text = String::new();
-    for row in &cells {
+    for row in cells {
         let mut line = String::new();
         for (k, cell) in row.iter().enumerate() {
             let pad = " ".repeat(widths[k] - cell.chars().count());
-            let right = (3..7).contains(&k);
-            let _ = if right { write!(line, "{pad}{cell}  ") } else { write!(line, "{cell}{pad}  ") };
+            let _ = if right.contains(&k) {
+                write!(line, "{pad}{cell}  ")
+            } else {
+                write!(line, "{cell}{pad}  ")
+            };
         }
         let _ = writeln!(text, "{}", line.trim_end());
-    }
-    if rows.len() < entries.len() {
-        let _ = writeln!(text, "… and {} more that agree better", entries.len() - rows.len());
     }
     text
 }
@@ -243,9 +276,10 @@ fn verdict(verdict: Verdict) -> &'static str {
     }
 }
 
-fn to_json(point: u32, e: &Entry) -> serde_json::Value {
+/// An entry in JSON.
+pub(crate) fn to_json(point: u32, e: &Entry) -> serde_json::Value {
     let number = |x: f64| if x.is_finite() { serde_json::json!(x) } else { serde_json::json!(x.to_string()) };
-    serde_json::json!({
+    let mut json = serde_json::json!({
         "point": point,
         "output": e.output,
         "input": e.input,
@@ -254,5 +288,9 @@ fn to_json(point: u32, e: &Entry) -> serde_json::Value {
         "differences": number(e.differences),
         "error": number(e.error),
         "verdict": verdict(e.verdict).to_lowercase(),
-    })
+    });
+    if let Some(dual) = e.dual {
+        json["dual"] = number(dual);
+    }
+    json
 }

@@ -71,10 +71,7 @@ pub(crate) fn emit(args: &EmitArgs) -> u8 {
 /// Writes to the file that was asked for, or to standard output.
 fn write(args: &EmitArgs, bytes: &[u8]) -> Result<(), driver::Error> {
     match &args.output {
-        Some(path) => {
-            let error = |e: std::io::Error| driver::Error::Write { path: path.clone(), why: e.to_string() };
-            std::fs::write(path, bytes).map_err(error)
-        }
+        Some(path) => driver::files::write(path, bytes),
         None => {
             report::out_bytes(bytes);
             Ok(())

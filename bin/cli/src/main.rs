@@ -14,7 +14,9 @@ mod gradbench;
 mod inspect;
 mod report;
 mod run;
+mod verify;
 
+use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 use std::sync::Mutex;
@@ -30,10 +32,12 @@ fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
-            let status = if error.use_stderr() { 2 } else { 0 };
-            // Printing help can only fail if nobody reads it.
-            let _ = error.print();
-            return ExitCode::from(status);
+            if error.use_stderr() {
+                let _ = error.print();
+                return ExitCode::from(2);
+            }
+            report::note_lost(error.print().and_then(|()| std::io::stdout().flush()));
+            return ExitCode::from(report::lost(0));
         }
     };
     std::panic::set_hook(Box::new(|info| {
@@ -50,7 +54,7 @@ fn main() -> ExitCode {
             report::internal(&place, json, &file)
         }
     };
-    driver::launch::leave(status)
+    driver::launch::leave(report::lost(status))
 }
 
 fn dispatch(command: Command) -> u8 {
@@ -62,6 +66,7 @@ fn dispatch(command: Command) -> u8 {
         Command::Derive(args) => inspect::derive(&args),
         Command::Grad(args) => derive::grad(&args),
         Command::Gradcheck(args) => derive::gradcheck(&args),
+        Command::Verify(args) => verify::verify(&args),
         Command::Fit(args) => fit::fit(&args),
         Command::Bench(args) => bench::bench(&args),
         #[cfg(feature = "llvm")]
@@ -96,6 +101,7 @@ fn json_and_file(command: &Command) -> (bool, String) {
         Command::Derive(a) => (a.json, &a.source),
         Command::Grad(a) => (a.json, &a.source),
         Command::Gradcheck(a) => (a.json, &a.source),
+        Command::Verify(a) => (a.json, &a.source),
         Command::Fit(a) => (false, &a.source),
         Command::Bench(a) => (a.json, &a.source),
         #[cfg(feature = "llvm")]

@@ -1,12 +1,14 @@
 //! What the user is told, and the exit status that goes with it.
 
-use std::io::{IsTerminal, Write, stderr, stdout};
+use std::io::{self, IsTerminal, Write, stderr, stdout};
+use std::sync::OnceLock;
 
+use driver::bind::{Bind, MatrixLayout, parse_bind};
 use driver::pipeline::Failure;
 use driver::session::{FileOptions, Session};
 use driver::{Error, render};
 
-use crate::args::{CompileArgs, SourceArgs};
+use crate::args::{CompileArgs, Layout, MemoryArgs, SourceArgs};
 
 /// Why a command stops.
 #[derive(Debug)]
@@ -29,7 +31,10 @@ impl From<Error> for Stop {
     }
 }
 
-/// Writes to standard output; a reader that has gone away is no error.
+/// Why standard output does not take what it is given; the first time counts.
+static LOST: OnceLock<io::Error> = OnceLock::new();
+
+/// Writes to standard output. What is lost there is told at the end, by [`lost`].
 pub(crate) fn out(text: &str) {
     out_bytes(text.as_bytes());
 }
@@ -37,7 +42,27 @@ pub(crate) fn out(text: &str) {
 /// Writes bytes to standard output; as [`out`].
 pub(crate) fn out_bytes(bytes: &[u8]) {
     let mut stdout = stdout().lock();
-    let _ = stdout.write_all(bytes).and_then(|()| stdout.flush());
+    note_lost(stdout.write_all(bytes).and_then(|()| stdout.flush()));
+}
+
+/// Keeps the error of a write to standard output.
+pub(crate) fn note_lost(written: io::Result<()>) {
+    if let Err(error) = written {
+        let _ = LOST.set(error);
+    }
+}
+
+/// The status of a process that would end with `status`: 1 if some of its output is lost, which is then told. A reader
+/// that has gone away, as `head` does, has what it wanted.
+pub(crate) fn lost(status: u8) -> u8 {
+    match LOST.get() {
+        Some(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            let why = driver::files::plain(error);
+            err(&format!("error[E0802]: cannot write to standard output: {why}\n"));
+            status.max(1)
+        }
+        _ => status,
+    }
 }
 
 /// Writes to standard error.
@@ -61,6 +86,7 @@ pub(crate) fn finish(
 fn tell(session: &Session, source: &SourceArgs, json: bool, stop: Stop) -> u8 {
     match stop {
         Stop::Usage(message) => {
+            let message = render::shortened(&message);
             err(&format!("error: {message}\n\nFor more information, try '--help'.\n"));
             2
         }
@@ -83,7 +109,7 @@ fn tell(session: &Session, source: &SourceArgs, json: bool, stop: Stop) -> u8 {
                 let file = source.file.display().to_string();
                 out(&(render::error_to_json(code, &error.to_string(), &file) + "\n"));
             }
-            err(&format!("error[{code}]: {error}\n"));
+            err(&format!("error[{code}]: {}\n", render::shortened(&error.to_string())));
             if let Error::Internal(_) = error {
                 err(BUG);
             }
@@ -135,6 +161,16 @@ pub(crate) fn session(source: &SourceArgs) -> Session {
         warn: source.warn.iter().filter_map(|code| code.parse().ok()).collect(),
         ..FileOptions::default()
     })
+}
+
+/// The memory that is bound, and how its matrices lie.
+pub(crate) fn binds(memory: &MemoryArgs) -> Result<(Vec<Bind>, MatrixLayout), Stop> {
+    let binds: Result<Vec<Bind>, Error> = memory.bind.iter().map(|b| parse_bind(b)).collect();
+    let layout = match memory.matrix_layout {
+        Layout::Row => MatrixLayout::Row,
+        Layout::Column => MatrixLayout::Column,
+    };
+    Ok((binds.map_err(|error| Stop::Usage(error.to_string()))?, layout))
 }
 
 /// The compiler's options.

@@ -3,13 +3,13 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use driver::bind::{self, Bind, BindValue, MatrixLayout};
-use driver::launch::{CodeOptions, Runner};
-use driver::pipeline::{self, Loaded};
+use driver::bind::{self, MatrixLayout};
+use driver::inputs::{self, Unused};
+use driver::launch::{Backend, CodeOptions, Runner};
+use driver::pipeline::{self, Failure, Loaded};
 use driver::{Error, Request, checkpoints, npy, output};
-use ir::{MemType, MemTypes};
 
-use crate::args::{Layout, RunArgs};
+use crate::args::RunArgs;
 use crate::report::{self, Stop};
 
 /// What to do with the buffers afterwards.
@@ -23,16 +23,11 @@ struct Outputs {
 pub(crate) fn run(args: &RunArgs) -> u8 {
     report::finish(&args.source, args.json, |session| {
         let groups = triple("--groups", &args.groups)?;
-        let binds: Result<Vec<Bind>, Error> = args.bind.iter().map(|b| bind::parse_bind(b)).collect();
-        let binds = binds.map_err(usage)?;
+        let (binds, layout) = report::binds(&args.memory)?;
         let conformances: Result<Vec<_>, Error> =
             args.conform.iter().map(|c| bind::parse_conformance(c)).collect();
         let conformances = conformances.map_err(usage)?;
         let outputs = outputs(&args.out)?;
-        let layout = match args.matrix_layout {
-            Layout::Row => MatrixLayout::Row,
-            Layout::Column => MatrixLayout::Column,
-        };
         if args.threads == Some(0) {
             return Err(Stop::Usage("`--threads` must be at least 1".into()));
         }
@@ -49,33 +44,47 @@ pub(crate) fn run(args: &RunArgs) -> u8 {
         let entry_name = loaded.name(entry).to_string();
         let conformances = loaded.conformances(session, &conformances)?;
         let group_size = args.block.as_deref().map(|b| triple("--block", b)).transpose()?;
+        if let Some(size) = group_size.filter(|s| s.iter().map(|&n| u64::from(n)).product::<u64>() > 1024) {
+            let [x, y, z] = size;
+            return Err(Stop::Usage(format!(
+                "`--block {x},{y},{z}`: a thread group has at most 1024 threads"
+            )));
+        }
         let request = Request { entries: vec![entry], conformances, group_size, ..Request::default() };
         let compiled = loaded.compile(&request, &report::options(&args.compile))?;
         report::warn(session, &compiled.warnings);
         if args.compile.report_checkpoints {
             report::err(&checkpoints::text(&session.sources, &compiled.kept));
         }
-        #[cfg(feature = "llvm")]
-        let lanes = args.lanes;
-        #[cfg(not(feature = "llvm"))]
-        let lanes = None;
         let options = CodeOptions {
             trap: args.trap,
-            lanes,
+            lanes: args.lanes.lanes(),
             deterministic: args.deterministic,
             flush_subnormals: args.flush_subnormals,
             fast_math: args.compile.fast_math,
             cache: !args.no_cache,
+            memory: args.limits.memory,
             ..CodeOptions::default()
         };
-        let mut runner = Runner::with_options(compiled.module, args.backend.into(), &options)?;
-        let unused = bind_all(&mut loaded, &mut runner, &binds, layout)?;
+        let threads = compiled.module.entries.first().map_or([1; 3], |e| e.group_size);
+        check_groups(groups, threads)?;
+        let backend = if args.check_races { Backend::Interp } else { args.backend.into() };
+        let mut runner = Runner::with_pointers(compiled.module, backend, &options)?;
+        let unused = inputs::bind(&mut loaded, &mut runner, &binds, layout)?;
         check_outputs(&loaded, &runner, &outputs)?;
 
         let mut stdout = String::new();
         let mut seconds = Vec::new();
+        let mut races = Vec::new();
         for _ in 0..args.repeat.unwrap_or(1) {
-            let done = runner.dispatch(&entry_name, groups, args.threads.unwrap_or(0));
+            let done = if args.check_races {
+                runner.find_races(&entry_name, groups).map(|(done, found)| {
+                    races.extend(found);
+                    done
+                })
+            } else {
+                runner.dispatch(&entry_name, groups, args.threads.unwrap_or(0))
+            };
             if done.is_err() && !args.json {
                 report::out(&(stdout.clone() + runner.printed()));
             }
@@ -83,10 +92,44 @@ pub(crate) fn run(args: &RunArgs) -> u8 {
             stdout += &done.stdout;
             seconds.push(done.seconds);
         }
+        if !races.is_empty() {
+            return Err(Stop::from(Failure::Program(pipeline::in_order(races))));
+        }
         let seconds = args.repeat.map(|_| seconds);
         print(args, &runner, &unused, &outputs, layout, &stdout, seconds.as_deref())?;
+        let errors = loaded.errors_elsewhere();
+        if errors > 0 {
+            let (errors, them) = if errors == 1 {
+                ("an error".to_string(), "it")
+            } else {
+                (format!("{errors} errors"), "them")
+            };
+            let file = args.source.file.display();
+            report::err(&format!(
+                "note: the file has {errors} in what was not run: `pullback check {file}` shows {them}\n"
+            ));
+        }
         Ok(0)
     })
+}
+
+/// Threads of a dispatch that end within hours.
+const MOST_THREADS: u128 = 1 << 44;
+
+/// An error where threads have no numbers, or are more than will ever end.
+fn check_groups(groups: [u32; 3], size: [u32; 3]) -> Result<(), Stop> {
+    let threads: [u64; 3] = std::array::from_fn(|k| u64::from(groups[k]) * u64::from(size[k]));
+    let all: u128 = threads.iter().map(|&n| u128::from(n)).product();
+    let [x, y, z] = groups;
+    if threads.iter().any(|&n| n > 1 << 32) {
+        return Err(Stop::Usage(format!(
+            "`--groups {x},{y},{z}`: the numbers of threads do not fit in 32 bits"
+        )));
+    }
+    if all > MOST_THREADS {
+        return Err(Stop::Usage(format!("`--groups {x},{y},{z}`: {all} threads would not end in days")));
+    }
+    Ok(())
 }
 
 fn usage(error: Error) -> Stop {
@@ -126,64 +169,6 @@ fn outputs(texts: &[String]) -> Result<Outputs, Stop> {
         }
     }
     Ok(outputs)
-}
-
-/// A writable buffer that is bound but that the kernel does not use: printed as it came.
-struct Unused {
-    name: String,
-    element: MemType,
-    bytes: Vec<u8>,
-    mem: MemTypes,
-}
-
-fn bind_all(
-    loaded: &mut Loaded,
-    runner: &mut Runner,
-    binds: &[Bind],
-    layout: MatrixLayout,
-) -> Result<Vec<Unused>, Error> {
-    let mut unused = Vec::new();
-    for (k, bind) in binds.iter().enumerate() {
-        let name = &bind.name;
-        if binds[..k].iter().any(|b| b.name == *name) {
-            return Err(Error::input(format!("`{name}` is bound twice")));
-        }
-        let Some(global) = runner.find(name) else {
-            if loaded.declares_global(name) {
-                let mut mem = MemTypes::default();
-                if let Some(element) = loaded.unused_buffer(name, &mut mem) {
-                    let bytes = bind::buffer_bytes(&mem, element, &bind.value, layout)
-                        .map_err(|why| Error::input(format!("`--bind {name}`: {why}")))?;
-                    unused.push(Unused { name: name.clone(), element, bytes, mem });
-                }
-                continue;
-            }
-            let mut known: Vec<&str> = runner.globals().map(|g| runner.name(g.0)).collect();
-            known.dedup();
-            let known = if known.is_empty() { "no buffers".into() } else { known.join(", ") };
-            return Err(Error::input(format!("`{name}` is bound, but the program has {known}")));
-        };
-        if runner.tensor(global).is_some() {
-            runner.bind_tensor(bind)?;
-            continue;
-        }
-        let element = runner.element_of(global);
-        let bytes = if runner.is_single(global) {
-            bind::value_bytes(runner.mem(), element, &bind.value, layout)
-        } else {
-            bind::buffer_bytes(runner.mem(), element, &bind.value, layout)
-        };
-        let bytes = bytes.map_err(|why| Error::input(format!("`--bind {name}`: {why}")))?;
-        runner.bind_global(global, &bytes);
-        if matches!(bind.value, BindValue::Zeros(n) if runner.is_single(global) && n != 1) {
-            return Err(Error::input(format!("`--bind {name}`: a uniform has one element")));
-        }
-    }
-    runner.bind_gradients();
-    if let Some(global) = runner.unbound() {
-        return Err(Error::input(format!("`{0}` is not bound: `--bind {0}=…`", runner.name(global))));
-    }
-    Ok(unused)
 }
 
 fn check_outputs(loaded: &Loaded, runner: &Runner, outputs: &Outputs) -> Result<(), Error> {
@@ -232,7 +217,7 @@ fn print(
         Some(names) => names.iter().filter_map(|n| Some((n.clone(), runner.find(n)?))).collect(),
         None => runner
             .globals()
-            .filter(|(g, _)| runner.is_writable(*g) && !in_file(runner.name(*g)))
+            .filter(|(g, _)| runner.is_writable(*g) && !runner.of_pointers(*g) && !in_file(runner.name(*g)))
             .map(|(g, _)| (runner.name(g).to_owned(), g))
             .collect(),
     };

@@ -257,3 +257,78 @@ fn what_no_library_can_have_is_refused() {
     let (done, text) = build(&folder, "void f() { printf(\"x\"); }", &["f", "-o", "out.o"]);
     assert!(!done && text.contains("`printf` in a library") && text.contains("program.slang:1:"), "{text}");
 }
+
+/// Names that mean something in C, in C++, in their libraries or to compilers, of functions and of parameters.
+const NAMES: &str = "
+[Differentiable] float restrict(float register, float auto, float signed) { return register * auto + signed; }
+[Differentiable] float sin(float linux, float unix) { return linux * unix; }
+[Differentiable] float malloc(float errno, float delete) { return errno * delete; }
+[Differentiable] float memcpy(float template, float new) { return template * new; }
+[Differentiable] float main(float union, float xor) { return union * xor; }
+[Differentiable] float NAN(float I, float NULL, float INT32_MAX) { return I * NULL * INT32_MAX; }
+[Differentiable] float expf(float int32_t, float size_t) { return int32_t * size_t; }
+[Differentiable] void two(float out_a, out float a, float a2, inout float asm) { a = out_a * a2 * asm; }
+[Differentiable] float \u{3b1}\u{3b2}(float \u{e9}, float \u{fc}) { return \u{e9} * \u{fc}; }
+[Differentiable] float \u{3b2}(float x) { return x; }
+struct S : IDifferentiable { float typename; float2 goto_; }
+[Differentiable] float signal(S this_, float typedef_) { return this_.typename * this_.goto_.x * typedef_; }
+namespace std { [Differentiable] float move(float x) { return x; } }
+[Differentiable] float far(float near, float stdin) { return near * stdin; }
+RWStructuredBuffer<float> o;
+[shader(\"compute\")] [numthreads(1, 1, 1)] void free() { o[0] = 1; }
+[shader(\"compute\")] [numthreads(1, 1, 1)] void \u{3b3}() { o[0] = 1; }
+";
+
+#[test]
+fn headers_of_any_names_compile() {
+    let folder = folder("names");
+    let (ok, text) = build(&folder, NAMES, &["-o", "libint.o", "--header", "int.h"]);
+    assert!(ok, "{text}");
+    let header = std::fs::read_to_string(folder.join("int.h")).expect("a header");
+    for name in ["int_sin(", "int_sin_bwd(", "int_malloc(", "int_main(", "int_free(", "two(", "u03b1u03b2("] {
+        assert!(header.contains(&format!("int {name}")), "{name}: {header}");
+    }
+    let all = "#include <assert.h>\n#include <complex.h>\n#include <errno.h>\n#include <limits.h>\n#include <math.h>\n\
+        #include <setjmp.h>\n#include <signal.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n\
+        #include <time.h>\n#include \"int.h\"\n";
+    let plain = "#include \"int.h\"\n";
+    for (file, text) in [
+        ("all.c", all),
+        ("plain.c", plain),
+        ("all.cpp", &all.replace("<complex.h>", "<cmath>")),
+        ("plain.cpp", plain),
+    ] {
+        std::fs::write(folder.join(file), text).expect("written");
+        let compiler = if file.ends_with(".c") { "cc" } else { "c++" };
+        if Command::new(compiler).arg("--version").output().is_err() {
+            eprintln!("there is no {compiler}: skipped");
+            continue;
+        }
+        let (ok, text) = run(&folder, compiler, &["-Wall", "-Werror", "-c", file, "-o", "checked.o"]);
+        assert!(ok, "{file}: {text}\n{header}");
+    }
+}
+
+#[test]
+fn names_that_become_one_are_refused_at_the_line() {
+    let folder = folder("one-name");
+    for (text, line) in [
+        (
+            "[Differentiable] float f(float x) { return x; }\n[Differentiable] float f_bwd(float x) { return x; }",
+            "program.slang:2:",
+        ),
+        (
+            "[Differentiable] float f(float x) { return x; }\n[Differentiable] float f_fwd(float x) { return x; }",
+            "program.slang:2:",
+        ),
+        ("[Differentiable] float one_message(float x) { return x; }", "program.slang:1:"),
+        ("[Differentiable] float pullback_buffer(float x) { return x; }", "program.slang:1:"),
+        (
+            "[Differentiable] float sin(float x) { return x; }\n[Differentiable] float one_sin(float x) { return x; }",
+            "program.slang:2:",
+        ),
+    ] {
+        let (ok, said) = build(&folder, text, &["-o", "one.o", "--header", "one.h"]);
+        assert!(!ok && said.contains("one name in C") && said.contains(line), "{text}: {said}");
+    }
+}

@@ -161,3 +161,31 @@ fn a_derivative_of_what_has_no_type_is_an_error_of_the_program() {
         assert!(stderr.contains("E39001") && stderr.contains(":3:"), "{command}: {stderr}");
     }
 }
+
+#[test]
+fn memory_has_a_limit_and_the_line_is_named() {
+    let reversed = "RWStructuredBuffer<float> o;\n[Differentiable] float f(float x)\n{\n    float s = x;\n    \
+         while (s > -1)\n        s = s * 0.99 + 0.01;\n    return s;\n}\n\
+         [numthreads(1, 1, 1)] void main() { var p = diffPair(0.5); bwd_diff(f)(p, 1.0); o[0] = p.d; }\n";
+    let nested = "RWStructuredBuffer<float> o;\nfloat big(float x, int n)\n{\n    float a[20000];\n    \
+         for (int i = 0; i < 20000; i++)\n        a[i] = x * i + n;\n    \
+         return n == 0 ? a[int(x)] : a[n] + big(x, n - 1) + a[n + 1];\n}\n\
+         [numthreads(1, 1, 1)] void main() { o[0] = big(o[1], 3000); }\n";
+    for (name, source, line, backends) in [
+        ("reversed.slang", reversed, 5, &["interp", "cranelift"][..]),
+        ("nested.slang", nested, 4, &["cranelift"][..]),
+    ] {
+        let path = write(&format!("memory-{name}"), source.as_bytes());
+        let path = path.to_str().expect("a plain path");
+        for backend in backends {
+            let args = ["run", path, "--bind", "o=zeros:2", "--memory", "20M", "--backend", backend];
+            let out = pullback(&args);
+            let shown = text(&out.stderr);
+            assert_eq!(out.status.code(), Some(1), "{shown}");
+            assert!(
+                shown.contains("needs more than 20 MiB") && shown.contains(&format!(":{line}:")),
+                "{shown}"
+            );
+        }
+    }
+}

@@ -161,7 +161,11 @@ impl Flow<'_> {
             | Op::Sub
             | Op::Mul
             | Op::Div
+            | Op::Rem
             | Op::Neg
+            | Op::Scale
+            | Op::Unscale
+            | Op::Present
             | Op::Convert
             | Op::Construct
             | Op::Splat
@@ -173,6 +177,11 @@ impl Flow<'_> {
             | Op::Local
             | Op::Load => {
                 if self.any(&data.args) {
+                    self.mark(data.results[0]);
+                }
+            }
+            Op::Mask => {
+                if self.active.contains(data.args[1]) {
                     self.mark(data.results[0]);
                 }
             }
@@ -214,7 +223,7 @@ impl Flow<'_> {
             }
             Op::Const(_)
             | Op::Zero
-            | Op::Rem
+            | Op::Absent
             | Op::And
             | Op::Or
             | Op::Xor

@@ -27,6 +27,12 @@ pub enum Mode {
 /// Which parameters (or results).
 pub(crate) type Mask = Box<[bool]>;
 
+/// How many instructions the derivatives of a program may take before they are inlined and the like. Each order takes
+/// some three times as many as the one before.
+const MOST_MADE: usize = 1 << 19;
+/// The same for each instruction of a program that is large itself.
+const MOST_MADE_OF_ONE: usize = 64;
+
 /// See the head of this file.
 pub(crate) struct Engine<'m> {
     pub(crate) module: &'m mut Module,
@@ -43,6 +49,8 @@ pub(crate) struct Engine<'m> {
     pub(crate) cycles: Cycles,
     /// Parts of loops with `[Checkpoint]`.
     pub(crate) segments: EntitySet<Func>,
+    /// See [`crate::stand_in`].
+    pub(crate) stand_ins: FxHashMap<(Func, Mode), Func>,
     pub(crate) linearized: FxHashMap<(Func, Mask, Mode), Func>,
     /// Functions of the form `(params…, tangents…) -> (results…, tangents…)`, made here or by users.
     pub(crate) shapes: FxHashMap<Func, Shape>,
@@ -70,6 +78,13 @@ pub(crate) struct Engine<'m> {
     pub(crate) kept_values: Option<Vec<KeptValue>>,
     /// How much more than usual memory counts, in users' functions with a budget.
     pub(crate) thrift: FxHashMap<Func, u64>,
+    /// How many instructions functions and all that they call have.
+    pub(crate) trees: FxHashMap<Func, u64>,
+    /// Functions of which it is reported that they cannot be run again though their calls are too many.
+    pub(crate) bushes: EntitySet<Func>,
+    /// How many instructions were made so far, and how many may be.
+    pub(crate) n_made: usize,
+    pub(crate) most_made: usize,
     /// What it costs to call a function again, where that does no harm.
     pub(crate) call_costs: FxHashMap<Func, Option<u64>>,
     /// Whether to find out how much is kept.
@@ -82,11 +97,9 @@ pub(crate) struct Engine<'m> {
     pub(crate) origins: FxHashMap<Func, Func>,
     /// Whether users' derivatives get marks of differentials.
     pub(crate) mark_custom: bool,
-    /// See [`crate::Options::polish`], and the functions for which that has been done.
-    pub(crate) polish: Option<fn(&mut Module, &[Func])>,
-    pub(crate) polished: EntitySet<Func>,
     /// See [`crate::Options::tidy`].
     pub(crate) tidy: Option<fn(&mut Module, Func) -> bool>,
+    pub(crate) unmarked: crate::rule::Unmarked,
     names: FxHashSet<String>,
 }
 
@@ -101,6 +114,8 @@ impl<'m> Engine<'m> {
     pub(crate) fn new(module: &'m mut Module) -> Engine<'m> {
         crate::upward::run(module);
         let names = module.funcs.values().map(|f| f.name.clone()).collect();
+        let given: usize = module.funcs.values().map(|f| f.insts.len()).sum();
+        let most_made = given.saturating_mul(MOST_MADE_OF_ONE);
         let pullbacks = module.witnesses.values().filter(|w| w.is_same);
         let wholes = pullbacks.filter_map(|w| w.substitute).map(|whole| (whole, whole)).collect();
         Engine {
@@ -116,14 +131,17 @@ impl<'m> Engine<'m> {
             segments: EntitySet::new(),
             kept_values: None,
             thrift: FxHashMap::default(),
+            trees: FxHashMap::default(),
+            bushes: EntitySet::new(),
+            n_made: 0,
+            most_made: MOST_MADE.max(most_made),
             call_costs: FxHashMap::default(),
             measuring: false,
             footprints: FxHashMap::default(),
             called_in_loops: None,
             mark_custom: false,
-            polish: None,
-            polished: EntitySet::new(),
             tidy: None,
+            stand_ins: FxHashMap::default(),
             linearized: FxHashMap::default(),
             shapes: FxHashMap::default(),
             derivative_calls: FxHashSet::default(),
@@ -140,6 +158,7 @@ impl<'m> Engine<'m> {
             resolved: FxHashSet::default(),
             without_requests: EntitySet::new(),
             origins: FxHashMap::default(),
+            unmarked: FxHashMap::default(),
             names,
         }
     }
@@ -190,7 +209,6 @@ impl<'m> Engine<'m> {
             checkpoint: like.checkpoint,
             fast_math: like.fast_math,
             is_half: like.is_half,
-            cotangents: like.has_cotangents(),
             span: like.span,
             ..Function::default()
         };
@@ -201,6 +219,7 @@ impl<'m> Engine<'m> {
 
     /// Gives a declared function its body; the declaration's name and slots stay.
     pub(crate) fn define(&mut self, func: Func, body: Function) {
+        self.n_made += body.insts.len();
         let declared = &mut self.module.funcs[func];
         declared.values = body.values;
         declared.insts = body.insts;

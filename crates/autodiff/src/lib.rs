@@ -20,6 +20,7 @@ mod activity;
 mod checkpoint;
 mod clean;
 mod copy;
+mod direction;
 mod engine;
 mod finite;
 mod linearity;
@@ -30,9 +31,11 @@ mod pullback;
 mod recursion;
 mod report;
 mod request;
+mod rule;
 mod rules;
 mod segment;
 mod snapshot;
+mod stand_in;
 mod transpose;
 mod unzip;
 mod upward;
@@ -40,6 +43,7 @@ mod witness;
 
 use ir::{Func, Module, Span};
 
+pub use direction::enter;
 use engine::Engine;
 pub use engine::Mode;
 pub use report::KeptValue;
@@ -53,8 +57,6 @@ pub struct Options {
     pub report_kept: bool,
     /// Mark differentials in users' derivatives, too: [`ir::ValueData::differential`].
     pub mark_custom: bool,
-    /// What is done with linear functions that differentiation made before they are differentiated themselves.
-    pub polish: Option<fn(&mut Module, &[Func])>,
     /// What is done with a function's jvp before it is split: what its primal calls is inlined where it is small, so
     /// that it can be computed again.
     pub tidy: Option<fn(&mut Module, Func) -> bool>,
@@ -125,7 +127,6 @@ pub fn differentiate_with_report(module: &mut Module, options: &Options) -> Repo
     let mut engine = Engine::new(module);
     engine.kept_values = options.report_kept.then(Vec::new);
     engine.mark_custom = options.mark_custom;
-    engine.polish = options.polish;
     engine.tidy = options.tidy;
     engine.unasked.clone_from(&options.unasked);
     let memory = options.measured.iter().map(|&f| engine.memory(f)).collect();

@@ -27,8 +27,9 @@ enum Plan {
     /// It has no tangent.
     #[default]
     Primal,
-    /// A call of this function in its place: `(params…, tangents of mask…) -> (results…, tangents of active…)`.
-    Forward { func: Func, mask: Mask, active: Mask },
+    /// A call of this function in its place: `(params…, tangents of mask…) -> (results…, tangents of active…)`. One that
+    /// is not linear takes and gives its tangents as numbers.
+    Forward { func: Func, mask: Mask, active: Mask, in_numbers: bool },
     /// The primal, and its linear part by its transpose.
     Transposed { vjp: Func, mask: Mask, active: Mask },
     /// A primal that gives a context, and the linear part as the transpose of what takes it.
@@ -84,7 +85,8 @@ impl Engine<'_> {
         pass.region(src.body());
         let yielded = &src.regions[src.body()].results;
         let mut values = pass.primal.all(yielded);
-        values.extend(select(yielded, &active_results).map(|&v| pass.tangent_or_zero(v)).collect::<Vec<_>>());
+        values
+            .extend(select(yielded, &active_results).map(|&v| pass.tangent_or_absent(v)).collect::<Vec<_>>());
         let derivative_calls = std::mem::take(&mut pass.derivative_calls);
         let body = pass.b.finish(values, results);
         self.derivative_calls.extend(derivative_calls.into_iter().map(|inst| (made, inst)));
@@ -123,8 +125,14 @@ impl Engine<'_> {
                 }
                 Source::Jvp(jvp) if active.iter().any(|&a| a) || makes_more_than_numbers(slots) => {
                     let mask: Mask = slots.params.iter().map(|s| s.diff).collect();
-                    self.shapes.insert(jvp, Shape { params: mask.len(), results: slots.results.len() });
-                    Plan::Forward { func: jvp, mask, active }
+                    let shape = Shape { params: mask.len(), results: slots.results.len() };
+                    self.shapes.insert(jvp, shape);
+                    let linear = match mode {
+                        Mode::Forward => self.plain_rule(jvp, shape),
+                        Mode::Reverse => Some(jvp),
+                    };
+                    let in_numbers = linear.is_none();
+                    Plan::Forward { func: linear.unwrap_or(jvp), mask, active, in_numbers }
                 }
                 Source::Body(f)
                     if mode == Mode::Reverse && f == callee && self.is_run_again(func, callee) =>
@@ -134,7 +142,7 @@ impl Engine<'_> {
                 Source::Body(f)
                     if active.iter().any(|&a| a) || self.activity.calls_custom(self.module, f, mode) =>
                 {
-                    Plan::Forward { func: self.linearize(f, &mask, mode), mask, active }
+                    Plan::Forward { func: self.linearize(f, &mask, mode), mask, active, in_numbers: false }
                 }
                 Source::Zero => {
                     let results = &self.module.funcs[callee].results;
@@ -190,10 +198,10 @@ impl Linearize<'_> {
         self.b.func.params = slots.to_vec();
     }
 
-    pub(crate) fn tangent_or_zero(&mut self, v: Value) -> Value {
+    pub(crate) fn tangent_or_absent(&mut self, v: Value) -> Value {
         match self.tangents.find(v) {
             Some(tangent) => tangent,
-            None => self.b.zero(self.src.ty(v), false),
+            None => self.b.absent(self.src.ty(v), false),
         }
     }
 
@@ -264,7 +272,7 @@ impl Linearize<'_> {
             let mut results = self.primal.all(yielded);
             for (&v, &result) in yielded.iter().zip(&data.results) {
                 if self.active.contains(result) {
-                    results.push(self.tangent_or_zero(v));
+                    results.push(self.tangent_or_absent(v));
                 }
             }
             self.b.close(results);
@@ -288,7 +296,7 @@ impl Linearize<'_> {
         let mut args = self.primal.all(&data.args);
         for (&init, &param) in data.args[lead..].iter().zip(carried) {
             if self.active.contains(param) {
-                args.push(self.tangent_or_zero(init));
+                args.push(self.tangent_or_absent(init));
             }
         }
         let region = self.b.open();
@@ -311,13 +319,13 @@ impl Linearize<'_> {
         results.extend(self.primal.all(next));
         for (&v, &param) in next.iter().zip(carried) {
             if self.active.contains(param) {
-                results.push(self.tangent_or_zero(v));
+                results.push(self.tangent_or_absent(v));
             }
         }
         results.extend(self.primal.all(stacked));
         for (&v, &stack) in stacked.iter().zip(&data.results[n_carried..]) {
             if self.active.contains(stack) {
-                results.push(self.tangent_or_zero(v));
+                results.push(self.tangent_or_absent(v));
             }
         }
         self.b.close(results);
@@ -334,10 +342,11 @@ impl Linearize<'_> {
         let data = &src.insts[inst];
         match std::mem::take(&mut self.plans[inst]) {
             Plan::Primal => copy_inst(&mut self.b, src, inst, &mut self.primal),
-            Plan::Forward { func, mask, active } => {
+            Plan::Forward { func, mask, active, in_numbers } => {
                 let mut args = self.primal.all(&data.args);
                 for &v in select(&data.args, &mask) {
-                    args.push(self.tangent_or_zero(v));
+                    let tangent = self.tangent_or_absent(v);
+                    args.push(if in_numbers { self.b.emit(Op::Present, &[tangent]) } else { tangent });
                 }
                 let mut results = Vec::new();
                 for &v in &data.results {
@@ -348,12 +357,18 @@ impl Linearize<'_> {
                 results.extend(self.tangent_results(&data.results, &active));
                 let call = self.b.push(Op::Call(func), &args, &results, &[]);
                 self.derivative_calls.push(call);
+                for &v in select(&data.results, &active).filter(|_| in_numbers) {
+                    let number = self.tangents.at(v);
+                    let tangent = self.b.emit(Op::Present, &[number]);
+                    self.name_tangent(v, tangent);
+                    self.tangents.set(v, tangent);
+                }
             }
             Plan::Transposed { vjp, mask, active } => {
                 copy_inst(&mut self.b, src, inst, &mut self.primal);
                 let mut args = self.primal.all(&data.args);
                 for &v in select(&data.args, &mask) {
-                    args.push(self.tangent_or_zero(v));
+                    args.push(self.tangent_or_absent(v));
                 }
                 let results = self.tangent_results(&data.results, &active);
                 self.b.push(Op::CallTransposeOf(vjp), &args, &results, &[]);
@@ -370,7 +385,7 @@ impl Linearize<'_> {
                 results.extend_from_slice(&operands);
                 self.b.push(Op::Call(apply), &args, &results, &[]);
                 for &v in select(&data.args, &mask) {
-                    operands.push(self.tangent_or_zero(v));
+                    operands.push(self.tangent_or_absent(v));
                 }
                 let results = self.tangent_results(&data.results, &active);
                 self.b.push(Op::CallTransposeOf(vjp), &operands, &results, &[]);

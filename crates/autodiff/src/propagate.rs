@@ -13,6 +13,7 @@
 
 use cranelift_entity::packed_option::PackedOption;
 use cranelift_entity::{EntitySet, SecondaryMap};
+use ir::build::float_bits;
 use ir::{Func, Function, Inst, InstData, Linearity, Module, Op, Region, Span, TypeData, Value, ValueData};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -136,7 +137,7 @@ pub(crate) fn is_zero(
     let Some(inst) = defs[v].expand() else { return false };
     let data = &func.insts[inst];
     match data.op {
-        Op::Zero => true,
+        Op::Zero | Op::Absent => true,
         Op::Const(bits) => {
             let sign = match func.ty(v) {
                 ir::Type::F16 => 1 << 15,
@@ -146,9 +147,16 @@ pub(crate) fn is_zero(
             };
             bits & !sign == 0
         }
-        Op::Convert | Op::Splat | Op::Neg | Op::Detach | Op::Sum | Op::Construct | Op::Insert(_) => {
-            data.args.iter().all(|&a| is_zero(func, defs, shapes, a))
-        }
+        Op::Scale | Op::Unscale => is_zero(func, defs, shapes, data.args[0]),
+        Op::Mask => is_zero(func, defs, shapes, data.args[1]),
+        Op::Convert
+        | Op::Splat
+        | Op::Neg
+        | Op::Present
+        | Op::Detach
+        | Op::Sum
+        | Op::Construct
+        | Op::Insert(_) => data.args.iter().all(|&a| is_zero(func, defs, shapes, a)),
         Op::Extract(_) | Op::Index => is_zero(func, defs, shapes, data.args[0]),
         // The tangents of a derivative whose operands have zero tangents.
         Op::Call(callee) => shapes.get(&callee).is_some_and(|shape| {
@@ -411,18 +419,18 @@ impl Check<'_, '_> {
             }
         }
         let ty = self.dst.ty(v);
-        let zero = self.dst.values.push(ValueData::new(ty, true));
-        let results = [zero].into_iter().collect();
+        let absent = self.dst.values.push(ValueData::new(ty, true));
+        let results = [absent].into_iter().collect();
         let inst = self.dst.insts.push(InstData {
-            op: Op::Zero,
+            op: Op::Absent,
             args: Default::default(),
             results,
             regions: Default::default(),
             span,
         });
         before.push(inst);
-        self.defs[zero] = Some(inst).into();
-        zero
+        self.defs[absent] = Some(inst).into();
+        absent
     }
 
     /// `v`, which must not be linear.
@@ -492,6 +500,60 @@ impl Check<'_, '_> {
             }
         }
         self.dst.insts[inst].args = args;
+        if is_linear {
+            self.scale(inst, before);
+        }
+    }
+
+    /// Makes arithmetic that a derivative was written with that of differentials.
+    fn scale(&mut self, inst: Inst, before: &mut Vec<Inst>) {
+        let data = &self.dst.insts[inst];
+        let (a, b) = (data.args[0], data.args.get(1).copied());
+        let (op, args) = match (&data.op, b) {
+            (Op::Mul, Some(b)) if self.dst.is_linear(a) => (Op::Scale, [a, b]),
+            (Op::Mul, Some(b)) => (Op::Scale, [b, a]),
+            (Op::Div, Some(b)) => (Op::Unscale, [a, b]),
+            (Op::Neg, _) => (Op::Scale, [a, self.minus_one(inst, before)]),
+            (Op::Sub, Some(b)) => {
+                let minus_one = self.minus_one(inst, before);
+                let ValueData { ty, .. } = self.dst.values[b];
+                (Op::Add, [a, self.emit(inst, Op::Scale, &[b, minus_one], ty, true, before)])
+            }
+            _ => return,
+        };
+        let data = &mut self.dst.insts[inst];
+        data.op = op;
+        data.args = args.into_iter().collect();
+    }
+
+    /// The number -1 of the type of an instruction's result.
+    fn minus_one(&mut self, inst: Inst, before: &mut Vec<Inst>) -> Value {
+        let ty = self.dst.ty(self.dst.result(inst));
+        let types = &self.engine.module.types;
+        let s = types.scalar_of(ty).expect("arithmetic has numbers");
+        let is_vector = types.lanes(ty).is_some();
+        let c = self.emit(inst, Op::Const(float_bits(s, -1.0)), &[], s.into(), false, before);
+        if is_vector { self.emit(inst, Op::Splat, &[c], ty, false, before) } else { c }
+    }
+
+    /// A new instruction for another.
+    fn emit(
+        &mut self,
+        like: Inst,
+        op: Op,
+        args: &[Value],
+        ty: ir::Type,
+        linear: bool,
+        before: &mut Vec<Inst>,
+    ) -> Value {
+        let differential = linear;
+        let v = self.dst.values.push(ValueData { differential, ..ValueData::new(ty, linear) });
+        let (results, span) = ([v].into_iter().collect(), self.dst.insts[like].span);
+        let args = args.iter().copied().collect();
+        let inst = self.dst.insts.push(InstData { op, args, results, regions: Default::default(), span });
+        before.push(inst);
+        self.defs[v] = Some(inst).into();
+        v
     }
 
     fn structure(&mut self, inst: Inst, op: &Op, args: &[Value], due: &mut [bool]) {

@@ -6,8 +6,9 @@
 //! `x` once more. Memory grows with the depth of the recursion only, and time with the work of each call times its
 //! depth.
 //!
-//! The same serves `[PreferRecompute]` functions, whose residuals are not kept, and segments of loops
-//! ([`crate::segment`]).
+//! The same serves `[PreferRecompute]` functions, whose residuals are not kept, segments of loops
+//! ([`crate::segment`]), and functions whose calls branch so often that residuals of all calls together would have no
+//! end: `f40(x) = f39(x) * f39(x + 1)`, and so on down to `f0`.
 //!
 //! This is right if running `f` again gives the same and does nothing else, so such a function may neither write to
 //! memory nor read memory that the program writes; cells are its own. Custom backward derivatives run once for
@@ -20,6 +21,13 @@ use ir::{Func, Function, Inst, Op, Prefer, Space, Span, Type, TypeData, Value};
 use crate::engine::Engine;
 use crate::origins::{Origins, may_meet};
 use crate::propagate::defs;
+
+/// How many instructions the calls of a function may make before it is looked at whether they repeat each other.
+const MAX_TREE: u64 = 1 << 12;
+/// How many are too many to be kept, whatever it takes.
+const HOPELESS: u64 = 1 << 18;
+/// How often they repeat each other then, on average.
+const LEAST_REPEATED: u64 = 16;
 
 /// What is read or written: a global, or by way of some handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,14 +102,25 @@ impl Engine<'_> {
         if self.cycles.closes(self.module, caller, callee) {
             return true;
         }
-        if self.module.funcs[callee].checkpoint.prefer != Prefer::Recompute
-            || self.cycles.is_recursive(self.module, callee)
-        {
+        if self.cycles.is_recursive(self.module, callee) {
+            return false;
+        }
+        let is_bush = self.is_bush(callee);
+        if self.module.funcs[callee].checkpoint.prefer != Prefer::Recompute && !is_bush {
             return false;
         }
         match self.runs_once(callee) {
             None => true,
             Some(once) => {
+                if is_bush && self.tree(callee) > HOPELESS && self.bushes.insert(callee) {
+                    let message = format!(
+                        "'{}' calls functions that call others, more than {HOPELESS} operations in all, and it {}: what \
+                         reverse mode would keep of them has no end",
+                        self.origin_name(callee),
+                        once.in_reverse()
+                    );
+                    self.problem(once.span, "E0903", message);
+                }
                 // A preference that cannot be met costs memory; a request of the user's is answered.
                 if self.segments.contains(callee) {
                     self.problem(
@@ -115,6 +134,51 @@ impl Engine<'_> {
         }
     }
 
+    /// Whether the same functions are called so often, directly and by way of others, that residuals of all these calls
+    /// are too many to be kept: the calls of a function are as large as the tree that they span, what they compute is
+    /// no larger than the functions in it.
+    fn is_bush(&mut self, func: Func) -> bool {
+        if self.tree(func) <= MAX_TREE {
+            return false;
+        }
+        let reached: Vec<Func> = self.reachable(&[func]).iter().collect();
+        let distinct: usize = reached.iter().map(|&f| self.module.funcs[f].insts.len()).sum();
+        self.tree(func) / LEAST_REPEATED > distinct as u64
+    }
+
+    /// How many instructions a function has, with those of its callees for each call.
+    fn tree(&mut self, func: Func) -> u64 {
+        let mut work = vec![func];
+        while let Some(&at) = work.last() {
+            if self.trees.contains_key(&at) {
+                work.pop();
+                continue;
+            }
+            let src = &self.module.funcs[at];
+            let mut size = 0u64;
+            let mut missing = Vec::new();
+            if src.has_body() {
+                src.walk(src.body(), &mut |inst| {
+                    size = size.saturating_add(1);
+                    if let Some(callee) = src.insts[inst].op.callee() {
+                        match self.trees.get(&callee) {
+                            Some(&known) => size = size.saturating_add(known),
+                            None => missing.push(callee),
+                        }
+                    }
+                });
+            }
+            // Who is met again before it is known calls itself, and has residuals of its own kind.
+            missing.retain(|callee| !work.contains(callee));
+            if missing.is_empty() {
+                self.trees.insert(at, size);
+            } else {
+                work.extend(missing);
+            }
+        }
+        self.trees.get(&func).copied().unwrap_or(0)
+    }
+
     /// Why a function cannot be run again, and where, if there is a reason.
     pub(crate) fn runs_once(&self, func: Func) -> Option<Once> {
         let reached: Vec<Func> = self.reachable(&[func]).iter().collect();
@@ -124,7 +188,7 @@ impl Engine<'_> {
         for &at in reached.iter().filter(|&&f| self.module.funcs[f].has_body()) {
             let src = &self.module.funcs[at];
             let witness = self.module.witness(at);
-            if (witness.apply.is_some() || witness.substitute.is_some()) && !witness.is_same {
+            if witness.apply.is_some() && !witness.is_same {
                 other = other.or(Some(Once { span: src.span, why: Why::OtherValue }));
             }
             let defs = defs(src);

@@ -42,7 +42,7 @@ pub(crate) fn report(module: &Module, src: &Function, name: &str, kept: &Kept) -
             let reader = kept
                 .readers
                 .get(&v)
-                .map(|&inst| (ir::print::op_name(&src.insts[inst].op), src.insts[inst].span));
+                .map(|&inst| (ir::print::arithmetic(&src.insts[inst].op), src.insts[inst].span));
             let mut around = loops.remove(&v).unwrap_or_default();
             around.sort_by_key(|span| (span.file, span.start));
             KeptValue {

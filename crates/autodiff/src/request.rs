@@ -5,14 +5,14 @@
 //! reverse mode is `x̄ = transpose(linear)(r, ȳ)` where `(y, r) = primal(x)`.
 
 use cranelift_entity::EntitySet;
-use ir::{Builder, Func, Function, Inst, InstData, Op, Slot, Span, Type, Types, Value, ValueData};
+use ir::{Builder, Func, Function, Inst, InstData, Op, Slot, Span, Value, ValueData};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use crate::Stages;
 use crate::copy::fresh;
 use crate::engine::{Engine, Mask, Mode, Shape, select, tangent_slot};
-use crate::propagate::forget;
+use crate::propagate::{Defs, defs, forget};
 use crate::unzip::Residual;
 use crate::witness::{Source, source};
 
@@ -120,14 +120,11 @@ impl Engine<'_> {
         }
         self.resolve_witnesses(func);
         let mut failed = Vec::new();
-        let mut made_by_us: Vec<(Inst, usize)> = Vec::new();
+        let mut calls: Vec<(Inst, Shape, bool)> = Vec::new();
         let reruns = self.module.funcs[func].reruns;
         for (inst, op, span) in requests {
-            if let Some(callee) = op.callee() {
-                self.polish(callee);
-                if reruns {
-                    self.check_twice(callee);
-                }
+            if let Some(callee) = op.callee().filter(|_| reruns) {
+                self.check_twice(callee);
             }
             let made = match op {
                 Op::CallFwd(callee) => self.forward(callee, span),
@@ -137,11 +134,14 @@ impl Engine<'_> {
             if let Some(callee) = op.callee()
                 && made.is_some()
             {
-                let witness = self.module.witness(callee);
-                let by_hand = if op == Op::CallFwd(callee) { witness.jvp } else { witness.vjp };
-                if by_hand.is_none() {
-                    made_by_us.push((inst, self.module.funcs[callee].params.len()));
-                }
+                let mode = if op == Op::CallFwd(callee) { Mode::Forward } else { Mode::Reverse };
+                let differentiated = self.stand_in(callee, mode);
+                let witness = self.module.witness(differentiated);
+                let by_hand = if mode == Mode::Forward { witness.jvp } else { witness.vjp };
+                let slots = &self.module.funcs[callee];
+                let n_results = if mode == Mode::Forward { slots.results.len() } else { 0 };
+                let shape = Shape { params: slots.params.len(), results: n_results };
+                calls.push((inst, shape, by_hand == made));
             }
             match made {
                 Some(made) => self.module.funcs[func].insts[inst].op = Op::Call(made),
@@ -151,58 +151,52 @@ impl Engine<'_> {
         if !failed.is_empty() {
             self.zero_results(func, &failed);
         }
-        self.absent_tangents(func, &made_by_us);
+        self.enter_differentials(func, &calls);
     }
 
-    /// Makes tangents and cotangents of calls that the program writes as the number zero absent ones: the direction `(1, 0)`
-    /// asks for the derivative by the first of two numbers, and nothing need be computed for the second. They begin at the
-    /// operand with that number. A derivative that is written by hand is given numbers.
-    fn absent_tangents(&mut self, func: Func, calls: &[(Inst, usize)]) {
+    /// The program's numbers become differentials here, and numbers again. The differentials come after as many operands
+    /// and results as the shapes say. A derivative that is written by hand is given numbers, and gives some.
+    fn enter_differentials(&mut self, func: Func, calls: &[(Inst, Shape, bool)]) {
         if calls.is_empty() {
             return;
         }
         let types = &self.module.types;
         let dst = &mut self.module.funcs[func];
-        let mut defs: FxHashMap<Value, Inst> = FxHashMap::default();
-        dst.walk(dst.body(), &mut |inst| {
-            if let (Op::Const(_) | Op::Splat | Op::Construct, &[v]) =
-                (&dst.insts[inst].op, &dst.insts[inst].results[..])
-            {
-                defs.insert(v, inst);
-            }
-        });
+        let defs = defs(dst);
         let regions: Vec<ir::Region> = dst.regions.keys().collect();
         for region in regions {
             let old = std::mem::take(&mut dst.regions[region].insts);
             let mut new = Vec::with_capacity(old.len());
             for inst in old {
-                if let Some(&(_, first)) = calls.iter().find(|call| call.0 == inst) {
-                    for k in first..dst.insts[inst].args.len() {
-                        let tangent = dst.insts[inst].args[k];
-                        let span = dst.insts[inst].span;
-                        if let Some(found) = absent(types, dst, &defs, tangent, span, &mut new) {
-                            dst.insts[inst].args[k] = found;
-                        }
+                let Some(&(_, shape, by_hand)) = calls.iter().find(|call| call.0 == inst) else {
+                    new.push(inst);
+                    continue;
+                };
+                let span = dst.insts[inst].span;
+                for k in shape.params..dst.insts[inst].args.len() {
+                    let given = dst.insts[inst].args[k];
+                    let as_number = by_hand == has_absent(dst, &defs, given);
+                    if as_number && types.is_differentiable(dst.ty(given)) {
+                        let (number, present) = one(dst, Op::Present, &[given], given, span);
+                        new.push(present);
+                        dst.insts[inst].args[k] = number;
                     }
                 }
                 new.push(inst);
+                for k in shape.results..dst.insts[inst].results.len() {
+                    if by_hand {
+                        break;
+                    }
+                    let number = dst.insts[inst].results[k];
+                    let data = dst.values[number].clone();
+                    let made = dst.values.push(data);
+                    dst.insts[inst].results[k] = made;
+                    let (args, results) = ([made].into_iter().collect(), [number].into_iter().collect());
+                    let regions = SmallVec::new();
+                    new.push(dst.insts.push(InstData { op: Op::Present, args, results, regions, span }));
+                }
             }
             dst.regions[region].insts = new;
-        }
-    }
-
-    /// Polishes the linear functions that a function reaches before it is differentiated.
-    pub(crate) fn polish(&mut self, func: Func) {
-        let Some(polish) = self.polish else { return };
-        let reached = self.reachable(&[func]);
-        let made: Vec<Func> = reached
-            .iter()
-            .filter(|&f| self.module.funcs[f].linear_from.is_some() && self.module.funcs[f].has_body())
-            .filter(|&f| !self.polished.contains(f))
-            .collect();
-        if !made.is_empty() {
-            polish(self.module, &made);
-            self.polished.extend(made);
         }
     }
 
@@ -251,6 +245,17 @@ impl Engine<'_> {
     /// Whether `func` may be differentiated now: no request is left in it or in what it calls. One that is
     /// left belongs to a function that is waiting for this derivative.
     fn is_ready(&mut self, func: Func, span: Span) -> bool {
+        if self.n_made > self.most_made {
+            if !self.problems.iter().any(|p| p.code == "E0916") {
+                let message = format!(
+                    "the derivatives up to that of '{}' take more than {} operations",
+                    self.origin_name(func),
+                    self.most_made
+                );
+                self.problem(span, "E0916", message);
+            }
+            return false;
+        }
         let mut visited = EntitySet::new();
         let mut left = vec![func];
         while let Some(at) = left.pop() {
@@ -281,6 +286,7 @@ impl Engine<'_> {
 
     /// `(params…, tangents of diff params…) -> (results…, tangents of diff results…)`.
     pub(crate) fn forward(&mut self, func: Func, span: Span) -> Option<Func> {
+        let func = self.stand_in(func, Mode::Forward);
         if !self.is_ready(func, span) {
             return None;
         }
@@ -288,7 +294,11 @@ impl Engine<'_> {
             return known;
         }
         let made = match self.forward_source(func) {
-            Source::Jvp(jvp) => Some(jvp),
+            Source::Jvp(jvp) => {
+                let slots = &self.module.funcs[func];
+                let shape = Shape { params: slots.params.len(), results: slots.results.len() };
+                Some(self.plain_rule(jvp, shape).unwrap_or(jvp))
+            }
             Source::Vjp(_) | Source::Applied { .. } | Source::Zero => Some(self.forward_wrapper(func, None)),
             Source::Body(body) => {
                 let n_problems = self.problems.len();
@@ -343,7 +353,7 @@ impl Engine<'_> {
             if slot.diff {
                 values.push(match tangents.next_if_active(active) {
                     Some(&tangent) => tangent,
-                    None => b.zero(slot.ty, false),
+                    None => b.absent(slot.ty, false),
                 });
             }
         }
@@ -354,6 +364,7 @@ impl Engine<'_> {
 
     /// `(params…, cotangents of diff results…) -> (cotangents of diff params…)`.
     pub(crate) fn backward(&mut self, func: Func, span: Span) -> Option<Func> {
+        let func = self.stand_in(func, Mode::Reverse);
         if !self.is_ready(func, span) {
             return None;
         }
@@ -401,7 +412,6 @@ impl Engine<'_> {
     fn reverse(&mut self, func: Func) -> Option<Func> {
         let n_problems = self.problems.len();
         let declared = self.declare_backward(func);
-        self.module.funcs[declared].linear_from = Some(self.module.funcs[func].params.len() as u32);
         if self.cycles.is_recursive(self.module, func) {
             if let Some(once) = self.runs_once(func) {
                 let message = format!("'{}' is recursive and {}", self.origin_name(func), once.in_reverse());
@@ -473,7 +483,7 @@ impl Engine<'_> {
                 b.push(Op::Call(*transposed), &operands, &made, &[]);
                 made
             }
-            None => results.iter().map(|slot| b.zero(slot.ty, false)).collect(),
+            None => results.iter().map(|slot| b.absent(slot.ty, false)).collect(),
         };
         let body = b.finish(values, results);
         self.define(made, body);
@@ -485,6 +495,7 @@ impl Engine<'_> {
         self.split_pullbacks();
         self.resolve(func);
         self.resolve_witnesses(func);
+        let func = self.stand_in(func, Mode::Reverse);
         let linearized = self.linearized_for_transpose(func)?;
         let propagated = self.mark_tangents(&linearized)?;
         let unzipped = self.unzip(propagated)?;
@@ -538,41 +549,20 @@ impl<I: Iterator> NextIfActive for I {
     }
 }
 
-/// What stands for a tangent of which some numbers, or all, are the constant zero; none if there are none.
-fn absent(
-    types: &Types,
-    func: &mut Function,
-    defs: &FxHashMap<Value, Inst>,
-    v: Value,
-    span: Span,
-    out: &mut Vec<Inst>,
-) -> Option<Value> {
-    let mut make = |func: &mut Function, op: Op, args: SmallVec<[Value; 4]>, ty: Type| {
-        let v = func.values.push(ValueData::new(ty, false));
-        let results = [v].into_iter().collect();
-        out.push(func.insts.push(InstData { op, args, results, regions: SmallVec::new(), span }));
-        v
-    };
-    let is_zero = |func: &Function, v: Value| {
-        let number = types.is_differentiable(func.ty(v));
-        number && defs.get(&v).is_some_and(|&inst| func.insts[inst].op == Op::Const(0))
-    };
-    let ty = func.ty(v);
-    let data = &func.insts[*defs.get(&v)?];
-    let parts = data.args.clone();
+/// Whether a value is absent, or has parts that are.
+fn has_absent(func: &Function, defs: &Defs, v: Value) -> bool {
+    let Some(inst) = defs[v].expand() else { return false };
+    let data = &func.insts[inst];
     match data.op {
-        Op::Const(_) | Op::Splat => {
-            let number = parts.first().copied().unwrap_or(v);
-            is_zero(func, number).then(|| make(func, Op::Zero, SmallVec::new(), ty))
-        }
-        Op::Construct if parts.iter().any(|&part| is_zero(func, part)) => {
-            let parts = parts.iter().map(|&part| match is_zero(func, part) {
-                true => make(func, Op::Zero, SmallVec::new(), func.ty(part)),
-                false => part,
-            });
-            let parts: SmallVec<[Value; 4]> = parts.collect();
-            Some(make(func, Op::Construct, parts, ty))
-        }
-        _ => None,
+        Op::Absent => true,
+        Op::Splat | Op::Construct => data.args.iter().any(|&part| has_absent(func, defs, part)),
+        _ => false,
     }
+}
+
+/// A new instruction with one result, which is like another value.
+fn one(func: &mut Function, op: Op, args: &[Value], like: Value, span: Span) -> (Value, Inst) {
+    let v = func.values.push(ValueData::new(func.ty(like), false));
+    let (args, results) = (args.iter().copied().collect(), [v].into_iter().collect());
+    (v, func.insts.push(InstData { op, args, results, regions: SmallVec::new(), span }))
 }

@@ -6,7 +6,9 @@
 //! | --- | --- |
 //! | `a + b`, `a - b`, `-a` | `ȧ + ḃ`, `ȧ - ḃ`, `-ȧ` |
 //! | `a * b` | `ȧ * b + ḃ * a` |
+//! | `scale(d, a)` | `scale(ḋ, a) + scale(ȧ, d)`, the second where `d` is present |
 //! | `q = a / b` | `(ȧ - ḃ * q) * (1 / b)` |
+//! | `r = a % b` | `ȧ - ḃ * n`, with the whole number `n = (a - r) / b` |
 //! | `c ? a : b` | `c ? ȧ : ḃ` |
 //! | convert (float to float), splat, sum, construct, insert | the same op on the tangents |
 //! | extract, index, load | the same part of the tangent |
@@ -23,8 +25,11 @@ use ir::{Op, Scalar, Value};
 
 use crate::linearize::Linearize;
 
-/// What a quotient's tangent is multiplied with: emitted before the tangent, as it is not one.
+/// What a quotient's tangent, or that of a remainder's divisor, is multiplied with: emitted before the tangent, as it is not one.
 pub(crate) fn factor(pass: &mut Linearize, data: &ir::InstData) -> Option<Value> {
+    if data.op == Op::Rem {
+        return whole(pass, data);
+    }
     if data.op != Op::Div || data.args.iter().all(|&v| pass.tangents.find(v).is_none()) {
         return None;
     }
@@ -49,6 +54,15 @@ pub(crate) fn factor(pass: &mut Linearize, data: &ir::InstData) -> Option<Value>
     Some(pass.b.emit(Op::Div, &[one, b]))
 }
 
+/// How often a remainder's divisor, which has a tangent, is in its dividend.
+fn whole(pass: &mut Linearize, data: &ir::InstData) -> Option<Value> {
+    pass.tangents.find(data.args[1])?;
+    let [a, b, r] = [data.args[0], data.args[1], data.results[0]].map(|v| pass.primal.at(v));
+    let multiple = pass.b.emit(Op::Sub, &[a, r]);
+    let quotient = pass.b.emit(Op::Div, &[multiple, b]);
+    Some(pass.b.emit(Op::Math(ir::Math::Round), &[quotient]))
+}
+
 /// The number that a value is, or all its lanes are.
 fn constant(pass: &Linearize, v: Value, s: Scalar) -> Option<f64> {
     let src = pass.src;
@@ -58,6 +72,18 @@ fn constant(pass: &Linearize, v: Value, s: Scalar) -> Option<f64> {
         ir::InstData { op: Op::Const(bits), .. } => Some(float_value(s, *bits)),
         _ => None,
     }
+}
+
+/// `a - b` of differentials.
+fn minus(pass: &mut Linearize, a: Value, b: Value) -> Value {
+    let b = pass.b.opposite(b);
+    pass.b.emit(Op::Add, &[a, b])
+}
+
+/// `dx` scaled by a number that was made of the differential `d`: absent where `d` was.
+fn where_present(pass: &mut Linearize, d: Value, dx: Value, by: Value) -> Value {
+    let scaled = pass.b.emit(Op::Scale, &[dx, by]);
+    pass.b.emit(Op::Mask, &[d, scaled])
 }
 
 /// Emits the tangent of `data`'s result, or its effect on tangent cells, after the primal; with its [`factor`].
@@ -71,21 +97,21 @@ pub(crate) fn tangent(pass: &mut Linearize, data: &ir::InstData, factor: Option<
             (a, b) => a.or(b),
         },
         Op::Sub => match (at(pass, 0), at(pass, 1)) {
-            (Some(a), Some(b)) => Some(pass.b.emit(Op::Sub, &[a, b])),
-            (None, Some(b)) => Some(pass.b.emit(Op::Neg, &[b])),
+            (Some(a), Some(b)) => Some(minus(pass, a, b)),
+            (None, Some(b)) => Some(pass.b.opposite(b)),
             (a, None) => a,
         },
         Op::Mul if data.args[0] == data.args[1] => {
             let a = pass.primal.at(data.args[0]);
             at(pass, 0).map(|da| {
-                let half = pass.b.emit(Op::Mul, &[da, a]);
+                let half = pass.b.emit(Op::Scale, &[da, a]);
                 pass.b.emit(Op::Add, &[half, half])
             })
         }
         Op::Mul => {
             let (a, b) = (pass.primal.at(data.args[0]), pass.primal.at(data.args[1]));
-            let left = at(pass, 0).map(|da| pass.b.emit(Op::Mul, &[da, b]));
-            let right = at(pass, 1).map(|db| pass.b.emit(Op::Mul, &[db, a]));
+            let left = at(pass, 0).map(|da| pass.b.emit(Op::Scale, &[da, b]));
+            let right = at(pass, 1).map(|db| pass.b.emit(Op::Scale, &[db, a]));
             match (left, right) {
                 (Some(x), Some(y)) => Some(pass.b.emit(Op::Add, &[x, y])),
                 (x, y) => x.or(y),
@@ -93,18 +119,53 @@ pub(crate) fn tangent(pass: &mut Linearize, data: &ir::InstData, factor: Option<
         }
         Op::Div => {
             let (b, q) = (pass.primal.at(data.args[1]), pass.primal.at(data.results[0]));
-            let right = at(pass, 1).map(|db| pass.b.emit(Op::Mul, &[db, q]));
+            let right = at(pass, 1).map(|db| pass.b.emit(Op::Scale, &[db, q]));
             let numerator = match (at(pass, 0), right) {
-                (Some(x), Some(y)) => Some(pass.b.emit(Op::Sub, &[x, y])),
-                (None, Some(y)) => Some(pass.b.emit(Op::Neg, &[y])),
+                (Some(x), Some(y)) => Some(minus(pass, x, y)),
+                (None, Some(y)) => Some(pass.b.opposite(y)),
                 (x, None) => x,
             };
             numerator.map(|x| match factor {
-                Some(factor) => pass.b.emit(Op::Mul, &[x, factor]),
-                None => pass.b.emit(Op::Div, &[x, b]),
+                Some(factor) => pass.b.emit(Op::Scale, &[x, factor]),
+                None => pass.b.emit(Op::Unscale, &[x, b]),
             })
         }
-        Op::Neg | Op::Sum => at(pass, 0).map(|a| pass.b.emit(data.op.clone(), &[a])),
+        Op::Rem => {
+            let (a, b) = (at(pass, 0), at(pass, 1));
+            let less = factor.zip(b).map(|(n, b)| pass.b.emit(Op::Scale, &[b, n]));
+            match (a, less) {
+                (Some(a), Some(less)) => Some(minus(pass, a, less)),
+                (None, Some(less)) => Some(pass.b.opposite(less)),
+                (a, None) => a,
+            }
+        }
+        Op::Scale => {
+            let (d, f) = (pass.primal.at(data.args[0]), pass.primal.at(data.args[1]));
+            let left = at(pass, 0).map(|dd| pass.b.emit(Op::Scale, &[dd, f]));
+            let right = at(pass, 1).map(|df| where_present(pass, d, df, d));
+            match (left, right) {
+                (Some(x), Some(y)) => Some(pass.b.emit(Op::Add, &[x, y])),
+                (x, y) => x.or(y),
+            }
+        }
+        Op::Unscale => {
+            let (d, b) = (pass.primal.at(data.args[0]), pass.primal.at(data.args[1]));
+            let q = pass.primal.at(data.results[0]);
+            let right = at(pass, 1).map(|db| where_present(pass, d, db, q));
+            let numerator = match (at(pass, 0), right) {
+                (Some(x), Some(y)) => Some(minus(pass, x, y)),
+                (None, Some(y)) => Some(pass.b.opposite(y)),
+                (x, None) => x,
+            };
+            numerator.map(|x| pass.b.emit(Op::Unscale, &[x, b]))
+        }
+        Op::Mask => {
+            let d = pass.primal.at(data.args[0]);
+            at(pass, 1).map(|dx| pass.b.emit(Op::Mask, &[d, dx]))
+        }
+        Op::Present => at(pass, 0),
+        Op::Neg => at(pass, 0).map(|a| pass.b.opposite(a)),
+        Op::Sum => at(pass, 0).map(|a| pass.b.emit(data.op.clone(), &[a])),
         Op::Convert | Op::Splat if differentiable => {
             let ty = pass.src.ty(data.results[0]);
             at(pass, 0).map(|a| pass.b.emit_typed(data.op.clone(), &[a], ty))
@@ -113,14 +174,14 @@ pub(crate) fn tangent(pass: &mut Linearize, data: &ir::InstData, factor: Option<
             let any = at(pass, 1).is_some() || at(pass, 2).is_some();
             any.then(|| {
                 let c = pass.primal.at(data.args[0]);
-                let (a, b) = (pass.tangent_or_zero(data.args[1]), pass.tangent_or_zero(data.args[2]));
+                let (a, b) = (pass.tangent_or_absent(data.args[1]), pass.tangent_or_absent(data.args[2]));
                 pass.b.emit(Op::Select, &[c, a, b])
             })
         }
         Op::Construct | Op::Insert(_) => {
             let any = data.args.iter().any(|&a| pass.tangents.find(a).is_some());
             any.then(|| {
-                let args: Vec<Value> = data.args.iter().map(|&a| pass.tangent_or_zero(a)).collect();
+                let args: Vec<Value> = data.args.iter().map(|&a| pass.tangent_or_absent(a)).collect();
                 pass.b.emit_typed(data.op.clone(), &args, pass.src.ty(data.results[0]))
             })
         }
@@ -131,14 +192,14 @@ pub(crate) fn tangent(pass: &mut Linearize, data: &ir::InstData, factor: Option<
             pass.b.emit(data.op.clone(), &args)
         }),
         Op::Local => pass.active.contains(data.results[0]).then(|| {
-            let init = pass.tangent_or_zero(data.args[0]);
+            let init = pass.tangent_or_absent(data.args[0]);
             pass.b.emit(Op::Local, &[init])
         }),
         Op::Store => {
             if let Some(cell) = at(pass, 0) {
                 let mut args = pass.primal.all(&data.args);
                 args[0] = cell;
-                args[data.args.len() - 1] = pass.tangent_or_zero(data.args[data.args.len() - 1]);
+                args[data.args.len() - 1] = pass.tangent_or_absent(data.args[data.args.len() - 1]);
                 pass.b.effect(Op::Store, &args);
             }
             None
@@ -156,7 +217,7 @@ pub(crate) fn tangent(pass: &mut Linearize, data: &ir::InstData, factor: Option<
         Op::Convert | Op::Splat => None,
         Op::Const(_)
         | Op::Zero
-        | Op::Rem
+        | Op::Absent
         | Op::And
         | Op::Or
         | Op::Xor

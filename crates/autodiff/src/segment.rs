@@ -92,7 +92,7 @@ impl Engine<'_> {
         for v in free_values(src, body) {
             let maker = defs[v].expand();
             if let Some(made) = maker
-                && matches!(src.insts[made].op, Op::Const(_) | Op::Zero | Op::GlobalRef(_))
+                && matches!(src.insts[made].op, Op::Const(_) | Op::Zero | Op::Absent | Op::GlobalRef(_))
             {
                 segment.constants.push(made);
             } else if !matches!(self.module.types[src.ty(v)], TypeData::Cell(_)) {

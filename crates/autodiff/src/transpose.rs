@@ -16,13 +16,15 @@
 //!   are carried back; those of free values are summed as further carried values; what it stacked is read
 //!   from the stack's shadow, and stacks that it read have shadows that grow.
 //! - A call of a linear function becomes one of its transpose, `call_transpose_of g` becomes `call g`.
+//!
+//! Sums and shadows start from the absent cotangent, and what was not read, taken or run gets one.
 
 use cranelift_entity::{EntitySet, SecondaryMap};
 use ir::{Builder, Func, Function, Inst, LoopInfo, Op, Region, Scalar, Slot, Type, TypeData, Value};
 use rustc_hash::FxHashMap;
 
 use crate::copy::{Renaming, copy_inst, fresh};
-use crate::engine::{Engine, params, tangent_slot};
+use crate::engine::{Engine, Shape, params, tangent_slot};
 use crate::propagate::is_big;
 
 impl Engine<'_> {
@@ -32,14 +34,17 @@ impl Engine<'_> {
             return known;
         }
         let src = &self.module.funcs[linear];
-        let mut callees = Vec::new();
-        src.walk(src.body(), &mut |inst| {
-            if let Op::Call(callee) = src.insts[inst].op
-                && is_linear_call(src, &self.linear_halves, inst)
-            {
-                callees.push(callee);
-            }
+        let (mut callees, mut by_hand) = (Vec::new(), Vec::new());
+        src.walk(src.body(), &mut |inst| match src.insts[inst].op {
+            Op::Call(callee) if is_linear_call(src, &self.linear_halves, inst) => callees.push(callee),
+            Op::CallTransposeOf(vjp) => by_hand.push((vjp, src.insts[inst].results.len())),
+            _ => (),
         });
+        let mut rules: FxHashMap<Func, Rule> = FxHashMap::default();
+        for (vjp, n_cotangents) in by_hand {
+            let rule = self.reverse_rule(vjp, n_cotangents);
+            rules.insert(vjp, rule);
+        }
         // Recursion was refused before.
         for callee in callees {
             self.transpose(callee);
@@ -48,11 +53,9 @@ impl Engine<'_> {
         let (tangents, residuals): (Vec<&Slot>, Vec<&Slot>) = src.params.iter().partition(|s| s.linear);
         let mut slots: Vec<Slot> = residuals.into_iter().cloned().collect();
         slots.extend(src.results.iter().map(cotangent_slot));
-        let n_cotangents = src.results.len();
         let results: Vec<Slot> = tangents.into_iter().map(cotangent_slot).collect();
         let base = src.name.strip_suffix("_linear").unwrap_or(&src.name);
         let made = self.declare(format!("{base}_transposed"), linear, slots.clone(), results.clone());
-        self.module.funcs[made].linear_from = Some((slots.len() - n_cotangents) as u32);
 
         let module = &mut *self.module;
         let (types, funcs) = (&mut module.types, &module.funcs);
@@ -63,6 +66,7 @@ impl Engine<'_> {
             funcs,
             transposed: &self.transposed,
             linear_halves: &self.linear_halves,
+            rules,
             uses,
             b: Builder::new(types, String::new()),
             map: Renaming::default(),
@@ -81,11 +85,32 @@ impl Engine<'_> {
         }
         pass.reverse(body);
         let inputs = params(src).iter().filter(|v| src.is_linear(**v));
-        let values = inputs.map(|&v| pass.take_or_zero(v)).collect();
+        let values = inputs.map(|&v| pass.take_or_absent(v)).collect();
         let body = pass.b.finish(values, results);
         self.define(made, body);
         self.transposed.insert(linear, made);
         made
+    }
+}
+
+/// What a backward derivative that is written by hand is called as.
+struct Rule {
+    func: Func,
+    /// It takes and gives its cotangents as numbers, as it is not linear in them or has effects.
+    in_numbers: bool,
+}
+
+impl Engine<'_> {
+    fn reverse_rule(&mut self, vjp: Func, n_cotangents: usize) -> Rule {
+        // A function that calls itself is reversed by what was made of it.
+        if self.origins.contains_key(&vjp) {
+            return Rule { func: vjp, in_numbers: false };
+        }
+        let shape = Shape { params: self.module.funcs[vjp].params.len() - n_cotangents, results: 0 };
+        match self.marked_rule(vjp, shape) {
+            Some(func) => Rule { func, in_numbers: false },
+            None => Rule { func: vjp, in_numbers: true },
+        }
     }
 }
 
@@ -178,6 +203,7 @@ struct Transpose<'a> {
     funcs: &'a cranelift_entity::PrimaryMap<Func, Function>,
     transposed: &'a FxHashMap<Func, Func>,
     linear_halves: &'a EntitySet<Func>,
+    rules: FxHashMap<Func, Rule>,
     uses: Uses,
     b: Builder<'a>,
     map: Renaming,
@@ -253,14 +279,14 @@ impl Transpose<'_> {
         }
     }
 
-    fn zero(&mut self, ty: Type) -> Value {
-        self.b.zero(ty, true)
+    fn absent(&mut self, ty: Type) -> Value {
+        self.b.absent(ty, true)
     }
 
-    fn take_or_zero(&mut self, v: Value) -> Value {
+    fn take_or_absent(&mut self, v: Value) -> Value {
         match self.take(v) {
             Some(cotangent) => cotangent,
-            None => self.zero(self.src.ty(v)),
+            None => self.absent(self.src.ty(v)),
         }
     }
 
@@ -313,8 +339,8 @@ impl Transpose<'_> {
     }
 
     fn new_shadow(&mut self, v: Value, content: Type) {
-        let zero = self.zero(content);
-        let cell = self.b.emit(Op::Local, &[zero]);
+        let absent = self.absent(content);
+        let cell = self.b.emit(Op::Local, &[absent]);
         self.shadows[v] = Some(Shadow { cell, path: Vec::new(), is_alias: false });
     }
 
@@ -396,8 +422,8 @@ impl Transpose<'_> {
                 let (part, x) = (self.map.all(&args[1..args.len() - 1]), args[args.len() - 1]);
                 let cotangent = self.load_at(args[0], &part);
                 self.accumulate(x, cotangent);
-                let zero = self.zero(src.ty(x));
-                let place = self.place(args[0], &part, Some(zero));
+                let absent = self.absent(src.ty(x));
+                let place = self.place(args[0], &part, Some(absent));
                 self.b.effect(Op::Store, &place);
                 return;
             }
@@ -415,27 +441,17 @@ impl Transpose<'_> {
                 self.accumulate(args[0], cotangent);
                 self.accumulate(args[1], cotangent);
             }
-            Op::Sub => {
-                self.accumulate(args[0], cotangent);
-                let negated = self.b.emit(Op::Neg, &[cotangent]);
-                self.accumulate(args[1], negated);
-            }
-            Op::Neg => {
-                let negated = self.b.emit(Op::Neg, &[cotangent]);
-                self.accumulate(args[0], negated);
-            }
-            Op::Mul => {
-                let (factor, x) =
-                    if src.is_linear(args[0]) { (args[1], args[0]) } else { (args[0], args[1]) };
-                let factor = self.map.at(factor);
-                let scaled = self.b.emit(Op::Mul, &[cotangent, factor]);
-                self.accumulate(x, scaled);
-            }
-            Op::Div => {
-                let divisor = self.map.at(args[1]);
-                let scaled = self.b.emit(Op::Div, &[cotangent, divisor]);
+            Op::Scale | Op::Unscale => {
+                let factor = self.map.at(args[1]);
+                let scaled = self.b.emit(data.op.clone(), &[cotangent, factor]);
                 self.accumulate(args[0], scaled);
             }
+            Op::Mask => {
+                let of = self.map.at(args[0]);
+                let masked = self.b.emit(Op::Mask, &[of, cotangent]);
+                self.accumulate(args[1], masked);
+            }
+            Op::Present => self.accumulate(args[0], cotangent),
             Op::Convert => {
                 let converted = self.b.emit_typed(Op::Convert, &[cotangent], src.ty(args[0]));
                 self.accumulate(args[0], converted);
@@ -454,8 +470,8 @@ impl Transpose<'_> {
             Op::Insert(idx) => {
                 let part = self.b.emit(Op::Extract(*idx), &[cotangent]);
                 self.accumulate(args[1], part);
-                let zero = self.zero(src.ty(args[1]));
-                let rest = self.b.emit(Op::Insert(*idx), &[cotangent, zero]);
+                let absent = self.absent(src.ty(args[1]));
+                let rest = self.b.emit(Op::Insert(*idx), &[cotangent, absent]);
                 self.accumulate(args[0], rest);
             }
             Op::Extract(idx) if is_big(self.b.types, src.ty(args[0])) => {
@@ -463,8 +479,8 @@ impl Transpose<'_> {
                 self.add_at(args[0], &[idx], cotangent);
             }
             Op::Extract(idx) => {
-                let zero = self.zero(src.ty(args[0]));
-                let spread = self.b.emit(Op::Insert(*idx), &[zero, cotangent]);
+                let absent = self.absent(src.ty(args[0]));
+                let spread = self.b.emit(Op::Insert(*idx), &[absent, cotangent]);
                 self.accumulate(args[0], spread);
             }
             Op::Index if is_big(self.b.types, src.ty(args[0])) => {
@@ -474,10 +490,10 @@ impl Transpose<'_> {
             Op::Index => self.lane(args[0], args[1], cotangent),
             Op::Select => {
                 let condition = self.map.at(args[0]);
-                let zero = self.zero(src.ty(args[1]));
-                let first = self.b.emit(Op::Select, &[condition, cotangent, zero]);
+                let absent = self.absent(src.ty(args[1]));
+                let first = self.b.emit(Op::Select, &[condition, cotangent, absent]);
                 self.accumulate(args[1], first);
-                let second = self.b.emit(Op::Select, &[condition, zero, cotangent]);
+                let second = self.b.emit(Op::Select, &[condition, absent, cotangent]);
                 self.accumulate(args[2], second);
             }
             Op::Load => {
@@ -485,7 +501,7 @@ impl Transpose<'_> {
                 self.add_at(args[0], &part, cotangent);
             }
             // A constant: nobody to hand it to.
-            Op::Zero => (),
+            Op::Zero | Op::Absent => (),
             // Handled above.
             Op::If
             | Op::Switch(_)
@@ -505,6 +521,10 @@ impl Transpose<'_> {
             | Op::CallLinearize(_)
             | Op::CallPushforward(_)
             | Op::Const(_)
+            | Op::Sub
+            | Op::Neg
+            | Op::Mul
+            | Op::Div
             | Op::Rem
             | Op::And
             | Op::Or
@@ -550,12 +570,12 @@ impl Transpose<'_> {
                 let cell = if numeric {
                     None
                 } else {
-                    let zero = self.zero(element);
-                    Some(self.b.emit(Op::Local, &[zero]))
+                    let absent = self.absent(element);
+                    Some(self.b.emit(Op::Local, &[absent]))
                 };
                 let mut args = vec![count];
                 if numeric {
-                    args.push(self.zero(element));
+                    args.push(self.absent(element));
                 }
                 let region = self.b.open();
                 let trip = self.b.region_param(Type::U32, false);
@@ -593,12 +613,12 @@ impl Transpose<'_> {
         let idx = self.map.at(idx);
         let idx_ty = self.b.func.ty(idx);
         let scalar = self.b.types.scalar_of(idx_ty).unwrap_or(Scalar::U32);
-        let zero = self.zero(self.b.func.ty(cotangent));
+        let absent = self.absent(self.b.func.ty(cotangent));
         let lanes: Vec<Value> = (0..n)
             .map(|k| {
                 let k = self.b.constant(scalar, k as u64);
                 let here = self.b.emit(Op::Eq, &[idx, k]);
-                self.b.emit(Op::Select, &[here, cotangent, zero])
+                self.b.emit(Op::Select, &[here, cotangent, absent])
             })
             .collect();
         let spread = self.b.emit_typed(Op::Construct, &lanes, ty);
@@ -622,7 +642,7 @@ impl Transpose<'_> {
                     }
                 }
                 this.reverse(arm);
-                let results = free.iter().map(|&v| this.take_or_zero(v)).collect();
+                let results = free.iter().map(|&v| this.take_or_absent(v)).collect();
                 this.b.close(results);
                 region
             }));
@@ -647,10 +667,10 @@ impl Transpose<'_> {
         let count_ty = self.b.func.ty(n);
         let mut args = vec![n];
         for &v in carried_results {
-            args.push(self.take_or_zero(v));
+            args.push(self.take_or_absent(v));
         }
         for &v in &free {
-            args.push(self.zero(src.ty(v)));
+            args.push(self.absent(src.ty(v)));
         }
         // Stacks without a shadow: their cotangents as values.
         let whole: Vec<Option<Value>> =
@@ -684,7 +704,7 @@ impl Transpose<'_> {
                 this.accumulate(v, sum);
             }
             this.reverse(body_region);
-            let results = body.params[1..].iter().chain(&free).map(|&v| this.take_or_zero(v)).collect();
+            let results = body.params[1..].iter().chain(&free).map(|&v| this.take_or_absent(v)).collect();
             this.b.close(results);
             region
         });
@@ -701,7 +721,7 @@ impl Transpose<'_> {
         let mut args: Vec<Value> =
             data.args.iter().filter(|v| !src.is_linear(**v)).map(|&v| self.map.at(v)).collect();
         for &v in &data.results {
-            args.push(self.take_or_zero(v));
+            args.push(self.take_or_absent(v));
         }
         let inputs: Vec<Value> = data.args.iter().copied().filter(|&v| src.is_linear(v)).collect();
         let results = fresh(&mut self.b, inputs.iter().map(|&v| src.ty(v)), true);
@@ -717,14 +737,18 @@ impl Transpose<'_> {
         let src = self.src;
         let data = &src.insts[inst];
         let n = data.args.len() - self.funcs[vjp].results.len();
+        let rule = &self.rules[&vjp];
+        let (callee, in_numbers) = (rule.func, rule.in_numbers);
         let mut args = self.map.all(&data.args[..n]);
         for &v in &data.results {
-            args.push(self.take_or_zero(v));
+            let cotangent = self.take_or_absent(v);
+            args.push(if in_numbers { self.b.emit(Op::Present, &[cotangent]) } else { cotangent });
         }
         let inputs = &data.args[n..];
         let results = fresh(&mut self.b, inputs.iter().map(|&v| src.ty(v)), true);
-        self.b.push(Op::Call(vjp), &args, &results, &[]);
+        self.b.push(Op::Call(callee), &args, &results, &[]);
         for (&v, &cotangent) in inputs.iter().zip(&results) {
+            let cotangent = if in_numbers { self.b.emit(Op::Present, &[cotangent]) } else { cotangent };
             self.accumulate(v, cotangent);
         }
     }

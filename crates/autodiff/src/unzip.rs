@@ -3,19 +3,21 @@
 //! No primal value depends on a linear one (`propagate` checked it), so the primal instructions in their
 //! order are a program by themselves. A structured instruction that holds both kinds is split in two.
 //! What the linear side reads of the primal side is kept ([`crate::checkpoint`] says what): it leaves an
-//! arm as a further result (the arms that do not compute it yield zero, which is never read), and a loop
-//! as a stack with one element a trip; on the linear side it is there on entry to the region that
-//! corresponds to its own: the same arm, the same trip. A `loop` counts its trips on the primal side; its
+//! arm as a further result, and a loop as a stack with one element a trip; on the linear side it is there
+//! on entry to the region that corresponds to its own: the same arm, the same trip. Only one arm runs, so
+//! arms share these results, one for each value of a type that the arm with most of them keeps (an arm
+//! with fewer yields zeros, which are never read): what `n` arms keep is not `n` times as much. A `loop` counts its trips on the primal side; its
 //! linear side is a `for` of that many.
 //!
 //! All effects but those on linear cells stay on the primal side, once and in order.
 
 use cranelift_entity::{EntitySet, SecondaryMap};
+use indexmap::IndexSet;
 use ir::{
     Builder, Func, Function, Inst, InstData, LoopInfo, Op, Prefer, Region, Slot, Type, Types, Value,
     ValueData,
 };
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxBuildHasher, FxHashMap};
 use smallvec::SmallVec;
 
 use crate::checkpoint::{Kept, Policy, Sides, inductions, plan};
@@ -130,7 +132,15 @@ impl Engine<'_> {
             .filter(|(_, (_, slot))| slot.diff || !primal.b.types.is_differentiable(slot.ty))
             .map(|(n, (&v, _))| (v, n))
             .collect();
+        // Kept values of different arms may be one result.
+        let mut shared: FxHashMap<Value, usize> = FxHashMap::default();
+        let mut sharing = Vec::new();
         for (v, out) in inner {
+            if let Some(&number) = shared.get(&out) {
+                sharing.push((v, number));
+                continue;
+            }
+            shared.insert(out, residuals.len());
             let ty = primal.b.func.ty(out);
             let slot = plain_slot(primal.b.types, ty, false);
             residual_values.push(v);
@@ -157,6 +167,10 @@ impl Engine<'_> {
         for (&v, slot) in residual_values.iter().zip(residual_slots) {
             let param = linear.b.region_param(slot.ty, false);
             linear_slots.push(slot);
+            linear.stacks.set(v, param);
+        }
+        for (v, number) in sharing {
+            let param = linear.stacks.at(residual_values[number]);
             linear.stacks.set(v, param);
         }
         for (&v, slot) in all_params.iter().zip(&src.params).filter(|(v, _)| src.is_linear(**v)) {
@@ -352,31 +366,46 @@ impl Primal<'_> {
         let data = &src.insts[inst];
         let args = self.nonlinear(&data.args);
         let mut arms = Vec::new();
-        let mut found: Vec<(usize, Value, Value)> = Vec::new();
-        for (idx, &arm) in data.regions.iter().enumerate() {
+        // For each further result, what each arm gives there; and their numbers by type.
+        let mut further: Vec<(Type, FxHashMap<usize, Value>)> = Vec::new();
+        let mut of_type: FxHashMap<Type, Vec<usize>> = FxHashMap::default();
+        let mut found: Vec<(Value, usize)> = Vec::new();
+        for (arm_idx, &arm) in data.regions.iter().enumerate() {
             let region = self.b.open();
             let inner = self.insts(arm);
             let results = self.nonlinear(&src.regions[arm].results);
             self.b.close(Vec::new());
             arms.push((region, results));
-            found.extend(inner.into_iter().map(|(v, out)| (idx, v, out)));
+            let mut place: FxHashMap<Value, usize> = FxHashMap::default();
+            let mut taken: FxHashMap<Type, usize> = FxHashMap::default();
+            for (v, out) in inner {
+                let number = *place.entry(out).or_insert_with(|| {
+                    let ty = self.b.func.ty(out);
+                    let (numbers, nth) = (of_type.entry(ty).or_default(), taken.entry(ty).or_default());
+                    if *nth == numbers.len() {
+                        numbers.push(further.len());
+                        further.push((ty, FxHashMap::default()));
+                    }
+                    *nth += 1;
+                    numbers[*nth - 1]
+                });
+                further[number].1.insert(arm_idx, out);
+                found.push((v, number));
+            }
         }
-        let types: Vec<Type> = found.iter().map(|&(_, _, out)| self.b.func.ty(out)).collect();
         let mut regions = Vec::new();
         for (idx, (region, mut results)) in arms.into_iter().enumerate() {
             self.b.reopen(region);
-            for (&(owner, _, out), &ty) in found.iter().zip(&types) {
-                results.push(if owner == idx { out } else { self.b.zero(ty, false) });
+            for (ty, by_arm) in &further {
+                results.push(by_arm.get(&idx).copied().unwrap_or_else(|| self.b.zero(*ty, false)));
             }
             self.b.close(results);
             regions.push(region);
         }
         let mut results = self.define(&data.results);
-        for (&(_, v, _), &ty) in found.iter().zip(&types) {
-            let out = self.b.value(ty, false);
-            results.push(out);
-            kept.push((v, out));
-        }
+        let first = results.len();
+        results.extend(further.iter().map(|&(ty, _)| self.b.value(ty, false)));
+        kept.extend(found.into_iter().map(|(v, number)| (v, results[first + number])));
         self.b.span = data.span;
         self.b.push(data.op.clone(), &args, &results, &regions);
     }
@@ -393,16 +422,18 @@ impl Primal<'_> {
         }
         let inner = self.insts(body);
         let mut results = self.nonlinear(&src.regions[body].results);
-        results.extend(inner.iter().map(|&(_, out)| out));
+        let pushed: IndexSet<Value, FxBuildHasher> = inner.iter().map(|&(_, out)| out).collect();
+        results.extend(&pushed);
         self.b.close(results);
         let mut results = self.define(&data.results);
-        for (v, out) in inner {
+        let first = results.len();
+        for &out in &pushed {
             let ty = self.b.func.ty(out);
             let ty = self.b.types.stack(ty);
-            let stack = self.b.value(ty, false);
-            results.push(stack);
-            kept.push((v, stack));
+            results.push(self.b.value(ty, false));
         }
+        let stack = |out: &Value| results[first + pushed.get_index_of(out).expect("it is pushed")];
+        kept.extend(inner.iter().map(|(v, out)| (*v, stack(out))));
         self.b.span = data.span;
         let op = match data.op {
             Op::For(_) => Op::For(info),
@@ -500,9 +531,10 @@ impl Linear<'_> {
             self.map.set(param, copy);
         }
         let kept = self.kept;
+        let mut read: FxHashMap<Value, Value> = FxHashMap::default();
         for &v in &kept.through[inst] {
             let stack = self.stacks.at(v);
-            let here = self.b.emit(Op::Index, &[stack, trip]);
+            let here = *read.entry(stack).or_insert_with(|| self.b.emit(Op::Index, &[stack, trip]));
             self.stacks.set(v, here);
         }
         self.enter(body);

@@ -57,7 +57,7 @@ fn all_close(a: &[Value], b: &[Value]) -> bool {
 }
 
 fn limits() -> Limits {
-    Limits { steps: Some(3_000_000), depth: 1000 }
+    Limits { steps: Some(3_000_000), depth: 1000, ..Limits::default() }
 }
 
 struct Case {

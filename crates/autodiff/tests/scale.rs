@@ -138,3 +138,42 @@ fn an_update_of_one_element_keeps_one_number() {
     let kept: usize = results.iter().map(|v| v.lanes().len()).sum();
     assert!(kept <= 1 + 1000, "{kept} numbers are kept");
 }
+
+/// `f(k + 1)(x) = f(k)(x) + (x > 10 ? f(k)(x / 2) : 0)`: what all calls together compute doubles with each level, so
+/// residuals of the upper ones are not kept.
+#[test]
+fn forty_levels_of_two_calls() {
+    with_stack(|| {
+        let mut module = Module::default();
+        let mut b = Builder::new(&mut module.types, "f0");
+        let x = b.param(slot(Type::F64));
+        let square = b.emit(Op::Mul, &[x, x]);
+        let body = b.finish(vec![square], vec![slot(Type::F64)]);
+        let mut f = module.funcs.push(body);
+        for k in 1..=40 {
+            let mut b = Builder::new(&mut module.types, format!("f{k}"));
+            let x = b.param(slot(Type::F64));
+            let first = b.emit_typed(Op::Call(f), &[x], Type::F64);
+            let ten = b.float(Scalar::F64, 10.0);
+            let is_large = b.emit(Op::Gt, &[x, ten]);
+            let then = b.open();
+            let half = b.float(Scalar::F64, 0.5);
+            let half = b.emit(Op::Mul, &[x, half]);
+            let second = b.emit_typed(Op::Call(f), &[half], Type::F64);
+            b.close(vec![second]);
+            let otherwise = b.open();
+            let zero = b.float(Scalar::F64, 0.0);
+            b.close(vec![zero]);
+            let second = b.nest(Op::If, &[is_large], &[then, otherwise]);
+            let sum = b.emit(Op::Add, &[first, second[0]]);
+            let body = b.finish(vec![sum], vec![slot(Type::F64)]);
+            f = module.funcs.push(body);
+        }
+        let found = gradient(&mut module, f, 3.0);
+        assert!((found - 6.0).abs() < 1e-12, "{found}");
+        let made: usize = module.funcs.values().map(|f| f.insts.len()).sum();
+        assert!(made < 100_000, "{made} instructions");
+        let most = module.funcs.values().map(|f| f.params.len().max(f.results.len())).max();
+        assert!(most < Some(5_000), "{most:?} values are handed over");
+    });
+}

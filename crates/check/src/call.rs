@@ -157,8 +157,17 @@ impl Checker<'_> {
         base: Option<ExprId>,
         args: &[ExprId],
     ) -> Ty {
-        let arguments = self.arguments(args);
+        let mut arguments = self.arguments(args);
         let span = self.span(expr);
+        let bound = candidates.iter().find(|c| !c.ops.is_empty() && !self.p.is_static(c.decl));
+        let base = match (base, bound) {
+            (Some(object), Some(candidate)) => {
+                let receiver = self.bound_receiver(object, candidate);
+                arguments.insert(0, receiver);
+                None
+            }
+            (base, _) => base,
+        };
         let Some(chosen) = self.choose(candidates, &arguments, span) else {
             // The result's type is known all the same if there is no doubt about the function.
             if let [only] = candidates
@@ -506,8 +515,7 @@ impl Checker<'_> {
             return self.pair_parts(expr, pair, primal, differential);
         }
         if self.p.differential(ty).is_none() {
-            let message = format!("type '{}' does not conform to 'IDifferentiable'", self.name(ty));
-            self.error("E38029", span, message);
+            self.not_differentiable(ty, span);
             return self.set_error(expr);
         }
         let pair = self.p.types.intern(TyKind::DiffPair(ty));

@@ -302,11 +302,14 @@ impl Program {
         if !self.unify(target, ty, &params, &mut env) {
             return None;
         }
-        self.infer_from_constraints(decl, &params, &mut env);
-        if params.iter().any(|&p| env.get(p).is_none()) {
+        if !self.begin_search(decl) {
             return None;
         }
-        self.satisfies(decl, &env).then_some(env)
+        self.infer_from_constraints(decl, &params, &mut env);
+        let is_known = params.iter().all(|&p| env.get(p).is_some());
+        let applies = is_known && self.satisfies(decl, &env);
+        self.end_search();
+        applies.then_some(env)
     }
 
     /// Matches a type with a pattern over parameters, exactly.
@@ -564,6 +567,38 @@ impl Program {
         out
     }
 
+    /// What extensions of every type that conforms to something make of this one, if that is the interface or one that
+    /// inherits from it. The constraints of other extensions are not looked at: each asks for interfaces itself, so that
+    /// the questions would multiply.
+    pub(crate) fn blanket_interfaces(&mut self, ty: Ty, interface: DeclId) -> Vec<Ty> {
+        self.resolve_extensions();
+        let mut offering = Vec::new();
+        for idx in 0..self.extensions.len() {
+            let (container, target) = (self.extensions[idx].decl, self.extensions[idx].target);
+            if !matches!(self.types[target], TyKind::Param(_)) {
+                continue;
+            }
+            let mut all = Vec::new();
+            for &base in self.bases_of(container).iter() {
+                self.add_interface(base, ty, &mut all);
+            }
+            if all.iter().any(|&i| matches!(self.types[i], TyKind::Interface(d, _) if d == interface)) {
+                offering.push(container);
+            }
+        }
+        let mut all = Vec::new();
+        if offering.is_empty() {
+            return all;
+        }
+        for facet in self.blanket_facets(ty, |_, ext| offering.contains(&ext)) {
+            for &base in self.bases_of(facet.container).iter() {
+                let base = self.substitute(base, &facet.env);
+                self.add_interface(base, ty, &mut all);
+            }
+        }
+        all
+    }
+
     /// Whether a type conforms to an interface (or is derived from a struct).
     pub(crate) fn conforms(&mut self, ty: Ty, bound: Ty) -> bool {
         if ty == bound || ty == Ty::ERROR || bound == Ty::ERROR {
@@ -604,18 +639,7 @@ impl Program {
             return false;
         }
         self.conform_busy.push((ty, bound));
-        let blankets = self.blanket_facets(ty, |program, ext| {
-            matches!(&program.ast.decls[ext].kind, DeclKind::Extension { bases, .. } if !bases.is_empty())
-        });
-        let mut found = false;
-        for facet in blankets {
-            for &base in self.bases_of(facet.container).iter() {
-                let base = self.substitute(base, &facet.env);
-                let mut all = Vec::new();
-                self.add_interface(base, ty, &mut all);
-                found |= all.contains(&bound);
-            }
-        }
+        let found = self.blanket_interfaces(ty, decl).contains(&bound);
         self.conform_busy.pop();
         found
     }

@@ -292,15 +292,7 @@ impl Program {
             if !is_offered && !self.conform_busy.contains(&(subject, bound)) {
                 self.conform_busy.push((subject, bound));
                 // By an extension of every type that conforms to something.
-                let blankets = self.blanket_facets(subject, |program, ext| {
-                    matches!(&program.ast.decls[ext].kind, DeclKind::Extension { bases, .. } if !bases.is_empty())
-                });
-                for facet in blankets {
-                    for &base in self.bases_of(facet.container).iter() {
-                        let base = self.substitute(base, &facet.env);
-                        self.add_interface(base, subject, &mut offered);
-                    }
-                }
+                offered.extend(self.blanket_interfaces(subject, decl));
                 self.conform_busy.pop();
             }
             for interface in offered {

@@ -6,7 +6,7 @@ use syntax::{DeclId, Diagnostic, Symbol};
 
 use crate::native::Magic;
 use crate::program::Program;
-use crate::signature::{Level, Resolved};
+use crate::signature::{Level, ParamSig, Resolved};
 use crate::sigs::DiffOp;
 use crate::tables::FuncRef;
 use crate::types::{GenericArg, Ty, TyKind};
@@ -18,6 +18,7 @@ impl Program {
         self.resolve_extensions();
         let decls = self.ast.files[file].decls.clone();
         self.check_names(&decls);
+        self.check_signatures(&decls);
         for decl in decls {
             self.check_decl(decl);
         }
@@ -71,6 +72,46 @@ impl Program {
         }
     }
 
+    /// Two functions that every call would fit equally.
+    fn check_signatures(&mut self, decls: &[DeclId]) {
+        let mut by_name: FxHashMap<Symbol, Vec<DeclId>> = FxHashMap::default();
+        for &decl in decls {
+            let d = &self.ast.decls[decl];
+            let is_named = !self.ast.name(d.name).starts_with('$');
+            if !matches!(d.kind, DeclKind::Func { body: Some(_), .. }) || d.generics.is_some() || !is_named {
+                continue;
+            }
+            let name = d.name;
+            let others = by_name.entry(name).or_default();
+            let first = others.iter().copied().find(|&other| self.same_signature(other, decl));
+            others.push(decl);
+            let Some(first) = first else { continue };
+            let (span, before) = (self.ast.decls[decl].name_span, self.ast.decls[first].name_span);
+            let text = self.ast.name(name).to_string();
+            let message = format!("the function '{text}' is declared twice with the same parameters");
+            self.report(Diagnostic::error("E30201", span, message).note(before, "first here"));
+        }
+    }
+
+    fn same_signature(&mut self, a: DeclId, b: DeclId) -> bool {
+        let (a, b) = (self.raw_signature(a), self.raw_signature(b));
+        let same_object = match (&a.this, &b.this) {
+            (None, None) => true,
+            (Some(a), Some(b)) => a.mutating == b.mutating,
+            _ => false,
+        };
+        // A resource and a handle of it are one type here.
+        let is_resource = |p: &Program, ty: Ty| match &p.types[ty] {
+            TyKind::Buffer(..) | TyKind::Opaque(..) => true,
+            TyKind::Struct(decl, _) => p.is_core(*decl),
+            _ => false,
+        };
+        let same = |(a, b): (&ParamSig, &ParamSig)| {
+            a.ty == b.ty && a.dir == b.dir && a.ty != Ty::ERROR && !is_resource(self, a.ty)
+        };
+        same_object && a.params.len() == b.params.len() && a.params.iter().zip(&b.params).all(same)
+    }
+
     pub(crate) fn check_decl(&mut self, decl: DeclId) {
         for attribute in self.ast.decls[decl].attributes.clone() {
             self.check_attribute(&attribute);
@@ -87,6 +128,7 @@ impl Program {
                 if ty.is_some() || resolved != Ty::VOID {
                     self.check_value_type(resolved, span);
                 }
+                self.check_field_place(decl);
                 self.check_derivative_member(decl);
                 self.body(decl);
             }
@@ -102,6 +144,7 @@ impl Program {
             DeclKind::Struct { members, .. } | DeclKind::Extension { members, .. } => {
                 self.bases_of(decl);
                 self.check_names(&members);
+                self.check_signatures(&members);
                 for &member in &members {
                     self.check_decl(member);
                 }
@@ -117,6 +160,7 @@ impl Program {
             }
             DeclKind::Namespace { members } | DeclKind::CBuffer { members } => {
                 self.check_names(&members);
+                self.check_signatures(&members);
                 for member in members {
                     self.check_decl(member);
                 }
@@ -149,6 +193,26 @@ impl Program {
             | DeclKind::Unsupported(_)
             | DeclKind::Empty => {}
         }
+    }
+
+    /// Only structs have fields: a requirement is a property, and an extension adds nothing to its type's values.
+    fn check_field_place(&mut self, decl: DeclId) {
+        let d = &self.ast.decls[decl];
+        if d.modifiers.has(Modifiers::STATIC) || d.name == self.words.empty {
+            return;
+        }
+        let (message, help) = match d.parent.map(|p| &self.ast.decls[p].kind) {
+            Some(DeclKind::Interface { .. }) => (
+                "an interface cannot have a field",
+                format!("require a property: `property {} : … {{ get; }}`", self.ast.name(d.name)),
+            ),
+            Some(DeclKind::Extension { .. }) => {
+                ("an extension cannot add a field", "declare it in the struct itself".to_string())
+            }
+            _ => return,
+        };
+        let span = d.name_span;
+        self.report(Diagnostic::error("E31400", span, message).help(help));
     }
 
     fn check_function(&mut self, decl: DeclId) {

@@ -74,21 +74,50 @@ impl Program {
                 Found::Apply(applied) => (out.apply, out.spans.apply) = (Some(applied), span),
             }
         }
-        // What is nearer stands for what the function has elsewhere.
+        // What is nearer stands for what the function has elsewhere; of what is equally near, the substitute.
         let nearer = |a: Option<Rank>, b: Option<Rank>| a.is_some() && b.is_some() && a < b;
         let [fwd, bwd, substitute, apply] = ranks;
-        if nearer(substitute, fwd) {
-            out.fwd = None;
+        let overrides = |custom: Option<Rank>| substitute.is_some() && !nearer(custom, substitute);
+        let mut overridden = Vec::new();
+        if overrides(fwd) && out.fwd.take().is_some() {
+            overridden.push((fwd, out.spans.fwd));
         }
-        if nearer(substitute, bwd) || nearer(apply, bwd) {
+        if overrides(bwd) && out.bwd.take().is_some() {
+            overridden.push((bwd, out.spans.bwd));
+        }
+        if overrides(apply) && out.apply.take().is_some() {
+            overridden.push((apply, out.spans.apply));
+        }
+        if nearer(apply, bwd) {
             out.bwd = None;
         }
-        if nearer(substitute, apply) || nearer(bwd, apply) {
+        if nearer(bwd, apply) {
             out.apply = None;
+        }
+        let beside = overridden.into_iter().filter(|o| o.0 == substitute).find_map(|o| o.1);
+        if let (Some(span), Some(by)) = (beside, out.spans.substitute) {
+            self.report_overridden(func, span, by);
         }
         self.derivatives_busy.remove(func);
         self.derivatives.insert(key, Rc::new(out.clone()));
         out
+    }
+
+    /// A function with a substitute and another derivative, neither of which is nearer.
+    fn report_overridden(&mut self, func: &FuncRef, span: Span, by: Span) {
+        if self.diagnostics.iter().any(|d| d.code == "E31160" && d.primary.span == span) {
+            return;
+        }
+        let name = self.ast.name(self.ast.decls[func.decl].name).to_string();
+        let message =
+            format!("this derivative of '{name}' is never used: its primal substitute overrides it");
+        let diagnostic = Diagnostic::warning("E31160", span, message).note(by, "the substitute");
+        self.report(diagnostic.help("give the substitute this derivative, or remove one of the two"));
+    }
+
+    /// Whether no call of a function has a derivative, whoever asks.
+    pub fn is_never_differentiable(&mut self, func: &FuncRef) -> bool {
+        !self.is_core(func.decl) && self.differentiable_level(func, View::default()) == Level::None
     }
 
     /// The module that declares a function: that of its body, if prototypes are elsewhere.

@@ -221,14 +221,36 @@ impl Program {
     }
 
     fn is_no_diff_type(&self, ty: ExprId) -> bool {
+        self.is_modified_type(ty, Modifiers::NO_DIFF)
+    }
+
+    /// Whether a matrix of a type lies in memory column by column.
+    pub(crate) fn is_column_major_type(&self, ty: ExprId) -> bool {
+        self.is_modified_type(ty, Modifiers::COLUMN_MAJOR)
+    }
+
+    /// Whether a variable or field is declared `column_major`.
+    pub fn is_column_major(&self, decl: DeclId) -> bool {
+        let d = &self.ast.decls[decl];
+        let ty = match d.kind {
+            DeclKind::Var { ty, .. } | DeclKind::Param { ty, .. } => ty,
+            _ => None,
+        };
+        d.modifiers.has(Modifiers::COLUMN_MAJOR) || ty.is_some_and(|ty| self.is_column_major_type(ty))
+    }
+
+    /// Whether a type, or what an array of it consists of, is written with a modifier.
+    fn is_modified_type(&self, ty: ExprId, wanted: Modifiers) -> bool {
         match &self.ast.exprs[ty].kind {
             syntax::ast::ExprKind::Modified(modifiers, inner) => {
-                modifiers.has(Modifiers::NO_DIFF) || self.is_no_diff_type(*inner)
+                modifiers.has(wanted) || self.is_modified_type(*inner, wanted)
             }
             syntax::ast::ExprKind::Index { base, .. } | syntax::ast::ExprKind::Paren(base) => {
-                self.is_no_diff_type(*base)
+                self.is_modified_type(*base, wanted)
             }
-            syntax::ast::ExprKind::NoDiff(_) => true,
+            syntax::ast::ExprKind::NoDiff(inner) => {
+                wanted == Modifiers::NO_DIFF || self.is_modified_type(*inner, wanted)
+            }
             _ => false,
         }
     }

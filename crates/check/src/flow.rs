@@ -11,16 +11,21 @@
 //! - an assignment of a value that carries one to a place that has none.
 //!
 //! Both have to be said: by `no_diff` and by `detach`. When in doubt a program is accepted.
+//!
+//! Generic functions are looked at twice. As declared, where `T` has the derivatives that its constraints say; and for the
+//! arguments of each instance, where it may have more. What is lost only there is zero by Slang's rules, since
+//! differentiability is that of declarations: a warning says which.
 
 use std::collections::BTreeSet;
 
 use rustc_hash::FxHashSet;
-use syntax::ast::{DeclKind, StmtKind};
+use syntax::ast::{BinaryOp, DeclKind, StmtKind, UnaryOp};
 use syntax::{DeclId, Diagnostic, ExprId, Span, StmtId};
 
 use crate::program::Program;
-use crate::signature::Level;
-use crate::types::Ty;
+use crate::signature::{Level, Subst};
+use crate::tables::{FuncRef, Meaning};
+use crate::types::{Ty, TyKind};
 use crate::views::View;
 
 /// A part of a variable.
@@ -67,6 +72,9 @@ pub(crate) struct Flow<'p> {
     pub(crate) level: Level,
     /// The module that the function is in.
     pub(crate) view: View,
+    /// The generic arguments of the instance, if it is one that is looked at.
+    pub(crate) subst: Subst,
+    pub(crate) is_instance: bool,
     depth: u32,
     pub(crate) value_depth: u32,
     /// The expressions that are being looked at, each within the one before.
@@ -76,7 +84,26 @@ pub(crate) struct Flow<'p> {
 impl Program {
     /// Checks a differentiable function for derivatives that get lost. Idempotent.
     pub fn check_flow(&mut self, decl: DeclId) {
-        if !self.flow_checked.insert(decl) || self.is_core(decl) {
+        if self.flow_checked.insert(decl) {
+            self.flow_of(decl, Subst::default());
+        }
+    }
+
+    /// Checks an instance of a generic function, too. It is asked for once.
+    pub fn check_flow_of(&mut self, func: &FuncRef) {
+        self.check_flow(func.decl);
+        let subst = self.subst_of(func);
+        let is_plain = subst.map.is_empty()
+            && self
+                .container_of(func.decl)
+                .is_none_or(|c| !matches!(self.ast.decls[c].kind, DeclKind::Interface { .. }));
+        if !is_plain {
+            self.flow_of(func.decl, subst);
+        }
+    }
+
+    fn flow_of(&mut self, decl: DeclId, subst: Subst) {
+        if self.is_core(decl) {
             return;
         }
         let level = self.level(decl);
@@ -109,6 +136,8 @@ impl Program {
             returns: signature.ret_differentiable,
             level,
             view,
+            is_instance: !subst.is_empty(),
+            subst,
             depth: 0,
             value_depth: 0,
             open: FxHashSet::default(),
@@ -143,6 +172,32 @@ impl Program {
         flow.direction = Direction::Backward;
         flow.places.clone_from(&flow.outputs);
         flow.backward(body);
+    }
+}
+
+impl Program {
+    /// A condition on types, which is known for these arguments: what is not taken may not even make sense for them.
+    pub fn known_condition(&mut self, cond: ExprId, subst: &Subst) -> Option<bool> {
+        match self.tables.exprs[cond].meaning.clone() {
+            Meaning::TypeIs(subject, ty) => {
+                let (subject, ty) = (self.substitute(subject, subst), self.substitute(ty, subst));
+                Some(match self.types[ty] {
+                    TyKind::Interface(..) => self.is_conforming(subject, ty),
+                    _ => subject == ty,
+                })
+            }
+            Meaning::Same(inner) => self.known_condition(inner, subst),
+            Meaning::Unary(UnaryOp::Not, inner) => self.known_condition(inner, subst).map(|c| !c),
+            Meaning::Binary(BinaryOp::And, a, b) => match self.known_condition(a, subst)? {
+                true => self.known_condition(b, subst),
+                false => Some(false),
+            },
+            Meaning::Binary(BinaryOp::Or, a, b) => match self.known_condition(a, subst)? {
+                true => Some(true),
+                false => self.known_condition(b, subst),
+            },
+            _ => None,
+        }
     }
 }
 
@@ -186,9 +241,20 @@ impl Flow<'_> {
     /// A place carries a derivative.
     pub(crate) fn carry(&mut self, place: (DeclId, Option<Part>)) {
         let ty = self.p.tables.decl_types[place.0].unwrap_or(Ty::ERROR);
-        if self.direction == Direction::Forward && self.p.differential(ty).is_some() {
+        if self.direction == Direction::Forward && self.may_carry(ty) {
             self.places.insert(place);
         }
+    }
+
+    /// Whether values of a type have a derivative, for the arguments of this instance.
+    pub(crate) fn has_differential(&mut self, ty: Ty) -> bool {
+        let ty = self.p.substitute(ty, &self.subst);
+        self.p.differential(ty).is_some()
+    }
+
+    /// Values of an interface without derivatives may hold what has one.
+    pub(crate) fn may_carry(&mut self, ty: Ty) -> bool {
+        self.has_differential(ty) || matches!(self.p.types[ty], TyKind::Interface(..))
     }
 
     /// Runs both, one after the other from the same state, and joins what they come to.
@@ -202,6 +268,20 @@ impl Flow<'_> {
             go(self, otherwise);
         }
         join(&mut self.places, &after);
+    }
+
+    /// What is compiled of an `if` on types.
+    fn taken(
+        &mut self,
+        cond: ExprId,
+        then: StmtId,
+        otherwise: Option<StmtId>,
+    ) -> (Option<StmtId>, Option<StmtId>) {
+        match self.p.known_condition(cond, &self.subst).filter(|_| self.is_instance) {
+            Some(true) => (Some(then), None),
+            Some(false) => (None, otherwise),
+            None => (Some(then), otherwise),
+        }
     }
 
     fn enter(&mut self) -> bool {
@@ -239,7 +319,8 @@ impl Flow<'_> {
             StmtKind::Decl(decls) => decls.into_iter().for_each(|decl| self.declare(decl)),
             StmtKind::If { cond, then, otherwise } => {
                 self.expr(cond, false);
-                self.either(Some(then), otherwise, Self::forward);
+                let (then, otherwise) = self.taken(cond, then, otherwise);
+                self.either(then, otherwise, Self::forward);
             }
             StmtKind::IfLet { var, then, otherwise } => {
                 self.declare(var);
@@ -413,7 +494,8 @@ impl Flow<'_> {
             }
             StmtKind::Decl(decls) => decls.into_iter().rev().for_each(|decl| self.declare(decl)),
             StmtKind::If { cond, then, otherwise } => {
-                self.either(Some(then), otherwise, Self::backward);
+                let (then, otherwise) = self.taken(cond, then, otherwise);
+                self.either(then, otherwise, Self::backward);
                 self.expr(cond, false);
             }
             StmtKind::IfLet { var, then, otherwise } => {

@@ -3,7 +3,7 @@
 //! One walk serves both ways. Forwards it finds out which expressions carry a derivative and remembers them; backwards
 //! it reads that, and finds out what is needed.
 
-use syntax::ast::{BinaryOp, DeclKind, ExprKind, Modifiers};
+use syntax::ast::{AccessorKind, BinaryOp, DeclKind, ExprKind, Modifiers};
 use syntax::{DeclId, Diagnostic, ExprId};
 
 use crate::flow::{Direction, Flow, Part};
@@ -29,15 +29,18 @@ impl Flow<'_> {
             return false;
         }
         self.value_depth += 1;
+        // A number that is converted to an integer, or is part of what has no derivative, is not needed for one.
+        let info = &self.p.tables.exprs[expr];
+        let ty = info.coerce.unwrap_or(info.ty);
+        let is_differentiable = self.has_differential(ty);
+        let needed = needed && is_differentiable;
         let carries = if self.value_depth > 3000 { false } else { self.kind(expr, needed) };
         self.value_depth -= 1;
         self.open.remove(&expr);
         if self.direction == Direction::Backward {
             return self.carried.contains(&expr);
         }
-        let info = &self.p.tables.exprs[expr];
-        let ty = info.coerce.unwrap_or(info.ty);
-        let carries = carries && self.p.differential(ty).is_some();
+        let carries = carries && (is_differentiable || self.may_carry(ty));
         if carries {
             self.carried.insert(expr);
         }
@@ -135,23 +138,9 @@ impl Flow<'_> {
                 self.expr(base, false);
                 false
             }
-            Meaning::Property { base, property } => {
-                let carried = base.is_some_and(|b| self.expr(b, needed)) || base.is_none() && self.this.0;
-                let getter = self.p.accessors(&property).get;
-                let differentiable = match getter {
-                    Some(getter) => self.p.differentiable_level(&getter, self.view) >= Level::Forward,
-                    None => false,
-                };
-                carried && differentiable && !self.p.is_no_diff(property.decl)
-            }
-            Meaning::Subscript { base, args, .. } => {
-                let mut carried = self.expr(base, needed);
-                for arg in args {
-                    for arg in arg.exprs() {
-                        carried |= self.expr(arg, needed);
-                    }
-                }
-                carried
+            Meaning::Property { base, property } => self.read_accessor(expr, base, &property, &[], needed),
+            Meaning::Subscript { base, subscript, args } => {
+                self.read_accessor(expr, Some(base), &subscript, &args, needed)
             }
             Meaning::Call { func, base, args } => self.call(expr, &func, base, &args, needed),
             Meaning::Init { init, args } => self.call(expr, &Callable::Func(init), None, &args, needed),
@@ -175,21 +164,33 @@ impl Flow<'_> {
                     self.overwrite(target);
                 }
                 let mut carried = self.expr(value, place_needed || needed);
+                if carried && place_needed {
+                    self.check_setters(target);
+                }
                 self.indices(target);
                 if op.is_some() {
                     // `a op= b` reads the place too.
-                    carried |=
-                        self.p.differential(self.p.tables.exprs[target].ty).is_some() && self.carries(target);
+                    carried |= self.has_differential(self.p.tables.exprs[target].ty) && self.carries(target);
                 } else if self.direction == Direction::Forward {
                     self.overwrite(target);
                 }
                 self.store(expr, target, value, carried);
                 carried
             }
-            Meaning::AssignCall { target, value, .. } => {
+            Meaning::AssignCall { func, target, value } => {
                 let place_needed = self.place_needed(target);
                 let carried = self.expr(value, place_needed || needed);
                 self.indices(target);
+                if place_needed && (carried || self.carried.contains(&target)) {
+                    self.check_setters(target);
+                    let func = self.p.substitute_func(&func, &self.subst);
+                    if self.p.differentiable_level(&func, self.view) < self.level {
+                        self.lost_in_call(expr, &Callable::Func(func));
+                    }
+                }
+                if self.carries(target) {
+                    self.carried.insert(target);
+                }
                 if carried {
                     self.store_to(target);
                 }
@@ -241,8 +242,13 @@ impl Flow<'_> {
         match initializer {
             Initializer::Expr(expr) => self.expr(*expr, needed),
             Initializer::Default(_) => false,
-            Initializer::Parts(_, parts) => {
-                parts.iter().fold(false, |carried, part| self.initializer(part, needed) | carried)
+            Initializer::Parts(ty, parts) => {
+                let ty = self.p.substitute(*ty, &self.subst);
+                let fields = self.p.fields(ty);
+                parts.iter().enumerate().fold(false, |carried, (k, part)| {
+                    let plain = fields.len() == parts.len() && fields[k].2;
+                    self.initializer(part, needed && !plain) & !plain | carried
+                })
             }
             Initializer::Init(_, _, args) => args
                 .iter()
@@ -310,7 +316,7 @@ impl Flow<'_> {
 
     /// Whether a place carries a derivative now.
     fn carries(&mut self, target: ExprId) -> bool {
-        if self.direction == Direction::Backward {
+        if self.direction == Direction::Backward || !self.has_tangent(target) {
             return false;
         }
         if let Some(place) = self.place(target) {
@@ -360,10 +366,10 @@ impl Flow<'_> {
     /// A value is assigned.
     fn store(&mut self, expr: ExprId, target: ExprId, value: ExprId, carried: bool) {
         let ty = self.p.tables.exprs[target].ty;
-        if !carried || self.p.differential(ty).is_none() {
+        if !carried || !self.may_carry(ty) {
             return;
         }
-        if self.has_tangent(target) {
+        if self.has_tangent(target) || !self.has_differential(ty) {
             self.store_to(target);
         } else {
             let span = self.p.ast.exprs[expr].span;
@@ -404,7 +410,7 @@ impl Flow<'_> {
                     Some(base) => {
                         let info = &self.p.tables.exprs[base];
                         let ty = info.coerce.unwrap_or(info.ty);
-                        self.p.differential(ty).is_some() && self.has_tangent(base)
+                        self.has_differential(ty) && self.has_tangent(base)
                     }
                     // A field of `this`; one of a type without derivatives is not told apart here.
                     None => self.this.1,
@@ -422,11 +428,81 @@ impl Flow<'_> {
             | Meaning::TupleSwizzle { base, .. } => self.has_tangent(base),
             Meaning::Index { base, .. } => {
                 let ty = self.p.tables.exprs[base].ty;
-                self.p.differential(ty).is_some() && self.has_tangent(base)
+                self.has_differential(ty) && self.has_tangent(base)
             }
             Meaning::StaticMember(_) | Meaning::Deref(_) => false,
             // Setters are functions; what they do with the value is checked there.
             _ => true,
+        }
+    }
+
+    /// A property or a user's subscript is read: a call of its `get`.
+    fn read_accessor(
+        &mut self,
+        expr: ExprId,
+        base: Option<ExprId>,
+        member: &FuncRef,
+        args: &[Arg],
+        needed: bool,
+    ) -> bool {
+        let member = self.p.substitute_func(member, &self.subst);
+        if let Some(get) = self.p.declared_accessors(&member).get
+            && !self.p.is_core(get.decl)
+        {
+            return self.call(expr, &Callable::Func(get), base, args, needed);
+        }
+        let mut carried = match base {
+            Some(base) => self.expr(base, needed),
+            None => self.this.0,
+        };
+        for arg in args.iter().flat_map(Arg::exprs) {
+            carried |= self.expr(arg, needed);
+        }
+        carried
+    }
+
+    /// A value with a derivative that is needed is assigned: through calls of `set`, where properties or users' subscripts
+    /// are on the way.
+    fn check_setters(&mut self, target: ExprId) {
+        let (base, member) = match self.p.tables.exprs[target].meaning.clone() {
+            Meaning::Property { base, property } => (base, Some(property)),
+            Meaning::Subscript { base, subscript, .. } => (Some(base), Some(subscript)),
+            Meaning::Field { base, .. } => (base, None),
+            Meaning::DiffField { base, .. }
+            | Meaning::PairField { base, .. }
+            | Meaning::TupleField { base, .. }
+            | Meaning::Swizzle { base, .. }
+            | Meaning::MatrixSwizzle { base, .. }
+            | Meaning::Index { base, .. }
+            | Meaning::Same(base)
+            | Meaning::Each(base)
+            | Meaning::Expand { inner: base, .. }
+            | Meaning::TupleSwizzle { base, .. } => (Some(base), None),
+            _ => return,
+        };
+        if let Some(member) = member {
+            let member = self.p.substitute_func(&member, &self.subst);
+            if let Some(set) = self.p.declared_accessors(&member).set
+                && !self.p.is_core(set.decl)
+            {
+                if self.p.differentiable_level(&set, self.view) < self.level {
+                    self.lost_in_call(target, &Callable::Func(set));
+                } else {
+                    let signature = self.p.func_signature(&set);
+                    let value = signature.params.last().filter(|p| !p.differentiable && !p.no_diff);
+                    if let Some(value) = value {
+                        self.lost_by_declaration(target, set.decl, value.decl);
+                    }
+                    if signature.this.as_ref().is_some_and(|t| t.mutating && !t.differentiable)
+                        && !self.p.says_no_diff_this(set.decl)
+                    {
+                        self.lost_by_declaration(target, set.decl, None);
+                    }
+                }
+            }
+        }
+        if let Some(base) = base {
+            self.check_setters(base);
         }
     }
 
@@ -438,6 +514,8 @@ impl Flow<'_> {
         args: &[Arg],
         needed: bool,
     ) -> bool {
+        let substituted = self.p.substitute_callable(func, &self.subst);
+        let func = &substituted;
         let signature = self.p.callable_signature(func);
         let level = match func {
             Callable::Func(func) => self.p.differentiable_level(func, self.view),
@@ -451,19 +529,42 @@ impl Flow<'_> {
         let differentiable = level >= self.level;
         let mutates = signature.this.as_ref().is_some_and(|t| t.mutating);
         let writes = signature.params.iter().any(|p| p.dir.is_written()) || mutates;
+        // Of what is written, whether any is needed afterwards.
+        let mut writes_needed = false;
+        if self.direction == Direction::Backward && writes {
+            writes_needed = mutates && base.is_some_and(|base| self.place_needed(base))
+                || mutates && base.is_none() && self.this.1;
+            for (arg, param) in args.iter().zip(&signature.params) {
+                if param.dir.is_written() && !param.no_diff {
+                    writes_needed |= arg.exprs().into_iter().any(|arg| self.place_needed(arg));
+                }
+            }
+        }
         let mut carried = false;
+        // The parameters without a derivative, as they are declared, for which something with one is passed.
+        let mut dropped: Vec<Option<DeclId>> = Vec::new();
         let is_detach = matches!(func, Callable::Func(f) if self.p.is_core(f.decl)
             && self.p.intrinsic(f.decl).as_deref() == Some("detach"));
-        if let Some(base) = base {
-            let inner = differentiable && (needed || writes);
-            let has_tangent = signature.this.as_ref().is_some_and(|t| t.differentiable);
-            carried |= self.expr(base, inner && has_tangent) && has_tangent;
-        } else if signature.this.is_some() {
-            carried |= self.this.0;
+        if let Some(this) = &signature.this {
+            let says = matches!(func, Callable::Func(f) if self.p.says_no_diff_this(f.decl));
+            let inner = differentiable && (needed || writes) && this.differentiable;
+            let carries = match base {
+                Some(base) => self.expr(base, inner),
+                None => self.this.0,
+            };
+            let is_dropped = carries && !says && !this.differentiable;
+            // What has no derivative as it is declared may be of a type that has one here.
+            carried |= carries && !says && (this.differentiable || self.has_differential(this.ty));
+            if is_dropped {
+                dropped.push(None);
+            }
+        } else if let Some(base) = base {
+            self.expr(base, false);
         }
         for (arg, param) in args.iter().zip(&signature.params) {
             // A derivative that is lost within the arguments of a call that loses it, too, is lost there.
-            let inner = (needed || differentiable && writes) && !param.no_diff && param.differentiable;
+            let inner =
+                (needed || differentiable && writes) && !param.no_diff && param.differentiable && !is_detach;
             for arg in arg.exprs() {
                 if differentiable && param.dir.is_written() && param.differentiable {
                     self.check_output(arg);
@@ -474,7 +575,9 @@ impl Flow<'_> {
                     continue;
                 }
                 let carries = self.expr(arg, inner);
-                carried |= carries && !param.no_diff;
+                let info = &self.p.tables.exprs[arg];
+                let ty = info.coerce.unwrap_or(info.ty);
+                carried |= carries && !param.no_diff && self.has_differential(ty);
                 let lost = carries && !param.no_diff && !param.differentiable;
                 if lost && needed && differentiable && self.p.is_lambda(arg) {
                     self.p.lost.insert(arg);
@@ -487,6 +590,8 @@ impl Flow<'_> {
                         )
                         .help("pass it as an argument of the lambda, or capture 'detach' of it if this is meant"),
                     );
+                } else if lost {
+                    dropped.push(param.decl);
                 }
             }
         }
@@ -525,9 +630,18 @@ impl Flow<'_> {
             _ => false,
         };
         let result_differentiable =
-            signature.ret != Ty::VOID && self.p.differential(signature.ret).is_some() && !no_diff_result;
-        if carried && !differentiable && needed && result_differentiable {
+            signature.ret != Ty::VOID && self.has_differential(signature.ret) && !no_diff_result;
+        let is_needed = needed && result_differentiable || writes_needed;
+        if carried && !differentiable && is_needed {
             self.lost_in_call(expr, func);
+        }
+        if let (Callable::Func(f), true) = (func, differentiable && (needed || writes_needed)) {
+            if carried && result_differentiable && needed && !signature.ret_differentiable {
+                dropped.push(None);
+            }
+            for param in dropped {
+                self.lost_by_declaration(expr, f.decl, param);
+            }
         }
         if let (Callable::Func(f), true) = (func, carried && differentiable) {
             let span = self.p.ast.exprs[expr].span;
@@ -565,13 +679,13 @@ impl Flow<'_> {
     }
 
     fn lost_in_call(&mut self, expr: ExprId, func: &Callable) {
-        self.p.lost.insert(expr);
         let Callable::Func(FuncRef { decl, .. }) = func else { return };
         let decl = *decl;
-        let name = match self.p.ast.decls[decl].kind {
-            DeclKind::Init { .. } => "__init".to_string(),
-            _ => self.p.ast.name(self.p.ast.decls[decl].name).to_string(),
-        };
+        if self.is_instance {
+            return self.lost_by_declaration(expr, decl, None);
+        }
+        self.p.lost.insert(expr);
+        let name = self.callee_name(decl);
         let mode = if self.level == Level::Backward { "backward" } else { "forward" };
         let span = self.p.ast.exprs[expr].span;
         let declared = self.p.ast.decls[decl].name_span;
@@ -585,5 +699,49 @@ impl Flow<'_> {
             diagnostic = diagnostic.note(declared, "declared here");
         }
         self.report(diagnostic);
+    }
+
+    fn callee_name(&self, decl: DeclId) -> String {
+        let name = |decl: DeclId| self.p.ast.name(self.p.ast.decls[decl].name).to_string();
+        match self.p.ast.decls[decl].kind {
+            DeclKind::Init { .. } => "__init".to_string(),
+            DeclKind::Accessor { kind, .. } => {
+                let kind = match kind {
+                    AccessorKind::Get => "get",
+                    AccessorKind::Set => "set",
+                    AccessorKind::Ref => "ref",
+                };
+                let member = self.p.ast.decls[decl].parent.map_or(String::new(), name);
+                let member = if member.is_empty() { "__subscript".to_string() } else { member };
+                format!("{member}.{kind}")
+            }
+            _ => name(decl),
+        }
+    }
+
+    /// A derivative is zero since a declaration names a type that has none, as `T` or an interface, where the value has
+    /// one: in a parameter, or (without one) in the receiver or the result.
+    fn lost_by_declaration(&mut self, expr: ExprId, decl: DeclId, param: Option<DeclId>) {
+        if self.p.is_core(decl) {
+            return;
+        }
+        let span = self.p.ast.exprs[expr].span;
+        // Of what is refused for all arguments there is nothing to be said for some.
+        if self.p.diagnostics.iter().any(|d| d.code == "E41022" && d.primary.span == span) {
+            return;
+        }
+        let name = self.callee_name(decl);
+        let (at, what) = match param {
+            Some(param) => {
+                let param_name = self.p.ast.name(self.p.ast.decls[param].name).to_string();
+                (param, format!("'{param_name}' of '{name}'"))
+            }
+            None => (decl, format!("'{name}'")),
+        };
+        let message =
+            format!("the derivative is zero here: {what} has none for the types that it is declared with");
+        let help = "declare it with types that are 'IDifferentiable', or write 'detach' or 'no_diff' if zero is meant";
+        let declared = self.p.ast.decls[at].name_span;
+        self.report(Diagnostic::warning("E41033", span, message).note(declared, "declared here").help(help));
     }
 }

@@ -4,10 +4,12 @@
 //! Types are expressions too: one whose meaning is a type denotes it.
 
 use syntax::ast::{DeclKind, ExprKind, SizeOfKind, UnaryOp};
-use syntax::{DeclId, Diagnostic, ExprId, Span, Symbol};
+use syntax::{DeclId, Diagnostic, ExprId, Span};
 
+use crate::budget::MAX_PARTS;
 use crate::conversion::Source;
 use crate::lambda::Capture;
+use crate::locals::Locals;
 use crate::lookup::{Candidate, Ref};
 use crate::native::NativeGeneric;
 use crate::program::Program;
@@ -24,7 +26,7 @@ pub(crate) struct Checker<'p> {
     pub(crate) scope: DeclId,
     pub(crate) module: usize,
     /// Variables and types of the function's body that are in scope, outermost first.
-    pub(crate) locals: Vec<(Symbol, DeclId)>,
+    pub(crate) locals: Locals,
     /// The type of `this`, and whether it can be assigned to.
     pub(crate) this: Option<(Ty, bool)>,
     /// What the function returns.
@@ -66,7 +68,7 @@ impl<'p> Checker<'p> {
             p,
             scope,
             module,
-            locals: Vec::new(),
+            locals: Locals::default(),
             this: None,
             ret: None,
             is_init: false,
@@ -116,6 +118,12 @@ impl<'p> Checker<'p> {
 
     pub(crate) fn set(&mut self, expr: ExprId, info: ExprInfo) -> Ty {
         let ty = info.ty;
+        if self.p.extent(ty).parts > MAX_PARTS {
+            let span = self.span(expr);
+            self.error("E0901", span, format!("the type of this has more than {MAX_PARTS} parts"));
+            self.p.tables.exprs[expr] = ExprInfo::default();
+            return Ty::ERROR;
+        }
         self.p.tables.exprs[expr] = info;
         ty
     }

@@ -8,6 +8,7 @@
 
 pub mod api;
 mod apply;
+pub mod budget;
 mod call;
 mod conform;
 mod constant;
@@ -27,6 +28,7 @@ mod initialise;
 mod interfaces;
 mod lambda;
 mod listing;
+mod locals;
 mod lookup;
 mod misplaced;
 mod native;

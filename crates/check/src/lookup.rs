@@ -59,7 +59,7 @@ pub(crate) enum Base {
 impl Checker<'_> {
     /// What a bare name means here.
     pub(crate) fn lookup(&mut self, name: Symbol) -> Ref {
-        if let Some(&(_, decl)) = self.locals.iter().rev().find(|l| l.0 == name) {
+        if let Some(decl) = self.locals.find(name) {
             return self.ref_of(&[decl], &Rc::default(), 0);
         }
         if let Some(found) = self.captured(name) {

@@ -137,7 +137,7 @@ impl Scalar {
             "uint8_t" => Scalar::UInt8,
             "uint16_t" | "ushort" => Scalar::UInt16,
             "uint" | "uint32_t" | "dword" => Scalar::UInt,
-            "uint64_t" | "size_t" | "uintptr_t" | "ulong" => Scalar::UInt64,
+            "uint64_t" | "uint64" | "size_t" | "uintptr_t" | "ulong" => Scalar::UInt64,
             "half" | "float16_t" => Scalar::Half,
             "float" | "float32_t" => Scalar::Float,
             "double" | "float64_t" => Scalar::Double,
@@ -187,6 +187,22 @@ pub(crate) enum NativeGeneric {
 }
 
 impl NativeGeneric {
+    /// Whether values of its argument lie in memory that the host sees.
+    pub(crate) fn is_memory(self) -> bool {
+        matches!(self, NativeGeneric::Ptr | NativeGeneric::Buffer(_))
+    }
+
+    /// How many arguments it takes at most, if there is a limit.
+    pub(crate) fn most_args(self) -> Option<usize> {
+        match self {
+            NativeGeneric::Pair | NativeGeneric::PtrPair | NativeGeneric::Optional => Some(1),
+            NativeGeneric::Buffer(_) | NativeGeneric::Handle => Some(1),
+            NativeGeneric::Vector | NativeGeneric::CoopVec | NativeGeneric::Array => Some(2),
+            NativeGeneric::Matrix | NativeGeneric::Ptr => Some(4),
+            NativeGeneric::Tuple | NativeGeneric::Unsupported => None,
+        }
+    }
+
     pub(crate) fn by_name(name: &str) -> Option<NativeGeneric> {
         Some(match name {
             "vector" => NativeGeneric::Vector,

@@ -716,8 +716,9 @@ impl Checker<'_> {
     ) -> Ty {
         let cond_ty = self.infer(cond, None);
         let cond_ty = self.p.loaded(cond_ty);
-        let vector = matches!(self.p.types[cond_ty], TyKind::Vector(..));
-        if vector {
+        let each = |p: &Program, ty: Ty| matches!(p.types[ty], TyKind::Vector(..) | TyKind::Matrix(..));
+        let chooses_each = each(self.p, cond_ty);
+        if chooses_each {
             let ty = self.p.with_element(cond_ty, Ty::BOOL);
             self.coerce(cond, ty);
         } else {
@@ -749,11 +750,21 @@ impl Checker<'_> {
             (true, false) => self.infer(b, expected),
             (false, true) => self.infer(a, expected),
         };
-        let ty = if vector && !matches!(self.p.types[ty], TyKind::Vector(..)) {
+        let ty = if chooses_each && self.numbers(ty) && !each(self.p, ty) {
             self.p.with_element(cond_ty, ty)
         } else {
             ty
         };
+        if chooses_each
+            && ty != Ty::ERROR
+            && self.p.with_element(ty, Ty::BOOL) != self.p.with_element(cond_ty, Ty::BOOL)
+        {
+            let span = self.span(expr);
+            let (cond, ty) = (self.name(cond_ty), self.name(ty));
+            let message = format!("a condition of type '{cond}' cannot choose components of '{ty}'");
+            self.error("E30019", span, message);
+            return self.set_error(expr);
+        }
         for side in [a, b] {
             if is_list(self, side) {
                 self.init_list(side, ty);
@@ -772,6 +783,7 @@ impl Checker<'_> {
             TyKind::Scalar(_) | TyKind::Error | TyKind::Pointer(_) => true,
             TyKind::Vector(_, n) => *n == crate::types::Val::Int(1),
             TyKind::Enum(_) => true,
+            TyKind::Matrix(..) => false,
             _ => self.p.has_operators(loaded),
         };
         if fits {

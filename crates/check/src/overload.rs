@@ -12,6 +12,7 @@ use crate::infer::Checker;
 use crate::lookup::Candidate;
 use crate::native::FLOATS;
 use crate::pack::Groups;
+use crate::program::Program;
 use crate::signature::{Direction, Role, Signature, Subst};
 use crate::sigs::DiffOp;
 use crate::tables::{Callable, FuncRef};
@@ -52,6 +53,18 @@ enum Failure {
 
 /// So many candidates are shown.
 const MAX_CANDIDATES: usize = 5;
+
+/// What a function takes whose parameters are bound by one of the library's own interfaces.
+fn taken(bound: &str) -> &'static str {
+    match bound {
+        "__FloatElementwise" => "floating-point numbers, vectors and matrices",
+        "__IntElementwise" => "integers, and vectors and matrices of them",
+        "__NumericElementwise" => "numbers, vectors and matrices",
+        "__BuiltinFloatingPointType" => "floating-point types",
+        "__BuiltinIntegerType" => "integer types",
+        _ => "numbers",
+    }
+}
 
 struct Applicable {
     chosen: Chosen,
@@ -314,8 +327,13 @@ impl Checker<'_> {
                         _ => format!("{least} to {most}"),
                     };
                     let plural = if least == most && *least == 1 { "" } else { "s" };
-                    let message = format!("'{name}' takes {wanted} argument{plural}, got {}", args.len());
-                    Diagnostic::error("E39999", span, message)
+                    let called = candidates[0].ops.iter().fold(name, |f, op| format!("{}({f})", op.word()));
+                    let message = format!("'{called}' takes {wanted} argument{plural}, got {}", args.len());
+                    let diagnostic = Diagnostic::error("E39999", span, message);
+                    match self.arguments_of_operator(&candidates[0]) {
+                        Some(help) => diagnostic.help(help),
+                        None => diagnostic,
+                    }
                 }
                 Failure::Type { arg, from, to } => {
                     let message = format!(
@@ -323,7 +341,11 @@ impl Checker<'_> {
                         self.name(*to),
                         self.name(*from)
                     );
-                    Diagnostic::error("E30019", self.span(*arg), message)
+                    let diagnostic = Diagnostic::error("E30019", self.span(*arg), message);
+                    match self.pair_wanted(*arg, *from, *to) {
+                        Some(help) => diagnostic.help(help),
+                        None => diagnostic,
+                    }
                 }
                 Failure::NotAnInterface { arg, from, to } => {
                     let message = format!(
@@ -350,14 +372,7 @@ impl Checker<'_> {
                     Diagnostic::error("E38029", span, message)
                 }
                 Failure::Constraint { subject, bound } if self.name(*bound).starts_with("__") => {
-                    let takes = match self.name(*bound).as_str() {
-                        "__FloatElementwise" => "floating-point numbers, vectors and matrices",
-                        "__IntElementwise" => "integers, and vectors and matrices of them",
-                        "__NumericElementwise" => "numbers, vectors and matrices",
-                        "__BuiltinFloatingPointType" => "floating-point types",
-                        "__BuiltinIntegerType" => "integer types",
-                        _ => "numbers",
-                    };
+                    let takes = taken(&self.name(*bound));
                     let message = format!("'{name}' cannot be called with a '{}'", self.name(*subject));
                     Diagnostic::error("E38029", span, message).help(format!("it takes {takes}"))
                 }
@@ -377,6 +392,9 @@ impl Checker<'_> {
             args.iter().map(|a| a.ty.map_or_else(|| "{…}".to_string(), |ty| self.name(ty))).collect();
         let message = format!("no overload of '{name}' takes ({})", types.join(", "));
         let mut diagnostic = Diagnostic::error("E39999", span, message);
+        // Those that go wrong last come first: a function of matrices before one of numbers, where a matrix is given.
+        let mut failures: Vec<&(DeclId, Failure)> = failures.iter().collect();
+        failures.sort_by_key(|f| std::cmp::Reverse(self.likeness(f.0, &f.1, args)));
         for (decl, failure) in failures.iter().take(MAX_CANDIDATES) {
             let text = format!("{}: {}", self.describe(*decl), self.reason(failure, args));
             diagnostic = diagnostic.note(self.p.ast.decls[*decl].name_span, text);
@@ -385,6 +403,56 @@ impl Checker<'_> {
             diagnostic = diagnostic.help(format!("there are {} more", failures.len() - MAX_CANDIDATES));
         }
         self.p.report(diagnostic);
+    }
+
+    /// How likely it is that a candidate was meant: how many arguments are of the kind that it takes.
+    fn likeness(&mut self, decl: DeclId, failure: &Failure, args: &[Argument]) -> usize {
+        let params = self.p.raw_signature(decl).params.clone();
+        if matches!(failure, Failure::Count { .. }) || params.len() != args.len() {
+            return 0;
+        }
+        let is_alike = |p: &Program, given: Ty, wanted: Ty| match (&p.types[given], &p.types[wanted]) {
+            (_, TyKind::Param(_)) => false,
+            (given, wanted) => std::mem::discriminant(given) == std::mem::discriminant(wanted),
+        };
+        let given = args.iter().filter_map(|a| a.ty);
+        1 + given.zip(&params).filter(|(ty, param)| is_alike(self.p, *ty, param.ty)).count()
+    }
+
+    /// The parameters of `fwd_diff(f)` and its kin, which are not those of `f`.
+    fn arguments_of_operator(&mut self, candidate: &Candidate) -> Option<String> {
+        let (&op, []) = candidate.ops.split_last()? else { return None };
+        let gives = match op {
+            DiffOp::Bwd => ": a pair for each input that has a derivative, then the cotangent of the result",
+            DiffOp::Fwd | DiffOp::Apply | DiffOp::Linearize => "",
+        };
+        let word = op.word();
+        let signature = self.p.pattern_signature(candidate.decl, &candidate.ops);
+        let params = self.p.raw_signature(candidate.decl).params.clone();
+        let name = self.p.ast.name(self.p.ast.decls[candidate.decl].name).to_string();
+        let mut list = Vec::new();
+        for (k, param) in signature.params.iter().enumerate() {
+            let written = if param.dir.is_written() { "inout " } else { "" };
+            let own = params.get(k).and_then(|p| p.decl).or(param.decl);
+            let own = own.map(|d| format!(" {}", self.p.ast.name(self.p.ast.decls[d].name)));
+            let own = own
+                .unwrap_or_else(|| if op == DiffOp::Bwd { " resultGradient".into() } else { String::new() });
+            list.push(format!("{written}{}{own}", self.name(param.ty)));
+        }
+        Some(format!("it is '{word}({name})({})'{gives}", list.join(", ")))
+    }
+
+    /// What to write where a pair is wanted and its primal is given.
+    fn pair_wanted(&mut self, arg: ExprId, from: Ty, to: Ty) -> Option<String> {
+        let TyKind::DiffPair(primal) = self.p.types[to] else { return None };
+        self.p.conversion(from, primal, Source::default())?;
+        let text = match &self.p.ast.exprs[arg].kind {
+            ExprKind::Name(name) => self.p.ast.name(*name).to_string(),
+            _ => "x".to_string(),
+        };
+        Some(format!(
+            "a pair is made by 'diffPair({text})' or 'diffPair({text}, d{text})', in a variable of its own"
+        ))
     }
 
     /// Why a candidate does not fit, in short.
@@ -403,6 +471,9 @@ impl Checker<'_> {
             Failure::NotAPlace { arg } => format!("argument {} cannot be assigned to", number(arg)),
             Failure::NotInferred { param } => {
                 format!("'{}' cannot be inferred", self.p.ast.name(self.p.ast.decls[*param].name))
+            }
+            Failure::Constraint { subject, bound } if self.name(*bound).starts_with("__") => {
+                format!("it takes {}, not a '{}'", taken(&self.name(*bound)), self.name(*subject))
             }
             Failure::Constraint { subject, bound } => {
                 format!("'{}' does not conform to '{}'", self.name(*subject), self.name(*bound))
@@ -542,7 +613,9 @@ impl Checker<'_> {
                 return Err(Failure::NotAnInterface { arg: arg.expr, from, to });
             }
             if !arg.lvalue {
-                return Err(Failure::NotAPlace { arg: arg.expr });
+                // A number in place of a pair is no pair before it is no variable.
+                let is_pair = matches!(self.p.types[to], TyKind::DiffPair(_));
+                return Err(if is_pair && !same { mismatch } else { Failure::NotAPlace { arg: arg.expr } });
             }
             if !same {
                 return Err(mismatch);

@@ -2,14 +2,16 @@
 
 use std::rc::Rc;
 
-use syntax::ast::{AccessorKind, DeclKind, ExprKind};
+use syntax::ast::{AccessorKind, DeclKind, Expr, ExprKind};
 use syntax::{Diagnostic, ExprId, Symbol};
 
 use crate::conform::FacetKind;
+use crate::conversion::Source;
 use crate::infer::Checker;
 use crate::lookup::{Candidate, Ref};
+use crate::overload::Argument;
 use crate::sigs::DiffOp;
-use crate::tables::Meaning;
+use crate::tables::{ExprInfo, Meaning};
 use crate::types::{GenericArg, Ty, TyKind};
 
 impl Checker<'_> {
@@ -18,7 +20,15 @@ impl Checker<'_> {
         match self.p.ast.exprs[expr].kind.clone() {
             ExprKind::Name(name) | ExprKind::OperatorName(name) => self.lookup(name),
             ExprKind::GlobalName(name) => self.lookup_outside(name, 0, Vec::new()),
-            ExprKind::Paren(inner) if self.is_path(inner) => self.resolve(inner),
+            ExprKind::Paren(inner) if self.is_path(inner) => match self.resolve(inner) {
+                Ref::Value(info) => {
+                    self.check_receiver(inner, &info);
+                    let (ty, lvalue) = (info.coerce.unwrap_or(info.ty), info.lvalue);
+                    self.set(inner, info);
+                    Ref::Value(ExprInfo { ty, coerce: None, meaning: Meaning::Same(inner), lvalue })
+                }
+                found => found,
+            },
             ExprKind::Member { base, name, arrow, .. } => self.resolve_member(base, name, arrow),
             ExprKind::Static { base, name, .. } => self.resolve_member(base, name, false),
             ExprKind::Generic { base, args } => match self.resolve(base) {
@@ -90,6 +100,36 @@ impl Checker<'_> {
         }
     }
 
+    /// Whether the receiver of a method can be held fixed in its derivative.
+    fn may_be_bound(&mut self, candidate: &Candidate, op: DiffOp) -> bool {
+        let this = self.p.raw_signature(candidate.decl).this.clone();
+        matches!(op, DiffOp::Fwd | DiffOp::Bwd) && this.is_some_and(|t| !t.mutating && !t.pointer_like)
+    }
+
+    /// The first argument of `fwd_diff(object.method)(…)` and `bwd_diff(object.method)(…)`: the object, which is held fixed
+    /// (a pair with a differential of zero, where that has a place).
+    pub(crate) fn bound_receiver(&mut self, object: ExprId, candidate: &Candidate) -> Argument {
+        let this = self.p.raw_signature(candidate.decl).this.clone();
+        let from = self.ty_of(object);
+        let mut ty = candidate.self_ty.unwrap_or(from);
+        if ty != from {
+            self.p.tables.exprs[object].coerce = Some(ty);
+        }
+        let mut expr = object;
+        if this.is_some_and(|t| t.differentiable) {
+            for _ in &candidate.ops {
+                let span = self.span(object);
+                let primal = expr;
+                expr = self.p.ast.exprs.push(Expr { kind: ExprKind::Paren(primal), span });
+                ty = self.p.pair_of(ty, false);
+                // A place that nobody reads.
+                let meaning = Meaning::MakePair { primal, differential: None };
+                self.set(expr, ExprInfo { ty, coerce: None, meaning, lvalue: true });
+            }
+        }
+        Argument { expr, ty: Some(ty), source: Source::default(), lvalue: true }
+    }
+
     fn resolve_operator(&mut self, op: DiffOp, inner: ExprId) -> Ref {
         let result = self.resolve(inner);
         self.with_operator(op, result, inner)
@@ -99,10 +139,16 @@ impl Checker<'_> {
         match result {
             Ref::Funcs(mut funcs, base) => {
                 if let Some(base) = base {
-                    funcs.retain(|c| self.p.is_static(c.decl));
+                    funcs.retain(|c| self.p.is_static(c.decl) || self.may_be_bound(c, op));
                     if funcs.is_empty() {
-                        let span = self.span(base);
-                        self.unsupported(span, "derivatives of a method bound to a value are");
+                        let message =
+                            "this derivative has one of the object, too: an object that is a pair is needed";
+                        let word = op.word();
+                        let help = format!(
+                            "write '{word}(T.method)(pair, …)', with a pair of the object as first argument"
+                        );
+                        let error = syntax::Diagnostic::error("E30027", self.span(base), message);
+                        self.p.report(error.help(help));
                         return Ref::Error;
                     }
                 }

@@ -92,8 +92,8 @@ pub struct Program {
     pub(crate) made_results: FxHashMap<DeclId, Ty>,
     /// By the declarations of the structs and of their call operators.
     pub(crate) pullback_decls: FxHashMap<DeclId, crate::pullback::Pullback>,
-    /// How deep types are nested, of those that were asked for.
-    pub(crate) nestings: FxHashMap<Ty, u32>,
+    /// How large types are, of those that were asked for.
+    pub(crate) extents: FxHashMap<Ty, crate::budget::Extent>,
     pub(crate) facets: FxHashMap<Ty, Rc<[Facet]>>,
     /// How many lists of facets are being made: what is found out meanwhile may be incomplete.
     pub(crate) facets_depth: u32,
@@ -109,6 +109,12 @@ pub struct Program {
     /// Expressions whose derivative is lost, which is an error or a warning.
     pub lost: FxHashSet<ExprId>,
     pub(crate) conform_busy: Vec<(Ty, Ty)>,
+    /// The extensions of which it is being asked whether they apply, each on behalf of the one before.
+    pub(crate) searching: Vec<DeclId>,
+    /// How often that was asked since the first of them.
+    pub(crate) search_steps: u32,
+    /// Says that such a search led too far.
+    pub(crate) endless_search: Option<Diagnostic>,
     pub(crate) enum_values: FxHashMap<DeclId, i64>,
     pub(crate) const_busy: Vec<DeclId>,
     /// How deep constant members depend on each other.
@@ -540,7 +546,7 @@ impl Program {
     }
 
     /// The struct, interface, enumeration or extension that a declaration is a member of.
-    pub(crate) fn container_of(&self, decl: DeclId) -> Option<DeclId> {
+    pub fn container_of(&self, decl: DeclId) -> Option<DeclId> {
         let mut at = self.ast.decls[decl].parent;
         while let Some(parent) = at {
             match self.ast.decls[parent].kind {

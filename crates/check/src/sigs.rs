@@ -79,9 +79,10 @@ impl Program {
                 self.error("E30620", span, "a type or an initial value is needed here");
                 Ty::ERROR
             }
-            DeclKind::Property { ty, .. }
-            | DeclKind::Subscript { result: ty, .. }
-            | DeclKind::TypeAlias(ty) => Checker::new(self, decl).type_expr(ty),
+            DeclKind::Property { ty, .. } | DeclKind::Subscript { result: ty, .. } => {
+                Checker::new(self, decl).type_expr(ty)
+            }
+            DeclKind::TypeAlias(ty) => Checker::new(self, decl).aliased_type(ty),
             DeclKind::ValueParam { ty, .. } => {
                 // Not a member of what it is a parameter of, whose bases may be being resolved.
                 let owner = self.param_owner.get(&decl).copied();
@@ -514,6 +515,11 @@ impl Program {
             crate::signature::Resolved::Func(func) => func,
             _ => member.clone(),
         };
+        self.declared_accessors(&member)
+    }
+
+    /// The accessors of a property or subscript as it is declared, in an interface if that is where it is.
+    pub fn declared_accessors(&self, member: &FuncRef) -> Accessors {
         let mut out = Accessors::default();
         let (DeclKind::Property { accessors, .. } | DeclKind::Subscript { accessors, .. }) =
             &self.ast.decls[member.decl].kind

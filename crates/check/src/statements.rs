@@ -472,8 +472,7 @@ impl Checker<'_> {
     pub(crate) fn local(&mut self, decl: DeclId, scope: usize) {
         let name = self.p.ast.decls[decl].name;
         if name != self.p.words.empty
-            && let Some(&(_, other)) =
-                self.locals[scope.min(self.locals.len())..].iter().find(|l| l.0 == name)
+            && let Some(other) = self.locals.first_since(name, scope)
             && !matches!(self.p.ast.decls[decl].kind, DeclKind::Func { .. })
             && !self.is_of_unknown_type(decl)
         {
@@ -540,7 +539,7 @@ impl Checker<'_> {
                 self.locals.push((name, decl));
             }
             DeclKind::TypeAlias(ty) => {
-                let ty = self.type_expr(ty);
+                let ty = self.aliased_type(ty);
                 self.p.tables.decl_types[decl] = Some(ty);
                 self.p.checked.insert(decl);
                 self.locals.push((name, decl));
@@ -548,7 +547,7 @@ impl Checker<'_> {
             DeclKind::Struct { .. } | DeclKind::Enum { .. } | DeclKind::Interface { .. } => {
                 self.locals.push((name, decl));
                 self.p.enter_local(decl);
-                self.p.local_scopes.insert(decl, Rc::new(self.locals.clone()));
+                self.p.local_scopes.insert(decl, Rc::new(self.locals.to_vec()));
             }
             DeclKind::Empty => {}
             DeclKind::Using(_) => self.using.push(decl),

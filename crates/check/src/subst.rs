@@ -191,55 +191,6 @@ impl Program {
         }
     }
 
-    /// How deep the types in a function's generic arguments are nested.
-    pub fn nesting(&mut self, func: &FuncRef) -> u32 {
-        let types = func.args.iter().filter_map(|arg| match arg {
-            GenericArg::Type(ty) => Some(*ty),
-            GenericArg::Val(_) => None,
-        });
-        let types: Vec<Ty> = types.chain(func.self_ty).collect();
-        types.into_iter().map(|ty| self.type_nesting(ty)).max().unwrap_or(0)
-    }
-
-    /// One more than the deepest of a type's parts. Types are made from the inside out, so their parts are known.
-    fn type_nesting(&mut self, ty: Ty) -> u32 {
-        if let Some(&known) = self.nestings.get(&ty) {
-            return known;
-        }
-        let parts: Vec<Ty> = match &self.types[ty] {
-            TyKind::Vector(e, _)
-            | TyKind::Matrix(e, _, _)
-            | TyKind::Array(e, _)
-            | TyKind::Assoc(e, _)
-            | TyKind::SynthDiff(e)
-            | TyKind::DiffPair(e)
-            | TyKind::DiffPtrPair(e)
-            | TyKind::Optional(e)
-            | TyKind::Pointer(e)
-            | TyKind::Each(e)
-            | TyKind::Expand(e, _)
-            | TyKind::Buffer(_, e) => vec![*e],
-            TyKind::Struct(_, args)
-            | TyKind::Interface(_, args)
-            | TyKind::Opaque(_, args)
-            | TyKind::Function(_, args) => {
-                let types = args.iter().filter_map(|arg| match arg {
-                    GenericArg::Type(ty) => Some(*ty),
-                    GenericArg::Val(_) => None,
-                });
-                types.collect()
-            }
-            TyKind::Tuple(parts) | TyKind::Pack(parts) => parts.clone(),
-            _ => Vec::new(),
-        };
-        // A pack that grows without end is as bad as a type that does.
-        let width = if let TyKind::Pack(parts) = &self.types[ty] { parts.len() as u32 / 4 } else { 0 };
-        let deepest = parts.into_iter().map(|part| self.type_nesting(part)).max();
-        let nesting = deepest.map_or(0, |n| n + 1).max(width);
-        self.nestings.insert(ty, nesting);
-        nesting
-    }
-
     /// `base.Assoc`, normalised.
     pub(crate) fn project(&mut self, base: Ty, assoc: DeclId) -> Ty {
         if base == Ty::ERROR {

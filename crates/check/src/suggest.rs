@@ -6,7 +6,7 @@ use syntax::{DeclId, Diagnostic};
 
 use crate::infer::Checker;
 use crate::program::Program;
-use crate::types::Ty;
+use crate::types::{Scalar, Ty};
 
 /// Attributes that mean something here, and that users may misspell.
 const ATTRIBUTES: [&str; 38] = [
@@ -50,9 +50,50 @@ const ATTRIBUTES: [&str; 38] = [
     "unroll",
 ];
 
+/// Types that are built in, but for numbers and vectors and matrices of them.
+const NATIVE_TYPES: [&str; 24] = [
+    "int8_t",
+    "int16_t",
+    "int64_t",
+    "uint8_t",
+    "uint16_t",
+    "uint64_t",
+    "void",
+    "String",
+    "vector",
+    "matrix",
+    "Array",
+    "Tuple",
+    "Optional",
+    "Ptr",
+    "DifferentialPair",
+    "DifferentialPtrPair",
+    "StructuredBuffer",
+    "RWStructuredBuffer",
+    "ConstantBuffer",
+    "ParameterBlock",
+    "CoopVec",
+    "DescriptorHandle",
+    "float16_t",
+    "float32_t",
+];
+
 /// Further attributes of Slang, which are near to some of [`ATTRIBUTES`].
 const OTHERS: [&str; 6] =
     ["CudaDeviceExport", "CudaHost", "CUDAHost", "noinline", "ForwardDifferential", "constref"];
+
+/// The names of types that no file declares.
+fn native_names() -> Vec<String> {
+    let mut names: Vec<String> = NATIVE_TYPES.into_iter().map(str::to_string).collect();
+    for scalar in Scalar::ALL.map(Scalar::name).into_iter().filter(|name| !name.ends_with("_t")) {
+        names.push(scalar.to_string());
+        for n in 1..=4 {
+            names.push(format!("{scalar}{n}"));
+            names.extend((1..=4).map(|m| format!("{scalar}{n}x{m}")));
+        }
+    }
+    names
+}
 
 impl Program {
     /// Warns of an attribute that is unknown and spelt like a known one: unknown ones have no effect.
@@ -90,7 +131,9 @@ impl Checker<'_> {
             return Some(found);
         }
         let library = self.p.modules[0].names.keys().map(|&s| ast.name(s));
-        nearest(text, library.chain(syntax::parser::WORDS))
+        let native = native_names();
+        let native = native.iter().map(String::as_str);
+        nearest(text, library.chain(syntax::parser::WORDS).chain(native))
     }
 
     /// A member that is spelt like this one.

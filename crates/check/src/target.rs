@@ -4,9 +4,8 @@
 //! `"pow($0, $1)"`, `"$0 % $1"`, or the bare name of a function, which takes all parameters. It becomes a `return` of
 //! that expression in the tree.
 
-use smallvec::SmallVec;
 use syntax::ast::{DeclKind, ExprKind, StmtKind};
-use syntax::{DeclId, ExprId, Span, StmtId};
+use syntax::{DeclId, ExprId, Span, StmtId, Symbol};
 
 use crate::infer::Checker;
 
@@ -29,10 +28,7 @@ impl Checker<'_> {
             if self.p.ast.decls[param].name == self.p.words.empty {
                 let name = self.p.ast.symbols.intern(&format!("__parameter{k}"));
                 self.p.ast.decls[param].name = name;
-                self.locals.iter_mut().filter(|l| l.1 == param).for_each(|l| l.0 = name);
-                if !self.locals.iter().any(|l| l.1 == param) {
-                    self.locals.push((name, param));
-                }
+                self.locals.push((name, param));
             }
         }
         let names: Vec<String> =
@@ -51,17 +47,13 @@ impl Checker<'_> {
         let Some(library) = callees.first().copied().or(library) else { return };
         let (own_scope, own_module) = (self.scope, self.module);
         let is_library = |p: &crate::program::Program, s| p.modules[0].names.contains_key(&s);
-        let hidden: SmallVec<[_; 8]> = self
-            .locals
-            .iter()
-            .copied()
-            .filter(|l| !params.contains(&l.1) && is_library(self.p, l.0))
-            .collect();
-        self.locals.retain(|l| !hidden.contains(l));
+        let locals = self.locals.to_vec();
+        let is_seen = |l: &&(Symbol, DeclId)| params.contains(&l.1) || !is_library(self.p, l.0);
+        self.locals.replace(locals.iter().filter(is_seen).copied().collect());
         (self.scope, self.module) = (library, 0);
         self.return_statement(Some(value), span);
         (self.scope, self.module) = (own_scope, own_module);
-        self.locals.extend(hidden);
+        self.locals.replace(locals);
         self.p.ast.stmts[stmt].kind = StmtKind::Return(Some(value));
     }
 

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use syntax::ast::DeclKind;
-use syntax::{DeclId, ExprId, Span};
+use syntax::{DeclId, Diagnostic, ExprId, Span};
 
 use crate::infer::Checker;
 use crate::native::NativeGeneric;
@@ -42,7 +42,31 @@ impl Checker<'_> {
         self.p.types.intern(TyKind::Array(element, n))
     }
 
+    /// What a name of a type stands for.
+    pub(crate) fn aliased_type(&mut self, ty: ExprId) -> Ty {
+        if self.p.is_column_major_type(ty) {
+            // The order belongs to the variable here, not to the type.
+            let span = self.span(ty);
+            self.unsupported(span, "a name for a 'column_major' type is");
+            return Ty::ERROR;
+        }
+        self.type_expr(ty)
+    }
+
     pub(crate) fn native_generic(&mut self, native: NativeGeneric, args: &[ExprId], span: Span) -> Ty {
+        if native.is_memory()
+            && let Some(&bad) = args.first().filter(|&&a| self.p.is_column_major_type(a))
+        {
+            let span = self.span(bad);
+            self.unsupported(span, "a 'column_major' matrix in memory is");
+            return Ty::ERROR;
+        }
+        if let Some(most) = native.most_args().filter(|&most| args.len() > most) {
+            let arguments = if most == 1 { "argument" } else { "arguments" };
+            let message = format!("this type takes {most} generic {arguments}, not {}", args.len());
+            self.error("E30075", span, message);
+            return Ty::ERROR;
+        }
         let args: Vec<GenericArg> = args.iter().map(|&a| self.generic_arg(a)).collect();
         let ty = |idx: usize| match args.get(idx) {
             Some(GenericArg::Type(ty)) => Some(*ty),
@@ -88,6 +112,11 @@ impl Checker<'_> {
                         self.error("E38203", span, "a matrix has 1 to 4 rows and 1 to 4 columns");
                         return Ty::ERROR;
                     }
+                    // 2 is `column_major`.
+                    if val(3) == Some(Val::Int(2)) {
+                        self.unsupported(span, "a matrix type with an order of its own is");
+                        return Ty::ERROR;
+                    }
                     Some(TyKind::Matrix(element, r, c))
                 }
                 _ => None,
@@ -102,9 +131,7 @@ impl Checker<'_> {
                     && self.p.differential(primal).is_none()
                     && !(self.p.is_core(self.scope) && self.p.may_be_float(primal))
                 {
-                    let message =
-                        format!("type '{}' does not conform to 'IDifferentiable'", self.name(primal));
-                    self.error("E38029", span, message);
+                    self.not_differentiable(primal, span);
                     return Ty::ERROR;
                 }
                 primal.map(TyKind::DiffPair)
@@ -216,6 +243,22 @@ impl Checker<'_> {
         }
         let declared = self.p.decl_type(decl);
         self.p.substitute(declared, &env)
+    }
+
+    /// Reports a type that has to have a differential.
+    pub(crate) fn not_differentiable(&mut self, ty: Ty, span: Span) {
+        let name = self.name(ty);
+        let message = format!("type '{name}' does not conform to 'IDifferentiable'");
+        let mut diagnostic = Diagnostic::error("E38029", span, message);
+        if let TyKind::Struct(decl, _) = self.p.types[ty]
+            && !self.p.is_core(decl)
+        {
+            let short = self.p.ast.name(self.p.ast.decls[decl].name).to_string();
+            diagnostic = diagnostic
+                .note(self.p.ast.decls[decl].name_span, "declared here")
+                .help(format!("write 'struct {short} : IDifferentiable'"));
+        }
+        self.p.report(diagnostic);
     }
 
     pub(crate) fn constraint_error(&mut self, subject: Ty, bound: Ty, span: Span) {

@@ -62,7 +62,8 @@ pub fn compile(module: &Module, options: &Options) -> Result<Compiled, Unsupport
     };
     let raw = raw.iter().map(function).collect();
     let stack_need = plan.stack_need(&frames);
-    let parts = Parts { entries, raw, tables, fixed, stack_need, memory: Box::new(memory) };
+    let recursion_need = plan.recursion_need(|f| u64::from(frames[f]));
+    let parts = Parts { entries, raw, tables, fixed, stack_need, recursion_need, memory: Box::new(memory) };
     // SAFETY: the emitter keeps the contract.
     Ok(unsafe { Compiled::new(module, &plan, parts) })
 }

@@ -5,7 +5,8 @@
 //! at each obstacle, which takes time quadratic in their number; half a minute was seen for a function of two
 //! thousand instructions. They do not fit into registers anyway. So in a function that has many, each is
 //! stored to the frame where it is computed and loaded again before it is used, once for a stretch of
-//! instructions. What is left for the allocator is short. Functions with few such values are left alone.
+//! instructions; a constant is made again instead. What is left for the allocator is short. Functions with few such
+//! values are left alone.
 
 use cranelift_codegen::cursor::{Cursor, FuncCursor};
 use cranelift_codegen::entity::SecondaryMap;
@@ -28,6 +29,15 @@ struct Life {
     last: u32,
     /// Where it is kept in the frame, plus one; 0: in a register.
     slot: u32,
+    /// What makes it again wherever it is used, of a constant or an address in the frame.
+    again: Option<Inst>,
+}
+
+impl Life {
+    /// Whether it is in no register but where it is used.
+    fn is_apart(self) -> bool {
+        self.slot != 0 || self.again.is_some()
+    }
 }
 
 /// Moves long-lived values into the frame if there are many.
@@ -42,7 +52,7 @@ pub(crate) fn spill_long_lived(func: &mut Function) {
         .values()
         .filter(|&v| {
             let life = lives[v];
-            life.last.saturating_sub(life.defined) > LONG && !is_free(func, v)
+            life.last.saturating_sub(life.defined) > LONG
         })
         .collect();
     if long.len() <= FEW {
@@ -50,6 +60,10 @@ pub(crate) fn spill_long_lived(func: &mut Function) {
     }
     let mut size = 0u32;
     for &v in &long {
+        lives[v].again = maker(func, v);
+        if lives[v].again.is_some() {
+            continue;
+        }
         let bytes = func.dfg.value_type(v).bytes().max(1);
         size = size.next_multiple_of(bytes);
         lives[v].slot = size + 1;
@@ -83,17 +97,24 @@ pub(crate) fn spill_long_lived(func: &mut Function) {
             }
             cursor.goto_inst(inst);
             let used: Vec<Value> =
-                cursor.func.dfg.inst_values(inst).filter(|&v| lives[v].slot != 0).collect();
+                cursor.func.dfg.inst_values(inst).filter(|&v| lives[v].is_apart()).collect();
             for v in used {
-                let ty = cursor.func.dfg.value_type(v);
-                let offset = (lives[v].slot - 1) as i32;
-                loaded
-                    .entry(v)
-                    .or_insert_with(|| cursor.ins().load(ty, MemFlagsData::trusted(), base, offset));
+                let Life { slot, again, .. } = lives[v];
+                loaded.entry(v).or_insert_with(|| match again {
+                    Some(made) => {
+                        let made = cursor.func.dfg.clone_inst(made);
+                        cursor.insert_inst(made);
+                        cursor.func.dfg.first_result(made)
+                    }
+                    None => {
+                        let ty = cursor.func.dfg.value_type(v);
+                        cursor.ins().load(ty, MemFlagsData::trusted(), base, (slot - 1) as i32)
+                    }
+                });
             }
-            cursor.func.dfg.map_inst_values(inst, |v| match lives[v].slot {
-                0 => v,
-                _ => loaded.get(&v).copied().unwrap_or(v),
+            cursor.func.dfg.map_inst_values(inst, |v| match lives[v].is_apart() {
+                false => v,
+                true => loaded.get(&v).copied().unwrap_or(v),
             });
             let results: Vec<Value> = cursor.func.dfg.inst_results(inst).to_vec();
             if results.iter().any(|&v| lives[v].slot != 0) {
@@ -140,11 +161,12 @@ fn lives(func: &Function) -> SecondaryMap<Value, Life> {
     lives
 }
 
-/// Whether a value is made again wherever it is used: a constant or an address in the frame.
-fn is_free(func: &Function, v: Value) -> bool {
-    let Some(inst) = func.dfg.value_def(v).inst() else { return false };
+/// What makes a value, if that can be done again wherever it is used: a constant or an address in the frame.
+fn maker(func: &Function, v: Value) -> Option<Inst> {
+    let inst = func.dfg.value_def(v).inst()?;
     matches!(
         func.dfg.insts[inst].opcode(),
         Opcode::Iconst | Opcode::F32const | Opcode::F64const | Opcode::F16const | Opcode::StackAddr
     )
+    .then_some(inst)
 }

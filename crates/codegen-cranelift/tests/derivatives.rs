@@ -75,6 +75,7 @@ fn derivatives_agree_with_the_interpreter() {
         }
         // The halves hand stacks from one to the other.
         functions.extend(stages.ok().map(|s| s.primal));
+        opt::after_ad(&mut module, &opt::Options { level: 0, ..Default::default() }, &functions);
         agree(&module, &functions, seed);
     }
 }

@@ -72,7 +72,7 @@ fn failed(op: String) -> Unsupported {
 
 /// The code of the object files that [`objects`] made of a module's text.
 pub fn load(module: &Module, text: Text, objects: &[Vec<u8>]) -> Result<Compiled, Unsupported> {
-    let Text { entries, raw, tables, plan, stack_need, .. } = text;
+    let Text { entries, raw, tables, plan, stack_need, recursion_need, .. } = text;
     let fixed = Fixed::new(plan.largest);
     let mut known: FxHashMap<String, u64> = FxHashMap::default();
     known.extend(native::runtime::symbols().into_iter().map(|(name, at)| (name, at as u64)));
@@ -105,7 +105,15 @@ pub fn load(module: &Module, text: Text, objects: &[Vec<u8>]) -> Result<Compiled
         // SAFETY: emitted with this signature.
         functions.push((func, unsafe { std::mem::transmute::<u64, RawFn>(at) }));
     }
-    let parts = Parts { entries: codes, raw: functions, tables, fixed, stack_need, memory: Box::new(memory) };
+    let parts = Parts {
+        entries: codes,
+        raw: functions,
+        tables,
+        fixed,
+        stack_need,
+        recursion_need,
+        memory: Box::new(memory),
+    };
     // SAFETY: the emitter keeps the contract; the text means what the module says.
     Ok(unsafe { Compiled::new(module, &plan, parts) })
 }

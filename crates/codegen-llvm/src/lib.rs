@@ -112,6 +112,8 @@ pub struct Text {
     pub plan: Plan,
     /// Bytes of stack that calls without recursion need at most.
     pub stack_need: u64,
+    /// Bytes of stack for calls of functions that call themselves.
+    pub recursion_need: u64,
 }
 
 /// The text of the entry points of a verified module, the functions in `options`, and all that they call.
@@ -198,7 +200,8 @@ pub fn text(module: &Module, options: &Options, machine: &Machine) -> Result<Tex
     all.push('\n');
     all.push_str(&cx.text);
     let ModuleCx { tables, plan, frames, .. } = cx;
-    Ok(Text { text: all, entries, raw, tables, plan, stack_need: frames })
+    let recursion_need = plan.recursion_need(|_| frames + 512);
+    Ok(Text { text: all, entries, raw, tables, plan, stack_need: frames, recursion_need })
 }
 
 /// Emits entry point number `k` for lanes.
@@ -230,6 +233,15 @@ fn in_lanes(cx: &mut ModuleCx<'_>, k: usize, machine: &Machine) -> Result<(Strin
     }
     let mut dealing = emit::dealing(entry.group_size, width);
     dealing.packed &= !each;
+    let order = ir::threads::Lanes {
+        count: width,
+        group_size: entry.group_size,
+        rows: dealing.rows,
+        packed: dealing.packed,
+    };
+    if let Some(conflict) = ir::threads::conflict(module, entry.func, order) {
+        return Err(Stop::Lanes(uniform::reason(&conflict.what, conflict.span)));
+    }
     let before = (cx.text.len(), cx.versions.len(), cx.emitted);
     let name = format!("entry{k}_lanes");
     let mut emit = || {

@@ -272,6 +272,9 @@ impl Walk<'_, '_> {
                     self.vary(counter, varies);
                 }
                 let params = f.regions[region].params[1..].to_vec();
+                // Lanes that enter later have made fewer trips: what they carry is not what the others do.
+                let is_late = divergent && self.facts.late[f.regions[region].params[0]].is_some();
+                params.iter().for_each(|&param| self.vary(param, is_late));
                 self.trips(inst, &data.args[1..], &params, region, 0, n, divergent)?;
             }
             Op::Loop(_) => {

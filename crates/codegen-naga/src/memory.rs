@@ -31,6 +31,8 @@ pub(crate) struct Slot {
     pub(crate) is_single: bool,
     /// An array of words.
     pub(crate) raw: bool,
+    /// A thread's own memory, which has no atomic words.
+    pub(crate) is_private: bool,
     /// How many words, if that is known.
     pub(crate) words: Option<u32>,
     pub(crate) element: MemType,

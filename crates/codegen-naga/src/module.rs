@@ -301,7 +301,7 @@ impl<'m> Cx<'m> {
                 Some(element) if is_single => element,
                 Some(element) => self.array_of(element, None),
                 None => {
-                    let word = self.word_type(usage.atomic_words);
+                    let word = self.word_type(usage.atomic_words && space != Space::Private);
                     let n = if is_single { NonZeroU32::new(words) } else { None };
                     self.array_of(word, n)
                 }
@@ -356,6 +356,7 @@ impl<'m> Cx<'m> {
                 var,
                 is_single,
                 raw: usage.raw,
+                is_private: space == AddressSpace::Private,
                 words: is_single.then_some(words),
                 element: usage.element,
                 ty: element,

@@ -374,6 +374,16 @@ impl Walker<'_, '_> {
                 let read = self.uses[data.results[0]] > 0;
                 let s = module.types.scalar_of(self.f.ty(data.results[0])).unwrap_or(Scalar::U32);
                 for base in self.bases(data.args[0], span)? {
+                    if let Base::Global(global) = base
+                        && module.globals[global].space == Space::Private
+                    {
+                        let why = "no other thread sees it";
+                        return Err(self.planner.refuse(
+                            "an atomic operation on a thread's own variable",
+                            why,
+                            span,
+                        ));
+                    }
                     let open = Path(open_path(module, base, path));
                     if let Some(usage) = self.planner.usage(base) {
                         usage.written = true;

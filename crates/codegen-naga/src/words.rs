@@ -260,6 +260,13 @@ impl Cx<'_> {
         let mask = code.binary(BinaryOperator::ShiftLeft, mask, shift);
         let keep = code.unary(naga::UnaryOperator::BitwiseNot, mask);
         let bits = code.binary(BinaryOperator::ShiftLeft, bits, shift);
+        if slot.is_private {
+            let old = code.load(pointer);
+            let kept = code.binary(BinaryOperator::And, old, keep);
+            let new = code.binary(BinaryOperator::InclusiveOr, kept, bits);
+            code.store(pointer, new);
+            return Ok(());
+        }
         for (fun, value) in [(AtomicFunction::And, keep), (AtomicFunction::InclusiveOr, bits)] {
             let ty = self.lanes_type(Scalar::U32, 1);
             let result = code.expr(Expression::AtomicResult { ty, comparison: false });

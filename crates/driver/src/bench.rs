@@ -8,23 +8,22 @@
 //! Times are those of whole dispatches after some that are not counted, divided by threads; the median and the quartiles
 //! say what to believe of them.
 
-use ir::{
-    Builder, Entry, Func, Function, Global, GlobalData, LoopInfo, MemData, Module, Op, Path, Scalar, Slot,
-    Space, Span, Type, TypeData, Value,
-};
+use ir::{Entry, Func, Function, LoopInfo, Module, Op, Path, Scalar, Space, Type, TypeData, Value};
 use lower::{FunctionInfo, Request};
 
-use crate::call::Callee;
+use crate::bind::{Bind, MatrixLayout};
+use crate::call;
 use crate::error::Error;
+use crate::files;
+use crate::inputs;
 use crate::launch::{Backend, CodeOptions, Runner};
 use crate::pipeline::{self, Failure, Loaded};
+use crate::wrap::{Kernel, Row, Tables, is_number};
 
 /// Threads of a group.
 const GROUP: u32 = 64;
 /// Dispatches that are not counted.
 const WARM_UP: usize = 3;
-/// Arrays are read by loops from this size on.
-const LOOP: u32 = 16;
 
 /// How to measure.
 #[derive(Clone, Debug)]
@@ -37,6 +36,8 @@ pub struct Options {
     pub compile: pipeline::Options,
     /// Values of parameters; others are numbers between 0.25 and 0.75, integers are 4.
     pub at: Vec<(String, serde_json::Value)>,
+    /// The memory that functions reach, and how its matrices lie.
+    pub memory: (Vec<Bind>, MatrixLayout),
     /// Threads of a dispatch; rounded up to whole groups.
     pub threads: u32,
     /// Threads of the machine.
@@ -89,15 +90,22 @@ pub fn measure(loaded: &mut Loaded, name: &str, options: &Options) -> Result<Mea
     let compiled = loaded.compile(&request, &asked)?;
     let memory = compiled.memory.first().copied().flatten();
     let (mut module, info) = (compiled.module, &compiled.functions[0]);
-    if let Some(slot) = info.params.iter().find(|p| p.leaves.iter().any(|l| !is_number(&module, l.1))) {
+    let is_memory = |p: &&lower::ParamInfo| p.leaves.iter().any(|l| !is_number(&module.types, l.1));
+    if let Some(slot) = info.params.iter().find(is_memory) {
         let message = format!("`{name}` cannot be measured: its parameter `{}` is no number", slot.name);
         return Err(Error::input(message).into());
     }
     let numbers = numbers(&module, info, options)?;
     let groups = options.threads.div_ceil(GROUP).max(1);
+    let threads = groups.checked_mul(GROUP).filter(|&n| files::check_room(n as usize * 8).is_ok());
+    let threads =
+        threads.ok_or_else(|| Error::input(format!("`--count {}`: too many threads", options.threads)))?;
+    let mut tables = Tables::new("bench.table", Space::ReadOnly);
+    let mut sums = Tables::new("bench.out", Space::ReadWrite);
+    let params = module.funcs[info.func].params.clone();
+    let row = Row::new(&mut module, &mut tables, &params);
     let number = widest(&module, info);
-    let table = global(&mut module, "bench.table", number, Space::ReadOnly);
-    let out = global(&mut module, "bench.out", number, Space::ReadWrite);
+    let out = sums.add(&mut module, number);
     module.entries.clear();
     let vjp = info.vjp.filter(|&f| !module.funcs[f].results.is_empty());
     let kernels: Vec<Func> = [Some(info.func), vjp]
@@ -105,8 +113,7 @@ pub fn measure(loaded: &mut Loaded, name: &str, options: &Options) -> Result<Mea
         .flatten()
         .enumerate()
         .map(|(k, func)| {
-            let primals = module.funcs[info.func].params.len();
-            let kernel = kernel(&mut module, func, primals, [table, out]);
+            let kernel = kernel(&mut module, func, (&tables, &row), &sums);
             let name = if k == 0 { "primal" } else { "gradient" }.to_string();
             module.entries.push(Entry { name, func: kernel, group_size: [GROUP, 1, 1] });
             kernel
@@ -117,7 +124,6 @@ pub fn measure(loaded: &mut Loaded, name: &str, options: &Options) -> Result<Mea
     opt::prune(&mut module, &kernels);
     pipeline::verify(&module, "opt::after_ad")?;
 
-    let threads = groups * GROUP;
     let code = CodeOptions {
         lanes: options.lanes,
         fast_math: options.compile.optimise.fast_math,
@@ -125,14 +131,12 @@ pub fn measure(loaded: &mut Loaded, name: &str, options: &Options) -> Result<Mea
         ..CodeOptions::default()
     };
     let mut runner = Runner::with_options(module, options.backend, &code)?;
-    let bytes = |values: &[f64]| -> Vec<u8> {
-        match number {
-            Scalar::F64 => values.iter().flat_map(|x| x.to_le_bytes()).collect(),
-            _ => values.iter().flat_map(|x| (*x as f32).to_le_bytes()).collect(),
-        }
-    };
-    runner.bind_global(table, &bytes(&numbers));
-    runner.bind_global(out, &bytes(&vec![0.0; threads as usize]));
+    for (global, bytes) in row.to_bytes(&tables, &[&numbers]) {
+        runner.bind_global(global, &bytes);
+    }
+    let (kind, out) = sums.globals[out];
+    runner.bind_global(out, &vec![0; threads as usize * kind.bytes() as usize]);
+    inputs::bind(loaded, &mut runner, &options.memory.0, options.memory.1)?;
     let primal = time(&mut runner, 0, groups, options)?;
     let gradient = if kernels.len() > 1 { Some(time(&mut runner, 1, groups, options)?) } else { None };
     let memory = memory.filter(|_| gradient.is_some());
@@ -140,190 +144,105 @@ pub fn measure(loaded: &mut Loaded, name: &str, options: &Options) -> Result<Mea
     Ok(Measured { name: name.to_string(), threads, primal, gradient, memory, unbounded })
 }
 
-/// Whether a type is made of numbers.
-fn is_number(module: &Module, ty: Type) -> bool {
-    module.types.scalar_of(ty).is_some() && !module.types.has_stack(ty)
-}
-
-/// All arguments as one list.
-fn numbers(module: &Module, info: &FunctionInfo, options: &Options) -> Result<Vec<f64>, Error> {
-    let callee = Callee::new(module, info);
+/// All arguments.
+fn numbers(module: &Module, info: &FunctionInfo, options: &Options) -> Result<Vec<u64>, Error> {
+    let (inputs, _) = call::signature(&module.types, info);
     let mut k = 0u64;
-    let point = callee.point(&options.at, &mut |number| {
+    call::point(&module.types, info, &inputs, &options.at, &mut |number| {
         k += 1;
         let x = 0.25 + 0.5 * ((k * 2_654_435_761) % 1024) as f64 / 1024.0;
         let x = if number.scalar.is_float() { x } else { 4.0 };
         Some(ir::scalar::from_f64(number.scalar, x))
-    })?;
-    let bits = callee.input_bits(&point);
-    Ok(callee.inputs.iter().zip(bits).map(|(n, bits)| ir::scalar::to_f64(n.scalar, bits)).collect())
+    })
 }
 
-/// What arguments and sums are held in: nothing wider than what the function works with, so that it has its lanes.
+/// What sums are held in: nothing wider than what the function works with, so that it has its lanes.
 fn widest(module: &Module, info: &FunctionInfo) -> Scalar {
     let f = &module.funcs[info.func];
     let mut scalars = f.params.iter().chain(&f.results).filter_map(|s| module.types.scalar_of(s.ty));
     if scalars.any(|s| s.bytes() == 8) { Scalar::F64 } else { Scalar::F32 }
 }
 
-fn global(module: &mut Module, name: &str, scalar: Scalar, space: Space) -> Global {
-    let ty = module.mem.intern(MemData::Scalar(scalar));
-    module.globals.push(GlobalData { name: name.to_string(), space, ty, init: None, span: Span::NONE })
-}
-
-/// A kernel that calls a function, whose parameters after so many are cotangents.
-fn kernel(module: &mut Module, func: Func, primals: usize, [table, out]: [Global; 2]) -> Func {
+/// A kernel that calls a function, whose parameters after those in the row are cotangents.
+fn kernel(module: &mut Module, func: Func, (tables, row): (&Tables, &Row), sums: &Tables) -> Func {
     let Function { params, results, name, .. } = module.funcs[func].clone();
-    let mem = module.globals[table].ty;
-    let MemData::Scalar(number) = module.mem[mem] else { return func };
-    let mut b = Builder::new(&mut module.types, format!("bench of {name}"));
-    let id = {
-        let ty = b.types.vector(Scalar::U32, 3);
-        b.emit_typed(Op::Builtin(ir::Builtin::DispatchThreadId), &[], ty)
-    };
-    let thread = b.emit(Op::Extract(0), &[id]);
-    let handle = b.types.buffer(mem);
-    let mut k =
-        Kernel { table: b.emit_typed(Op::GlobalRef(table), &[], handle), scale: thread, b, at: 0, number };
+    let places = tables.places(module);
+    let (number, out) = sums.places(module)[0];
+    let mut kernel = Kernel::new(&mut module.types, format!("bench of {name}"));
     // 1 + thread·2⁻²⁰: threads do not all compute the same
-    let x = k.b.emit_typed(Op::Convert, &[thread], number.into());
-    let small = k.b.float(number, 2f64.powi(-20));
-    let one = k.b.float(number, 1.0);
-    let x = k.b.emit(Op::Mul, &[x, small]);
-    k.scale = k.b.emit(Op::Add, &[x, one]);
-    let args: Vec<Value> = params
-        .iter()
-        .enumerate()
-        .map(|(n, slot): (usize, &Slot)| if n < primals { k.argument(slot.ty) } else { k.ones(slot.ty) })
-        .collect();
-    let values = k.b.call_func(func, &results, &args);
-    let mut sum = k.b.float(number, 0.0);
-    for v in values {
-        sum = k.add(sum, v);
+    let b = &mut kernel.b;
+    let x = b.emit_typed(Op::Convert, &[kernel.thread], number.into());
+    let small = b.float(number, 2f64.powi(-20));
+    let one = b.float(number, 1.0);
+    let x = b.emit(Op::Mul, &[x, small]);
+    let scale = b.emit(Op::Add, &[x, one]);
+    let mut args = Vec::new();
+    for (n, slot) in params.iter().enumerate() {
+        let Some((table, at)) = row.leaf(n) else {
+            args.push(ones(&mut kernel, slot.ty));
+            continue;
+        };
+        let (kind, place) = places[table];
+        let handle = kernel.table(place);
+        let at = kernel.b.u32(at);
+        let varies = matches!(kernel.b.types[slot.ty], TypeData::Scalar(_) | TypeData::Vector(..));
+        kernel.scale = varies.then_some(scale);
+        args.push(kernel.read(slot.ty, kind, handle, at));
     }
-    let out = k.b.emit_typed(Op::GlobalRef(out), &[], handle);
-    k.b.effect(Op::BufferStore(Path::default()), &[out, thread, sum]);
-    let function = k.b.finish(Vec::new(), Vec::new());
+    let values = kernel.b.call_func(func, &results, &args);
+    let mut sum = kernel.b.float(number, 0.0);
+    for v in values {
+        sum = add(&mut kernel, sum, v, number);
+    }
+    let out = kernel.table(out);
+    kernel.b.effect(Op::BufferStore(Path::default()), &[out, kernel.thread, sum]);
+    let function = kernel.b.finish(Vec::new(), Vec::new());
     module.funcs.push(function)
 }
 
-struct Kernel<'a> {
-    b: Builder<'a>,
-    table: Value,
-    /// What floats outside of arrays are multiplied with.
-    scale: Value,
-    /// The next number of the table.
-    at: u32,
-    /// What the table and the sum are made of.
-    number: Scalar,
+/// One in every float.
+fn ones(kernel: &mut Kernel<'_>, ty: Type) -> Value {
+    match kernel.b.types[ty] {
+        TypeData::Scalar(s) if s.is_float() => kernel.b.float(s, 1.0),
+        TypeData::Vector(s, _) if s.is_float() => {
+            let one = kernel.b.float(s, 1.0);
+            kernel.b.emit_typed(Op::Splat, &[one], ty)
+        }
+        TypeData::Array(t, _) => {
+            let one = ones(kernel, t);
+            kernel.b.emit_typed(Op::Splat, &[one], ty)
+        }
+        _ => kernel.b.zero(ty, false),
+    }
 }
 
-impl Kernel<'_> {
-    /// The next argument of the table.
-    fn argument(&mut self, ty: Type) -> Value {
-        let at = self.b.u32(self.at);
-        self.at += self.count(ty);
-        match self.b.types[ty] {
-            TypeData::Scalar(_) | TypeData::Vector(..) => self.read(ty, at, true),
-            _ => self.read(ty, at, false),
+/// A sum of type `number` and all numbers of a value.
+fn add(kernel: &mut Kernel<'_>, sum: Value, v: Value, number: Scalar) -> Value {
+    let ty = kernel.b.func.ty(v);
+    match kernel.b.types[ty] {
+        TypeData::Scalar(_) => {
+            let x = kernel.convert(v, number);
+            kernel.b.emit(Op::Add, &[sum, x])
         }
-    }
-
-    fn count(&self, ty: Type) -> u32 {
-        match self.b.types[ty] {
-            TypeData::Vector(_, n) => n,
-            TypeData::Array(t, n) => n * self.count(t),
-            _ => 1,
+        TypeData::Vector(s, _) if s.is_float() => {
+            let total = kernel.b.emit(Op::Sum, &[v]);
+            add(kernel, sum, total, number)
         }
-    }
-
-    /// A value whose first number is at `at`.
-    fn read(&mut self, ty: Type, at: Value, varies: bool) -> Value {
-        match self.b.types[ty] {
-            TypeData::Scalar(s) => {
-                let x =
-                    self.b.emit_typed(Op::BufferLoad(Path::default()), &[self.table, at], self.number.into());
-                let x = if varies && s.is_float() { self.b.emit(Op::Mul, &[x, self.scale]) } else { x };
-                if s == self.number { x } else { self.b.emit_typed(Op::Convert, &[x], ty) }
-            }
-            TypeData::Vector(s, n) => self.parts(ty, s.into(), n, at, varies),
-            TypeData::Array(t, n) if n <= LOOP => self.parts(ty, t, n, at, varies),
-            TypeData::Array(t, n) => {
-                let empty = self.b.zero(ty, false);
-                let cell = self.b.emit(Op::Local, &[empty]);
-                let trips = self.b.u32(n);
-                let body = self.b.open();
-                let i = self.b.region_param(Type::U32, false);
-                let each = self.b.u32(self.count(t));
-                let offset = self.b.emit(Op::Mul, &[i, each]);
-                let at = self.b.emit(Op::Add, &[at, offset]);
-                let x = self.read(t, at, varies);
-                self.b.effect(Op::Store, &[cell, i, x]);
-                self.b.close(Vec::new());
-                self.b.nest(Op::For(LoopInfo::default()), &[trips], &[body]);
-                self.b.emit(Op::Load, &[cell])
-            }
-            _ => self.b.zero(ty, false),
+        TypeData::Vector(_, n) => (0..n).fold(sum, |sum, k| {
+            let lane = kernel.b.emit(Op::Extract(k), &[v]);
+            add(kernel, sum, lane, number)
+        }),
+        TypeData::Array(_, n) => {
+            let trips = kernel.b.u32(n);
+            let body = kernel.b.open();
+            let i = kernel.b.region_param(Type::U32, false);
+            let so_far = kernel.b.region_param(number.into(), false);
+            let element = kernel.b.emit(Op::Index, &[v, i]);
+            let next = add(kernel, so_far, element, number);
+            kernel.b.close(vec![next]);
+            kernel.b.nest(Op::For(LoopInfo::default()), &[trips, sum], &[body])[0]
         }
-    }
-
-    fn parts(&mut self, ty: Type, part: Type, n: u32, at: Value, varies: bool) -> Value {
-        let each = self.count(part);
-        let parts: Vec<Value> = (0..n)
-            .map(|k| {
-                let offset = self.b.u32(k * each);
-                let at = self.b.emit(Op::Add, &[at, offset]);
-                self.read(part, at, varies)
-            })
-            .collect();
-        self.b.emit_typed(Op::Construct, &parts, ty)
-    }
-
-    /// One in every float.
-    fn ones(&mut self, ty: Type) -> Value {
-        match self.b.types[ty] {
-            TypeData::Scalar(s) if s.is_float() => self.b.float(s, 1.0),
-            TypeData::Vector(s, _) if s.is_float() => {
-                let one = self.b.float(s, 1.0);
-                self.b.emit_typed(Op::Splat, &[one], ty)
-            }
-            TypeData::Array(t, _) => {
-                let one = self.ones(t);
-                self.b.emit_typed(Op::Splat, &[one], ty)
-            }
-            _ => self.b.zero(ty, false),
-        }
-    }
-
-    /// A sum and all numbers of a value.
-    fn add(&mut self, sum: Value, v: Value) -> Value {
-        let ty = self.b.func.ty(v);
-        match self.b.types[ty] {
-            TypeData::Scalar(s) if s == self.number => self.b.emit(Op::Add, &[sum, v]),
-            TypeData::Scalar(_) => {
-                let x = self.b.emit_typed(Op::Convert, &[v], self.number.into());
-                self.b.emit(Op::Add, &[sum, x])
-            }
-            TypeData::Vector(s, _) if s.is_float() => {
-                let total = self.b.emit(Op::Sum, &[v]);
-                self.add(sum, total)
-            }
-            TypeData::Vector(_, n) => (0..n).fold(sum, |sum, k| {
-                let lane = self.b.emit(Op::Extract(k), &[v]);
-                self.add(sum, lane)
-            }),
-            TypeData::Array(_, n) => {
-                let trips = self.b.u32(n);
-                let body = self.b.open();
-                let i = self.b.region_param(Type::U32, false);
-                let so_far = self.b.region_param(self.number.into(), false);
-                let element = self.b.emit(Op::Index, &[v, i]);
-                let next = self.add(so_far, element);
-                self.b.close(vec![next]);
-                self.b.nest(Op::For(LoopInfo::default()), &[trips, sum], &[body])[0]
-            }
-            _ => sum,
-        }
+        _ => sum,
     }
 }
 

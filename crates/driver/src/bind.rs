@@ -3,12 +3,14 @@
 //! `NAME=VALUE` where VALUE is JSON, `zeros:N`, `words:W,W,…` or `@file.npy`; the declared memory
 //! type decides how it is read. Layout is that of [`ir::MemTypes`]: C layout with scalar alignment.
 
+use std::borrow::Cow;
 use std::path::PathBuf;
 
 use ir::{MemData, MemType, MemTypes, Scalar, scalar};
 use serde_json::Value as Json;
 
 use crate::error::Error;
+use crate::files;
 use crate::npy;
 use crate::texture;
 
@@ -34,6 +36,19 @@ pub enum BindValue {
     Words(Vec<u32>),
     /// The numbers of a file.
     Npy(PathBuf),
+    /// Numbers with a shape.
+    Array(npy::Array),
+}
+
+/// The array of a value that is one.
+pub(crate) fn array(value: &BindValue) -> Result<Cow<'_, npy::Array>, String> {
+    match value {
+        BindValue::Npy(path) => npy::read(path).map(Cow::Owned).map_err(|e| e.to_string()),
+        BindValue::Array(array) => Ok(Cow::Borrowed(array)),
+        BindValue::Json(_) | BindValue::Zeros(_) | BindValue::ZerosOf(_) | BindValue::Words(_) => {
+            Err("no array".into())
+        }
+    }
 }
 
 /// How matrices lie in the host's memory. Kernels always see rows.
@@ -120,7 +135,13 @@ fn parse_word(text: &str) -> Option<u32> {
     u32::try_from(number).ok().or_else(|| i32::try_from(number).ok().map(|n| n as u32))
 }
 
-fn shorten(text: &str) -> String {
+/// A JSON value as a message quotes it.
+pub(crate) fn shown(json: &Json) -> String {
+    shorten(&json.to_string())
+}
+
+/// A text as a message quotes it.
+pub(crate) fn shorten(text: &str) -> String {
     if text.chars().count() > 40 { text.chars().take(40).chain(['…']).collect() } else { text.into() }
 }
 
@@ -135,18 +156,15 @@ pub fn buffer_bytes(
     match value {
         BindValue::Zeros(n) => {
             let size = usize::try_from(*n).ok().and_then(|n| n.checked_mul(stride.max(1)));
-            match size {
-                Some(size) if size <= 1 << 40 => Ok(vec![0; size]),
-                _ => Err(format!("{n} elements are too many")),
-            }
+            files::zeros(size.ok_or_else(|| format!("{n} elements are too many"))?)
         }
         BindValue::ZerosOf(lengths) => {
             let n = lengths.iter().fold(1u64, |n, &l| n.saturating_mul(l as u64));
             buffer_bytes(mem, element, &BindValue::Zeros(n), layout)
         }
         BindValue::Words(words) => Ok(from_words(mem, element, words, layout)),
-        BindValue::Npy(path) => {
-            let array = npy::read(path).map_err(|e| e.to_string())?;
+        BindValue::Npy(_) | BindValue::Array(_) => {
+            let array = array(value)?;
             from_numbers(mem, element, array.scalar, &array.bits)
         }
         BindValue::Json(Json::Array(list)) => {
@@ -198,8 +216,8 @@ pub fn value_bytes(
             bytes.truncate(size);
             Ok(bytes)
         }
-        BindValue::Npy(path) => {
-            let array = npy::read(path).map_err(|e| e.to_string())?;
+        BindValue::Npy(_) | BindValue::Array(_) => {
+            let array = array(value)?;
             let bytes = from_numbers(mem, ty, array.scalar, &array.bits)?;
             if bytes.len() == size {
                 Ok(bytes)
@@ -318,7 +336,9 @@ fn fill(mem: &MemTypes, ty: MemType, json: &Json, bytes: &mut [u8], at: usize) -
             put(bytes, at, *s, number(&list[0], *s)?);
         }
         (MemData::Scalar(s), json) => put(bytes, at, *s, number(json, *s)?),
-        (MemData::Handle(_), _) => return Err("a handle within a value cannot be bound".into()),
+        (MemData::Handle(_), _) => {
+            return Err("a pointer within a value is bound by its name, as `--bind OUTER.FIELD=…`".into());
+        }
         (MemData::Struct { name, .. }, Json::Object(map)) if texture::is_sampler(name) => {
             for (json, (offset, s)) in texture::sampler(map)?.iter().zip(leaves(ty)) {
                 put(bytes, at + offset, s, number(json, s)?);
@@ -332,6 +352,11 @@ fn fill(mem: &MemTypes, ty: MemType, json: &Json, bytes: &mut [u8], at: usize) -
                 }
             }
             for (idx, (field, field_ty)) in fields.iter().enumerate() {
+                // A pointer is bound by its name.
+                let is_handle = matches!(mem[*field_ty], MemData::Handle(_));
+                if is_handle && !map.contains_key(field) {
+                    continue;
+                }
                 let json = map.get(field).ok_or_else(|| format!("field `{field}` of `{name}` is missing"))?;
                 fill(mem, *field_ty, json, bytes, at + mem.field_offset(ty, idx) as usize)
                     .map_err(|why| format!("field `{field}`: {why}"))?;
@@ -394,7 +419,7 @@ fn fill(mem: &MemTypes, ty: MemType, json: &Json, bytes: &mut [u8], at: usize) -
 
 /// The bits of a JSON number (or `true`, or "nan") in a scalar type.
 pub fn number(json: &Json, s: Scalar) -> Result<u64, String> {
-    let unfit = || format!("{json} is not a value of type {}", s.name());
+    let unfit = || format!("{} is not a value of type {}", shown(json), s.name());
     match json {
         Json::Bool(b) => Ok(scalar::from_i64(s, *b as i64)),
         Json::Number(n) if s.is_float() => {

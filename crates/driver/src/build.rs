@@ -12,7 +12,9 @@ use ir::{Func, Module, Slot};
 use lower::Request;
 use syntax::Diagnostic;
 
+use crate::c_names;
 use crate::error::Error;
+use crate::files;
 use crate::pipeline::{self, Failure, Loaded, source_span};
 
 /// What to build.
@@ -58,26 +60,41 @@ pub fn build(loaded: &mut Loaded, options: &Options) -> Result<Built, Failure> {
     }
     let request = Request { functions, entries, derivatives: true, ..Request::default() };
     let compiled = loaded.compile(&request, &options.compile)?;
-    let module = &compiled.module;
+    let mut module = compiled.module;
     let mut exports = Vec::new();
     // how many parameters and results of each are the function's own
     let mut primals = Vec::new();
+    let mut names = Names::new(&options.prefix);
     for info in &compiled.functions {
-        let name = c_name(&info.name);
+        let name = names.free(&info.name);
         let all = [("", Some(info.func)), ("_fwd", info.jvp), ("_bwd", info.vjp)];
         for (suffix, func) in all {
             let Some(func) = func else { continue };
-            if suffix.is_empty() && !is_plain(module, func) {
+            let span = source_span(module.funcs[info.func].span);
+            if suffix.is_empty() && !is_plain(&module, func) {
                 let message = format!("`{}` takes or gives what is no number", info.name);
-                return Err(Error::input(message).into());
+                return Err(Failure::Program(vec![Diagnostic::error("E0902", span, message)]));
             }
-            if is_plain(module, func) && (suffix.is_empty() || !module.funcs[func].results.is_empty()) {
+            if is_plain(&module, func) && (suffix.is_empty() || !module.funcs[func].results.is_empty()) {
                 let own = &module.funcs[info.func];
                 primals.push((own.params.len(), own.results.len() * usize::from(suffix != "_bwd")));
-                exports.push(Export { name: format!("{name}{suffix}"), func });
+                let what = match suffix {
+                    "_fwd" => format!("the forward derivative of `{}`", info.name),
+                    "_bwd" => format!("the backward derivative of `{}`", info.name),
+                    _ => format!("`{}`", info.name),
+                };
+                let name = names.take(format!("{name}{suffix}"), what, span)?;
+                exports.push(Export { name, func });
             }
         }
     }
+    for k in 0..module.entries.len() {
+        let name = names.free(&module.entries[k].name);
+        let what = format!("the kernel `{}`", module.entries[k].name);
+        let span = source_span(module.funcs[module.entries[k].func].span);
+        module.entries[k].name = names.take(name, what, span)?;
+    }
+    let module = &module;
     let machine = if options.native { codegen_llvm::machine() } else { codegen_llvm::Machine::common() };
     let fast_math = options.compile.optimise.fast_math;
     let built = aot::library(module, &exports, &options.prefix, &machine, fast_math, options.exclusive)
@@ -89,9 +106,56 @@ pub fn build(loaded: &mut Loaded, options: &Options) -> Result<Built, Failure> {
     Ok(Built { object: built.object, header })
 }
 
-/// A name that C accepts.
+/// The names in C of what is built.
+struct Names {
+    prefix: String,
+    /// Each with what it is.
+    taken: Vec<(String, String)>,
+}
+
+impl Names {
+    fn new(prefix: &str) -> Names {
+        let message = format!("{prefix}_message");
+        let taken = vec![
+            (message.clone(), format!("the library's own `{message}`")),
+            ("pullback_buffer".to_string(), "the type `pullback_buffer`".to_string()),
+        ];
+        Names { prefix: prefix.to_string(), taken }
+    }
+
+    /// The name in C of what the program calls `name`: with the library's before it where C means something else.
+    fn free(&self, name: &str) -> String {
+        let plain = c_name(name);
+        if c_names::is_taken(&plain) { format!("{}_{plain}", self.prefix) } else { plain }
+    }
+
+    /// Takes a name for what `what` says. Two things of one name are an error at the line of the second.
+    fn take(&mut self, name: String, what: String, span: syntax::Span) -> Result<String, Failure> {
+        if let Some((_, other)) = self.taken.iter().find(|t| t.0 == name) {
+            let message = format!("{what} and {other} have one name in C: `{name}`");
+            let error = Diagnostic::error("E0902", span, message);
+            return Err(Failure::Program(vec![
+                error.help("rename one of them, or name what is to be built"),
+            ]));
+        }
+        self.taken.push((name.clone(), what));
+        Ok(name)
+    }
+}
+
+/// A name of letters and digits that C accepts.
 fn c_name(name: &str) -> String {
-    name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect()
+    let mut out = String::new();
+    for c in name.chars() {
+        match c {
+            c if c.is_ascii_alphanumeric() => out.push(c),
+            c if c.is_ascii() => out.push('_'),
+            c => {
+                let _ = write!(out, "u{:04x}", c as u32);
+            }
+        }
+    }
+    out
 }
 
 /// Whether a function is of numbers.
@@ -132,6 +196,8 @@ fn header(
             } else {
                 base
             };
+            let base = if result { format!("out_{base}") } else { base };
+            let base = if c_names::is_odd(&base) { format!("{base}_") } else { base };
             let mut unique = base.clone();
             let mut n = 1;
             while used.contains(&unique) {
@@ -151,7 +217,7 @@ fn header(
         }
         for (k, slot) in f.results.iter().enumerate() {
             let (ty, n) = aot::c_type(&module.types, slot.ty);
-            let name = format!("out_{}", name(slot, k, true));
+            let name = name(slot, k, true);
             lines.push(match module.types[slot.ty] {
                 ir::TypeData::Scalar(_) => format!("{ty} *{name}"),
                 _ => format!("{ty} {name}[{n}]"),
@@ -190,33 +256,36 @@ fn header(
 pub fn write(built: &Built, path: &Path) -> Result<(), Error> {
     let ending = path.extension().and_then(|e| e.to_str()).unwrap_or_default();
     if ending == "o" || ending == "obj" {
-        return std::fs::write(path, &built.object).map_err(|e| Error::write(path, e));
+        return files::write(path, &built.object);
     }
     let tool = match ending {
         "a" => "ar",
         "so" | "dylib" => "cc",
         _ => return Err(Error::input(format!("`{}` ends in none of .o, .a and .so", path.display()))),
     };
-    let object = path.with_extension(format!("{}.o", std::process::id()));
-    std::fs::write(&object, &built.object).map_err(|e| Error::write(&object, e))?;
-    let mut command = Command::new(tool);
-    match tool {
-        "ar" => {
-            let _ = std::fs::remove_file(path);
-            command.arg("rcs").arg(path).arg(&object)
+    let object = std::env::temp_dir().join(format!("pullback-{}.o", std::process::id()));
+    files::write(&object, &built.object)?;
+    let mut failed = None;
+    let made = files::make(path, |beside| {
+        let mut command = Command::new(tool);
+        match tool {
+            "ar" => command.arg("rcs").arg(beside).arg(&object),
+            _ => command.arg("-shared").arg("-o").arg(beside).arg(&object).arg("-lm"),
+        };
+        let stopped = || std::io::Error::other("it was not made");
+        match command.output() {
+            Ok(output) if output.status.success() => Ok(()),
+            Ok(output) => {
+                let text = String::from_utf8_lossy(&output.stderr).trim().to_string();
+                failed = Some(format!("`{tool}` could not make `{}`: {text}", path.display()));
+                Err(stopped())
+            }
+            Err(error) => {
+                failed = Some(format!("`{tool}`, which makes `{}`, does not run: {error}", path.display()));
+                Err(stopped())
+            }
         }
-        _ => command.arg("-shared").arg("-o").arg(path).arg(&object).arg("-lm"),
-    };
-    let output = command.output();
+    });
     let _ = std::fs::remove_file(&object);
-    match output {
-        Ok(output) if output.status.success() => Ok(()),
-        Ok(output) => {
-            let text = String::from_utf8_lossy(&output.stderr).trim().to_string();
-            Err(Error::input(format!("`{tool}` could not make `{}`: {text}", path.display())))
-        }
-        Err(error) => {
-            Err(Error::input(format!("`{tool}`, which makes `{}`, does not run: {error}", path.display())))
-        }
-    }
+    failed.map_or(made, |why| Err(Error::input(why)))
 }

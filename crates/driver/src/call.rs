@@ -2,17 +2,20 @@
 //!
 //! A function's inputs and outputs are its leaves; here each leaf is taken apart into single
 //! numbers, so that a Jacobian is a plain matrix. Forward mode gives its columns, reverse mode its
-//! rows, both by the same compiled functions that a kernel would call.
+//! rows, both by the same compiled functions that a kernel would call: kernels call them ([`crate::wrap`]), on any
+//! backend.
 
-use ir::interp::{Memory, RunError, Value};
-use ir::{Func, Module, Scalar, Slot, Type, TypeData, Types, scalar};
+use ir::{Func, Module, Scalar, Slot, Space, Type, TypeData, Types, scalar};
 use lower::{FunctionInfo, ParamInfo};
 use serde_json::Value as Json;
 
 use crate::bind;
 use crate::error::Error;
+use crate::inputs;
+use crate::launch::{Backend, CodeOptions, Runner};
 use crate::output::{number_json, number_text};
-use crate::pipeline::source_span;
+use crate::pipeline::{Compiled, Failure, Loaded};
+use crate::wrap::{self, Tables, Wrapped};
 
 /// One number of a leaf.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,39 +24,125 @@ pub struct Number {
     pub name: String,
     /// Which leaf, counted over all inputs or outputs.
     pub leaf: usize,
-    /// Which number of that leaf.
-    pub idx: usize,
     /// Its type.
     pub scalar: Scalar,
     /// Whether it has a tangent.
     pub diff: bool,
 }
 
-/// A compiled function that the host calls.
-pub struct Callee<'m> {
-    /// Where it lives.
-    pub module: &'m Module,
+/// A compiled function that the host calls, on some backend.
+pub struct Callee {
+    runner: Runner,
     /// What `lower` says of it.
-    pub info: &'m FunctionInfo,
+    pub info: FunctionInfo,
     /// Every number that goes in.
     pub inputs: Vec<Number>,
     /// Every number that comes out.
     pub outputs: Vec<Number>,
-    /// Types of the leaves.
-    input_types: Vec<(Type, bool)>,
-    output_types: Vec<(Type, bool)>,
+    arguments: Tables,
+    results: Tables,
+    primal: Wrapped,
+    jvp: Option<Wrapped>,
+    vjp: Option<Wrapped>,
+    hessian: Option<Wrapped>,
+    /// Threads of a group.
+    group: usize,
+    /// What calls may change, and its content before each; `None`: nothing.
+    writable: Option<Vec<(ir::Global, Vec<u8>)>>,
 }
 
-/// Values for all inputs.
-pub type Point = Vec<Value>;
+/// The bits of each input number.
+pub type Point = Vec<u64>;
 
-impl<'m> Callee<'m> {
-    /// Takes the function's signature apart.
-    pub fn new(module: &'m Module, info: &'m FunctionInfo) -> Callee<'m> {
-        let (inputs, input_types) = numbers(&module.types, info.params.iter().filter(|p| p.is_input));
-        let results = std::iter::once(&info.result).chain(info.params.iter().filter(|p| p.is_output));
-        let (outputs, output_types) = numbers(&module.types, results);
-        Callee { module, info, inputs, outputs, input_types, output_types }
+/// Threads of a group where they run side by side.
+const GROUP: u32 = 16;
+
+impl Callee {
+    /// Makes the first function of what was compiled ready to be called.
+    pub fn new(compiled: Compiled, backend: Backend, code: &CodeOptions) -> Result<Callee, Failure> {
+        let Compiled { mut module, functions, hessians, .. } = compiled;
+        let info = functions.into_iter().next().ok_or_else(|| Error::Internal("no function".into()))?;
+        let is_number = |ty| wrap::is_number(&module.types, ty);
+        for param in info.params.iter().chain([&info.result]) {
+            if let Some(leaf) = param.leaves.iter().find(|l| !is_number(l.1)) {
+                let what = if param.name.is_empty() {
+                    "result".into()
+                } else {
+                    format!("parameter `{}`", param.name)
+                };
+                let place = if leaf.0.is_empty() { String::new() } else { format!(" (`{}`)", leaf.0) };
+                let message = format!(
+                    "`{}` cannot be called from the host: its {what}{place} is no number but memory; \
+                     write a function that takes numbers and calls it",
+                    info.name
+                );
+                return Err(Error::input(message).into());
+            }
+        }
+        let (inputs, outputs) = signature(&module.types, &info);
+        let user: Vec<_> =
+            module.globals.iter().filter(|(_, g)| is_written(&module, g)).map(|g| g.0).collect();
+        let has_lanes = match backend {
+            Backend::Interp | Backend::Cranelift => false,
+            #[cfg(feature = "llvm")]
+            Backend::Tiers => false,
+            #[cfg(feature = "llvm")]
+            Backend::Llvm => true,
+            #[cfg(feature = "wgpu")]
+            Backend::Wgpu => true,
+            #[cfg(feature = "cuda")]
+            Backend::Cuda => true,
+        };
+        let group = if has_lanes && user.is_empty() { GROUP } else { 1 };
+        let mut arguments = Tables::new("call.arguments", Space::ReadOnly);
+        let mut results = Tables::new("call.results", Space::ReadWrite);
+        module.entries.clear();
+        let mut wrapped = |func: Func| {
+            let is_plain = |s: &Slot| wrap::is_number(&module.types, s.ty);
+            let f = &module.funcs[func];
+            f.params
+                .iter()
+                .chain(&f.results)
+                .all(is_plain)
+                .then(|| wrap::wrap(&mut module, func, [&mut arguments, &mut results], group))
+        };
+        let primal = wrapped(info.func)
+            .ok_or_else(|| Error::Internal(format!("`{}` is not made of numbers", info.name)))?;
+        let (jvp, vjp) = (info.jvp.and_then(&mut wrapped), info.vjp.and_then(&mut wrapped));
+        let hessian = hessians.first().copied().flatten().and_then(&mut wrapped);
+        crate::pipeline::verify(&module, "wrap")?;
+        let runner = Runner::with_options(module, backend, code)?;
+        let writable = (!user.is_empty()).then(|| user.into_iter().map(|g| (g, Vec::new())).collect());
+        let mut callee = Callee {
+            runner,
+            info,
+            inputs,
+            outputs,
+            arguments,
+            results,
+            primal,
+            jvp,
+            vjp,
+            hessian,
+            group: group as usize,
+            writable,
+        };
+        callee.give(&Wrapped { entry: 0, args: Default::default(), results: Default::default() }, &[]);
+        Ok(callee)
+    }
+
+    /// Binds the memory that the function reaches. All of it must be bound.
+    pub fn bind(
+        &mut self,
+        loaded: &mut Loaded,
+        binds: &[bind::Bind],
+        layout: bind::MatrixLayout,
+    ) -> Result<(), Error> {
+        inputs::bind(loaded, &mut self.runner, binds, layout)?;
+        for (global, bytes) in self.writable.iter_mut().flatten() {
+            *bytes = self.runner.bytes_of(*global).to_vec();
+        }
+        Ok(())
     }
 
     /// The point that `NAME=JSON` pairs name. `missing` gives the numbers that are not named.
@@ -62,131 +151,67 @@ impl<'m> Callee<'m> {
         named: &[(String, Json)],
         missing: &mut dyn FnMut(&Number) -> Option<u64>,
     ) -> Result<Point, Error> {
-        for (name, _) in named {
-            if !self.info.params.iter().any(|p| p.name == *name && p.is_input) {
-                let names: Vec<&str> =
-                    self.info.params.iter().filter(|p| p.is_input).map(|p| p.name.as_str()).collect();
-                return Err(Error::input(format!(
-                    "`{}` has no parameter `{name}`; it has {}",
-                    self.info.name,
-                    if names.is_empty() { "none".into() } else { names.join(", ") }
-                )));
-            }
-        }
-        let mut point = Vec::new();
-        for param in self.info.params.iter().filter(|p| p.is_input) {
-            let json = named.iter().rev().find(|n| n.0 == param.name).map(|n| &n.1);
-            for (path, ty, _) in &param.leaves {
-                let leaf = point.len();
-                let value = match json {
-                    Some(json) => read(&self.module.types, *ty, path, json)
-                        .map_err(|why| Error::input(format!("`{}`: {why}", param.name)))?,
-                    None => {
-                        let numbers = self.inputs.iter().filter(|n| n.leaf == leaf);
-                        let bits: Option<Vec<u64>> = numbers.map(&mut *missing).collect();
-                        let bits = bits.ok_or_else(|| {
-                            Error::input(format!(
-                                "parameter `{}` needs a value: `--at {}=…`",
-                                param.name, param.name
-                            ))
-                        })?;
-                        from_bits(&self.module.types, *ty, &mut bits.into_iter())
-                    }
-                };
-                point.push(value);
-            }
-        }
-        Ok(point)
+        point(&self.runner.module().types, &self.info, &self.inputs, named, missing)
     }
 
-    /// The numbers of a point.
-    pub fn input_bits(&self, point: &[Value]) -> Vec<u64> {
-        point.iter().flat_map(Value::lanes).collect()
-    }
-
-    /// A point from the numbers of all inputs.
-    pub fn from_bits(&self, bits: &[u64]) -> Point {
-        let mut bits = bits.iter().copied();
-        self.input_types.iter().map(|t| from_bits(&self.module.types, t.0, &mut bits)).collect()
+    /// The function's outputs, as bits, at each point.
+    pub fn values(&mut self, points: &[Point]) -> Result<Vec<Vec<u64>>, Error> {
+        let calls: Vec<Vec<u64>> = points.to_vec();
+        self.call(&self.primal.clone(), &calls)
     }
 
     /// The function's outputs, as bits.
-    pub fn value(&self, point: &[Value]) -> Result<Vec<u64>, Error> {
-        let results = self.call(self.info.func, point.to_vec())?;
-        Ok(results.iter().flat_map(Value::lanes).collect())
+    pub fn value(&mut self, point: &Point) -> Result<Vec<u64>, Error> {
+        Ok(self.values(std::slice::from_ref(point))?.swap_remove(0))
     }
 
     /// The Jacobian by forward mode: `[output][input]`, over the numbers that have tangents.
-    pub fn forward(&self, point: &[Value]) -> Result<Vec<Vec<f64>>, Error> {
-        let jvp = self.derivative(self.info.jvp)?;
-        let inputs: Vec<&Number> = self.inputs.iter().filter(|n| n.diff).collect();
-        let n_results = self.output_types.len();
-        let mut columns = Vec::new();
-        for input in &inputs {
-            let mut args = point.to_vec();
-            args.extend(self.unit(&self.input_types, input));
-            let results = self.call(jvp, args)?;
-            columns.push(self.to_f64(&self.output_types, &results[n_results.min(results.len())..]));
-        }
+    pub fn forward(&mut self, point: &Point) -> Result<Vec<Vec<f64>>, Error> {
+        let jvp = self.derivative(self.jvp.as_ref())?;
+        let calls =
+            units(&self.inputs).map(|tangents| [point.clone(), tangents].concat()).collect::<Vec<_>>();
+        let columns = self.call(&jvp, &calls)?;
+        let columns: Vec<Vec<f64>> =
+            columns.iter().map(|c| floats(&self.outputs, &c[self.outputs.len().min(c.len())..])).collect();
         let n_outputs = self.outputs.iter().filter(|n| n.diff).count();
-        Ok((0..n_outputs)
-            .map(|o| columns.iter().map(|c| c.get(o).copied().unwrap_or(0.0)).collect())
-            .collect())
+        Ok(transposed(&columns, n_outputs))
     }
 
     /// The Jacobian by reverse mode: `[output][input]`.
-    pub fn reverse(&self, point: &[Value]) -> Result<Vec<Vec<f64>>, Error> {
-        let vjp = self.derivative(self.info.vjp)?;
-        let mut rows = Vec::new();
-        for output in self.outputs.iter().filter(|n| n.diff) {
-            let mut args = point.to_vec();
-            args.extend(self.unit(&self.output_types, output));
-            let results = self.call(vjp, args)?;
-            rows.push(self.to_f64(&self.input_types, &results));
-        }
-        Ok(rows)
+    pub fn reverse(&mut self, point: &Point) -> Result<Vec<Vec<f64>>, Error> {
+        let vjp = self.derivative(self.vjp.as_ref())?;
+        let calls =
+            units(&self.outputs).map(|cotangents| [point.clone(), cotangents].concat()).collect::<Vec<_>>();
+        let rows = self.call(&vjp, &calls)?;
+        Ok(rows.iter().map(|row| floats(&self.inputs, row)).collect())
     }
 
-    /// The second derivatives `[input][input]` of output number `output`, by the function that [`hessian`] made.
-    pub fn hessian(
-        &self,
-        forward_of_vjp: Func,
-        point: &[Value],
-        output: &Number,
-    ) -> Result<Vec<Vec<f64>>, Error> {
-        let n_results = self.input_types.iter().filter(|t| t.1).count();
-        let mut columns = Vec::new();
-        for input in self.inputs.iter().filter(|n| n.diff) {
-            let mut args = point.to_vec();
-            args.extend(self.unit(&self.output_types, output));
-            args.extend(self.unit(&self.input_types, input));
-            let cotangents = self.output_types.iter().filter(|t| t.1);
-            args.extend(cotangents.map(|t| Value::zero(&self.module.types, t.0)));
-            let results = self.call(forward_of_vjp, args)?;
-            columns.push(self.to_f64(&self.input_types, &results[n_results.min(results.len())..]));
-        }
+    /// The second derivatives `[input][input]` of the differentiable output number `output`, if they were asked for.
+    pub fn hessian(&mut self, point: &Point, output: usize) -> Result<Vec<Vec<f64>>, Error> {
+        let along: Vec<Vec<u64>> = units(&self.inputs).collect();
         // Column i holds d(gradient)/d(input i).
-        let n = columns.len();
-        Ok((0..n).map(|r| (0..n).map(|c| columns[c].get(r).copied().unwrap_or(0.0)).collect()).collect())
+        let columns = self.second(point, output, &along)?;
+        Ok(transposed(&columns, columns.len()))
     }
 
-    /// The second derivatives of output number `output` times a direction, a point of which only what has tangents
-    /// counts.
-    pub fn hessian_vector(
-        &self,
-        forward_of_vjp: Func,
-        point: &[Value],
-        output: &Number,
-        along: &[Value],
-    ) -> Result<Vec<f64>, Error> {
-        let n_results = self.input_types.iter().filter(|t| t.1).count();
-        let mut args = point.to_vec();
-        args.extend(self.unit(&self.output_types, output));
-        args.extend(along.iter().zip(&self.input_types).filter(|n| n.1.1).map(|n| n.0.clone()));
-        let cotangents = self.output_types.iter().filter(|t| t.1);
-        args.extend(cotangents.map(|t| Value::zero(&self.module.types, t.0)));
-        let results = self.call(forward_of_vjp, args)?;
-        Ok(self.to_f64(&self.input_types, &results[n_results.min(results.len())..]))
+    /// The second derivatives of the differentiable output number `output` times a direction, a point of which only
+    /// what has tangents counts.
+    pub fn hessian_vector(&mut self, point: &Point, output: usize, along: &Point) -> Result<Vec<f64>, Error> {
+        let along = self.inputs.iter().zip(along).filter(|n| n.0.diff).map(|n| *n.1).collect();
+        Ok(self.second(point, output, &[along])?.swap_remove(0))
+    }
+
+    /// The derivative of a gradient along each direction.
+    fn second(&mut self, point: &Point, output: usize, along: &[Vec<u64>]) -> Result<Vec<Vec<f64>>, Error> {
+        let second = self.hessian.clone();
+        let second = second.ok_or_else(|| Error::input("the function has no second derivative"))?;
+        let cotangents = units(&self.outputs).nth(output).unwrap_or_default();
+        let still = vec![0; cotangents.len()];
+        let calls: Vec<Vec<u64>> =
+            along.iter().map(|along| [&point[..], &cotangents, along, &still].concat()).collect();
+        let n = self.inputs.iter().filter(|n| n.diff).count();
+        let columns = self.call(&second, &calls)?;
+        Ok(columns.iter().map(|c| floats(&self.inputs, &c[n.min(c.len())..])).collect())
     }
 
     /// All outputs as text, by parameter: `(name, value)`.
@@ -194,6 +219,11 @@ impl<'m> Callee<'m> {
         group(&self.outputs, bits, &mut |n, b| {
             if json { number_json(n.scalar, b) } else { number_text(n.scalar, b) }
         })
+    }
+
+    /// All inputs as text, by parameter: `(name, value)`.
+    pub fn input_texts(&self, point: &Point) -> Vec<(String, String)> {
+        group(&self.inputs, point, &mut |n, b| number_text(n.scalar, b))
     }
 
     /// The inputs with tangents and a number for each, as text: `(name, value)`.
@@ -205,8 +235,8 @@ impl<'m> Callee<'m> {
         })
     }
 
-    fn derivative(&self, func: Option<Func>) -> Result<Func, Error> {
-        func.ok_or_else(|| {
+    fn derivative(&self, wrapped: Option<&Wrapped>) -> Result<Wrapped, Error> {
+        wrapped.cloned().ok_or_else(|| {
             Error::input(format!(
                 "`{}` has no derivative: it needs `[Differentiable]` and a differentiable result",
                 self.info.name
@@ -214,40 +244,127 @@ impl<'m> Callee<'m> {
         })
     }
 
-    /// A tangent for each `diff` leaf: one at that number, zero elsewhere.
-    fn unit(&self, leaves: &[(Type, bool)], number: &Number) -> Vec<Value> {
-        let types = &self.module.types;
-        let diff = leaves.iter().enumerate().filter(|l| l.1.1);
-        diff.map(|(leaf, &(ty, _))| {
-            let zero: Value = Value::zero(types, ty);
-            let mut bits = vec![0; zero.lanes().len()];
-            if leaf == number.leaf {
-                bits[number.idx] = scalar::one(number.scalar);
+    /// Calls a kernel's function once for each list of numbers. Where calls may change memory, each finds it as it is
+    /// bound.
+    fn call(&mut self, kernel: &Wrapped, calls: &[Vec<u64>]) -> Result<Vec<Vec<u64>>, Error> {
+        let Some(writable) = self.writable.take() else { return self.dispatch(kernel, calls) };
+        let mut results = Vec::new();
+        let mut outcome = Ok(());
+        for call in calls {
+            for (global, bytes) in &writable {
+                self.runner.bytes_mut_of(*global).copy_from_slice(bytes);
             }
-            from_bits(types, ty, &mut bits.into_iter())
-        })
-        .collect()
+            match self.dispatch(kernel, std::slice::from_ref(call)) {
+                Ok(mut found) => results.append(&mut found),
+                Err(error) => {
+                    outcome = Err(error);
+                    break;
+                }
+            }
+        }
+        self.writable = Some(writable);
+        outcome.map(|()| results)
     }
 
-    fn to_f64(&self, leaves: &[(Type, bool)], values: &[Value]) -> Vec<f64> {
-        let diff = leaves.iter().filter(|l| l.1);
-        diff.zip(values)
-            .flat_map(|(&(ty, _), value)| {
-                let s = self.module.types.scalar_of(ty).unwrap_or(Scalar::F64);
-                value.lanes().into_iter().map(move |b| scalar::to_f64(s, b))
-            })
-            .collect()
+    fn dispatch(&mut self, kernel: &Wrapped, calls: &[Vec<u64>]) -> Result<Vec<Vec<u64>>, Error> {
+        let Some(last) = calls.last() else { return Ok(Vec::new()) };
+        // The last group is filled up with the last call.
+        let threads = calls.len().next_multiple_of(self.group);
+        let all: Vec<&[u64]> = (0..threads).map(|t| &calls.get(t).unwrap_or(last)[..]).collect();
+        self.give(kernel, &all);
+        self.runner.call(kernel.entry, (threads / self.group) as u32)?;
+        let bytes: Vec<&[u8]> = self.results.globals.iter().map(|t| self.runner.bytes_of(t.1)).collect();
+        Ok((0..calls.len()).map(|call| kernel.results.read(&self.results, &bytes, call)).collect())
     }
 
-    fn call(&self, func: Func, args: Vec<Value>) -> Result<Vec<Value>, Error> {
-        let mut memory = Memory::new(self.module, |_| 0);
-        ir::interp::call(self.module, func, &args, &mut memory).map_err(
-            |RunError { message, span, .. }| match span {
-                ir::Span::NONE => Error::Stopped(message),
-                span => Error::StoppedAt { message, span: source_span(span) },
-            },
-        )
+    /// Fills the tables for these calls.
+    fn give(&mut self, kernel: &Wrapped, calls: &[&[u64]]) {
+        for (global, bytes) in kernel.args.to_bytes(&self.arguments, calls) {
+            self.runner.bind_global(global, &bytes);
+        }
+        for (table, &(_, global)) in self.results.globals.iter().enumerate() {
+            let size = kernel.results.size(&self.results, table, calls.len());
+            self.runner.bind_global(global, &vec![0; size]);
+        }
     }
+}
+
+/// Every number of a function's inputs and outputs.
+pub(crate) fn signature(types: &Types, info: &FunctionInfo) -> (Vec<Number>, Vec<Number>) {
+    let outputs = std::iter::once(&info.result).chain(info.params.iter().filter(|p| p.is_output));
+    (numbers(types, info.params.iter().filter(|p| p.is_input)), numbers(types, outputs))
+}
+
+/// Whether kernels may change a global, for each other or for the host to see.
+fn is_written(module: &Module, global: &ir::GlobalData) -> bool {
+    match global.space {
+        Space::ReadWrite => true,
+        Space::ReadOnly | Space::Uniform => matches!(module.mem[global.ty], ir::MemData::Handle(_)),
+        // A group's memory is new in each; threads of one would share it.
+        Space::GroupShared => true,
+        Space::Private => false,
+    }
+}
+
+/// For each number that has a tangent, the tangents of all of those: one for it, zero for the others.
+fn units(numbers: &[Number]) -> impl Iterator<Item = Vec<u64>> {
+    let diff: Vec<Scalar> = numbers.iter().filter(|n| n.diff).map(|n| n.scalar).collect();
+    (0..diff.len()).map(move |at| {
+        let bit = |(k, s): (usize, &Scalar)| if k == at { scalar::one(*s) } else { 0 };
+        diff.iter().enumerate().map(bit).collect()
+    })
+}
+
+/// Differentials of the numbers that have them.
+fn floats(numbers: &[Number], bits: &[u64]) -> Vec<f64> {
+    let diff = numbers.iter().filter(|n| n.diff);
+    diff.zip(bits).map(|(n, &bits)| scalar::to_f64(n.scalar, bits)).collect()
+}
+
+fn transposed(columns: &[Vec<f64>], n_rows: usize) -> Vec<Vec<f64>> {
+    (0..n_rows).map(|r| columns.iter().map(|c| c.get(r).copied().unwrap_or(0.0)).collect()).collect()
+}
+
+/// The point that `NAME=JSON` pairs name, for a function with these inputs.
+pub(crate) fn point(
+    types: &Types,
+    info: &FunctionInfo,
+    inputs: &[Number],
+    named: &[(String, Json)],
+    missing: &mut dyn FnMut(&Number) -> Option<u64>,
+) -> Result<Point, Error> {
+    for (name, _) in named {
+        if !info.params.iter().any(|p| p.name == *name && p.is_input) {
+            let names: Vec<&str> =
+                info.params.iter().filter(|p| p.is_input).map(|p| p.name.as_str()).collect();
+            return Err(Error::input(format!(
+                "`{}` has no parameter `{name}`; it has {}",
+                info.name,
+                if names.is_empty() { "none".into() } else { names.join(", ") }
+            )));
+        }
+    }
+    let mut point = Vec::new();
+    let mut leaf = 0;
+    for param in info.params.iter().filter(|p| p.is_input) {
+        let json = named.iter().rev().find(|n| n.0 == param.name).map(|n| &n.1);
+        for (path, ty, _) in &param.leaves {
+            match json {
+                Some(json) => read(types, *ty, path, json, &mut point)
+                    .map_err(|why| Error::input(format!("`{}`: {why}", param.name)))?,
+                None => {
+                    let numbers = inputs.iter().filter(|n| n.leaf == leaf);
+                    let bits: Option<Vec<u64>> = numbers.map(&mut *missing).collect();
+                    point.extend(bits.ok_or_else(|| {
+                        let name = &param.name;
+                        Error::input(format!("parameter `{name}` needs a value: `--at {name}=…`"))
+                    })?);
+                }
+            }
+            leaf += 1;
+        }
+    }
+    Ok(point)
 }
 
 /// Adds to a module the forward derivative of a reverse derivative, before differentiation.
@@ -311,26 +428,23 @@ fn split(text: &str) -> Vec<&str> {
     parts
 }
 
-fn numbers<'a>(
-    types: &Types,
-    params: impl Iterator<Item = &'a ParamInfo>,
-) -> (Vec<Number>, Vec<(Type, bool)>) {
-    let (mut all, mut leaf_types) = (Vec::new(), Vec::new());
+fn numbers<'a>(types: &Types, params: impl Iterator<Item = &'a ParamInfo>) -> Vec<Number> {
+    let mut all = Vec::new();
+    let mut leaf = 0;
     for param in params {
         let name = if param.name.is_empty() { "result" } else { &param.name };
         for (path, ty, diff) in &param.leaves {
             let s = types.scalar_of(*ty).unwrap_or(Scalar::U64);
-            let leaf = leaf_types.len();
             let mut places = Vec::new();
             indices(types, *ty, String::new(), &mut places);
-            all.extend(places.into_iter().enumerate().map(|(idx, place)| {
+            all.extend(places.into_iter().map(|place| {
                 let name = format!("{name}{path}{place}");
-                Number { name, leaf, idx, scalar: s, diff: *diff }
+                Number { name, leaf, scalar: s, diff: *diff }
             }));
-            leaf_types.push((*ty, *diff));
+            leaf += 1;
         }
     }
-    (all, leaf_types)
+    all
 }
 
 fn indices(types: &Types, ty: Type, prefix: String, out: &mut Vec<String>) {
@@ -342,58 +456,35 @@ fn indices(types: &Types, ty: Type, prefix: String, out: &mut Vec<String>) {
     }
 }
 
-fn from_bits(types: &Types, ty: Type, bits: &mut dyn Iterator<Item = u64>) -> Value {
-    match types[ty] {
-        TypeData::Scalar(_) => Value::Scalar(bits.next().unwrap_or(0)),
-        TypeData::Vector(_, n) => Value::Vector((0..n).map(|_| bits.next().unwrap_or(0)).collect()),
-        TypeData::Array(t, n) => {
-            let mut elements = Vec::with_capacity(n as usize);
-            for _ in 0..n {
-                elements.push(from_bits(types, t, &mut *bits));
-            }
-            Value::array(elements)
-        }
-        TypeData::Stack(_) | TypeData::Cell(_) | TypeData::Buffer(_) | TypeData::Residuals(_) => {
-            Value::zero(types, ty)
-        }
-    }
-}
-
-/// The leaf of that path and type in a JSON value. An array of structs is a list of objects.
-fn read(types: &Types, ty: Type, path: &str, json: &Json) -> Result<Value, String> {
+/// Adds the numbers of the leaf of that path and type in a JSON value. An array of structs is a list of objects.
+fn read(types: &Types, ty: Type, path: &str, json: &Json, out: &mut Vec<u64>) -> Result<(), String> {
     let path = path.trim_start_matches("[]");
-    if let (Json::Array(list), TypeData::Array(t, n), false) = (json, &types[ty], path.is_empty()) {
-        if list.len() != *n as usize {
-            return Err(format!("{n} elements wanted, found {}", list.len()));
-        }
-        let elements: Result<Vec<Value>, String> = list.iter().map(|j| read(types, *t, path, j)).collect();
-        return Ok(Value::array(elements?));
+    let list = |n: u32| match json {
+        Json::Array(list) if list.len() == n as usize => Ok(list),
+        _ => Err(format!("a list of {n} wanted, found {}", bind::shown(json))),
+    };
+    if let (Json::Array(_), TypeData::Array(t, n), false) = (json, &types[ty], path.is_empty()) {
+        return list(*n)?.iter().try_for_each(|j| read(types, *t, path, j, out));
     }
     if let Some(rest) = path.strip_prefix('.') {
         let end = rest.find(['.', '[']).unwrap_or(rest.len());
         let (field, rest) = rest.split_at(end);
-        let inner = json.get(field).ok_or_else(|| format!("field `{field}` is missing in {json}"))?;
-        return read(types, ty, rest, inner);
+        let missing = || format!("field `{field}` is missing in {}", bind::shown(json));
+        return read(types, ty, rest, json.get(field).ok_or_else(missing)?, out);
     }
-    let list = |n: u32| match json {
-        Json::Array(list) if list.len() == n as usize => Ok(list),
-        _ => Err(format!("a list of {n} wanted, found {json}")),
-    };
     match types[ty] {
-        TypeData::Scalar(s) => bind::number(json, s).map(Value::Scalar),
+        TypeData::Scalar(s) => out.push(bind::number(json, s)?),
         TypeData::Vector(s, n) => {
-            let lanes: Result<_, String> = list(n)?.iter().map(|j| bind::number(j, s)).collect();
-            Ok(Value::Vector(lanes?))
+            for json in list(n)? {
+                out.push(bind::number(json, s)?);
+            }
         }
-        TypeData::Array(t, n) => {
-            let elements: Result<Vec<Value>, String> =
-                list(n)?.iter().map(|j| read(types, t, "", j)).collect();
-            Ok(Value::array(elements?))
-        }
+        TypeData::Array(t, n) => list(n)?.iter().try_for_each(|j| read(types, t, "", j, out))?,
         TypeData::Stack(_) | TypeData::Cell(_) | TypeData::Buffer(_) | TypeData::Residuals(_) => {
-            Err("a buffer cannot be an argument here".into())
+            return Err("a buffer cannot be an argument here".into());
         }
     }
+    Ok(())
 }
 
 /// Joins the numbers of each parameter: `x`, `[1, 2]`.
@@ -440,9 +531,10 @@ mod tests {
         let float2 = types.vector(Scalar::F32, 2);
         let array = types.array(float2, 2);
         let json: Json = serde_json::from_str(r#"[{"c":[1,2]},{"c":[3,4]}]"#).expect("JSON");
-        let value = read(&types, array, ".c", &json).expect("reads");
-        let floats: Vec<f32> = value.lanes().iter().map(|&b| f32::from_bits(b as u32)).collect();
+        let mut bits = Vec::new();
+        read(&types, array, ".c", &json, &mut bits).expect("reads");
+        let floats: Vec<f32> = bits.iter().map(|&b| f32::from_bits(b as u32)).collect();
         assert_eq!(floats, [1.0, 2.0, 3.0, 4.0]);
-        assert!(read(&types, float2, ".d", &json[0]).is_err());
+        assert!(read(&types, float2, ".d", &json[0], &mut bits).is_err());
     }
 }

@@ -21,6 +21,8 @@ pub struct Entry {
     pub forward: f64,
     /// By reverse mode.
     pub reverse: f64,
+    /// By dual numbers, if these were asked for.
+    pub dual: Option<f64>,
     /// By differences.
     pub differences: f64,
     /// The larger error of the two derivatives, relative to their size.
@@ -41,77 +43,118 @@ pub enum Verdict {
     Differs,
 }
 
+/// What is known of a function at a point by other ways than differentiation.
+#[derive(Clone, Debug)]
+pub struct Reference {
+    /// The value of each output that has derivatives.
+    pub values: Vec<f64>,
+    /// For each input, the slope of each output, and how far two estimates of it are apart.
+    pub slopes: Vec<Vec<(f64, f64)>>,
+    /// The Jacobian by dual numbers, `[output][input]`, if it is known.
+    pub dual: Option<Vec<Vec<f64>>>,
+}
+
+/// Values and differences.
+pub fn reference(callee: &mut Callee, point: &Point) -> Result<Reference, Error> {
+    let inputs: Vec<usize> = (0..callee.inputs.len()).filter(|&k| callee.inputs[k].diff).collect();
+    let value = callee.value(point)?;
+    let values = numbers(callee, &value);
+    let slopes: Result<Vec<_>, Error> = inputs.iter().map(|&at| differences(callee, point, at)).collect();
+    Ok(Reference { values, slopes: slopes?, dual: None })
+}
+
 /// All entries at one point.
-pub fn check(callee: &Callee<'_>, point: &Point, tolerance: f64) -> Result<Vec<Entry>, Error> {
-    let forward = callee.forward(point)?;
-    let reverse = callee.reverse(point)?;
-    let inputs: Vec<(usize, _)> = callee.inputs.iter().enumerate().filter(|n| n.1.diff).collect();
-    let outputs: Vec<_> = callee.outputs.iter().filter(|n| n.diff).collect();
-    let values = numbers(callee, callee.value(point)?);
-    let mut entries = Vec::new();
-    for (column, &(at, input)) in inputs.iter().enumerate() {
-        let differences = differences(callee, point, at)?;
-        for (row, output) in outputs.iter().enumerate() {
+pub fn check(callee: &mut Callee, point: &Point, tolerance: f64) -> Result<Vec<Entry>, Error> {
+    let (forward, reverse) = (callee.forward(point)?, callee.reverse(point)?);
+    let reference = reference(callee, point)?;
+    Ok(entries(callee, &forward, &reverse, &reference, tolerance))
+}
+
+/// Compares two Jacobians with each other and with what else is known.
+pub fn entries(
+    callee: &Callee,
+    forward: &[Vec<f64>],
+    reverse: &[Vec<f64>],
+    reference: &Reference,
+    tolerance: f64,
+) -> Vec<Entry> {
+    let mut all = Vec::new();
+    for (column, input) in callee.inputs.iter().filter(|n| n.diff).enumerate() {
+        for (row, output) in callee.outputs.iter().filter(|n| n.diff).enumerate() {
             let (forward, reverse) = (forward[row][column], reverse[row][column]);
-            let (slope, doubt) = differences[row];
+            let dual = reference.dual.as_ref().map(|d| d[row][column]);
+            let (slope, doubt) = reference.slopes[column][row];
             let size =
                 1.0 + forward.abs().max(reverse.abs()).max(if slope.is_finite() { slope.abs() } else { 0.0 });
             let apart = |a: f64, b: f64| {
                 if a == b || (a.is_nan() && b.is_nan()) { 0.0 } else { (a - b).abs() / size }
             };
+            // NaN where one of them is no number, or infinite, and the other is not: they differ.
             let between = apart(forward, reverse);
-            let error = between.max(apart(forward, slope)).max(apart(reverse, slope));
+            // What calculus says where the language says something else, as of the root of 0, proves nothing.
+            let calculus = dual.filter(|d| d.is_finite()).map_or(0.0, |d| apart(forward, d));
+            let error = between.max(calculus).max(apart(forward, slope)).max(apart(reverse, slope));
             let rough = !slope.is_finite() || doubt.is_nan() || doubt / size > tolerance;
-            let verdict = if values[row].is_nan() {
+            let is_within = |x: f64| x <= tolerance;
+            let verdict = if reference.values[row].is_nan() {
                 Verdict::Unclear
-            } else if between.is_nan() || between > tolerance {
+            } else if !is_within(between) || !is_within(calculus) {
                 Verdict::Differs
-            } else if rough {
+            } else if rough || dual.is_some_and(|d| !d.is_finite()) {
                 Verdict::Unclear
-            } else if error <= tolerance {
+            } else if is_within(error) {
                 Verdict::Agrees
             } else {
                 Verdict::Differs
             };
-            entries.push(Entry {
+            let parts = [between, calculus];
+            all.push(Entry {
                 output: output.name.clone(),
                 input: input.name.clone(),
                 forward,
                 reverse,
+                dual,
                 differences: slope,
-                error,
+                error: if parts.iter().any(|e| e.is_nan()) { f64::NAN } else { error },
                 verdict,
             });
         }
     }
-    Ok(entries)
+    all
+}
+
+/// The greater error; NaN is the greatest.
+pub fn worse(a: f64, b: f64) -> f64 {
+    if a.is_nan() || b.is_nan() { f64::NAN } else { a.max(b) }
 }
 
 /// The outputs that have derivatives, of the bits of all.
-fn numbers(callee: &Callee<'_>, bits: Vec<u64>) -> Vec<f64> {
+fn numbers(callee: &Callee, bits: &[u64]) -> Vec<f64> {
     let numbers = callee.outputs.iter().zip(bits).filter(|n| n.0.diff);
-    numbers.map(|(n, b)| scalar::to_f64(n.scalar, b)).collect()
+    numbers.map(|(n, &b)| scalar::to_f64(n.scalar, b)).collect()
 }
 
 /// The slope of each output along one input, and how far two estimates of it are apart.
-fn differences(callee: &Callee<'_>, point: &Point, input: usize) -> Result<Vec<(f64, f64)>, Error> {
-    let bits = callee.input_bits(point);
+fn differences(callee: &mut Callee, point: &Point, input: usize) -> Result<Vec<(f64, f64)>, Error> {
     let s = callee.inputs[input].scalar;
-    let x = scalar::to_f64(s, bits[input]);
-    let central = |h: f64| -> Result<Vec<f64>, Error> {
-        let at = |x: f64| -> Result<Vec<f64>, Error> {
-            let mut bits = bits.clone();
-            bits[input] = scalar::from_f64(s, x);
-            Ok(numbers(callee, callee.value(&callee.from_bits(&bits))?))
-        };
-        let (above, below) = (at(x + h)?, at(x - h)?);
-        // The step as it really is after rounding.
-        let step =
-            scalar::to_f64(s, scalar::from_f64(s, x + h)) - scalar::to_f64(s, scalar::from_f64(s, x - h));
-        Ok(above.iter().zip(&below).map(|(a, b)| (a - b) / step).collect())
-    };
+    let x = scalar::to_f64(s, point[input]);
     let h = if s == Scalar::F64 { 2e-3 } else { 2e-2 } * x.abs().max(1.0);
-    let (d1, d2, d4, d8) = (central(h)?, central(h / 2.0)?, central(h / 4.0)?, central(h / 8.0)?);
+    let steps = [h, h / 2.0, h / 4.0, h / 8.0];
+    let moved = |x: f64| {
+        let mut moved = point.clone();
+        moved[input] = scalar::from_f64(s, x);
+        moved
+    };
+    let points: Vec<Point> = steps.iter().flat_map(|h| [moved(x + h), moved(x - h)]).collect();
+    let values: Vec<Vec<f64>> = callee.values(&points)?.iter().map(|bits| numbers(callee, bits)).collect();
+    let central = |k: usize| -> Vec<f64> {
+        let (above, below) = (&values[2 * k], &values[2 * k + 1]);
+        // The step as it really is after rounding.
+        let at = |k: usize| scalar::to_f64(s, points[k][input]);
+        let step = at(2 * k) - at(2 * k + 1);
+        above.iter().zip(below).map(|(a, b)| (a - b) / step).collect()
+    };
+    let (d1, d2, d4, d8) = (central(0), central(1), central(2), central(3));
     Ok((0..d1.len())
         .map(|k| {
             let once = |a: f64, b: f64| (4.0 * b - a) / 3.0;

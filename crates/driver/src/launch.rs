@@ -5,6 +5,7 @@ use std::sync::Arc;
 use ir::{Global, MemData, MemType, MemTypes, Module, Space};
 use syntax::Diagnostic;
 
+use crate::behind::{self, Behind};
 use crate::error::Error;
 use crate::pipeline::{Failure, source_span};
 use crate::tensor::{self, Tensor};
@@ -36,6 +37,35 @@ pub enum Backend {
 }
 
 impl Backend {
+    /// The name that `--backend` has for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Backend::Interp => "interp",
+            Backend::Cranelift => "cranelift",
+            #[cfg(feature = "llvm")]
+            Backend::Llvm => "llvm",
+            #[cfg(feature = "llvm")]
+            Backend::Tiers => "tiers",
+            #[cfg(feature = "wgpu")]
+            Backend::Wgpu => "wgpu",
+            #[cfg(feature = "cuda")]
+            Backend::Cuda => "cuda",
+        }
+    }
+
+    /// A device has no pointers in memory, and rounds as it likes.
+    pub(crate) fn is_device(self) -> bool {
+        match self {
+            Backend::Interp | Backend::Cranelift => false,
+            #[cfg(feature = "llvm")]
+            Backend::Llvm | Backend::Tiers => false,
+            #[cfg(feature = "wgpu")]
+            Backend::Wgpu => true,
+            #[cfg(feature = "cuda")]
+            Backend::Cuda => true,
+        }
+    }
+
     /// Begins what takes time and does not depend on the program. To be called before the program is read.
     pub fn prepare(self) {
         #[cfg(feature = "llvm")]
@@ -89,7 +119,9 @@ pub struct Runner {
     bound: Vec<bool>,
     deterministic: bool,
     flush_subnormals: bool,
+    memory: Option<u64>,
     pub(crate) tensors: Vec<Tensor>,
+    behind: Vec<Behind>,
     printed: String,
 }
 
@@ -150,6 +182,48 @@ impl Runner {
         Ok(Runner::around(module, code, options))
     }
 
+    /// As [`Self::with_options`], where pointers in the memory that the host binds are bound by names of their own.
+    pub fn with_pointers(
+        mut module: Module,
+        backend: Backend,
+        options: &CodeOptions,
+    ) -> Result<Runner, Failure> {
+        let behind = if backend.is_device() { Vec::new() } else { behind::name_pointers(&mut module) };
+        let mut runner = Runner::with_options(module, backend, options)?;
+        runner.behind = behind;
+        Ok(runner)
+    }
+
+    /// Puts pointers that have been bound where they are held. What consists of pointers alone needs no content of its own.
+    pub(crate) fn bind_pointers(&mut self) -> Result<(), Error> {
+        for Behind { holder, at, pointer } in self.behind.clone() {
+            let element = self.element_of(holder);
+            let size = self.module.mem.size(element) as usize;
+            let is_plain = self.of_pointers(holder);
+            if is_plain && !self.is_bound(holder) {
+                self.bind_global(holder, &vec![0; size]);
+            }
+            if !self.is_bound(holder) || !self.is_bound(pointer) {
+                continue;
+            }
+            if self.buffers.bytes(holder).len() != size {
+                let name = self.name(holder);
+                let message =
+                    format!("`{name}` holds pointers, which are bound by name: it has to be one element");
+                return Err(Error::input(message));
+            }
+            let number = self.buffers.pointer(pointer);
+            self.buffers.bytes_mut(holder)[at..at + 8].copy_from_slice(&number.to_le_bytes());
+        }
+        Ok(())
+    }
+
+    /// Whether a global's memory holds pointers alone, which have names of their own.
+    pub fn of_pointers(&self, global: Global) -> bool {
+        let n = self.behind.iter().filter(|b| b.holder == global).count() as u64;
+        n > 0 && n * 8 == self.module.mem.size(self.element_of(global))
+    }
+
     /// A runner on a CUDA driver that the caller has.
     #[cfg(feature = "cuda")]
     pub fn on_cuda(
@@ -168,11 +242,13 @@ impl Runner {
         Runner {
             deterministic: options.deterministic,
             flush_subnormals: options.flush_subnormals,
+            memory: options.memory,
             module,
             code,
             buffers,
             bound,
             tensors,
+            behind: Vec::new(),
             printed: String::new(),
         }
     }
@@ -336,6 +412,22 @@ impl Runner {
         threads: usize,
         reads: Option<&[(Global, usize)]>,
     ) -> Result<Output, Error> {
+        self.try_dispatch(number, groups, threads, reads).map_err(with_thread)
+    }
+
+    /// Runs so many groups of an entry point whose threads are calls of the host: they have no numbers for the user.
+    pub(crate) fn call(&mut self, number: usize, groups: u32) -> Result<Output, Error> {
+        let called = self.try_dispatch(number, [groups, 1, 1], 1, None);
+        called.map_err(|error| stopped(error.message, error.span))
+    }
+
+    fn try_dispatch(
+        &mut self,
+        number: usize,
+        groups: [u32; 3],
+        threads: usize,
+        reads: Option<&[(Global, usize)]>,
+    ) -> Result<Output, run::RunError> {
         let backend = match &self.code {
             Code::Interp => run::Backend::Interp,
             Code::Compiled(code) => run::Backend::Compiled(code),
@@ -351,18 +443,69 @@ impl Runner {
             reads,
             deterministic: self.deterministic,
             flush_subnormals: self.flush_subnormals,
+            memory: self.memory,
         };
-        match run::dispatch(backend, &self.module, number, groups, &mut self.buffers, options) {
+        let done = run::dispatch(backend, &self.module, number, groups, &mut self.buffers, options);
+        self.finished(done)
+    }
+
+    /// Dispatches on the interpreter; the races that it finds as errors, the first first.
+    pub fn find_races(&mut self, entry: &str, groups: [u32; 3]) -> Result<(Output, Vec<Diagnostic>), Error> {
+        let number = self.module.entries.iter().position(|e| e.name == entry);
+        let number = number.ok_or_else(|| Error::input(format!("there is no entry point `{entry}`")))?;
+        let (done, races) = run::find_races(&self.module, number, groups, &mut self.buffers);
+        let races = races.iter().map(|race| self.race(race)).collect();
+        Ok((self.finished(done).map_err(with_thread)?, races))
+    }
+
+    fn race(&self, race: &run::Race) -> Diagnostic {
+        let [first, second] = race.accesses;
+        let name = race.global.map_or("memory behind a pointer".to_string(), |g| {
+            let name = self.module.globals[g].name.clone();
+            let name = self.tensor(g).map_or(name, |t| t.name.clone());
+            format!("`{}[{}]`", name.split_once(".__").map_or(&name[..], |n| n.0), race.element)
+        });
+        let at = if race.byte == 0 { String::new() } else { format!(", from byte {} on", race.byte) };
+        let does = |access: &run::RaceAccess| {
+            let [x, y, z] = access.thread;
+            let verb = match access.kind {
+                run::AccessKind::Read => "reads",
+                run::AccessKind::Write => "writes",
+                run::AccessKind::Atomic => "changes",
+            };
+            format!("thread ({x}, {y}, {z}) {verb} it")
+        };
+        let message = format!("a race for {name}{at}: {}, and {}", does(&first), does(&second));
+        let diagnostic = Diagnostic::error("E0951", source_span(second.span), message)
+            .label(format!("{} here", does(&second)))
+            .help("use atomic operations, a barrier between the accesses, or a place for each thread");
+        if first.span == second.span {
+            return diagnostic;
+        }
+        diagnostic.note(source_span(first.span), format!("{} here", does(&first)))
+    }
+
+    fn finished(&mut self, done: Result<run::Output, run::Stopped>) -> Result<Output, run::RunError> {
+        match done {
             Ok(output) => Ok(Output { stdout: output.stdout, seconds: output.seconds, cost: output.cost }),
             Err(run::Stopped { error, stdout }) => {
                 self.printed = stdout;
-                let [x, y, z] = error.thread;
-                let message = format!("{} (thread {x}, {y}, {z})", error.message);
-                if error.span == ir::Span::NONE {
-                    return Err(Error::Stopped(message));
-                }
-                Err(Error::StoppedAt { message, span: source_span(error.span) })
+                Err(error)
             }
         }
+    }
+}
+
+/// Why a program stopped, and which thread did.
+fn with_thread(error: run::RunError) -> Error {
+    let [x, y, z] = error.thread;
+    stopped(format!("{} (thread {x}, {y}, {z})", error.message), error.span)
+}
+
+/// Why a program stopped, with its place if it has one.
+fn stopped(message: String, span: ir::Span) -> Error {
+    match span {
+        ir::Span::NONE => Error::Stopped(message),
+        span => Error::StoppedAt { message, span: source_span(span) },
     }
 }

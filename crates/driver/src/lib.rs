@@ -4,21 +4,26 @@
 //! global state; a [`Session`](session::Session) owns the sources.
 #![forbid(unsafe_code)]
 
+mod behind;
 pub mod bench;
 pub mod bind;
 #[cfg(feature = "llvm")]
 pub mod build;
+#[cfg(feature = "llvm")]
+mod c_names;
 pub mod cache;
 pub mod call;
 pub mod checkpoints;
 pub mod derive;
 pub mod dump;
 pub mod error;
+pub mod files;
 pub mod fit;
 mod follow;
 #[cfg(feature = "gpu")]
 pub mod gpu;
 pub mod gradcheck;
+pub mod inputs;
 pub mod launch;
 pub mod module;
 pub mod npy;
@@ -30,8 +35,10 @@ pub mod tensor;
 pub mod texture;
 #[cfg(feature = "llvm")]
 mod tiers;
+pub mod verify;
 pub mod widen;
 pub mod witnesses;
+mod wrap;
 
 pub use error::Error;
 pub use lower::Request;

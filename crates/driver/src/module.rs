@@ -33,8 +33,11 @@ use ir::{Global, MemData, MemType, Scalar};
 use lower::Request;
 use syntax::Diagnostic;
 
+use crate::bind::{Bind, BindValue};
 use crate::error::Error;
+use crate::files;
 use crate::launch::{Backend, CodeOptions, Output, Runner};
+use crate::npy;
 use crate::pipeline::{self, Failure, Loaded};
 use crate::session::Session;
 
@@ -173,18 +176,61 @@ impl Module {
                 format!("`{name}` has elements of {n} numbers, which {} do not fill", numbers.len());
             return Err(Error::input(message));
         }
+        if self.is_shaped(global) && self.runner.bytes_of(global).len() != bytes.len() {
+            return Err(self.needs_shape(name));
+        }
         self.runner.bind_global(global, &bytes);
         Ok(())
+    }
+
+    /// Gives a tensor or texture its content, and its shape: lengths as of a `numpy` array, so `[height, width, channels]`
+    /// for a texture of two dimensions. [`Self::write`] changes the content from then on.
+    pub fn write_shaped<T: Number>(
+        &mut self,
+        name: &str,
+        shape: &[usize],
+        numbers: &[T],
+    ) -> Result<(), Error> {
+        let global = self.find(name)?;
+        if !self.is_shaped(global) {
+            return Err(Error::input(format!("`{name}` is neither a tensor nor a texture: it has no shape")));
+        }
+        let n = shape.iter().try_fold(1usize, |n, &d| n.checked_mul(d));
+        if n != Some(numbers.len()) {
+            let message = format!("`{name}`: {} numbers do not fill the shape {shape:?}", numbers.len());
+            return Err(Error::input(message));
+        }
+        let mut word = Vec::new();
+        let bits = numbers.iter().map(|number| {
+            word.clear();
+            number.put(&mut word);
+            npy::from_le(&word)
+        });
+        let array = npy::Array { scalar: T::SCALAR, shape: shape.to_vec(), bits: bits.collect() };
+        self.runner.bind_tensor(&Bind { name: name.to_string(), value: BindValue::Array(array) })
+    }
+
+    /// Whether a global is what a tensor or texture consists of.
+    fn is_shaped(&self, global: Global) -> bool {
+        self.runner.tensor(global).is_some()
+    }
+
+    fn needs_shape(&self, name: &str) -> Error {
+        Error::input(format!(
+            "`{name}` is a tensor or texture of another size: `write_shaped` gives it its shape"
+        ))
     }
 
     /// Makes a buffer of so many elements, all zeros.
     pub fn allocate(&mut self, name: &str, elements: usize) -> Result<(), Error> {
         let global = self.find(name)?;
+        if self.is_shaped(global) {
+            return Err(self.needs_shape(name));
+        }
         let size = self.runner.mem().size(self.runner.element_of(global)) as usize;
-        let bytes = elements.checked_mul(size).filter(|&n| n <= 1 << 40);
-        let bytes =
-            bytes.ok_or_else(|| Error::input(format!("`{name}`: {elements} elements are too many")))?;
-        self.runner.bind_global(global, &vec![0; bytes]);
+        let bytes = elements.checked_mul(size).ok_or_else(|| format!("{elements} elements are too many"));
+        let zeros = bytes.and_then(files::zeros).map_err(|why| Error::input(format!("`{name}`: {why}")))?;
+        self.runner.bind_global(global, &zeros);
         Ok(())
     }
 
@@ -212,6 +258,7 @@ impl Module {
 
     /// Runs so many groups of a kernel on the buffers.
     pub fn dispatch(&mut self, kernel: Kernel, groups: [u32; 3]) -> Result<Output, Error> {
+        self.runner.bind_gradients();
         self.ready()?;
         self.runner.dispatch_entry(kernel.entry, groups, self.threads, None)
     }

@@ -5,6 +5,7 @@ use std::path::Path;
 use ir::{Scalar, scalar};
 
 use crate::error::Error;
+use crate::files;
 
 /// An array from a file: bits of each number in C order.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,13 +32,13 @@ pub fn number(from: Scalar, bits: u64) -> f64 {
 
 /// Reads a file.
 pub fn read(path: &Path) -> Result<Array, Error> {
-    let bytes = std::fs::read(path).map_err(|e| Error::read(path, e))?;
+    let bytes = files::read(path, files::DATA)?;
     parse(&bytes).map_err(|why| Error::read(path, why))
 }
 
 /// Writes a file.
 pub fn write(path: &Path, array: &Array) -> Result<(), Error> {
-    std::fs::write(path, to_bytes(array)).map_err(|e| Error::write(path, e))
+    files::write(path, &to_bytes(array))
 }
 
 /// Reads the bytes of a file.

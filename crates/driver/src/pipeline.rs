@@ -70,6 +70,27 @@ pub struct Loaded {
     pub warned: Vec<Diagnostic>,
 }
 
+/// A differentiable declaration of a file.
+#[derive(Clone, Debug)]
+pub struct Listed {
+    /// `Type.name`.
+    pub name: String,
+    /// What it is.
+    pub function: FuncRef,
+    /// Of a type.
+    pub is_member: bool,
+    /// Why the host cannot call it by itself, if so.
+    pub why_not: Option<String>,
+}
+
+/// What is around declarations.
+struct Around {
+    /// With a dot at its end.
+    path: String,
+    is_type: bool,
+    is_interface: bool,
+}
+
 /// IR ready to run.
 #[derive(Clone, Debug)]
 pub struct Compiled {
@@ -114,6 +135,8 @@ impl Loaded {
     /// The entry point of that name; without one, the only one, else `computeMain`, else `main`.
     pub fn entry(&mut self, name: Option<&str>) -> Result<DeclId, Failure> {
         let entries = self.program.entry_points(self.file);
+        let is_meant = |d: &DeclId| name.is_none_or(|name| self.name(*d) == name);
+        self.names_of_entries_differ(&entries.iter().copied().filter(is_meant).collect::<Vec<_>>())?;
         let named = |name: &str| {
             let of_name = |d: &DeclId| self.name(*d) == name;
             let functions = || self.program.find_function(self.file, name);
@@ -147,6 +170,22 @@ impl Loaded {
             let help = format!("choose one with `--entry`: {}", names.join(", "));
             Err(self.at_file("E0703", "the file has several entry points".into(), help))
         }
+    }
+
+    /// Hosts know an entry point by its name only.
+    fn names_of_entries_differ(&self, entries: &[DeclId]) -> Result<(), Failure> {
+        let decls = &self.program.ast.decls;
+        for (k, &second) in entries.iter().enumerate() {
+            let same = |d: &&DeclId| **d != second && decls[**d].name == decls[second].name;
+            if let Some(&first) = entries[..k].iter().find(same) {
+                let message = format!("two entry points are called `{}`", self.name(second));
+                let error = Diagnostic::error("E0703", decls[second].name_span, message)
+                    .note(decls[first].name_span, "the other one")
+                    .help("give one of them another name");
+                return Err(Failure::Program(vec![error]));
+            }
+        }
+        Ok(())
     }
 
     /// A function `main` without parameters that is no kernel: a program by itself beside the file's kernels.
@@ -229,25 +268,68 @@ impl Loaded {
         }
     }
 
-    /// Every differentiable function of the file that is not generic.
+    /// Every differentiable function of the file that is not generic and no member of a type.
     pub fn differentiable_functions(&self) -> Vec<FuncRef> {
+        let is_free = |l: &Listed| l.why_not.is_none() && !l.is_member;
+        self.differentiable_declarations().into_iter().filter(is_free).map(|l| l.function).collect()
+    }
+
+    /// Every declaration of the file that is marked as differentiable and has a body.
+    pub fn differentiable_declarations(&self) -> Vec<Listed> {
         let mut found = Vec::new();
-        let mut open: Vec<DeclId> = self.program.ast.files[self.file].decls.iter().rev().copied().collect();
-        while let Some(decl) = open.pop() {
-            match &self.program.ast.decls[decl].kind {
-                DeclKind::Func { body: Some(_), .. } => {
-                    let marked = ["Differentiable", "ForwardDifferentiable", "BackwardDifferentiable"]
-                        .iter()
-                        .any(|a| self.program.attribute(decl, a).is_some());
-                    if marked && self.program.all_generic_params(decl).is_empty() {
-                        found.push(FuncRef { decl, args: Vec::new(), self_ty: None });
-                    }
-                }
-                DeclKind::Namespace { members } => open.extend(members.iter().rev().copied()),
-                _ => {}
-            }
-        }
+        let outside = Around { path: String::new(), is_type: false, is_interface: false };
+        self.list(&self.program.ast.files[self.file].decls, &outside, &mut found);
         found
+    }
+
+    fn list(&self, decls: &[DeclId], around: &Around, out: &mut Vec<Listed>) {
+        for &decl in decls {
+            let path = format!("{}{}", around.path, self.name(decl));
+            let within = |is_type, is_interface| Around { path: format!("{path}."), is_type, is_interface };
+            let callable = match &self.program.ast.decls[decl].kind {
+                DeclKind::Namespace { members } => {
+                    self.list(members, &within(around.is_type, false), out);
+                    continue;
+                }
+                DeclKind::Struct { members, .. } => {
+                    self.list(members, &within(true, false), out);
+                    continue;
+                }
+                DeclKind::Interface { members, .. } => {
+                    self.list(members, &within(true, true), out);
+                    continue;
+                }
+                DeclKind::Extension { members, .. } => {
+                    self.list(members, &within(true, false), out);
+                    continue;
+                }
+                DeclKind::Property { accessors, .. } | DeclKind::Subscript { accessors, .. } => {
+                    self.list(accessors, &within(true, around.is_interface), out);
+                    continue;
+                }
+                DeclKind::Func { body, .. } => body.map(|_| None),
+                DeclKind::Init { body, .. } => body.map(|_| Some("a constructor")),
+                DeclKind::Accessor { body, .. } => body.map(|_| Some("an accessor")),
+                _ => None,
+            };
+            let marked = ["Differentiable", "ForwardDifferentiable", "BackwardDifferentiable"];
+            let Some(what) =
+                callable.filter(|_| marked.iter().any(|a| self.program.attribute(decl, a).is_some()))
+            else {
+                continue;
+            };
+            let what = match what {
+                _ if !self.program.all_generic_params(decl).is_empty() => {
+                    Some("generic, or has a parameter of interface type")
+                }
+                _ if around.is_interface => Some("a requirement of an interface"),
+                what => what,
+            };
+            let why_not = what
+                .map(|what| format!("it is {what}: check a function that calls it with the types wanted"));
+            let function = FuncRef { decl, args: Vec::new(), self_ty: None };
+            out.push(Listed { name: path, function, is_member: around.is_type, why_not });
+        }
     }
 
     /// Whether a global of that name (or of the part before a dot), or a parameter of an entry point, is
@@ -341,11 +423,21 @@ impl Loaded {
     /// All diagnostics if there is an error among them.
     pub fn errors(&mut self) -> Result<(), Failure> {
         let program = &mut self.program;
+        program.report_endless_search();
         program.diagnostics = program.ast.warnings.apply(std::mem::take(&mut program.diagnostics));
         if has_errors(&self.program.diagnostics) {
             return Err(Failure::Program(in_order(std::mem::take(&mut self.program.diagnostics))));
         }
         Ok(())
+    }
+
+    /// How many errors are in what of the file was not asked for so far. What is compiled already is not looked at again.
+    pub fn errors_elsewhere(&mut self) -> usize {
+        let known = std::mem::take(&mut self.program.diagnostics);
+        self.program.check_file(self.file);
+        let found = std::mem::replace(&mut self.program.diagnostics, known);
+        let found = in_order(self.program.ast.warnings.apply(found));
+        found.iter().filter(|d| d.severity == Severity::Error).count()
     }
 
     /// Checks the whole file and compiles all that can be used of it: entry points, and differentiable
@@ -395,6 +487,7 @@ impl Loaded {
     /// Lowers what is asked for, optimises it and replaces derivative operators.
     pub fn compile(&mut self, request: &Request, options: &Options) -> Result<Compiled, Failure> {
         self.errors()?;
+        self.names_of_entries_differ(&request.entries)?;
         let mut optimise = options.optimise;
         if options.check_nan {
             // The user's line of what the library does is known where it is inlined.
@@ -415,6 +508,8 @@ impl Loaded {
             .iter()
             .map(|f| f.vjp.filter(|_| options.hessian).map(|vjp| crate::call::hessian(&mut module, vjp)))
             .collect();
+        opt::place_derivatives(&mut module);
+        autodiff::enter(&mut module);
         opt::before_ad(&mut module, &optimise);
         verify(&module, "opt::before_ad")?;
         let (mut kept, mut memory) = (Vec::new(), Vec::new());
@@ -422,7 +517,6 @@ impl Loaded {
             let mut asked = autodiff::Options::default();
             asked.report_kept = options.report_checkpoints;
             asked.mark_custom = options.check_nan;
-            asked.polish = Some(opt::before_again);
             asked.tidy = (optimise.level > 0).then_some(opt::inline::small_calls);
             if request.as_marked {
                 asked.unasked = functions.iter().filter_map(|f| f.jvp).collect();
@@ -450,6 +544,7 @@ impl Loaded {
             opt::after_ad(&mut module, &optimise, &roots);
             opt::prune(&mut module, &roots);
             verify(&module, "opt::after_ad")?;
+            self.program.diagnostics.extend(module.entries.iter().flat_map(|e| races(&module, e)));
         }
         self.errors()?;
         let warnings = in_order(std::mem::take(&mut self.program.diagnostics));
@@ -464,7 +559,7 @@ impl Loaded {
     /// A diagnostic about the whole file.
     pub fn at_file(&self, code: &'static str, message: String, help: String) -> Failure {
         let file = self.program.ast.files.get(self.file).map_or(FileId(0), |f| f.file);
-        Failure::Program(vec![Diagnostic::error(code, Span { file, start: 0, end: 0 }, message).help(help)])
+        Failure::Program(vec![Diagnostic::error(code, Span::of_file(file), message).help(help)])
     }
 
     /// A declaration's name.
@@ -535,11 +630,31 @@ pub(crate) fn verify(module: &Module, stage: &str) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Warnings of what the threads of an entry point race for.
+fn races(module: &Module, entry: &ir::Entry) -> Vec<Diagnostic> {
+    let found = ir::threads::shared_writes(module, entry).into_iter().map(|write| {
+        let name = &module.globals[write.global].name;
+        let name = name.split_once(".__").map_or(&name[..], |n| n.0);
+        let (what, help) = if write.is_update {
+            ("change", "use `InterlockedAdd` or its kin, or let one thread do it: `if (tid.x == 0) …`")
+        } else {
+            ("write", "let one thread do it: `if (tid.x == 0) …`, or give each thread an element of its own")
+        };
+        let message =
+            format!("the threads of a group {what} one element of `{name}` without an atomic operation");
+        Diagnostic::warning("E0950", source_span(write.span), message)
+            .label("which thread's number stays is a race")
+            .help(help)
+    });
+    found.collect()
+}
+
 /// A problem of differentiation as a diagnostic.
 pub(crate) fn problem(problem: autodiff::Problem) -> Diagnostic {
     let diagnostic = Diagnostic::error(problem.code, source_span(problem.span), problem.message);
     match problem.code {
         "E0910" => diagnostic.help("for fixed primals a derivative is a linear map of its differentials"),
+        "E0916" => diagnostic.help("each order takes some three times as many: ask for a lower one"),
         "E0915" => diagnostic.help("write a forward derivative beside it"),
         "E0912" => diagnostic.help("write a backward derivative beside it, or use a loop"),
         _ => diagnostic,

@@ -4,6 +4,8 @@
 //! and a piece of a line that is longer than a screen, so that a message about a megabyte of text
 //! takes no longer than any other.
 
+use std::borrow::Cow;
+
 use annotate_snippets::{Annotation, AnnotationKind, Group, Level, Renderer, Snippet};
 use syntax::{Diagnostic, Label, Severity, Sources, Span};
 
@@ -12,13 +14,39 @@ const MAX_LINES: usize = 8;
 /// Bytes of a line that are shown.
 const MAX_WIDTH: usize = 240;
 
+/// Characters of a word that a message quotes.
+const MAX_WORD: usize = 200;
+
+/// A message in which words that are longer than anybody reads are cut.
+pub fn shortened(message: &str) -> Cow<'_, str> {
+    let is_long = |word: &str| word.len() > MAX_WORD && word.chars().count() > MAX_WORD;
+    if !message.split_whitespace().any(is_long) {
+        return Cow::Borrowed(message);
+    }
+    let mut text = String::new();
+    for piece in message.split_inclusive(char::is_whitespace) {
+        let word = piece.trim_end_matches(char::is_whitespace);
+        if is_long(word) {
+            let end: Vec<char> = word.chars().rev().take(MAX_WORD / 4).collect();
+            text.extend(word.chars().take(MAX_WORD / 2));
+            text.push('…');
+            text.extend(end.into_iter().rev());
+            text += &piece[word.len()..];
+        } else {
+            text += piece;
+        }
+    }
+    Cow::Owned(text)
+}
+
 /// One diagnostic as text, with colours if asked for.
 pub fn to_text(sources: &Sources, diagnostic: &Diagnostic, colour: bool) -> String {
     let level = match diagnostic.severity {
         Severity::Error => Level::ERROR,
         Severity::Warning => Level::WARNING,
     };
-    let mut group = Group::with_title(level.primary_title(&diagnostic.message).id(diagnostic.code));
+    let mut group =
+        Group::with_title(level.primary_title(shortened(&diagnostic.message)).id(diagnostic.code));
     let windows = windows(sources, diagnostic);
     for window in &windows {
         let annotations: Vec<Annotation> = window
@@ -27,7 +55,7 @@ pub fn to_text(sources: &Sources, diagnostic: &Diagnostic, colour: bool) -> Stri
             .map(|(range, label, primary)| {
                 let kind = if *primary { AnnotationKind::Primary } else { AnnotationKind::Context };
                 let annotation = kind.span(range.clone());
-                if label.is_empty() { annotation } else { annotation.label(*label) }
+                if label.is_empty() { annotation } else { annotation.label(shortened(label)) }
             })
             .collect();
         group = group.element(
@@ -37,8 +65,12 @@ pub fn to_text(sources: &Sources, diagnostic: &Diagnostic, colour: bool) -> Stri
                 .annotations(annotations),
         );
     }
+    // What the library declares is told by its signature; its source is nothing to the user.
+    for note in diagnostic.notes.iter().filter(|note| !is_shown(sources, note.span)) {
+        group = group.element(Level::NOTE.message(shortened(&note.message)));
+    }
     if let Some(help) = &diagnostic.help {
-        group = group.element(Level::HELP.message(help));
+        group = group.element(Level::HELP.message(shortened(help)));
     }
     let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
     let mut text = renderer.render(&[group]);
@@ -69,13 +101,17 @@ pub fn all_to_text(sources: &Sources, diagnostics: &[Diagnostic], colour: bool) 
 /// that is not marked. The notes of a diagnostic follow it, with its code.
 pub fn to_json(sources: &Sources, diagnostics: &[Diagnostic]) -> String {
     let entry = |severity: &str, code: &str, message: &str, span: Span| {
+        if !span.is_place() {
+            let file = sources.files.get(span.file.0 as usize).map_or("", |f| f.path.as_str());
+            return without_place(severity, code, message, file);
+        }
         let (line, column) = sources.line_column(span.file, span.start);
         let (end_line, end_column) = sources.line_column(span.file, span.end);
         let file = sources.files.get(span.file.0 as usize).map_or("", |f| f.path.as_str());
         serde_json::json!({
             "severity": severity,
             "code": code,
-            "message": message,
+            "message": shortened(message),
             "file": file,
             "line": line,
             "column": column,
@@ -91,7 +127,7 @@ pub fn to_json(sources: &Sources, diagnostics: &[Diagnostic]) -> String {
         };
         let mut shown = entry(severity, d.code, &d.message, d.primary.span);
         if let Some(help) = &d.help {
-            shown["help"] = help.as_str().into();
+            shown["help"] = shortened(help).into();
         }
         list.push(shown);
         list.extend(d.notes.iter().map(|note| entry("note", d.code, &note.message, note.span)));
@@ -101,10 +137,13 @@ pub fn to_json(sources: &Sources, diagnostics: &[Diagnostic]) -> String {
 
 /// The same object for an error that has no place in a file.
 pub fn error_to_json(code: &str, message: &str, file: &str) -> String {
-    let entry = serde_json::json!({
-        "severity": "error", "code": code, "message": message, "file": file, "line": 0, "column": 0,
-    });
-    serde_json::json!({ "diagnostics": [entry] }).to_string()
+    serde_json::json!({ "diagnostics": [without_place("error", code, message, file)] }).to_string()
+}
+
+fn without_place(severity: &str, code: &str, message: &str, file: &str) -> serde_json::Value {
+    serde_json::json!({
+        "severity": severity, "code": code, "message": shortened(message), "file": file, "line": 0, "column": 0,
+    })
 }
 
 /// A piece of a file with what is to be marked in it.
@@ -114,6 +153,12 @@ struct Window<'a> {
     first_line: usize,
     /// Bytes of `text`, the words, and whether this is the place.
     labels: Vec<(std::ops::Range<usize>, &'a str, bool)>,
+}
+
+/// Whether lines of a file are shown for a span.
+fn is_shown(sources: &Sources, span: Span) -> bool {
+    let file = sources.files.get(span.file.0 as usize);
+    span.is_place() && file.is_some_and(|file| !file.path.starts_with("core/"))
 }
 
 /// A file, a range of its bytes, and the labels in it; `true` for the primary one.
@@ -128,6 +173,9 @@ fn windows<'a>(sources: &'a Sources, diagnostic: &'a Diagnostic) -> Vec<Window<'
     for (label, primary) in labels {
         let file_idx = label.span.file.0 as usize;
         let Some(file) = sources.files.get(file_idx) else { continue };
+        if !is_shown(sources, label.span) {
+            continue;
+        }
         let (start, end) = lines_around(file, label.span.start as usize, label.span.end as usize);
         let near = ranges.iter_mut().find(|r| {
             r.0 == file_idx
@@ -218,6 +266,14 @@ mod tests {
         assert!(text.contains("return 1.0 }"), "{text}");
         assert!(text.contains("^ here"), "{text}");
         assert!(text.contains("help: add `;`"), "{text}");
+    }
+
+    #[test]
+    fn long_words_are_cut() {
+        let long = "é".repeat(1 << 20);
+        let text = shortened(&format!("there is no `{long}` here,\n and `{long}`")).into_owned();
+        assert!(text.len() < 1200 && text.starts_with("there is no `é") && text.ends_with("é`"), "{text}");
+        assert!(matches!(shortened("nothing is long\n here"), Cow::Borrowed(_)));
     }
 
     #[test]

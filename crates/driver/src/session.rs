@@ -10,6 +10,7 @@ use rustc_hash::FxHashMap;
 use syntax::{Ast, Diagnostic, FileId, Severity, Sources, Span};
 
 use crate::error::Error;
+use crate::files;
 
 /// The library, in order. Part of the binary.
 const CORE: [(&str, &str); 5] = [
@@ -379,10 +380,7 @@ impl Disk {
             self.by_path.insert(key, file);
             return Ok(file);
         }
-        let bytes = std::fs::read(path).map_err(|e| Error::read(path, plain(&e)))?;
-        if bytes.len() > (u32::MAX / 2) as usize {
-            return Err(Error::read(path, "the file is larger than two gigabytes"));
-        }
+        let bytes = files::read(path, files::PROGRAM)?;
         let bytes = from_utf16(&bytes).unwrap_or(bytes);
         let bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").map_or(bytes.clone(), <[u8]>::to_vec);
         let (text, bad) = match String::from_utf8(bytes) {
@@ -445,16 +443,6 @@ fn from_utf16(bytes: &[u8]) -> Option<Vec<u8>> {
     };
     let units: Vec<u16> = rest.chunks_exact(2).map(|pair| unit([pair[0], pair[1]])).collect();
     Some(String::from_utf16_lossy(&units).into_bytes())
-}
-
-/// A system error without its number.
-fn plain(error: &std::io::Error) -> String {
-    match error.kind() {
-        std::io::ErrorKind::NotFound => "there is no such file".into(),
-        std::io::ErrorKind::PermissionDenied => "permission denied".into(),
-        std::io::ErrorKind::IsADirectory => "it is a directory".into(),
-        _ => error.to_string(),
-    }
 }
 
 #[cfg(test)]

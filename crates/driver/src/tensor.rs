@@ -9,8 +9,8 @@ use serde_json::Value as Json;
 
 use crate::bind::{self, Bind, BindValue, MatrixLayout};
 use crate::error::Error;
+use crate::files;
 use crate::launch::Runner;
-use crate::npy;
 use crate::texture::{self, Dimensions};
 
 /// How many dimensions a view can have.
@@ -208,21 +208,21 @@ fn read(mem: &MemTypes, element: MemType, value: &BindValue) -> Result<(Vec<u8>,
             if leaves.len() > 1 {
                 shape.push(leaves.len());
             }
-            Ok((vec![0; whole(&shape)? / leaves.len().max(1) * mem.size(element) as usize], shape))
+            Ok((files::zeros(whole(&shape)? / leaves.len().max(1) * mem.size(element) as usize)?, shape))
         }
         BindValue::ZerosOf(shape) => {
             let shape = rank(shape.clone())?;
-            Ok((vec![0; whole(&shape)? / leaves.len().max(1) * mem.size(element) as usize], shape))
+            Ok((files::zeros(whole(&shape)? / leaves.len().max(1) * mem.size(element) as usize)?, shape))
         }
         BindValue::Words(_) => {
             let bytes = bind::buffer_bytes(mem, element, value, row)?;
             let shape = vec![bytes.len() / mem.size(element).max(1) as usize];
             Ok((bytes, shape))
         }
-        BindValue::Npy(path) => {
-            let array = npy::read(path).map_err(|e| e.to_string())?;
+        BindValue::Npy(_) | BindValue::Array(_) => {
+            let array = bind::array(value)?;
             let bytes = bind::buffer_bytes(mem, element, value, row)?;
-            Ok((bytes, rank(array.shape)?))
+            Ok((bytes, rank(array.shape.clone())?))
         }
         BindValue::Json(json) => {
             let (shape, numbers) = match json {

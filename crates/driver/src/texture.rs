@@ -8,7 +8,7 @@ use ir::{Scalar, build::float_bits, build::float_value};
 use serde_json::Value as Json;
 
 use crate::bind::{self, BindValue};
-use crate::npy;
+use crate::files;
 use crate::tensor;
 
 /// The number of dimensions of a texture, layers included, and how many of them get smaller from level to level.
@@ -51,6 +51,7 @@ pub(crate) fn read(value: &BindValue, dims: Dimensions, s: Scalar, lanes: usize)
     if n == 0 || channels == 0 {
         return Err("a texture has at least one texel".into());
     }
+    files::check_room(n * lanes * 16)?;
     let mut texels = vec![0u64; n * lanes];
     match numbers {
         None => {}
@@ -128,8 +129,8 @@ fn numbers(value: &BindValue, s: Scalar) -> Result<Numbers, String> {
         }
         BindValue::ZerosOf(shape) => Ok((shape.clone(), None, 1)),
         BindValue::Words(_) => Err("a texture needs an array with a shape".into()),
-        BindValue::Npy(path) => {
-            let array = npy::read(path).map_err(|e| e.to_string())?;
+        BindValue::Npy(_) | BindValue::Array(_) => {
+            let array = bind::array(value)?;
             let convert = |b: u64| match (array.scalar, s.is_float()) {
                 (Scalar::U8, true) => float_bits(s, b as f64 / 255.0),
                 _ => ir::scalar::convert(array.scalar, s, b),

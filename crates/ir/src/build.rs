@@ -191,6 +191,19 @@ impl<'a> Builder<'a> {
         result
     }
 
+    /// The absent differential of a type; linear if asked for.
+    pub fn absent(&mut self, ty: Type, linear: bool) -> Value {
+        let result = self.value(ty, linear);
+        self.push(Op::Absent, &[], &[result], &[]);
+        result
+    }
+
+    /// A differential with the opposite sign.
+    pub fn opposite(&mut self, d: Value) -> Value {
+        let minus_one = self.splat_float(self.func.ty(d), -1.0);
+        self.emit(Op::Scale, &[d, minus_one])
+    }
+
     /// A number as a constant of a scalar type, or splat over a vector.
     pub fn splat_float(&mut self, ty: Type, x: f64) -> Value {
         let scalar = self.types.scalar_of(ty).expect("a numeric type");
@@ -233,6 +246,10 @@ pub fn infer(types: &mut Types, op: &Op, args: &[Type]) -> Option<Type> {
         | Op::Div
         | Op::Rem
         | Op::Neg
+        | Op::Scale
+        | Op::Unscale
+        | Op::Mask
+        | Op::Present
         | Op::And
         | Op::Or
         | Op::Xor

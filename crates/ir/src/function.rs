@@ -149,22 +149,10 @@ pub struct Function {
     pub fast_math: bool,
     /// What reverse mode is to keep.
     pub checkpoint: CheckpointPolicy,
-    /// The results are zero if all parameters from this number on are: differentiation made the function so.
-    pub linear_from: Option<u32>,
-    /// Holds cotangents: what reverse mode made is part of it, or it is a derivative of such a function. Zeros of others
-    /// are those of numbers and tangents.
-    pub cotangents: bool,
     /// The primal half of a derivative, or a derivative of one: its results are for the other half.
     pub is_half: bool,
     /// Where it is declared.
     pub span: Span,
-}
-
-impl Function {
-    /// Whether reverse mode made it or a part of it.
-    pub fn has_cotangents(&self) -> bool {
-        self.cotangents || self.linear_from.is_some()
-    }
 }
 
 /// What the user said of what reverse mode keeps. It changes memory and time, never results.

@@ -22,6 +22,7 @@ pub mod parse;
 pub mod polynomials;
 pub mod print;
 pub mod scalar;
+pub mod threads;
 pub mod types;
 pub mod verify;
 pub mod walk;

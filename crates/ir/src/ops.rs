@@ -11,6 +11,14 @@
 //! gives 0; an index out of range reads zero and writes nothing. A half computes in `f32` and
 //! rounds after each operation.
 //!
+//! # Differentials
+//!
+//! What an arm, a selection or a loop does not take has no differential: it is *absent*. That is not the number 0, since
+//! an absent differential stays absent whatever it is scaled with, while `0 * inf` is NaN. Its representation is -0, which
+//! is the identity of addition in IEEE arithmetic: `x + -0` is `x` for every `x`, `-0` among them. So sums need nothing of
+//! their own, sums of differentials start from [`Op::Absent`], and absence passes through memory, loops and calls like any
+//! number. Only scaling must know: [`Op::Scale`] keeps an absent differential, and never makes a -0 of one that is there.
+//!
 //! # Linear values
 //!
 //! A value marked `linear` is a tangent or cotangent. The ops that may take or give one are listed
@@ -28,6 +36,18 @@ pub enum Op {
     Const(u64),
     /// Zero, false, the empty stack: the default of any type but a cell. May be linear.
     Zero,
+
+    // ---- differentials: floats of which each may be absent, which is the number -0; see above
+    /// The differential that is absent in every component; the empty stack. May be linear.
+    Absent,
+    /// `a` scaled by the number `b`: absent where `a` is, else `a * b + 0`.
+    Scale,
+    /// `a` scaled by the inverse of the number `b`: absent where `a` is, else `a / b + 0`.
+    Unscale,
+    /// Absent where the number `a`, which was a differential, is absent; else `b`.
+    Mask,
+    /// The number that a differential is: `a + 0`, so 0 where it is absent. Of any differentiable type.
+    Present,
 
     // ---- arithmetic: scalars and vectors elementwise, operands and result of one type
     /// `a + b`
@@ -244,6 +264,13 @@ pub enum AtomicOp {
     CompareExchange,
 }
 
+impl AtomicOp {
+    /// How many values it takes, after the place in memory.
+    pub fn n_values(self) -> usize {
+        if self == AtomicOp::CompareExchange { 2 } else { 1 }
+    }
+}
+
 /// Functions of numbers that a backend knows. Their derivatives are library source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[expect(missing_docs, reason = "the names say it")]
@@ -418,11 +445,13 @@ impl Op {
             | Op::Splat
             | Op::Sum
             | Op::Construct
-            | Op::Insert(_) => Linearity::All,
-            Op::Extract(_) | Op::Index | Op::Div => Linearity::Only(0),
+            | Op::Insert(_)
+            | Op::Present => Linearity::All,
+            Op::Extract(_) | Op::Index | Op::Div | Op::Scale | Op::Unscale => Linearity::Only(0),
+            Op::Mask => Linearity::Only(1),
             Op::Mul => Linearity::Either,
             Op::Select => Linearity::AllButFirst,
-            Op::Zero => Linearity::Source,
+            Op::Zero | Op::Absent => Linearity::Source,
             Op::Local | Op::Load | Op::Store | Op::AddTo | Op::SubCell => Linearity::Cell,
             Op::Call(_)
             | Op::CallFwd(_)
@@ -478,6 +507,9 @@ impl Op {
             Op::Add
                 | Op::Sub
                 | Op::Mul
+                | Op::Scale
+                | Op::Mask
+                | Op::Present
                 | Op::Neg
                 | Op::And
                 | Op::Or

@@ -515,11 +515,25 @@ fn loop_text(info: &LoopInfo) -> String {
     format!("{bound}{unroll}{kept}{down}")
 }
 
+/// An op's name as users know it: that of the arithmetic that it does.
+pub fn arithmetic(op: &Op) -> String {
+    match op {
+        Op::Scale => op_name(&Op::Mul),
+        Op::Unscale => op_name(&Op::Div),
+        _ => op_name(op),
+    }
+}
+
 /// An op's name in the text.
 pub fn op_name(op: &Op) -> String {
     let name = match op {
         Op::Const(_) => "const",
         Op::Zero => "zero",
+        Op::Absent => "absent",
+        Op::Scale => "scale",
+        Op::Unscale => "unscale",
+        Op::Mask => "mask",
+        Op::Present => "present",
         Op::Add => "add",
         Op::Sub => "sub",
         Op::Mul => "mul",

@@ -119,6 +119,9 @@ fn sign(s: Scalar) -> u64 {
 /// One of the two-operand ops `add sub mul div rem and or xor shl shr eq ne lt le gt ge`; the
 /// comparisons give a `bool`. `None` for any other op and for ops that the type does not have.
 pub fn binary(op: &Op, s: Scalar, a: u64, b: u64) -> Option<u64> {
+    if let Op::Scale | Op::Unscale | Op::Mask = op {
+        return differential(op, s, a, b);
+    }
     match s {
         Scalar::F16 => float_binary(op, f16_to_f32(a), f16_to_f32(b)).map(|r| r.map_bits(f32_to_f16)),
         Scalar::F32 => float_binary(op, f32::from_bits(a as u32), f32::from_bits(b as u32))
@@ -206,10 +209,36 @@ fn int_binary(op: &Op, s: Scalar, a: u64, b: u64) -> Option<u64> {
     Some(canonical(s, bits))
 }
 
-/// `neg` or `not`. `None` for any other op and for ops that the type does not have.
+/// Whether a differential is absent: the number -0.
+pub fn is_absent(s: Scalar, bits: u64) -> bool {
+    s.is_float() && bits == absent(s)
+}
+
+/// The bits of an absent differential.
+pub fn absent(s: Scalar) -> u64 {
+    sign(s)
+}
+
+/// What keeps a differential absent.
+fn differential(op: &Op, s: Scalar, a: u64, b: u64) -> Option<u64> {
+    if !s.is_float() {
+        return None;
+    }
+    if is_absent(s, a) {
+        return Some(a);
+    }
+    match op {
+        Op::Scale => binary(&Op::Add, s, binary(&Op::Mul, s, a, b)?, 0),
+        Op::Unscale => binary(&Op::Add, s, binary(&Op::Div, s, a, b)?, 0),
+        _ => Some(b),
+    }
+}
+
+/// `neg`, `not` or `present`. `None` for any other op and for ops that the type does not have.
 pub fn unary(op: &Op, s: Scalar, a: u64) -> Option<u64> {
     match op {
         Op::Neg if s.is_float() => Some(a ^ sign(s)),
+        Op::Present if s.is_float() => binary(&Op::Add, s, a, 0),
         Op::Neg if s.is_int() => Some(canonical(s, a.wrapping_neg())),
         Op::Not if !s.is_float() => Some(canonical(s, !a)),
         _ => None,
@@ -306,7 +335,11 @@ macro_rules! float_math {
                     (t + (t * (t + 2.0)).sqrt()).ln_1p()
                 }
                 Math::Acosh => a.ln() + std::$float::consts::LN_2,
-                Math::Atanh => a.atanh(),
+                // Of the positive number: beside -1 a logarithm of a small number would have few digits.
+                Math::Atanh => {
+                    let t = a.abs();
+                    (0.5 * (2.0 * t / (1.0 - t)).ln_1p()).copysign(a)
+                }
                 Math::Exp => a.exp(),
                 Math::Exp2 => a.exp2(),
                 Math::Log => a.ln(),

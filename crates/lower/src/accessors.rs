@@ -1,5 +1,7 @@
 //! Properties and user-written subscripts: read by `get`, written by `set`.
 
+use std::rc::Rc;
+
 use check::tables::{Arg, Callable, FuncRef};
 use check::types::Ty;
 use check::{Accessors, Resolved};
@@ -17,6 +19,8 @@ pub(crate) struct Accessor {
     /// The receiver; none for static ones.
     pub(crate) base: Option<Place>,
     pub(crate) accessors: Accessors,
+    /// Those of the interface, where it is one's that is named.
+    named: Accessors,
     /// Values of the subscript's arguments, in their own types.
     pub(crate) args: Vec<(Vec<Value>, Ty)>,
     pub(crate) span: syntax::Span,
@@ -66,6 +70,7 @@ impl Body<'_, '_, '_> {
             return self.field_place(base, found.decl, ty, e);
         }
         let accessors = self.lw.program.accessors(&member);
+        let named = self.lw.program.declared_accessors(&member);
         let one = accessors.get.as_ref().or(accessors.set.as_ref()).or(accessors.by_ref.as_ref());
         let Some(one) = one.cloned() else {
             let values =
@@ -95,7 +100,7 @@ impl Body<'_, '_, '_> {
         {
             return self.reference(&by_ref, base, values, ty, span);
         }
-        let accessor = Accessor { base, accessors, args: values, span };
+        let accessor = Accessor { base, accessors, named, args: values, span };
         Place { ty, kind: PlaceKind::Accessor(Box::new(accessor)) }
     }
 
@@ -153,14 +158,18 @@ impl Body<'_, '_, '_> {
         }
     }
 
-    fn resolved(&mut self, func: &FuncRef) -> Option<(Callable, std::rc::Rc<Declared>)> {
-        let callable = self.lw.canonical(Callable::Func(func.clone())).ok()?;
+    fn resolved(&mut self, func: Option<&FuncRef>, named: Option<&FuncRef>) -> Option<Rc<Declared>> {
+        let callable = self.lw.canonical(Callable::Func(func?.clone())).ok()?;
         let declared = self.lw.function(self.b.types, &callable);
-        Some((callable, declared))
+        Some(match named {
+            Some(named) => self.as_declared(named, declared),
+            None => declared,
+        })
     }
 
     pub(crate) fn read_accessor(&mut self, accessor: &Accessor, ty: Ty) -> Vec<Value> {
-        let Some((_, declared)) = accessor.accessors.get.as_ref().and_then(|get| self.resolved(get)) else {
+        let (get, named) = (accessor.accessors.get.as_ref(), accessor.named.get.as_ref());
+        let Some(declared) = self.resolved(get, named) else {
             return self.unsupported(accessor.span, "reading a property that has no `get` is", ty);
         };
         let mut inputs: Vec<(Vec<Value>, Ty)> = Vec::new();
@@ -175,7 +184,8 @@ impl Body<'_, '_, '_> {
     }
 
     pub(crate) fn write_accessor(&mut self, accessor: &Accessor, values: Vec<Value>) {
-        let Some((_, declared)) = accessor.accessors.set.as_ref().and_then(|set| self.resolved(set)) else {
+        let (set, named) = (accessor.accessors.set.as_ref(), accessor.named.set.as_ref());
+        let Some(declared) = self.resolved(set, named) else {
             self.lw.unsupported(accessor.span, "writing through an accessor other than `set` is");
             return;
         };

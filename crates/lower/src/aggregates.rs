@@ -97,6 +97,10 @@ impl Body<'_, '_, '_> {
         let n = self.lw.array_of(ty).map_or(0, |a| a.1) as usize;
         let layout = self.layout(ty);
         let inner = self.layout(element);
+        // Refused by `sizes`, and too large to be written out until then.
+        if layout.leaves.iter().any(|leaf| self.b.types.bytes(leaf.ty) > crate::sizes::MOST) {
+            return self.zeros(ty);
+        }
         if elements.len() < n {
             let zeros = self.zeros(element);
             elements.resize(n, zeros);

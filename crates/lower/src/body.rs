@@ -90,6 +90,8 @@ pub(crate) struct Body<'l, 'p, 't> {
     pub(crate) differentiable: bool,
     /// Reads of values whose types say so are calls of `use`.
     pub(crate) splits: bool,
+    /// The halves that words hold the bits of.
+    pub(crate) halves: FxHashMap<Value, Value>,
     failed: bool,
 }
 
@@ -122,6 +124,7 @@ impl<'l, 'p, 't> Body<'l, 'p, 't> {
             detached: false,
             differentiable: false,
             splits: false,
+            halves: FxHashMap::default(),
             failed: false,
         }
     }

@@ -3,6 +3,8 @@
 //! Arguments are evaluated left to right. `inout` is copy-in copy-out: the place is evaluated once,
 //! read before the call, and written after it, in the order of the parameters.
 
+use std::rc::Rc;
+
 use check::Resolved;
 use check::tables::{Arg, Callable, FuncRef, SynthesizedMember};
 use check::types::Ty;
@@ -11,7 +13,7 @@ use syntax::ast::DeclKind;
 use syntax::{DeclId, ExprId, Span};
 
 use crate::body::Body;
-use crate::functions::{Declared, FlatParam, Key};
+use crate::functions::{Declared, FlatParam, FlatSig, Key};
 use crate::places::Place;
 
 /// An argument's values and their type.
@@ -35,6 +37,7 @@ impl Body<'_, '_, '_> {
             return self.builtin_member(&name, base, args, ty, span);
         }
         let is_plain = matches!(callable, Callable::Func(_));
+        let named = callable.clone();
         let callable = match self.lw.canonical(callable) {
             Ok(callable) => callable,
             Err(name) => {
@@ -58,7 +61,10 @@ impl Body<'_, '_, '_> {
             | Callable::Apply(..)
             | Callable::Linearize(..) => {}
         }
-        let declared = self.lw.function(self.b.types, &callable);
+        let mut declared = self.lw.function(self.b.types, &callable);
+        if let Callable::Func(named) = &named {
+            declared = self.as_declared(named, declared);
+        }
         let mut inputs = Vec::new();
         let mut places = Vec::new();
         let mut params = declared.sig.params.iter();
@@ -239,7 +245,11 @@ impl Body<'_, '_, '_> {
         if !fits {
             return self.internal(span, "arguments do not fit the parameters of a call", declared.sig.ret);
         }
-        let func = if self.detached { self.quiet(declared) } else { declared.func };
+        let func = if self.detached || self.differentiable && self.is_plain(declared) {
+            self.quiet(declared)
+        } else {
+            declared.func
+        };
         let results = self.b.call_func(func, &declared.results, &args);
         let mut at = 0;
         let mut returned = Vec::new();
@@ -259,6 +269,56 @@ impl Body<'_, '_, '_> {
             }
         }
         returned
+    }
+
+    /// Whether nobody has a derivative of a function: in a differentiable one its calls have none.
+    fn is_plain(&mut self, declared: &Declared) -> bool {
+        let key = self.lw.declared.get_index(declared.func.as_u32() as usize).map(|d| d.0.clone());
+        matches!(key, Some(Key::Callable(Callable::Func(f))) if self.lw.program.is_never_differentiable(&f))
+    }
+
+    /// What a call of an interface's requirement calls in a differentiable function: what has no derivative as the interface
+    /// declares it has none, whatever the function that meets it has.
+    pub(crate) fn as_declared(&mut self, named: &FuncRef, declared: Rc<Declared>) -> Rc<Declared> {
+        let program = &mut self.lw.program;
+        let container = program.container_of(named.decl);
+        let is_requirement =
+            container.is_some_and(|c| matches!(program.ast.decls[c].kind, DeclKind::Interface { .. }));
+        let key = self.lw.declared.get_index(declared.func.as_u32() as usize).map(|d| d.0);
+        let Some(Key::Callable(Callable::Func(f))) = key else { return declared };
+        if !self.differentiable || !is_requirement || f.decl == named.decl || program.is_core(named.decl) {
+            return declared;
+        }
+        let f = f.clone();
+        if program.is_never_differentiable(named) {
+            let (sig, params, results) =
+                (declared.sig.clone(), declared.params.clone(), declared.results.clone());
+            return Rc::new(Declared {
+                func: self.quiet(&declared),
+                sig,
+                params,
+                results,
+                span: declared.span,
+            });
+        }
+        let signature = program.func_signature(named);
+        let sig = self.lw.flatten(self.b.types, &signature);
+        let types = |sig: &FlatSig| sig.params.iter().map(|p| (p.ty, p.dir)).collect::<Vec<_>>();
+        let tangents = |sig: &FlatSig| {
+            let params = sig.params.iter().map(|p| p.diff.is_some());
+            params.chain([sig.ret_diff.is_some()]).collect::<Vec<_>>()
+        };
+        if types(&sig) != types(&declared.sig)
+            || sig.ret != declared.sig.ret
+            || tangents(&sig) == tangents(&declared.sig)
+        {
+            return declared;
+        }
+        let key = Key::AsDeclared(f, named.clone());
+        match self.lw.declared.get(&key) {
+            Some(known) => known.clone(),
+            None => self.lw.declare(self.b.types, key, sig),
+        }
     }
 
     /// What `no_diff` calls in a function's place. The library's own functions add zeros at most; pointers are to be moved
@@ -473,8 +533,8 @@ impl Body<'_, '_, '_> {
     }
 }
 
-/// A call of the function; its witness says that it has no derivative.
-pub(crate) fn build_quiet(
+/// A call of the function. Its own slots and witness say what of it has no derivative.
+pub(crate) fn build_call(
     lw: &mut crate::Lowerer<'_>,
     types: &mut ir::Types,
     f: &FuncRef,

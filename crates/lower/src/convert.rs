@@ -74,6 +74,11 @@ impl Body<'_, '_, '_> {
                 let values = values[..primal_len.min(values.len())].to_vec();
                 return self.convert(values, *primal, to, span);
             }
+            // Or of one that wants a tangent where the requirement that it meets has none.
+            (_, TyKind::DiffPair(primal)) if *primal == from => {
+                let zero = self.dzero(from, span);
+                return values.into_iter().chain(zero).collect();
+            }
             _ if self.lw.program.is_existential(from) || self.lw.program.is_existential(to) => {
                 return self.convert_existential(values, from, to, span);
             }

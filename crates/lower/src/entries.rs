@@ -84,6 +84,7 @@ impl Lowerer<'_> {
                 is_input: p.is_input(),
                 is_output: p.is_output(),
                 leaves: self.leaf_infos(types, p.ty, diff.as_deref()),
+                is_dynamic: self.layout(types, p.ty).leaves.iter().any(|l| l.is_tag),
             });
         }
         let ret = declared.sig.ret;
@@ -94,6 +95,7 @@ impl Lowerer<'_> {
             is_input: false,
             is_output: true,
             leaves: self.leaf_infos(types, ret, ret_diff.as_deref()),
+            is_dynamic: self.layout(types, ret).leaves.iter().any(|l| l.is_tag),
         };
         let name = self.module.funcs[declared.func].name.clone();
         Some(FunctionInfo { name, func: declared.func, params, result, jvp, vjp })

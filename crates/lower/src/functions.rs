@@ -33,6 +33,9 @@ pub(crate) enum Key {
     Twin(FuncRef),
     /// The function as `no_diff` calls it: nothing of it is differentiated, so no backward derivative in it is run.
     Quiet(FuncRef),
+    /// The first as the second, a requirement of an interface that it meets, declares it: it may have no tangent of what the
+    /// function itself has one of.
+    AsDeclared(FuncRef, FuncRef),
     /// `(params…) -> (results…, params…)`: what reverse mode calls in place of a function of pointers.
     Moved(FuncRef, Moves),
     /// `(x) -> (x.use(), x)`, and its derivatives (see [`crate::uses`]).
@@ -302,6 +305,7 @@ impl Lowerer<'_> {
             | Key::WitnessPropagate(f, _)
             | Key::Twin(f)
             | Key::Quiet(f)
+            | Key::AsDeclared(f, _)
             | Key::Moved(f, _)
             | Key::Use(f, _)
             | Key::UseJvp(f, _)
@@ -381,6 +385,9 @@ impl Lowerer<'_> {
             Key::WitnessPropagate(f, _) => format!("{}:propagate", self.func_name(f)),
             Key::Twin(f) => format!("{}:pair", self.func_name(f)),
             Key::Quiet(f) => format!("no_diff {}", self.func_name(f)),
+            Key::AsDeclared(f, requirement) => {
+                format!("{} as {}", self.func_name(f), self.func_name(requirement))
+            }
             Key::Use(f, _) => format!("{}:split", self.func_name(f)),
             Key::UseJvp(f, _) => format!("{}:split.jvp", self.func_name(f)),
             Key::UseVjp(f, _) => format!("{}:split.vjp", self.func_name(f)),
@@ -402,7 +409,7 @@ impl Lowerer<'_> {
         let mut function = match &key {
             Key::Callable(Callable::Func(f)) => {
                 self.program.body(f.decl);
-                self.program.check_flow(f.decl);
+                self.program.check_flow_of(f);
                 if let Some(of) = self.program.pullback_of(f) {
                     crate::apply::build_half(self, types, &of, &declared)
                 } else if let Some(opening) = self.opening(f) {
@@ -433,7 +440,7 @@ impl Lowerer<'_> {
             Key::WitnessVjp(f, user) => crate::witness::build_vjp(self, types, f, user.as_ref(), &declared),
             Key::WitnessApply(_, applied) => crate::apply::build_apply(self, types, applied, &declared),
             Key::Twin(f) => crate::twins::build_twin(self, types, f, &declared),
-            Key::Quiet(f) => crate::calls::build_quiet(self, types, f, &declared),
+            Key::Quiet(f) | Key::AsDeclared(f, _) => crate::calls::build_call(self, types, f, &declared),
             Key::Use(f, _) => crate::uses::build_use(self, types, f, &declared),
             Key::UseJvp(f, ty) => crate::uses::build_use_jvp(self, types, f, *ty, &declared),
             Key::UseVjp(f, ty) => crate::uses::build_use_vjp(self, types, f, *ty, &declared),
@@ -460,6 +467,7 @@ impl Lowerer<'_> {
                 | Key::WitnessPropagate(..)
                 | Key::Twin(_)
                 | Key::Quiet(_)
+                | Key::AsDeclared(..)
                 | Key::Use(..)
                 | Key::UseJvp(..)
                 | Key::UseVjp(..)

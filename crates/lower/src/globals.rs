@@ -55,6 +55,9 @@ impl Lowerer<'_> {
             self.unsupported(span, format_args!("the type `{name}` is"));
             return None;
         }
+        if !is_memory {
+            self.check_matrix_order(decl);
+        }
         let mem = self.mem_type(types, element);
         let has_init = matches!(node.kind, DeclKind::Var { init: Some(_), .. });
         // zeros would be a value of the first type

@@ -260,6 +260,33 @@ impl Body<'_, '_, '_> {
                     if to == own { v } else { body.b.emit_typed(Op::Bitcast, &[v], to) }
                 })
             }
+            // Bits have no derivative, but the way to half precision and back is a conversion.
+            "f32tof16" => {
+                let value = leaf(0)?;
+                self.map_leaf(value, |body, v| {
+                    let own = body.b.func.ty(v);
+                    let [half, bits, word] = [Scalar::F16, Scalar::U16, Scalar::U32]
+                        .map(|scalar| body.b.types.with_scalar(own, scalar));
+                    let half = body.b.emit_typed(Op::Convert, &[v], half);
+                    let bits = body.b.emit_typed(Op::Bitcast, &[half], bits);
+                    let word = body.b.emit_typed(Op::Convert, &[bits], word);
+                    body.halves.insert(word, half);
+                    word
+                })
+            }
+            "f16tof32" => {
+                let value = leaf(0)?;
+                self.map_leaf(value, |body, v| {
+                    let own = body.b.func.ty(v);
+                    let [half, bits, float] = [Scalar::F16, Scalar::U16, Scalar::F32]
+                        .map(|scalar| body.b.types.with_scalar(own, scalar));
+                    let half = body.halves.get(&v).copied().unwrap_or_else(|| {
+                        let bits = body.b.emit_typed(Op::Convert, &[v], bits);
+                        body.b.emit_typed(Op::Bitcast, &[bits], half)
+                    });
+                    body.b.emit_typed(Op::Convert, &[half], float)
+                })
+            }
             "convert" | "splat" => {
                 let layout = self.layout(ty);
                 let to = layout.leaves.first()?.ty;
@@ -396,6 +423,11 @@ impl Body<'_, '_, '_> {
             }
             _ => self.b.emit(Op::Eq, &[a, b]),
         }
+    }
+
+    /// `cond ? a : b` for each component of vectors or matrices.
+    pub(crate) fn select_rows(&mut self, cond: Value, a: Value, b: Value) -> Value {
+        self.each_row(&[cond, a, b], &mut |body, v| body.b.emit(Op::Select, v))
     }
 
     /// Applies to scalars or vectors, or to the rows of matrices.

@@ -20,9 +20,6 @@ const MAX_DEPTH: u32 = 64;
 /// A type with more leaves than this is refused.
 const MAX_LEAVES: usize = 1 << 13;
 
-/// Generic arguments nested deeper than this are taken to grow without end.
-pub(crate) const MAX_NESTING: u32 = 100;
-
 /// A leaf of a type.
 #[derive(Clone, Debug)]
 pub(crate) struct Leaf {
@@ -337,6 +334,25 @@ impl Lowerer<'_> {
         self.mem_type_at(types, ty, 0)
     }
 
+    /// Matrices lie in memory row by row, so one that is declared otherwise is refused.
+    pub(crate) fn check_matrix_order(&mut self, decl: DeclId) {
+        if !self.program.is_column_major(decl) {
+            return;
+        }
+        let mut ty = self.program.decl_type(decl);
+        while let TyKind::Array(element, _) = self.program.types[ty] {
+            ty = element;
+        }
+        if matches!(self.program.types[ty], TyKind::Matrix(..)) {
+            let span = self.program.ast.decls[decl].name_span;
+            self.unsupported(span, "a `column_major` matrix in memory is");
+            if let Some(refused) = self.diagnostics.last_mut() {
+                let help = "declare the matrix transposed, without `column_major`, and use `transpose` of it";
+                refused.help = Some(help.to_string());
+            }
+        }
+    }
+
     fn mem_type_at(&mut self, types: &mut Types, ty: Ty, depth: u32) -> MemType {
         let name = self.program.type_name(ty);
         if depth > MAX_DEPTH {
@@ -371,6 +387,9 @@ impl Lowerer<'_> {
                     self.points_to_itself(ty);
                 }
                 let layout = self.layout_at(types, ty, depth + 1);
+                for field in layout.parts.iter().filter_map(|p| p.decl) {
+                    self.check_matrix_order(field);
+                }
                 let fields = layout.parts.iter().filter(|p| !p.is_shadow);
                 let fields = fields.map(|p| (p.name.clone(), self.mem_type_at(types, p.ty, depth + 1)));
                 MemData::Struct { name, fields: fields.collect() }

@@ -45,6 +45,7 @@ mod zero;
 use std::rc::Rc;
 
 use check::Program;
+use check::budget::{Extent, MAX_NESTING, MAX_PARTS};
 use check::tables::FuncRef;
 use check::types::Ty;
 use indexmap::{IndexMap, IndexSet};
@@ -92,6 +93,8 @@ pub struct ParamInfo {
     /// Each leaf: its path from the parameter (`.origin`; empty for the parameter itself), its type, and whether it
     /// has a tangent.
     pub leaves: Vec<(String, ir::Type, bool)>,
+    /// Holds a value of interface type: not every number in its leaves stands for a type.
+    pub is_dynamic: bool,
 }
 
 /// A function that the host calls.
@@ -324,14 +327,14 @@ impl Lowerer<'_> {
         if self.too_large {
             return Some("a type that is used here has more than 8,192 parts");
         }
-        let nesting = match self.declared.get_index(at) {
-            Some((Key::Callable(callable), _)) => match Self::origin(callable).cloned() {
-                Some(func) => self.program.nesting(&func),
-                None => 0,
-            },
-            _ => 0,
+        let extent = match self.declared.get_index(at) {
+            Some((Key::Callable(callable), _)) => {
+                let func = Self::origin(callable).cloned();
+                func.map(|func| self.program.extent_of_arguments(&func)).unwrap_or_default()
+            }
+            _ => Extent::default(),
         };
-        if nesting > crate::leaves::MAX_NESTING {
+        if extent.nesting > MAX_NESTING || extent.parts > MAX_PARTS {
             return Some(
                 "generic arguments are nested too deeply; do generic functions call each other without end?",
             );

@@ -278,7 +278,8 @@ impl Body<'_, '_, '_> {
     pub(crate) fn short_circuit(&mut self, e: ExprId, op: BinaryOp, a: ExprId, b: ExprId) -> Vec<Value> {
         let left = self.expr(a);
         let Some(&left) = left.first() else { return Vec::new() };
-        let is_scalar = self.b.types.lanes(self.b.func.ty(left)).is_none();
+        // Lanes, and so the rows of a matrix, each have their own left side: both sides are evaluated.
+        let is_scalar = self.b.func.ty(left) == ir::Type::BOOL;
         if !is_scalar || self.is_cheap(b, 0) {
             let right = self.expr(b);
             let Some(&right) = right.first() else { return Vec::new() };
@@ -329,11 +330,10 @@ impl Body<'_, '_, '_> {
         let cond = self.expr(c);
         let Some(&cond) = cond.first() else { return Vec::new() };
         let span = self.span_of(e);
-        let cond_ty = self.b.func.ty(cond);
-        if self.b.types.lanes(cond_ty).is_some() {
+        if self.b.func.ty(cond) != ir::Type::BOOL {
             let x = self.expr_as(a, ty, span);
             let y = self.expr_as(b, ty, span);
-            return x.iter().zip(&y).map(|(&x, &y)| self.b.emit(Op::Select, &[cond, x, y])).collect();
+            return x.iter().zip(&y).map(|(&x, &y)| self.select_rows(cond, x, y)).collect();
         }
         self.choose(cond, ty, |body| body.expr_as(a, ty, span), |body| body.expr_as(b, ty, span))
     }

@@ -8,7 +8,7 @@ use ir::{Module, Space, TypeData};
 use syntax::Diagnostic;
 
 /// Bytes of a variable.
-const MOST: u64 = 1 << 27;
+pub(crate) const MOST: u64 = 1 << 27;
 
 /// Reports the variables that are too large, the first of each function.
 pub(crate) fn check(module: &Module, diagnostics: &mut Vec<Diagnostic>) {

@@ -101,26 +101,8 @@ impl Body<'_, '_, '_> {
 
     /// A condition on types, which is known here: what is not taken may not even make sense for these types.
     pub(crate) fn known_condition(&mut self, cond: ExprId) -> Option<bool> {
-        match self.lw.program.tables.exprs[cond].meaning.clone() {
-            Meaning::TypeIs(subject, ty) => {
-                let (subject, ty) = (self.ty(subject), self.ty(ty));
-                Some(match self.lw.program.types[ty] {
-                    TyKind::Interface(..) => self.lw.program.is_conforming(subject, ty),
-                    _ => subject == ty,
-                })
-            }
-            Meaning::Same(inner) => self.known_condition(inner),
-            Meaning::Unary(syntax::ast::UnaryOp::Not, inner) => self.known_condition(inner).map(|c| !c),
-            Meaning::Binary(syntax::ast::BinaryOp::And, a, b) => match self.known_condition(a)? {
-                true => self.known_condition(b),
-                false => Some(false),
-            },
-            Meaning::Binary(syntax::ast::BinaryOp::Or, a, b) => match self.known_condition(a)? {
-                true => Some(true),
-                false => self.known_condition(b),
-            },
-            _ => None,
-        }
+        let subst = self.subst.clone();
+        self.lw.program.known_condition(cond, &subst)
     }
 
     /// An expression for its effects.

@@ -68,8 +68,11 @@ impl Lowerer<'_> {
                 }
                 continue;
             }
-            if let Key::Quiet(_) = key {
-                self.wanted[k].witness = Witness { treat_as_differentiable: true, ..Witness::default() };
+            if let Key::Quiet(f) = key {
+                let f = f.clone();
+                if !std::mem::replace(&mut self.wanted[k].known, true) {
+                    self.wanted[k].witness = self.request_quiet(types, &f, view);
+                }
                 continue;
             }
             let Key::Callable(Callable::Func(f)) = key.clone() else { continue };

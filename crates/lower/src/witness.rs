@@ -72,6 +72,19 @@ impl Lowerer<'_> {
         witness
     }
 
+    /// No derivative of what `no_diff` calls is wanted; but a substitute stands for its function in such a call, too.
+    pub(crate) fn request_quiet(&mut self, types: &mut Types, f: &FuncRef, view: View) -> Witness {
+        let mut witness = Witness { treat_as_differentiable: true, ..Witness::default() };
+        if let Some(substitute) = self.program.derivatives_of(f, view).substitute
+            && let Ok(Callable::Func(substitute)) = self.canonical(Callable::Func(substitute))
+        {
+            let declared = self.function(types, &Callable::Func(substitute.clone()));
+            let (params, results) = (declared.params.clone(), declared.results.clone());
+            witness.substitute = Some(self.flat_once(Key::Quiet(substitute), &declared, params, results));
+        }
+        witness
+    }
+
     /// A flat function, declared if it is new.
     pub(crate) fn flat_once(
         &mut self,

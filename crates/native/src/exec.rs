@@ -4,7 +4,7 @@
 //! program can be stopped anywhere by leaving its coroutine, and deep recursion meets a limit that
 //! we know rather than the end of Rust's stack.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use corosensei::stack::{DefaultStack, Stack};
 use corosensei::{Coroutine, CoroutineResult, Yielder};
@@ -12,7 +12,7 @@ use ir::interp::{RunError, Value};
 use ir::{Func, Space, Span};
 
 use crate::flush::Flushing;
-use crate::runtime::{Context, Desc, Exchange, Signal};
+use crate::runtime::{Budget, Context, Desc, Exchange, Signal};
 use crate::values::{Place, Scratch};
 use crate::{Compiled, EntryCode, EntryPoint, Lanes, MOST_LANES, SpanFn};
 
@@ -21,6 +21,8 @@ use crate::{Compiled, EntryCode, EntryPoint, Lanes, MOST_LANES, SpanFn};
 const ALONE: usize = 64 << 20;
 /// The same for each thread of a group with barriers.
 const IN_GROUP: usize = 512 << 10;
+/// The largest stack for calls of functions that call themselves, which may nest [`ir::interp::MAX_DEPTH`] deep.
+const LARGEST: usize = 1 << 30;
 /// What helpers need.
 const HELPERS: usize = 96 << 10;
 /// Stacks up to this size are kept.
@@ -53,6 +55,7 @@ pub struct Worker<'c> {
     stdout: String,
     alone: bool,
     flush: bool,
+    budget: Option<Arc<Budget>>,
 }
 
 impl<'c> Worker<'c> {
@@ -98,6 +101,7 @@ impl<'c> Worker<'c> {
             stdout: String::new(),
             alone: false,
             flush: false,
+            budget: None,
         }
     }
 
@@ -105,6 +109,11 @@ impl<'c> Worker<'c> {
     pub fn set_alone(&mut self) {
         self.alone = true;
         self.threads.iter_mut().flatten().for_each(|thread| thread.ctx.alone = 1);
+    }
+
+    /// Says what it and other workers may hold together in stacks and large arrays. Nothing has run yet.
+    pub fn set_memory(&mut self, budget: Arc<Budget>) {
+        self.budget = Some(budget);
     }
 
     /// Lets code take numbers too small to be normal for zeros.
@@ -315,6 +324,7 @@ impl<'c> Worker<'c> {
     fn take_thread(&mut self, k: usize, stack: usize) -> Thread {
         if let Some(mut thread) = self.threads.get_mut(k).and_then(Option::take) {
             if thread.stack.is_none() {
+                let stack = stack.max(self.compiled.recursion_need.min(LARGEST));
                 thread.stack = new_stack(stack + thread.reserve);
             }
             return thread;
@@ -332,11 +342,15 @@ impl<'c> Worker<'c> {
             }
         }
         let mut ctx = Context::new(compiled.tables.clone(), compiled.largest);
+        if let Some(budget) = &self.budget {
+            ctx.arena.share(budget.clone());
+        }
         ctx.globals = globals.as_ptr();
         ctx.alone = u32::from(self.alone);
         ctx.handles = globals.as_ptr();
         ctx.handle_count = globals.len() as u64;
         let reserve = compiled.stack_need + HELPERS;
+        let stack = stack.max(compiled.recursion_need.min(LARGEST));
         Thread { ctx, globals, private, stack: new_stack(stack + reserve), reserve, flush: self.flush }
     }
 
@@ -502,6 +516,7 @@ impl Thread {
         let stack = self.stack.take().expect("memory for a stack");
         self.ctx.stack_limit = stack.limit().get() + self.reserve;
         self.ctx.failure = None;
+        self.ctx.depth = 0;
         self.ctx.path.clear();
         self.ctx.arena.reset();
         let ctx = &raw mut *self.ctx;

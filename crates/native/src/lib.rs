@@ -45,7 +45,7 @@ use plan::Facts;
 use runtime::{Context, Header, Tables};
 
 pub use exec::Worker;
-pub use runtime::Desc;
+pub use runtime::{Budget, DEFAULT_MEMORY, Desc};
 
 /// What the user wants of the code.
 #[derive(Clone, Debug, Default)]
@@ -74,6 +74,9 @@ pub struct Options {
     /// Numbers too small to be normal may be taken for zeros: on many processors operations on them take long. Whoever
     /// dispatches has to tell the workers ([`Worker::set_flush`]).
     pub flush_subnormals: bool,
+    /// Bytes that threads may hold together for large arrays and for what reverse mode keeps; `None` for
+    /// [`DEFAULT_MEMORY`]. It is for those who dispatch, and makes no difference to code.
+    pub memory: Option<u64>,
     /// The caller promises that one dispatch at a time, on one thread, touches the buffers: atomic additions of floats are
     /// plain ones from the start.
     pub exclusive: bool,
@@ -211,6 +214,8 @@ pub struct Parts {
     pub fixed: Fixed,
     /// Bytes of stack that calls without recursion need.
     pub stack_need: u64,
+    /// Bytes of stack for calls of functions that call themselves: [`plan::Plan::recursion_need`].
+    pub recursion_need: u64,
     /// Owns the executable memory; dropped when the code cannot run any more.
     pub memory: Box<dyn Any>,
 }
@@ -228,6 +233,7 @@ pub struct Compiled {
     largest: u64,
     /// Bytes of stack that calls without recursion need.
     stack_need: usize,
+    recursion_need: usize,
     _memory: Box<dyn Any>,
 }
 
@@ -273,6 +279,7 @@ impl Compiled {
             fixed: parts.fixed,
             largest: plan.largest,
             stack_need: parts.stack_need as usize,
+            recursion_need: parts.recursion_need as usize,
             _memory: parts.memory,
         }
     }

@@ -20,7 +20,7 @@ pub struct Sums {
 /// Facts of one function and all that it calls.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Facts {
-    /// It may be active twice at a time.
+    /// It may call itself, directly or through others.
     pub recursive: bool,
     /// A barrier is reached.
     pub barrier: bool,
@@ -89,7 +89,7 @@ impl Plan {
                 }
             }
         }
-        plan.spread(&callees);
+        plan.spread(module, &callees);
         plan.has_waves = plan.order.iter().any(|&f| plan.facts[f].wave);
         plan.callees = callees;
         plan
@@ -181,6 +181,12 @@ impl Plan {
         need + largest
     }
 
+    /// Bytes of stack that calls need, nested as deep as they may be, if a function calls itself.
+    pub fn recursion_need(&self, frame: impl Fn(Func) -> u64) -> u64 {
+        let recursive = self.order.iter().filter(|&&f| self.facts[f].recursive);
+        recursive.map(|&f| (frame(f) + 128).saturating_mul(ir::interp::MAX_DEPTH as u64)).max().unwrap_or(0)
+    }
+
     /// Collects a function's own facts and callees.
     fn scan(&mut self, module: &Module, func: Func, callees: &mut Vec<Func>) {
         let f = &module.funcs[func];
@@ -221,19 +227,10 @@ impl Plan {
     }
 
     /// Hands facts from callees to callers, and finds cycles of calls.
-    fn spread(&mut self, callees: &SecondaryMap<Func, Vec<Func>>) {
-        let mut position: SecondaryMap<Func, u32> = SecondaryMap::new();
-        for (at, &func) in self.order.iter().enumerate() {
-            position[func] = at as u32;
-        }
-        // A cycle has at least one call to a function that does not precede its caller. Such
-        // callees, and whatever lies between in the order, are checked; that may be a few too many.
-        for &func in &self.order.clone() {
-            for &callee in &callees[func] {
-                if position[callee] >= position[func] {
-                    self.facts[callee].recursive = true;
-                }
-            }
+    fn spread(&mut self, module: &Module, callees: &SecondaryMap<Func, Vec<Func>>) {
+        let mut cycles = ir::Cycles::default();
+        for &func in &self.order {
+            self.facts[func].recursive = cycles.is_recursive(module, func);
         }
         // Facts flow against calls; cycles need more than one pass, but each fact only rises.
         loop {

@@ -134,7 +134,7 @@ impl Delay<'_> {
             return here;
         }
         let fixed = match data.op {
-            Op::Const(_) | Op::Zero | Op::GlobalRef(_) | Op::Builtin(_) | Op::SubCell => true,
+            Op::Const(_) | Op::Zero | Op::Absent | Op::GlobalRef(_) | Op::Builtin(_) | Op::SubCell => true,
             Op::Call(_) => self.facts.inst(self.func, &self.defs, inst) != crate::Effects::NONE,
             _ => !data.op.is_pure(),
         };

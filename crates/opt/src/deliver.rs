@@ -128,7 +128,7 @@ impl Survey<'_> {
                 }
             }
             if let (Op::Local, &[init]) = (&data.op, &data.args[..])
-                && self.defs.op(func, init) == Some(&Op::Zero)
+                && matches!(self.defs.op(func, init), Some(Op::Zero | Op::Absent))
                 && let TypeData::Array(element, _) = self.types[func.ty(init)]
                 && matches!(self.types[element], TypeData::Scalar(Scalar::F32 | Scalar::F64))
             {

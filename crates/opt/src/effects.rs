@@ -57,16 +57,6 @@ pub enum Stage {
 pub struct Facts {
     funcs: Vec<Effects>,
     constant: Vec<bool>,
-    linear_from: Vec<Option<u32>>,
-    /// After AD: which parameters and results of each function may be infinite or NaN.
-    pub(crate) singular: Vec<Singular>,
-}
-
-/// Which parameters and results of a function may be infinite or NaN where the program's inputs are not.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Singular {
-    pub(crate) params: Vec<bool>,
-    pub(crate) results: Vec<bool>,
 }
 
 impl Facts {
@@ -74,9 +64,8 @@ impl Facts {
     pub fn of(module: &Module, stage: Stage) -> Facts {
         let constant: Vec<bool> =
             module.globals.values().map(|g| matches!(g.space, Space::ReadOnly | Space::Uniform)).collect();
-        let linear_from = module.funcs.values().map(|f| f.linear_from).collect();
         let funcs = vec![Effects::NONE; module.funcs.len()];
-        let mut facts = Facts { funcs, constant, linear_from, singular: Vec::new() };
+        let mut facts = Facts { funcs, constant };
         let order = post_order(module);
         let mut done = vec![false; module.funcs.len()];
         let mut calls: Vec<Vec<Func>> = vec![Vec::new(); module.funcs.len()];
@@ -107,9 +96,6 @@ impl Facts {
             if !changed {
                 break;
             }
-        }
-        if stage == Stage::AfterAd && module.funcs.values().any(|f| f.linear_from.is_some()) {
-            crate::guard::singular(module, &order, &mut facts);
         }
         facts
     }
@@ -143,11 +129,6 @@ impl Facts {
     /// The summary of a function.
     pub fn func(&self, func: Func) -> Effects {
         self.funcs.get(func.index()).copied().unwrap_or(Effects::ANY)
-    }
-
-    /// See [`Function::linear_from`].
-    pub(crate) fn linear_from(&self, func: Func) -> Option<usize> {
-        self.linear_from.get(func.index()).copied().flatten().map(|n| n as usize)
     }
 
     /// Whether no thread of a dispatch can change a global.

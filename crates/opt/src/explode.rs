@@ -176,7 +176,7 @@ impl Explode<'_> {
     /// Whether an array is built of elements.
     fn built(&self, v: Value) -> bool {
         let op = self.defs.op(self.func, self.subst.get(v));
-        matches!(op, Some(Op::Construct | Op::Insert(_) | Op::Splat | Op::Zero))
+        matches!(op, Some(Op::Construct | Op::Insert(_) | Op::Splat | Op::Zero | Op::Absent))
     }
 
     /// An element's value, marked as the array is.

@@ -124,11 +124,13 @@ impl Checks<'_> {
             | Op::Sub
             | Op::Mul
             | Op::Div
+            | Op::Scale
+            | Op::Unscale
             | Op::Rem
             | Op::Math(_)
             | Op::Convert
             | Op::Sum
-            | Op::Select => ir::print::op_name(&data.op),
+            | Op::Select => ir::print::arithmetic(&data.op),
             Op::Load => "a sum in memory".to_string(),
             Op::If | Op::Switch(_) => "the value of a branch".to_string(),
             Op::For(_) | Op::Loop(_) => "the value of a loop".to_string(),

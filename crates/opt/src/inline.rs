@@ -171,7 +171,16 @@ pub(crate) fn pass_rules_on(module: &mut Module) {
                 calls_fast |= callee.fast_math;
                 return callee.fast_math || module.is_library(callee.span);
             }
-            matches!(op, Op::Const(_) | Op::Zero | Op::Construct | Op::Extract(_) | Op::Insert(_) | Op::Splat)
+            matches!(
+                op,
+                Op::Const(_)
+                    | Op::Zero
+                    | Op::Absent
+                    | Op::Construct
+                    | Op::Extract(_)
+                    | Op::Insert(_)
+                    | Op::Splat
+            )
         });
         if passes && calls_fast {
             module.funcs[f].fast_math = true;
@@ -299,7 +308,6 @@ impl Inliner<'_> {
     fn expand(&mut self, call: Inst, g: Func, out: &mut Vec<Inst>) {
         self.changed = true;
         let callee = &self.module.funcs[g];
-        self.func.cotangents |= callee.has_cotangents();
         let border = self.plan.is_none_or(|plan| plan.stage == Stage::BeforeAd);
         let data = self.func.insts[call].clone();
         let cut = |types: &Types, func: &mut Function, v: Value, diff: bool, out: &mut Vec<Inst>| {

@@ -15,10 +15,10 @@ pub mod cse;
 pub mod dce;
 pub mod delay;
 pub mod deliver;
+pub mod differentials;
 pub mod effects;
 pub mod explode;
 mod finite;
-pub mod guard;
 pub mod inline;
 pub mod licm;
 pub mod math;
@@ -34,10 +34,9 @@ pub mod undo;
 pub mod unroll;
 mod util;
 
+use differentials::Border;
 pub use effects::{Effects, Facts, Stage};
 pub use prune::prune;
-
-use simplify::Zeros;
 
 use cranelift_entity::EntityRef;
 use ir::build::{put_back, take};
@@ -64,15 +63,6 @@ impl Default for Options {
 /// derivative are neither inlined nor removed.
 pub fn before_ad(module: &mut Module, options: &Options) {
     if options.level == 0 {
-        // A zero of the program's is a number; what differentiation makes is none.
-        let all: Vec<Func> = module.funcs.keys().collect();
-        for f in all {
-            edit(module, f, |types, func| {
-                if simplify::has_zeros(types, func) {
-                    simplify::run(types, func, options, Zeros::Numbers);
-                }
-            });
-        }
         return;
     }
     inline::pass_rules_on(module);
@@ -86,9 +76,9 @@ pub fn before_ad(module: &mut Module, options: &Options) {
         }
         plan.caller(module, f);
         edit(module, f, |types, func| {
-            circle(types, func, &facts, options, Zeros::Numbers);
+            circle(types, func, &facts, options);
             if unroll::run(types, func, true) {
-                circle(types, func, &facts, options, Zeros::Numbers);
+                circle(types, func, &facts, options);
             }
             if licm::run(types, func, &facts) {
                 cse::run(types, func, &facts);
@@ -97,22 +87,12 @@ pub fn before_ad(module: &mut Module, options: &Options) {
     }
 }
 
-/// Before linear functions that differentiation made are differentiated themselves: what was not taken adds nothing to
-/// their derivatives either. Rules of the library are inlined, since they know what is taken.
-pub fn before_again(module: &mut Module, made: &[Func]) {
-    let is_rule = |f: &Function| f.linear_from.is_some() && module.is_library(f.span);
-    let keep: Vec<bool> = module.funcs.values().map(|f| !is_rule(f)).collect();
+/// Puts derivative operators where the program writes them: what it gives them as differentials is seen there.
+pub fn place_derivatives(module: &mut Module) {
+    let only_asks = |f: &Function| f.inline == Inline::Always && has_derivative_ops(f);
+    let keep: Vec<bool> = module.funcs.values().map(|f| !only_asks(f)).collect();
     let keep = |f: Func| keep.get(f.index()).copied().unwrap_or(true);
-    let plan = inline::Plan::of(module, &Options::default(), Stage::BeforeAd, &keep);
-    for &f in made {
-        plan.caller(module, f);
-    }
-    let facts = Facts::of(module, Stage::AfterAd);
-    for &f in made {
-        edit(module, f, |types, func| {
-            guard::run_before_again(types, func, &facts);
-        });
-    }
+    inline::inline(module, &Options { level: 0, ..Options::default() }, Stage::BeforeAd, &keep);
 }
 
 /// After AD: derivatives are plain code; make it fast. `roots` are the functions that the host may
@@ -125,7 +105,13 @@ pub fn after_ad(module: &mut Module, options: &Options, roots: &[Func]) {
         });
     }
     if options.level == 0 {
-        return untaken(module, options);
+        let borders = borders(module, roots);
+        for f in module.funcs.keys().collect::<Vec<_>>() {
+            edit(module, f, |types, func| {
+                differentials::run(types, func, options, borders[f.index()]);
+            });
+        }
+        return;
     }
     let plain = options.check_finite.then(|| finite::prepare(module));
     let mut plan = inline::Plan::of(module, options, Stage::AfterAd, &|_| false);
@@ -147,13 +133,9 @@ pub fn after_ad(module: &mut Module, options: &Options, roots: &[Func]) {
                 // Looked at where it is inlined.
                 return;
             }
-            // What was not taken is not looked at.
-            edit(module, f, |types, func| {
-                guard::run(types, f, func, &facts);
-            });
             finite::run(module, f, plain);
         }
-        edit(module, f, |types, func| done.push((f, rounds(types, f, func, &facts, options))));
+        edit(module, f, |types, func| done.push((f, rounds(types, func, &facts, options))));
         let func = &module.funcs[f];
         func.walk(func.body(), &mut |inst| {
             if let Some(callee) = func.insts[inst].op.callee() {
@@ -170,11 +152,17 @@ pub fn after_ad(module: &mut Module, options: &Options, roots: &[Func]) {
             finish(module, f, &mut called);
         }
     }
-    // A callee's numbers must still be told from its symbolic zeros when it goes into its caller, so
-    // this waits for the last of the callers.
+    let borders = borders(module, &roots);
+    // A callee goes into its caller as it is, where more is known of its differentials.
     for (f, stale) in done {
         edit(module, f, |types, func| {
-            if simplify::plain_zeros(func) | stale {
+            let lowered = differentials::run(types, func, options, borders[f.index()]);
+            if lowered {
+                cse::run(types, func, &facts);
+                simplify::run(types, func, options);
+                licm::run(types, func, &facts);
+            }
+            if lowered | stale {
                 cse::run(types, func, &facts);
                 dce::run(func, &facts);
             }
@@ -186,42 +174,29 @@ pub fn after_ad(module: &mut Module, options: &Options, roots: &[Func]) {
     }
 }
 
-/// What of [`after_ad`] is no matter of speed: what was not taken adds nothing to a derivative.
-fn untaken(module: &mut Module, options: &Options) {
-    let is_rule = |f: &Function| f.linear_from.is_some() && module.is_library(f.span);
-    let keep: Vec<bool> = module.funcs.values().map(|f| !is_rule(f)).collect();
-    let keep = |f: Func| keep.get(f.index()).copied().unwrap_or(true);
-    let plan = inline::Plan::of(module, &Options::default(), Stage::BeforeAd, &keep);
-    for &f in &plan.order {
-        plan.caller(module, f);
-    }
-    let facts = Facts::of(module, Stage::AfterAd);
-    for &f in &plan.order {
-        if !module.funcs[f].has_body() {
-            continue;
+/// Who calls each function.
+fn borders(module: &Module, roots: &[Func]) -> Vec<Border> {
+    let mut borders = vec![Border::Callers; module.funcs.len()];
+    roots.iter().for_each(|root| borders[root.index()] = Border::Host);
+    for func in module.funcs.values() {
+        if func.has_body() {
+            func.walk(func.body(), &mut |inst| {
+                if let Some(callee) = func.insts[inst].op.callee() {
+                    borders[callee.index()] = Border::Callers;
+                }
+            });
         }
-        edit(module, f, |types, func| {
-            // A product with a symbolic zero is one.
-            simplify::run(types, func, options, Zeros::Symbolic);
-            if guard::run(types, f, func, &facts) {
-                simplify::run(types, func, options, Zeros::Symbolic);
-            }
-        });
     }
-    for &f in &plan.order {
-        edit(module, f, |_, func| {
-            simplify::plain_zeros(func);
-        });
-    }
+    borders
 }
 
 /// The passes that feed each other, on a function whose calls have been replaced where they are to
 /// be; true if what came last made work for `cse`.
-fn rounds(types: &mut Types, f: Func, func: &mut Function, facts: &Facts, options: &Options) -> bool {
+fn rounds(types: &mut Types, func: &mut Function, facts: &Facts, options: &Options) -> bool {
     let most = if options.level >= 2 { 4 } else { 1 };
     let mut stale = false;
     for _ in 0..most {
-        let mut changed = circle(types, func, facts, options, Zeros::Symbolic);
+        let mut changed = circle(types, func, facts, options);
         stale = licm::run(types, func, facts);
         changed |= unroll::run(types, func, options.level < 2) | stale;
         if !changed {
@@ -233,18 +208,13 @@ fn rounds(types: &mut Types, f: Func, func: &mut Function, facts: &Facts, option
         changed |= pour::run(types, func);
         changed |= undo::run(types, func);
         if reread::run(types, func, facts) {
-            circle(types, func, facts, options, Zeros::Symbolic);
+            circle(types, func, facts, options);
             licm::run(types, func, facts);
             changed = true;
         }
         if changed {
-            circle(types, func, facts, options, Zeros::Symbolic);
+            circle(types, func, facts, options);
         }
-    }
-    if guard::run(types, f, func, facts) {
-        cse::run(types, func, facts);
-        simplify::run(types, func, options, Zeros::Symbolic);
-        stale = true;
     }
     if options.level >= 2 {
         stale |= deliver::run(types, func);
@@ -279,22 +249,22 @@ pub fn for_devices(module: &Module) -> Option<Module> {
 /// callees, so calls stay.
 pub fn clean(types: &mut Types, func: &mut Function) {
     let facts = Facts::default();
-    simplify::run(types, func, &Options::default(), Zeros::Keep);
+    simplify::run(types, func, &Options::default());
     cse::run(types, func, &facts);
     dce::run(func, &facts);
 }
 
 /// The full treatment of one function; true if anything changed.
 pub fn run_function(types: &mut Types, func: &mut Function, facts: &Facts, options: &Options) -> bool {
-    let changed = circle(types, func, facts, options, Zeros::Keep);
+    let changed = circle(types, func, facts, options);
     changed | licm::run(types, func, facts)
 }
 
 /// One turn of what feeds itself.
-fn circle(types: &mut Types, func: &mut Function, facts: &Facts, options: &Options, zeros: Zeros) -> bool {
-    let mut changed = simplify::run(types, func, options, zeros);
+fn circle(types: &mut Types, func: &mut Function, facts: &Facts, options: &Options) -> bool {
+    let mut changed = simplify::run(types, func, options);
     if scalarize::run(types, func) | explode::run(types, func) {
-        simplify::run(types, func, options, zeros);
+        simplify::run(types, func, options);
         changed = true;
     }
     changed |= cse::run(types, func, facts);
@@ -307,7 +277,7 @@ pub const PASSES: [&str; 20] = [
     "simplify",
     "scalarize",
     "explode",
-    "guard",
+    "differentials",
     "delay",
     "countdown",
     "cse",
@@ -347,10 +317,10 @@ pub fn run_pass(module: &mut Module, name: &str, options: &Options) -> Option<()
             for f in all {
                 edit(module, f, |types, func| {
                     let _changed = match name {
-                        "simplify" => simplify::run(types, func, options, Zeros::Keep),
+                        "simplify" => simplify::run(types, func, options),
                         "scalarize" => scalarize::run(types, func),
                         "explode" => explode::run(types, func),
-                        "guard" => guard::run(types, f, func, &facts),
+                        "differentials" => differentials::run(types, func, options, Border::Callers),
                         "delay" => delay::run(func, &facts),
                         "countdown" => countdown::run(types, func),
                         "cse" => cse::run(types, func, &facts),

@@ -141,7 +141,7 @@ impl Licm<'_> {
         let numeric = self.types.is_numeric(self.func.ty(data.results[0]));
         match data.op {
             Op::Const(_) | Op::GlobalRef(_) | Op::Builtin(_) | Op::BufferLen => true,
-            Op::Zero | Op::Splat | Op::Construct => numeric,
+            Op::Zero | Op::Absent | Op::Splat | Op::Construct => numeric,
             Op::Extract(_) => numeric,
             ref op if op.is_elementary() => numeric,
             _ => false,

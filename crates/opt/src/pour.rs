@@ -23,7 +23,7 @@ struct Cell {
     /// Its definition, in the order of the text, and the region.
     order: u32,
     home: PackedOption<Region>,
-    is_zero: bool,
+    is_absent: bool,
     /// Where the last is added.
     added: Option<u32>,
     /// Where the whole is read: the place, its region, what is read.
@@ -139,8 +139,8 @@ impl Survey<'_> {
     fn cell(&mut self, region: Region, cell: Value, init: Value) {
         let TypeData::Cell(content) = self.types[self.func.ty(cell)] else { return };
         if let TypeData::Array(..) = self.types[content] {
-            let is_zero = self.defs.op(self.func, init) == Some(&Op::Zero);
-            let data = Cell { order: self.order, home: region.into(), is_zero, ..Cell::default() };
+            let is_absent = self.defs.op(self.func, init) == Some(&Op::Absent);
+            let data = Cell { order: self.order, home: region.into(), is_absent, ..Cell::default() };
             self.cells.insert(cell, data);
             self.names.push(cell);
         }
@@ -162,7 +162,7 @@ impl Survey<'_> {
             let Some(pour) = self.pours.get(&v).filter(|_| self.uses[v] == 1) else { continue };
             let Some(to) = self.cells.get(&pour.to) else { continue };
             let is_one = |other: Region| cell.home.expand() == Some(other);
-            let only_added = cell.is_zero && cell.looks.len() == 1 && last < loaded;
+            let only_added = cell.is_absent && cell.looks.len() == 1 && last < loaded;
             let together = is_one(region) && is_one(pour.home);
             let unseen = !to.looks.iter().any(|look| (cell.order..=pour.order).contains(look));
             let types = (self.func.ty(name), self.func.ty(pour.to));

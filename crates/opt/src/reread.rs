@@ -424,10 +424,10 @@ impl Survey<'_> {
             _ => return None,
         };
         let each = match &data.op {
-            Op::Const(_) | Op::Zero | Op::GlobalRef(_) | Op::Detach => 0,
+            Op::Const(_) | Op::Zero | Op::Absent | Op::GlobalRef(_) | Op::Detach => 0,
             op if op.is_elementary() => 4,
             Op::Select | Op::Construct | Op::Insert(_) | Op::Splat | Op::Extract(_) | Op::Sum | Op::If => 4,
-            Op::Div => 20,
+            Op::Div | Op::Unscale => 20,
             Op::Math(Math::Min | Math::Max | Math::Abs | Math::Fma | Math::Floor | Math::Ceil) => 8,
             Op::Math(Math::Sqrt) => 24,
             Op::Math(_) => 120,

@@ -19,7 +19,7 @@ use smallvec::SmallVec;
 
 use ir::{Function, Inst, Op, Region, Span, Type, TypeData, Types, Value};
 
-use crate::util::{Defs, Subst, carried, carried_at, length, make, number_zero};
+use crate::util::{Defs, Subst, carried, carried_at, length, make};
 
 /// Cells of more scalars than this stay memory.
 const MOST: u64 = 64;
@@ -307,14 +307,7 @@ impl Scalarize<'_> {
                 let Plan::Leaves(first) = self.plans[cell] else { return false };
                 let (ty, linear) = (self.func.ty(r), self.func.is_linear(r));
                 let v = match self.place(inst, first, self.func.insts[inst].args.len()) {
-                    Place::Nowhere => {
-                        let (insts, zero) = number_zero(self.types, self.func, ty, linear, self.span);
-                        for inst in insts {
-                            self.defs.add(self.func, inst);
-                            self.out.push(inst);
-                        }
-                        zero
-                    }
+                    Place::Nowhere => self.emit(Op::Zero, &[], ty, linear),
                     Place::Part(leaf, ty) => self.read(leaf, ty, linear),
                     Place::Lane(leaf, lane) => {
                         let v = self.leaf(leaf);
@@ -396,8 +389,8 @@ impl Scalarize<'_> {
             return;
         };
         let step = self.count(element);
-        let is_zero = self.defs.op(self.func, x) == Some(&Op::Zero);
-        let zero = is_zero.then(|| self.emit(Op::Zero, &[], element, linear));
+        let default = self.defs.op(self.func, x).filter(|op| matches!(op, Op::Zero | Op::Absent)).cloned();
+        let zero = default.map(|op| self.emit(op, &[], element, linear));
         for k in 0..n {
             let part = match zero {
                 Some(zero) => zero,

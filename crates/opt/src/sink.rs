@@ -1,12 +1,9 @@
 //! Work that is nothing in one arm of an `if` moves into the other.
 //!
-//! A cotangent that leaves an `if` is often zero in one arm: what the arm computes does not depend
-//! on the input (a sample out of reach, a clamped colour). All that is multiplied with it afterwards
-//! is zero too, and what is then added to memory is nothing. So those instructions move into the
-//! arm where the cotangent is not zero; in the other arm their results are zero.
-//!
-//! That is right after AD, where a float `zero` is symbolic ("no dependence"): the zero times any
-//! number is zero. Each instruction that moves has all operands visible in the arm; independent pure
+//! A cotangent that leaves an `if` is often absent in one arm: what the arm computes does not depend
+//! on the input (a sample out of reach, a clamped colour). All that it is scaled by afterwards leaves
+//! it absent, and what is then added to memory is nothing. So those instructions move into the
+//! arm where the cotangent may be present; in the other arm their results are absent. Each instruction that moves has all operands visible in the arm; independent pure
 //! ones between move before the `if`, as pure operations may. An `add_to` moves only if nothing that
 //! stays reads or writes its cell in between, so that every cell is added to in the same order.
 
@@ -21,7 +18,7 @@ use crate::util::{Defs, ValueMap, make, root_cell};
 /// How far behind an `if` to look.
 const REACH: usize = 400;
 
-/// Sinks; true if anything moved. Only after AD: see the head of this file.
+/// Sinks; true if anything moved.
 pub fn run(types: &mut Types, func: &mut Function) -> bool {
     if !func.has_body() {
         return false;
@@ -78,7 +75,7 @@ impl Sink<'_> {
         let mut at = 0;
         while let Some(&inst) = self.func.regions[region].insts.get(at) {
             if self.func.insts[inst].op == Op::If
-                && let Some((arm, zeros)) = self.zero_arm(inst)
+                && let Some((arm, zeros)) = self.absent_arm(inst)
             {
                 at = self.r#if(region, at, arm, zeros);
             }
@@ -86,13 +83,13 @@ impl Sink<'_> {
         }
     }
 
-    /// The arm with something in it, and the results that are zero in the other.
-    fn zero_arm(&self, inst: Inst) -> Option<(usize, FxHashSet<Value>)> {
+    /// The arm with something in it, and the results that are absent in the other.
+    fn absent_arm(&self, inst: Inst) -> Option<(usize, FxHashSet<Value>)> {
         let data = &self.func.insts[inst];
         let zeros = |arm: usize| -> FxHashSet<Value> {
             let yields = &self.func.regions[data.regions[arm]].results;
             let both = data.results.iter().zip(yields);
-            both.filter(|(_, y)| self.is_zero(**y)).map(|(&r, _)| r).collect()
+            both.filter(|(_, y)| self.is_absent(**y)).map(|(&r, _)| r).collect()
         };
         let (first, second) = (zeros(0), zeros(1));
         match (first.is_empty(), second.is_empty()) {
@@ -102,8 +99,8 @@ impl Sink<'_> {
         }
     }
 
-    fn is_zero(&self, v: Value) -> bool {
-        self.defs.op(self.func, v) == Some(&Op::Zero) && self.types.is_differentiable(self.func.ty(v))
+    fn is_absent(&self, v: Value) -> bool {
+        self.defs.op(self.func, v) == Some(&Op::Absent)
     }
 
     /// Plans and moves; gives the place of the `if` afterwards.
@@ -174,15 +171,21 @@ impl Sink<'_> {
         }
     }
 
-    /// Whether an instruction is nothing (gives zero, adds zero) if these values are zero.
+    /// Whether an instruction is nothing if these values are absent differentials.
     fn vanishes(&self, inst: Inst, zeros: &FxHashSet<Value>) -> bool {
         let data = &self.func.insts[inst];
         let z = |n: usize| zeros.contains(&data.args[n]);
-        let zero = |n: usize| z(n) || self.is_zero(data.args[n]);
+        let zero = |n: usize| z(n) || self.is_absent(data.args[n]);
         match data.op {
-            Op::Mul => z(0) || z(1),
-            Op::Add | Op::Sub => zero(0) && zero(1) && (z(0) || z(1)),
-            Op::Div | Op::Neg | Op::Splat | Op::Sum | Op::Extract(_) | Op::Index | Op::CheckFinite(_) => z(0),
+            Op::Mask => z(0) || z(1),
+            Op::Add => zero(0) && zero(1) && (z(0) || z(1)),
+            Op::Scale
+            | Op::Unscale
+            | Op::Splat
+            | Op::Sum
+            | Op::Extract(_)
+            | Op::Index
+            | Op::CheckFinite(_) => z(0),
             Op::Convert => z(0) && self.types.is_differentiable(self.func.ty(data.results[0])),
             Op::Insert(_) => zero(0) && zero(1) && (z(0) || z(1)),
             Op::Select => zero(1) && zero(2) && (z(1) || z(2)),
@@ -224,7 +227,7 @@ impl Sink<'_> {
                 self.uses[own] = inside[v] + 1;
                 map.insert(v, own);
                 let span = self.func.insts[m].span;
-                let (zero, none) = make(self.func, Op::Zero, &[], ty, linear, span);
+                let (zero, none) = make(self.func, Op::Absent, &[], ty, linear, span);
                 self.defs.add(self.func, zero);
                 self.func.regions[other].insts.push(zero);
                 self.func.regions[other].results.push(none);

@@ -15,7 +15,7 @@ use smallvec::SmallVec;
 use ir::{Function, Inst, InstData, Module, Op, Region, Scalar, Space, Type, TypeData, Types, Value};
 
 use crate::range::Ranges;
-use crate::util::{Defs, Subst, dense, make, number_zero};
+use crate::util::{Defs, Subst, dense, make};
 
 /// Shorter arrays are as well copied.
 const LEAST: u32 = 8;
@@ -161,8 +161,8 @@ fn read(
     };
     let n = add(make(func, Op::Const(u64::from(copy.n)), &[], Type::U32, false, span));
     let inside = add(make(func, Op::Lt, &[unsigned, n], Type::BOOL, false, span));
-    let (zeros, zero) = number_zero(types, func, ty, false, span);
-    list.extend(zeros);
+    let (inst, zero) = make(func, Op::Zero, &[], ty, false, span);
+    list.push(inst);
     let (select, value) = make(func, Op::Select, &[inside, value, zero], ty, false, span);
     list.push(select);
     Some((list, value))

@@ -3,10 +3,10 @@
 //! After AD the cotangent of a cell is taken out and put back all the time: what `a[i] += x` gives is
 //!
 //! ```text
-//! v = load c, i; store c, i, zero; add_to c, i, v
+//! v = load c, i; store c, i, absent; add_to c, i, v
 //! ```
 //!
-//! which leaves the cell as it was. An `add_to` of a place that holds a symbolic zero is a store, and a store of what the
+//! which leaves the cell as it was. An `add_to` of a place that holds an absent differential is a store, and a store of what the
 //! place holds is nothing. (Out of range, all of them are nothing.) Places are the same if their operands are.
 
 use rustc_hash::FxHashMap;
@@ -16,7 +16,7 @@ use ir::{Function, Inst, Op, Region, TypeData, Types, Value};
 
 use crate::util::{Defs, root_cell};
 
-/// Removes such writes; true if there were any. Only after AD, where zeros are symbolic.
+/// Removes such writes; true if there were any.
 pub fn run(types: &Types, func: &mut Function) -> bool {
     if !func.has_body() {
         return false;
@@ -78,15 +78,15 @@ fn settle(types: &Types, func: &mut Function, defs: &Defs, region: Region) -> bo
                     cells.insert(root, Last { place, holds: Some(x), zeroed: None });
                     continue;
                 }
-                let is_zero = defs.op(func, x) == Some(&Op::Zero) && types.is_differentiable(func.ty(x));
-                if is_zero && last.as_ref().is_some_and(|l| l.zeroed.is_some()) {
+                let is_absent = defs.op(func, x) == Some(&Op::Absent);
+                if is_absent && last.as_ref().is_some_and(|l| l.zeroed.is_some()) {
                     // Twice is as good as once.
                     changed = true;
                     cells.extend(last.map(|last| (root, last)));
                     continue;
                 }
                 let holds = last.and_then(|l| l.holds);
-                if is_zero {
+                if is_absent {
                     cells.insert(root, Last { place, holds, zeroed: Some(list.len()) });
                 }
                 list.push(Some(inst));

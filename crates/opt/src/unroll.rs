@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 
 use ir::{Function, Inst, Op, Region, TypeData, Types, Value};
 
-use crate::util::{Defs, Subst, ValueMap, carried, copy_insts, make, number_zero, size};
+use crate::util::{Defs, Subst, ValueMap, carried, copy_insts, make, size};
 
 /// Copies of instructions that an unrolled loop may have.
 const SMALL: u64 = 64;
@@ -208,11 +208,9 @@ impl Unroll<'_> {
                 let r = self.func.result(inst);
                 let (ty, linear, span) =
                     (self.func.ty(r), self.func.is_linear(r), self.func.insts[inst].span);
-                let (insts, zero) = number_zero(self.types, self.func, ty, linear, span);
-                for &inst in &insts {
-                    self.defs.add(self.func, inst);
-                }
-                out.extend(insts);
+                let (inst, zero) = make(self.func, Op::Zero, &[], ty, linear, span);
+                self.defs.add(self.func, inst);
+                out.push(inst);
                 self.subst.set(r, zero);
             }
         }

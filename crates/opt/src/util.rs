@@ -205,29 +205,6 @@ pub(crate) fn make(
     (inst, v)
 }
 
-/// The number zero of a type, as instructions that end with it. Of floats it is built of constants,
-/// because after AD the op `zero` stands for "no tangent"; linear values have no other zero.
-pub(crate) fn number_zero(
-    types: &Types,
-    func: &mut Function,
-    ty: Type,
-    linear: bool,
-    span: Span,
-) -> (SmallVec<[Inst; 4]>, Value) {
-    if linear || !types.is_differentiable(ty) || matches!(types[ty], TypeData::Stack(_)) {
-        let (inst, zero) = make(func, Op::Zero, &[], ty, linear, span);
-        return (SmallVec::from_elem(inst, 1), zero);
-    }
-    let Some(element) = types.element(ty) else {
-        let (inst, zero) = make(func, Op::Const(0), &[], ty, false, span);
-        return (SmallVec::from_elem(inst, 1), zero);
-    };
-    let (mut insts, part) = number_zero(types, func, element, false, span);
-    let (inst, zero) = make(func, Op::Splat, &[part], ty, false, span);
-    insts.push(inst);
-    (insts, zero)
-}
-
 /// Old values and their copies; a value that is not in it stands for itself.
 pub(crate) type ValueMap = FxHashMap<Value, Value>;
 

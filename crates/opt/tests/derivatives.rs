@@ -35,7 +35,7 @@ fn finite(values: &[Value]) -> bool {
 }
 
 fn run(module: &Module, func: Func, args: &[Value]) -> Option<Vec<Value>> {
-    let limits = Limits { steps: Some(2_000_000), depth: 1000 };
+    let limits = Limits { steps: Some(2_000_000), depth: 1000, ..Limits::default() };
     call_limited(module, func, args, &mut Memory::default(), limits).ok()
 }
 

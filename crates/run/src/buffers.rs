@@ -17,7 +17,7 @@ pub(crate) struct Buffer {
     /// Bytes bound.
     pub(crate) len: usize,
     /// Bytes of an element.
-    element: u64,
+    pub(crate) element: u64,
     /// See [`Buffers::stamp`].
     stamp: u64,
 }
@@ -106,7 +106,12 @@ impl Buffers {
         self.all[self.number(global)].element
     }
 
-    fn number(&self, global: Global) -> usize {
+    /// What a pointer to the bytes bound to a global is in memory.
+    pub fn pointer(&self, global: Global) -> u64 {
+        self.number(global) as u64 + 1
+    }
+
+    pub(crate) fn number(&self, global: Global) -> usize {
         self.pointees[global.index()].unwrap_or(global.index())
     }
 

@@ -17,12 +17,12 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use ir::interp::RunError;
-use native::{Compiled, Desc, Worker};
+use native::{Budget, Compiled, Desc, Worker};
 
 use crate::sums::Sums;
 use crate::{Buffers, Cost, Faster, Options, group_at, phases};
@@ -65,6 +65,7 @@ pub(crate) fn dispatch(
     let threads = (threads as u64).min(n).max(1);
     let done = Mutex::new(Done::default());
     let failed = AtomicU64::new(u64::MAX);
+    let budget = Budget::new(options.memory.unwrap_or(native::DEFAULT_MEMORY));
     for range in phases(n, code.has_barrier(entry)) {
         let threads = threads.min(range.end - range.start);
         let work = Work {
@@ -78,6 +79,7 @@ pub(crate) fn dispatch(
             portion: in_portions.then(|| (range.end - range.start).div_ceil(PORTIONS).max(1)),
             alone: threads == 1,
             flush: options.flush_subnormals,
+            budget: budget.clone(),
             begin: if threads == 1 { n } else { 1 },
             // short enough that all workers end together, long enough that taking one costs nothing
             run: if threads == 1 { n } else { (n / (threads.max(1) * 16)).clamp(1, 4096) },
@@ -144,6 +146,8 @@ struct Work<'a> {
     alone: bool,
     /// Whether small numbers may be zeros.
     flush: bool,
+    /// What the workers' threads may hold together.
+    budget: Arc<Budget>,
     /// Groups that a worker takes at once, at first and at most.
     begin: u64,
     run: u64,
@@ -168,6 +172,7 @@ impl Work<'_> {
         if self.flush {
             worker.set_flush();
         }
+        worker.set_memory(self.budget.clone());
         worker
     }
 

@@ -2,10 +2,11 @@
 //! thread to its next barrier in turn.
 
 use cranelift_entity::EntityRef;
-use ir::interp::{self, Host, Limits, Machine, RunError, Step};
-use ir::{Builtin, Func, Global, Module, Space};
+use ir::interp::{self, Access, AccessKind, Host, Limits, Machine, RunError, Step};
+use ir::{Builtin, Func, Global, MemData, Module, Space};
 
 use crate::buffers::Buffers;
+use crate::races::{RaceAccess, Races};
 use crate::{Cost, group_at, phases};
 
 /// What one thread sees.
@@ -17,6 +18,7 @@ struct Thread<'a> {
     private: &'a mut [Vec<u8>],
     printed: &'a mut String,
     place: Place,
+    races: Option<&'a mut Races>,
 }
 
 /// Where a thread stands.
@@ -81,6 +83,25 @@ impl Host for Thread<'_> {
     fn print(&mut self, text: &str) {
         self.printed.push_str(text);
     }
+    fn watches(&self) -> bool {
+        self.races.is_some()
+    }
+    fn accesses(&mut self, access: Access<'_>) {
+        let Access { buffer, at, len, kind, bytes, span } = access;
+        let space = self.module.globals.get(Global::from_u32(buffer & !SHARED)).map(|g| g.space);
+        if buffer >= PRIVATE || matches!(space, Some(Space::ReadOnly | Space::Uniform)) {
+            return;
+        }
+        let thread = self.builtin(Builtin::DispatchThreadId);
+        let (from, to) = (at as usize, (at + len) as usize);
+        // What is written again changes nothing.
+        let is_same = bytes.is_some_and(|bytes| &self.memory(buffer)[from..to] == bytes);
+        if let Some(races) = &mut self.races
+            && !(kind == AccessKind::Write && is_same)
+        {
+            races.access(buffer, at, len, RaceAccess { thread, kind, span });
+        }
+    }
 }
 
 /// A thread of the group that runs.
@@ -107,7 +128,11 @@ pub(crate) fn dispatch(
     groups: [u32; 3],
     buffers: &mut Buffers,
     stdout: &mut String,
+    mut races: Option<&mut Races>,
+    memory: Option<u64>,
 ) -> Result<Cost, RunError> {
+    let limits = Limits::default();
+    let limits = Limits { memory: memory.unwrap_or(limits.memory), ..limits };
     let entry = &module.entries[entry];
     let n: u64 = groups.iter().map(|&n| n as u64).product();
     let mut printed = [String::new(), String::new()];
@@ -115,7 +140,12 @@ pub(crate) fn dispatch(
     let mut result = Ok(());
     'phases: for (range, printed) in phases(n, waits(module, entry.func)).into_iter().zip(&mut printed) {
         for k in range {
-            match run_group(module, entry.func, entry.group_size, group_at(groups, k), buffers, printed) {
+            if let Some(races) = &mut races {
+                races.next_group(|buffer| (SHARED..PRIVATE).contains(&buffer));
+            }
+            let group = group_at(groups, k);
+            let races = races.as_deref_mut();
+            match run_group(module, entry, group, buffers, printed, races, limits) {
                 Ok(steps) => cost.steps += steps,
                 Err(error) => {
                     result = Err(error);
@@ -127,6 +157,22 @@ pub(crate) fn dispatch(
     let [later, first] = printed;
     *stdout = first + &later;
     result.map(|()| cost)
+}
+
+/// Whose memory a buffer is, and the size of what is numbered in it: of an array, its elements.
+pub(crate) fn place(module: &Module, buffers: &Buffers, buffer: u32) -> (Option<Global>, u64) {
+    let global = Global::from_u32(buffer & !SHARED);
+    let Some(data) = module.globals.get(global) else {
+        return match module.globals.keys().find(|&g| buffers.number(g) == buffer as usize) {
+            Some(global) => (Some(global), buffers.all[buffer as usize].element),
+            None => (None, 1),
+        };
+    };
+    let ty = match module.mem[data.ty] {
+        MemData::Array(element, _) if buffer >= SHARED => element,
+        _ => data.ty,
+    };
+    (Some(global), module.mem.size(ty))
 }
 
 /// Whether a barrier is reached from a function.
@@ -151,12 +197,14 @@ fn waits(module: &Module, func: Func) -> bool {
 /// Runs one group; says how many steps it took.
 fn run_group(
     module: &Module,
-    func: Func,
-    size: [u32; 3],
+    entry: &ir::Entry,
     group: [u32; 3],
     buffers: &mut Buffers,
     stdout: &mut String,
+    mut races: Option<&mut Races>,
+    limits: Limits,
 ) -> Result<u64, RunError> {
+    let (func, size) = (entry.func, entry.group_size);
     let zeroed = |space: Space| -> Vec<Vec<u8>> {
         let bytes = |g: &ir::GlobalData| if g.space == space { module.mem.size(g.ty) } else { 0 };
         module.globals.values().map(|g| vec![0; bytes(g) as usize]).collect()
@@ -165,7 +213,7 @@ fn run_group(
     let mut threads = Vec::new();
     for k in 0..size.iter().map(|&n| n as u64).product() {
         let place = Place { size, group, local: group_at(size, k) };
-        let machine = Machine::new(module, func, &[], Limits::default())?;
+        let machine = Machine::new(module, func, &[], limits)?;
         let private = zeroed(Space::Private);
         threads.push(Running { machine, place, private, printed: String::new(), wait: Wait::Ready });
     }
@@ -185,6 +233,7 @@ fn run_group(
                 private: &mut t.private,
                 printed: &mut t.printed,
                 place: t.place,
+                races: races.as_deref_mut(),
             };
             if result.is_ok() {
                 match t.machine.resume(&mut host) {
@@ -207,6 +256,9 @@ fn run_group(
             exchanged |= exchange(wave);
         }
         if !exchanged {
+            if let Some(races) = &mut races {
+                races.next_epoch();
+            }
             threads.iter_mut().filter(|t| t.wait == Wait::Barrier).for_each(|t| t.wait = Wait::Ready);
         }
     }
@@ -254,6 +306,7 @@ fn init(
             private: &mut t.private,
             printed: &mut t.printed,
             place: t.place,
+            races: None,
         };
         let bytes = interp::initial_bytes(module, global, &mut host)?;
         t.private[global.index()] = bytes;

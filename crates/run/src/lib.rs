@@ -19,6 +19,7 @@ pub mod cuda;
 #[cfg(feature = "wgpu")]
 pub mod gpu;
 mod interpreted;
+mod races;
 mod sums;
 
 use std::time::{Duration, Instant};
@@ -27,7 +28,8 @@ use ir::{Global, Module};
 use native::Compiled;
 
 pub use buffers::Buffers;
-pub use ir::interp::RunError;
+pub use ir::interp::{AccessKind, RunError};
+pub use races::{Race, RaceAccess};
 
 /// How code is executed.
 #[derive(Clone, Copy)]
@@ -67,6 +69,9 @@ pub struct Options<'r> {
     pub deterministic: bool,
     /// Compiled code may take numbers too small to be normal for zeros.
     pub flush_subnormals: bool,
+    /// Bytes that threads may hold together for large arrays and for what reverse mode keeps; `None` for
+    /// [`native::DEFAULT_MEMORY`].
+    pub memory: Option<u64>,
 }
 
 /// What a dispatch gives besides its buffers.
@@ -111,7 +116,9 @@ pub fn dispatch(
     let start = Instant::now();
     let mut stdout = String::new();
     let result = match backend {
-        Backend::Interp => interpreted::dispatch(module, entry, groups, buffers, &mut stdout),
+        Backend::Interp => {
+            interpreted::dispatch(module, entry, groups, buffers, &mut stdout, None, options.memory)
+        }
         Backend::Compiled(code) => {
             compiled::dispatch((code, None), entry, groups, buffers, &options, &mut stdout)
         }
@@ -137,6 +144,24 @@ pub fn dispatch(
         Ok(cost) => Ok(Output { stdout, seconds: start.elapsed().as_secs_f64(), cost }),
         Err(error) => Err(Stopped { error, stdout }),
     }
+}
+
+/// Runs thread groups on the interpreter, and finds accesses of one place by several threads that nothing orders.
+pub fn find_races(
+    module: &Module,
+    entry: usize,
+    groups: [u32; 3],
+    buffers: &mut Buffers,
+) -> (Result<Output, Stopped>, Vec<Race>) {
+    let start = Instant::now();
+    let (mut stdout, mut races) = (String::new(), races::Races::default());
+    let result = interpreted::dispatch(module, entry, groups, buffers, &mut stdout, Some(&mut races), None);
+    let found = races.all(|buffer| interpreted::place(module, buffers, buffer));
+    let result = match result {
+        Ok(cost) => Ok(Output { stdout, seconds: start.elapsed().as_secs_f64(), cost }),
+        Err(error) => Err(Stopped { error, stdout }),
+    };
+    (result, found)
 }
 
 /// The ranges of groups to run one after the other, given whether threads wait for each other.

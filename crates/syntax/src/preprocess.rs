@@ -42,6 +42,10 @@ const DIRECTIVES: [&str; 12] = [
 
 /// Include files may nest so deep.
 const MAX_INCLUDE_DEPTH: usize = 64;
+/// Bytes of all that is included, each file as often as it is.
+const MAX_INCLUDED: usize = 1 << 24;
+/// What a file counts at least.
+const LEAST_INCLUDED: usize = 1 << 10;
 /// Macros may add tokens up to this number; more is a macro that grows without end.
 pub(crate) const MAX_TOKENS: usize = 1 << 21;
 /// So many errors of the preprocessor in one file are reported.
@@ -61,6 +65,8 @@ pub(crate) struct Preprocessor<'a> {
     pub(crate) out: Vec<Token>,
     /// The limit of tokens was reached and reported.
     pub(crate) full: bool,
+    /// Bytes that were included.
+    included: usize,
     /// How deep arguments are expanded inside arguments.
     pub(crate) nesting: usize,
     /// What `#line` said, in order.
@@ -109,6 +115,7 @@ impl<'a> Preprocessor<'a> {
             active: Vec::new(),
             out: Vec::new(),
             full: false,
+            included: 0,
             nesting: 0,
             lines: Vec::new(),
             once: FxHashSet::default(),
@@ -397,6 +404,14 @@ impl<'a> Preprocessor<'a> {
             return;
         }
         let Some(text) = self.sources.files.get(file.0 as usize).map(|f| f.text.clone()) else { return };
+        self.included += text.len().max(LEAST_INCLUDED);
+        if self.included > MAX_INCLUDED {
+            if !self.full {
+                self.full = true;
+                self.error("E0032", span, "`#include` makes too much text: more than 16 MB, or 16,384 files");
+            }
+            return;
+        }
         let tokens = lex(self.symbols, file, &text).tokens;
         self.depth += 1;
         self.keep_levels(file, 0);

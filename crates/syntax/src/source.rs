@@ -18,6 +18,16 @@ pub struct Span {
 }
 
 impl Span {
+    /// Of what is wrong with a file and has no place in it.
+    pub fn of_file(file: FileId) -> Span {
+        Span { file, start: u32::MAX, end: u32::MAX }
+    }
+
+    /// Whether it is a place in a file.
+    pub fn is_place(self) -> bool {
+        self.start != u32::MAX
+    }
+
     /// From the start of `self` to the end of `other`, if both are in one file.
     pub fn to(self, other: Span) -> Span {
         if self.file == other.file { Span { end: other.end.max(self.end), ..self } } else { self }

@@ -72,6 +72,9 @@ fn one(module: &Module, text: &str, printed: &mut String) -> Result<(), String> 
 /// The call on machine code.
 fn jit(module: &Module, func: Func, args: &[Value]) -> Result<Result<Vec<Value>, RunError>, String> {
     let options = native::Options { functions: vec![func], ..Default::default() };
-    let compiled = codegen_cranelift::compile(module, &options).map_err(|e| e.op)?;
+    // Machine code knows of numbers only.
+    let mut module = module.clone();
+    opt::run_pass(&mut module, "differentials", &opt::Options::default());
+    let compiled = codegen_cranelift::compile(&module, &options).map_err(|e| e.op)?;
     Ok(compiled.call(func, args))
 }

@@ -6,10 +6,29 @@ use super::{Generator, Scope, Shape, Ty};
 
 /// Types behind an interface.
 const PARTS: &str = "\
-interface IPart : IDifferentiable { [Differentiable] F get(F t); }
-struct Line : IPart { F m; F c; [Differentiable] F get(F t) { return 0.3 * m * t + sin(c); } }
-struct Bump : IPart { F w[2]; no_diff F k; [Differentiable] F get(F t) { return sin(w[0] * t) * k + 0.5 * tanh(w[1]); } }
-struct Fixed : IPart { int n; [Differentiable] F get(F t) { return 0.25 * sin(t) + n; } }
+interface IPart : IDifferentiable
+{
+    [Differentiable] F get(F t);
+    [Differentiable] [mutating] F move(F t, int i);
+}
+struct Line : IPart
+{
+    F m; F c;
+    [Differentiable] F get(F t) { return 0.3 * m * t + sin(c); }
+    [Differentiable] [mutating] F move(F t, int i) { F old = m; m = tanh(c + t); c = old; return m * old; }
+}
+struct Bump : IPart
+{
+    F w[2]; no_diff F k;
+    [Differentiable] F get(F t) { return sin(w[0] * t) * k + 0.5 * tanh(w[1]); }
+    [Differentiable] [mutating] F move(F t, int i) { w[i & 1] = sin(w[(i + 1) & 1] * t) + 0.3; return w[0] * w[1]; }
+}
+struct Fixed : IPart
+{
+    int n;
+    [Differentiable] F get(F t) { return 0.25 * sin(t) + n; }
+    [Differentiable] [mutating] F move(F t, int i) { n = (n + i) & 3; return cos(t) * n; }
+}
 [Differentiable]
 IPart choose(F a, F b, no_diff int k)
 {
@@ -184,6 +203,10 @@ impl Generator {
         let c = self.condition();
         self.line(&format!("if ({c}) part = choose({x}, part.get(b), k + i);"));
         self.line(&format!("sum = 0.5 * sum + part.get({y});"));
+        if !self.rng.one_in(3) {
+            let (c, z) = (self.condition(), self.float(1));
+            self.line(&format!("if ({c}) sum += 0.5 * tanh(part.move({z}, k + i));"));
+        }
         self.close();
         let e = self.float(1);
         self.line(&format!("return sum + {e};"));

@@ -82,6 +82,11 @@ impl Generator {
             return format!("{}", self.rng.below(n));
         }
         let k = self.scope.ints.len();
+        if self.rng.one_in(6) {
+            // An index that depends on what has a derivative.
+            let by = self.leaf();
+            return format!("uint(int(({by}) * 5)) % {n}");
+        }
         let i = match k {
             0 => format!("{}", self.rng.below(n)),
             _ => self.scope.ints[self.rng.below(k)].clone(),
@@ -155,7 +160,7 @@ impl Generator {
     }
 
     /// A number that is there already.
-    fn leaf(&mut self) -> String {
+    pub(super) fn leaf(&mut self) -> String {
         match self.rng.below(12) {
             0 => self.constant(),
             1 => format!("weights[{}]", self.index(3)),

@@ -10,10 +10,13 @@ mod expressions;
 mod kernel;
 pub mod probe;
 mod second;
+mod shared;
+pub mod small;
 mod statements;
 
 pub use kernel::kernel;
 pub use second::{Way, directional};
+pub use shared::{ELEMENTS, shared};
 
 /// A small generator of pseudo-random numbers (xorshift64*), so that a seed means the same program for ever.
 pub struct Rng(u64);
@@ -150,6 +153,8 @@ struct Scope {
     in_switch: bool,
     /// How many loops are around.
     loops: usize,
+    /// The labels of loops around.
+    labels: Vec<String>,
     depth: usize,
 }
 
@@ -229,7 +234,7 @@ mod tests {
 
     #[test]
     fn programs_use_everything() {
-        let texts: Vec<String> = (0..60).map(|seed| super::program(seed, "double").text).collect();
+        let texts: Vec<String> = (0..100).map(|seed| super::program(seed, "double").text).collect();
         for word in [
             "[Checkpoint]",
             "[Checkpoint(",
@@ -238,8 +243,13 @@ mod tests {
             "_bwd(",
             "fwd_diff(h",
             "bwd_diff(h",
-            "F next =",
             "IPart part",
+            "part.move(",
+            "break label",
+            "F next =",
+            ") * 5)",
+            "+= F(",
+            "= old",
         ] {
             assert!(texts.iter().any(|text| text.contains(word)), "no {word}");
         }

@@ -28,7 +28,7 @@ impl Generator {
 
     fn statement(&mut self) {
         let nested = self.scope.depth > 0;
-        match self.rng.below(if nested { 29 } else { 18 }) {
+        match self.rng.below(if nested { 33 } else { 21 }) {
             0..=3 => self.variable(),
             4..=6 => self.assignment(),
             7 => self.swizzle(),
@@ -42,7 +42,9 @@ impl Generator {
             }
             14 => self.reverse(),
             15..=17 => self.exit(),
-            18..=21 => {
+            18 | 19 => self.whole(),
+            20 => self.swap(),
+            21..=24 => {
                 let c = self.condition();
                 self.open(&format!("if ({c})"));
                 self.block(false, false);
@@ -53,8 +55,9 @@ impl Generator {
                     self.close();
                 }
             }
-            22 => self.switch(),
-            23..=26 => self.counted(),
+            25 => self.switch(),
+            26..=29 => self.counted(),
+            30 => self.stepped(),
             _ => self.r#while(),
         }
     }
@@ -108,6 +111,44 @@ impl Generator {
         self.line(&format!("{place} {op} {e};"));
     }
 
+    /// Changes a whole matrix or array by a part of it that is known at run time only.
+    fn whole(&mut self) {
+        let (ty, n) = match self.rng.below(4) {
+            0 => (Ty::Array(3), 3),
+            1 => (Ty::Array(4), 4),
+            _ => {
+                let r = 2 + self.rng.below(2);
+                (Ty::Matrix(r, 2 + self.rng.below(2)), r)
+            }
+        };
+        let Some(place) = self.find(ty, true) else { return };
+        let (i, j) = (self.index(n), self.index(n));
+        let (by, way) = (self.rng.float(), self.rng.below(3));
+        let text = match ty {
+            Ty::Matrix(..) => match way {
+                0 => format!("{place} = tanh({place} + {place} * {place}[{i}].x);"),
+                1 => format!("{place} *= sin({place}[{i}].y) + F(0.5);"),
+                _ => format!("{place}[{j}] = sin({place}[{i}] * {place}[{j}].x);"),
+            },
+            _ => format!("{place}[{i}] = sin({place}[{j}] * {place}[{i}]) + F({by});"),
+        };
+        self.line(&text);
+    }
+
+    /// Exchanges two arrays or structs; of one, two parts.
+    fn swap(&mut self) {
+        let (ty, name, dimensions) = match self.rng.below(4) {
+            0 => (Ty::Array(3), "F", "[3]"),
+            1 => (Ty::Table, "F", "[2][3]"),
+            2 => (Ty::Matrix(2, 2), "matrix<F, 2, 2>", ""),
+            _ => (Ty::Struct, "S", ""),
+        };
+        let (Some(a), Some(b)) = (self.find(ty, true), self.find(ty, true)) else { return };
+        let old = self.fresh("old");
+        self.line(&format!("{name} {old}{dimensions} = {a}; {a} = {b}; {b} = {old};"));
+        self.declare(&old, ty, true);
+    }
+
     fn swizzle(&mut self) {
         let n = 2 + self.rng.below(3);
         let Some(v) = self.find(Ty::Vector(n), true) else { return };
@@ -151,7 +192,11 @@ impl Generator {
 
     fn exit(&mut self) {
         let c = self.condition();
-        if self.scope.in_loop && self.rng.one_in(2) {
+        if !self.scope.labels.is_empty() && self.rng.one_in(3) {
+            let n = self.scope.labels.len();
+            let label = self.scope.labels[self.rng.below(n)].clone();
+            self.line(&format!("if ({c}) break {label};"));
+        } else if self.scope.in_loop && self.rng.one_in(2) {
             let exit = if self.rng.one_in(2) { "break" } else { "continue" };
             self.line(&format!("if ({c}) {exit};"));
         } else if self.scope.in_switch && self.rng.one_in(2) {
@@ -219,19 +264,63 @@ impl Generator {
             5 => format!("for ({ty} {i} = ({ty}){n}; {i} != {to}; {i} = ({ty})(({i} + 1) & 7))"),
             _ => format!("for ({ty} {i} = 1; {i} <= {to}; {i} *= 2)"),
         };
-        if self.rng.one_in(8) {
+        let label = if self.rng.one_in(8) {
             self.line("[ForceUnroll]");
             let head = format!("for (int {i} = 0; {i} < {to}; {i}++)");
             self.open(&head);
+            false
         } else {
             self.checkpoint();
+            let label = self.label();
             self.open(&head);
-        }
+            label
+        };
         let saved = self.scope.ints.len();
         self.scope.ints.push(format!("(int){i}"));
         self.block(true, false);
         self.scope.ints.truncate(saved);
         self.close();
+        self.end_label(label);
+    }
+
+    /// A loop that counts with a number that may have a derivative, and ends at the latest after so many trips.
+    fn stepped(&mut self) {
+        if self.scope.loops > 2 {
+            return;
+        }
+        let t = self.fresh("t");
+        let (from, to) = (self.rng.float(), 0.5 + self.rng.below(4) as f64);
+        let step = self.leaf();
+        let head = match self.rng.below(3) {
+            0 => format!("for (F {t} = 0; {t} < F({to}); {t} += F(0.4375))"),
+            1 => format!("for (F {t} = F({from}); {t} < F({to}); {t} += F(0.5) + abs(sin({step})))"),
+            _ => format!("for (F {t} = abs({step}) + F(1); {t} > F(0.25); {t} *= F(0.375))"),
+        };
+        let label = self.label();
+        self.open(&head);
+        let saved = self.scope.vars.len();
+        self.declare(&t, Ty::Float, true);
+        self.block(true, false);
+        self.scope.vars.truncate(saved);
+        self.close();
+        self.end_label(label);
+    }
+
+    /// Perhaps a label of the loop that follows.
+    fn label(&mut self) -> bool {
+        let labelled = self.rng.one_in(3);
+        if labelled {
+            let label = self.fresh("label");
+            self.line(&format!("{label}:"));
+            self.scope.labels.push(label);
+        }
+        labelled
+    }
+
+    fn end_label(&mut self, labelled: bool) {
+        if labelled {
+            self.scope.labels.pop();
+        }
     }
 
     /// Perhaps an attribute that says what reverse mode keeps of the loop that follows.
@@ -270,6 +359,7 @@ impl Generator {
             _ => (format!("while ({i} < {trips} && {c})"), "}".to_string()),
         };
         self.checkpoint();
+        let label = self.label();
         self.open(&head);
         if head == "while (true)" || head == "for (;;)" {
             self.line(&format!("if ({i} >= {trips} || !({c})) break;"));
@@ -281,6 +371,7 @@ impl Generator {
         self.scope.ints.truncate(saved);
         self.indent -= 1;
         self.line(&end);
+        self.end_label(label);
     }
 
     fn call(&mut self) {

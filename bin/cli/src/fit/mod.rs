@@ -13,7 +13,7 @@ use driver::fit::optimise::{Adam, Objective};
 use driver::fit::state::State;
 use driver::fit::{Fit, Init, Setup};
 use driver::gradcheck::Random;
-use driver::{Error, bind, npy};
+use driver::{Error, bind, files, npy};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::args::{Cli, Command, FitArgs, Optimizer};
@@ -44,11 +44,21 @@ pub(crate) fn fit(args: &FitArgs) -> u8 {
             loss: args.loss.clone(),
             render: args.render.clone(),
             inits: inits?,
+            memory: report::binds(&args.memory)?,
             backend: args.backend.into(),
+            lanes: args.lanes.lanes(),
             threads,
             options: report::options(&args.compile),
             seed: args.seed,
         };
+        let out = args.out.clone().unwrap_or_else(|| PathBuf::from("target").join("fit"));
+        if !args.show_kernel {
+            // What cannot be written is said before it takes time to find.
+            files::prepare_folder(&out)?;
+            if let Some(folder) = args.checkpoint.as_ref().and_then(|c| c.parent()) {
+                files::prepare_folder(if folder.as_os_str().is_empty() { Path::new(".") } else { folder })?;
+            }
+        }
         let mut fit = Fit::new(session, &setup, items)?;
         report::warn(session, &fit.warnings);
         if args.show_kernel {
@@ -59,26 +69,43 @@ pub(crate) fn fit(args: &FitArgs) -> u8 {
         let n = fit.start.len();
         let mut state = State { x: fit.start.clone(), adam: Adam::new(n), ..State::default() };
         if let (true, Some(path)) = (args.resume, &args.checkpoint) {
-            state = State::load(path, n)?;
+            if path.exists() {
+                state = State::load(path, n)?;
+            } else {
+                report::err(&format!(
+                    "note: there is no checkpoint `{}` yet: the fit begins anew\n",
+                    path.display()
+                ));
+            }
         }
+        let mut fate = Progress::new(&mut fit, &state)?;
         let bar = progress(args, state.step);
         let outcome = match args.optimizer {
-            Optimizer::Adam => adam(args, &mut fit, &mut state, &rates, &bar),
-            Optimizer::Lbfgs => lbfgs(args, &mut fit, &mut state, &bar),
+            Optimizer::Adam => adam(args, &mut fit, &mut state, &mut fate, &rates, &bar),
+            Optimizer::Lbfgs => lbfgs(args, &mut fit, &mut state, &mut fate, &bar),
         };
         bar.finish();
-        outcome?;
+        let outcome = outcome.and_then(|()| {
+            let loss = fit.loss(&state.x)?;
+            fate.end(&fit, &state, loss)?;
+            Ok(loss)
+        });
+        let loss = match outcome {
+            Ok(loss) => loss,
+            Err(Stopped::Diverged(why)) => return Err(diverged(args, &out, &mut fit, &fate, &why)?.into()),
+            Err(Stopped::Error(error)) => return Err(error.into()),
+        };
         if let Some(path) = &args.checkpoint {
             state.save(path)?;
         }
-        finish(args, &mut fit, &state, target.as_ref())?;
+        finish(args, &out, &mut fit, (&state, loss), target.as_ref())?;
         Ok(0)
     })
 }
 
 /// The same arguments with those of the file's `// fit:` comments before them; `None` if it has none.
 fn with_file_options(args: &FitArgs) -> Result<Option<FitArgs>, u8> {
-    let Ok(text) = std::fs::read_to_string(&args.source.file) else { return Ok(None) };
+    let Ok(text) = files::read_text(&args.source.file, files::PROGRAM) else { return Ok(None) };
     let words: Vec<String> = text
         .lines()
         .filter_map(|line| line.trim().strip_prefix("// fit:"))
@@ -110,7 +137,7 @@ fn with_file_options(args: &FitArgs) -> Result<Option<FitArgs>, u8> {
 
 /// Options that may be given several times.
 fn is_list(name: &str) -> bool {
-    matches!(name, "--param" | "--rate" | "--define")
+    matches!(name, "--param" | "--rate" | "--define" | "--bind")
 }
 
 fn read_items(args: &FitArgs, folder: &Path) -> Result<(Items, Option<Picture>), Stop> {
@@ -158,8 +185,12 @@ fn rates(args: &FitArgs, fit: &Fit) -> Result<Vec<f64>, Stop> {
     let mut named: Vec<(String, f64)> = Vec::new();
     for text in &args.rate {
         let (name, rate) = text.rsplit_once('=').map_or(("", text.as_str()), |(n, r)| (n.trim(), r));
-        let rate: f64 =
-            rate.trim().parse().map_err(|_| Stop::Usage(format!("`--rate {text}`: not a number")))?;
+        let rate: f64 = rate
+            .trim()
+            .parse()
+            .ok()
+            .filter(|r: &f64| r.is_finite())
+            .ok_or_else(|| Stop::Usage(format!("`--rate {text}`: not a number")))?;
         if name.is_empty() {
             common = rate;
         } else if fit.names.iter().any(|n| covers(name, n)) {
@@ -260,9 +291,10 @@ fn adam(
     args: &FitArgs,
     fit: &mut Fit,
     state: &mut State,
+    progress: &mut Progress,
     rates: &[f64],
     bar: &ProgressBar,
-) -> Result<(), Error> {
+) -> Result<(), Stopped> {
     let n = fit.items.n;
     let batch = args.batch.unwrap_or(8192).clamp(1, n);
     let mut order: Vec<u32> = (0..n as u32).collect();
@@ -285,13 +317,22 @@ fn adam(
         at += batch;
         if wants_loss {
             loss = value;
-            state.history.push((state.step as f64, value));
+            progress.step(&state.x, state.step, value)?;
+            state.record(state.step, value);
+        }
+        if let Some(at) = gradient.iter().position(|g| !g.is_finite())
+            && gradient.iter().all(|g| !g.is_finite())
+        {
+            let why =
+                format!("the derivative by `{}` is {} at step {}", fit.names[at], gradient[at], state.step);
+            return Err(Stopped::Diverged(why));
         }
         // Cosine schedule: full at the start, a hundredth at the end.
         let share = reporter.share(state).min(1.0);
         let scale = 0.01 + 0.99 * 0.5 * (1.0 + (std::f64::consts::PI * share).cos());
         state.adam.update(&mut state.x, &gradient, rates, scale);
         state.step += 1;
+        progress.check(fit, &state.x, state.step)?;
         reporter.step(state, loss)?;
     }
     Ok(())
@@ -300,42 +341,160 @@ fn adam(
 /// The mean loss over all items.
 struct Whole<'a> {
     fit: &'a mut Fit,
-    order: Vec<u32>,
+    order: &'a [u32],
 }
 
 impl Objective for Whole<'_> {
     fn evaluate(&mut self, x: &[f64], gradient: &mut [f64]) -> Result<f64, Error> {
-        self.fit.evaluate(x, &self.order, true, gradient)
+        self.fit.evaluate(x, self.order, true, gradient)
     }
 }
 
-fn lbfgs(args: &FitArgs, fit: &mut Fit, state: &mut State, bar: &ProgressBar) -> Result<(), Error> {
-    let order = (0..fit.items.n as u32).collect();
-    let mut objective = Whole { fit, order };
+fn lbfgs(
+    args: &FitArgs,
+    fit: &mut Fit,
+    state: &mut State,
+    progress: &mut Progress,
+    bar: &ProgressBar,
+) -> Result<(), Stopped> {
+    let order: Vec<u32> = (0..fit.items.n as u32).collect();
     let mut reporter = Reporter::new(args, bar, state);
     while reporter.share(state) < 1.0 {
+        let mut objective = Whole { fit, order: &order };
         let value = state.lbfgs.update(&mut state.x, &mut objective)?;
         let Some(value) = value else { break };
         if state.history.is_empty() {
-            state.history.push((0.0, value));
+            state.record(0, progress.best.0);
         }
         state.step += 1;
-        state.history.push((state.step as f64, value));
+        progress.step(&state.x, state.step, value)?;
+        progress.check(fit, &state.x, state.step)?;
+        state.record(state.step, value);
         reporter.step(state, value)?;
     }
     Ok(())
 }
 
+/// The name of the program's file.
+fn stem(args: &FitArgs) -> String {
+    args.source.file.file_stem().map_or_else(|| "fit".into(), |s| s.to_string_lossy().into_owned())
+}
+
+/// Why a fit does not go on.
+enum Stopped {
+    /// It leads nowhere.
+    Diverged(String),
+    Error(Error),
+}
+
+impl From<Error> for Stopped {
+    fn from(error: Error) -> Stopped {
+        Stopped::Error(error)
+    }
+}
+
+/// Numbers that are so many times larger than those at the start come of a fit without a minimum.
+const FAR: f64 = 1e8;
+/// So many times the loss at the start is no noise.
+const WORSE: f64 = 1e3;
+
+/// A loss that is so many times larger, below zero too, has no minimum.
+const BOTTOMLESS: f64 = 1e12;
+
+/// How a fit goes.
+struct Progress {
+    start: f64,
+    /// Largest number that is believed.
+    far: f64,
+    /// The least loss, of all items or of a batch; where it was, and at which step.
+    best: (f64, Vec<f64>, u64),
+}
+
+impl Progress {
+    /// At the start. There must be a loss.
+    fn new(fit: &mut Fit, state: &State) -> Result<Progress, Error> {
+        let start = fit.loss(&state.x)?;
+        if !start.is_finite() {
+            // With `--check-nan`, the derivative says where.
+            let order: Vec<u32> = (0..fit.items.n as u32).collect();
+            fit.evaluate(&state.x, &order, true, &mut vec![0.0; state.x.len()])?;
+            let message = format!(
+                "the loss is {start} at the start: begin elsewhere (`--param`), or mend the loss \
+                 (`--check-nan` finds where a derivative becomes infinite or NaN)"
+            );
+            return Err(Error::input(message));
+        }
+        let largest = state.x.iter().fold(1.0, |m: f64, x| m.max(x.abs()));
+        Ok(Progress { start, far: FAR * largest, best: (start, state.x.clone(), state.step) })
+    }
+
+    /// A value of the loss at a point.
+    fn step(&mut self, x: &[f64], step: u64, loss: f64) -> Result<(), Stopped> {
+        if !loss.is_finite() || loss.abs() > BOTTOMLESS * (1.0 + self.start.abs()) {
+            return Err(Stopped::Diverged(format!("the loss is {loss} at step {step}")));
+        }
+        if loss < self.best.0 {
+            self.best.0 = loss;
+            self.best.1.copy_from_slice(x);
+            self.best.2 = step;
+        }
+        Ok(())
+    }
+
+    /// A point.
+    fn check(&self, fit: &Fit, x: &[f64], step: u64) -> Result<(), Stopped> {
+        match x.iter().position(|x| x.is_nan() || x.abs() > self.far) {
+            Some(at) => Err(Stopped::Diverged(format!("`{}` is {} at step {step}", fit.names[at], x[at]))),
+            None => Ok(()),
+        }
+    }
+
+    /// The loss over all items at the end.
+    fn end(&self, fit: &Fit, state: &State, loss: f64) -> Result<(), Stopped> {
+        self.check(fit, &state.x, state.step)?;
+        if !loss.is_finite() || loss - self.start > WORSE * self.start.abs() + 1.0 {
+            let (start, step) = (self.start, state.step);
+            let why = format!("the loss is {loss} after {step} steps, and was {start} at the start");
+            return Err(Stopped::Diverged(why));
+        }
+        Ok(())
+    }
+}
+
+/// Keeps the best parameters of a fit that diverged, beside those of earlier fits, which stay.
+fn diverged(
+    args: &FitArgs,
+    folder: &Path,
+    fit: &mut Fit,
+    progress: &Progress,
+    why: &str,
+) -> Result<Error, Error> {
+    let (loss, x, step) = &progress.best;
+    let mut kept = Vec::new();
+    for (name, array) in fit.arrays(x)? {
+        let file = folder.join(format!("{}-{name}-best.npy", stem(args)));
+        npy::write(&file, &array)?;
+        kept.push(file.display().to_string());
+    }
+    Ok(Error::Stopped(format!(
+        "the fit diverged: {why}; try a smaller `--rate`, or begin elsewhere (`--param`)\n  \
+         = note: the best parameters, of step {step} with the loss {loss}, are in {}; nothing else was written",
+        kept.join(", ")
+    )))
+}
+
 /// Writes pictures, plot and parameters, and says where.
-fn finish(args: &FitArgs, fit: &mut Fit, state: &State, target: Option<&Picture>) -> Result<(), Error> {
-    let stem =
-        args.source.file.file_stem().map_or_else(|| "fit".into(), |s| s.to_string_lossy().into_owned());
-    let folder = args.out.clone().unwrap_or_else(|| PathBuf::from("target").join("fit"));
-    std::fs::create_dir_all(&folder).map_err(|e| Error::write(&folder, e))?;
+fn finish(
+    args: &FitArgs,
+    folder: &Path,
+    fit: &mut Fit,
+    (state, loss): (&State, f64),
+    target: Option<&Picture>,
+) -> Result<(), Error> {
+    let stem = stem(args);
     let path = |suffix: &str| folder.join(format!("{stem}{suffix}"));
     let mut written = Vec::new();
 
-    let loss = fit.loss(&state.x)?;
     let mut summary = format!("{} steps in {:.1} s, loss {loss:.6}", state.step, state.seconds);
     if let (Some((numbers, channels)), Some((width, height))) = (fit.render(&state.x)?, fit.items.image)
         && matches!(channels, 1 | 3 | 4)
@@ -356,7 +515,7 @@ fn finish(args: &FitArgs, fit: &mut Fit, state: &State, target: Option<&Picture>
     }
     plot::loss_plot(&format!("loss: {stem}"), &state.history).write(&path("-loss.png"))?;
     written.push(path("-loss.png"));
-    for (name, array) in fit.arrays(&state.x).unwrap_or_default() {
+    for (name, array) in fit.arrays(&state.x)? {
         let file = path(&format!("-{name}.npy"));
         npy::write(&file, &array)?;
         written.push(file);

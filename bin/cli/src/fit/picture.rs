@@ -1,10 +1,9 @@
 //! Pictures: RGB bytes, read from and written to PNG.
 
-use std::fs::File;
-use std::io::{BufReader, BufWriter};
 use std::path::Path;
 
-use driver::Error;
+use driver::fit::items::MOST_ITEMS;
+use driver::{Error, files};
 
 /// Eight-bit RGB, row by row from the top.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,11 +36,15 @@ impl Picture {
 
     /// Reads a PNG file; grey, palette, alpha and 16 bits become 8-bit RGB.
     pub(crate) fn read(path: &Path) -> Result<Picture, Error> {
-        let file = File::open(path).map_err(|e| Error::read(path, e))?;
-        let mut decoder = png::Decoder::new(BufReader::new(file));
+        let bytes = files::read(path, files::DATA)?;
+        let mut decoder = png::Decoder::new(std::io::Cursor::new(bytes));
         decoder.set_transformations(png::Transformations::normalize_to_color8());
         let mut reader = decoder.read_info().map_err(|e| Error::read(path, e))?;
-        let size = reader.output_buffer_size().ok_or_else(|| Error::read(path, "the image is too large"))?;
+        let pixels = u64::from(reader.info().width) * u64::from(reader.info().height);
+        let size = reader.output_buffer_size().filter(|_| pixels <= MOST_ITEMS as u64);
+        let size = size.ok_or_else(|| {
+            Error::read(path, format!("the image is too large: at most {MOST_ITEMS} pixels are fitted"))
+        })?;
         let mut bytes = vec![0; size];
         let info = reader.next_frame(&mut bytes).map_err(|e| Error::read(path, e))?;
         let samples = info.color_type.samples();
@@ -54,12 +57,14 @@ impl Picture {
 
     /// Writes a PNG file.
     pub(crate) fn write(&self, path: &Path) -> Result<(), Error> {
-        let file = File::create(path).map_err(|e| Error::write(path, e))?;
-        let mut encoder = png::Encoder::new(BufWriter::new(file), self.width as u32, self.height as u32);
+        let mut bytes = Vec::new();
+        let mut encoder = png::Encoder::new(&mut bytes, self.width as u32, self.height as u32);
         encoder.set_color(png::ColorType::Rgb);
         encoder.set_depth(png::BitDepth::Eight);
         let mut writer = encoder.write_header().map_err(|e| Error::write(path, e))?;
-        writer.write_image_data(&self.rgb).map_err(|e| Error::write(path, e))
+        writer.write_image_data(&self.rgb).map_err(|e| Error::write(path, e))?;
+        writer.finish().map_err(|e| Error::write(path, e))?;
+        files::write(path, &bytes)
     }
 
     /// Copies a picture to a place in this one; what lies outside is dropped.

@@ -48,7 +48,7 @@ struct Defined {
 pub(crate) fn gradbench(args: &GradbenchArgs) -> u8 {
     let options = Options {
         backend: args.backend.into(),
-        lanes: args.lanes(),
+        lanes: args.lanes.lanes(),
         threads: args.threads,
         flush_subnormals: true,
         ..Options::default()

@@ -100,7 +100,6 @@ impl Engine<'_> {
         let mut module = self.module.clone();
         let mut engine = Engine::new(&mut module);
         engine.measuring = true;
-        engine.polish = self.polish;
         engine.tidy = self.tidy;
         choose(&mut engine);
         engine.resolve(func);

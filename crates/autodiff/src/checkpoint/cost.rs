@@ -39,7 +39,7 @@ pub(crate) fn again(module: &Module, src: &Function, defs: &Defs, inst: Inst) ->
     let float = types.is_differentiable(ty);
     let per_lane = |cost: u64| lanes.map(|n| n * cost * OP);
     match &data.op {
-        Op::Const(_) | Op::GlobalRef(_) | Op::Zero => Some(0),
+        Op::Const(_) | Op::GlobalRef(_) | Op::Zero | Op::Absent => Some(0),
         op if op.is_elementary() => per_lane(1),
         Op::Select | Op::Construct | Op::Insert(_) | Op::Splat => per_lane(1),
         Op::Detach => lanes.map(|_| 0),
@@ -48,7 +48,7 @@ pub(crate) fn again(module: &Module, src: &Function, defs: &Defs, inst: Inst) ->
         // A short row of an array of arrays.
         Op::Index if types.bytes(ty) <= 128 && !types.has_stack(src.ty(data.args[0])) => Some(2 * OP),
         Op::Div | Op::Rem if !float => per_lane(6),
-        Op::Div => per_lane(5),
+        Op::Div | Op::Unscale => per_lane(5),
         Op::Rem => per_lane(20),
         Op::Math(
             Math::Floor

@@ -132,7 +132,12 @@ impl Plan<'_> {
             return Some(cost::INDUCTION);
         }
         let inst = self.defs[v].expand()?;
-        let always = matches!(self.src.insts[inst].op, Op::Const(_) | Op::Zero | Op::GlobalRef(_));
+        let is_constant = |inst: ir::Inst| {
+            matches!(self.src.insts[inst].op, Op::Const(_) | Op::Zero | Op::Absent | Op::GlobalRef(_))
+        };
+        let data = &self.src.insts[inst];
+        let always = is_constant(inst)
+            || data.op == Op::Splat && self.defs[data.args[0]].expand().is_some_and(is_constant);
         let outside = self.place(v).depth == 0 && !self.policy.in_loop;
         if !always && (outside || self.policy.prefer_kept) {
             return None;

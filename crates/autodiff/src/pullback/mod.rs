@@ -104,7 +104,8 @@ impl Engine<'_> {
         let Residuals { func, forward } = of;
         self.resolve(func);
         self.resolve_witnesses(func);
-        self.polish(func);
+        let func = self.stand_in(func, if forward { Mode::Forward } else { Mode::Reverse });
+        let of = Residuals { func, forward };
         let span = self.module.funcs[func].span;
         let is_recursive = self.cycles.is_recursive(self.module, func);
         if forward {
@@ -278,13 +279,15 @@ impl Engine<'_> {
         let results = differentials(wanted);
         let name = format!("{}_{}", src.name, if of.forward { "pushforward" } else { "pullback" });
         let made = self.declare(name, of.func, params.clone(), results.clone());
-        self.module.funcs[made].linear_from = Some((src.params.len() + kept.len()) as u32);
         let mut b = Builder::new(&mut self.module.types, String::new());
         b.span = src.span;
         let all: Vec<Value> = params.into_iter().map(|slot| b.param(slot)).collect();
         let (args, rest) = all.split_at(src.params.len());
         let (values, differentials) = rest.split_at(kept.len());
-        let values = make(&mut b, (given, wanted), args, values, differentials);
+        // The program's numbers become differentials here, and numbers again.
+        let differentials = present_all(&mut b, differentials);
+        let values = make(&mut b, (given, wanted), args, values, &differentials);
+        let values = present_all(&mut b, &values);
         let body = b.finish(values, results);
         self.define(made, body);
         made
@@ -300,8 +303,10 @@ impl Engine<'_> {
         let mut b = Builder::new(&mut module.types, String::new());
         b.span = module.funcs[of.func].span;
         let all: Vec<Value> = params.into_iter().map(|slot| b.param(slot)).collect();
-        let operands = [&all[..n_params], &all[n_params + n_kept..]].concat();
+        let differentials = present_all(&mut b, &all[n_params + n_kept..]);
+        let operands = [&all[..n_params], &differentials].concat();
         let values = b.call_func(whole, &module.funcs[whole].results, &operands).split_off(n_primals);
+        let values = present_all(&mut b, &values);
         let body = b.finish(values, results);
         self.define(made, body);
         let witness = Witness { substitute: Some(made), is_same: true, ..Witness::default() };
@@ -310,7 +315,7 @@ impl Engine<'_> {
     }
 
     /// A copy of a linear function, and of those that it calls, without marks; reverse mode may still need the original.
-    fn without_marks(&mut self, func: Func, copies: &mut FxHashMap<Func, Func>) -> Func {
+    pub(crate) fn without_marks(&mut self, func: Func, copies: &mut FxHashMap<Func, Func>) -> Func {
         let src = &self.module.funcs[func];
         if !src.values.values().any(|v| v.linear) {
             return func;
@@ -333,4 +338,9 @@ impl Engine<'_> {
         copies.insert(func, made);
         made
     }
+}
+
+/// The numbers that differentials are.
+fn present_all(b: &mut Builder<'_>, values: &[Value]) -> Vec<Value> {
+    values.iter().map(|&v| b.emit(Op::Present, &[v])).collect()
 }

@@ -23,7 +23,13 @@ impl Emitter<'_, '_> {
             let sp = self.b.ins().get_stack_pointer(I64);
             let limit = self.field(I64, offsets::STACK_LIMIT);
             let deep = self.b.ins().icmp(IntCC::UnsignedLessThan, sp, limit);
+            self.fail_if(deep, Site::NoStack(f.span));
+            let depth = self.b.ins().load(I32, plain(), self.ctx, offsets::DEPTH);
+            let most = ir::interp::MAX_DEPTH as i64;
+            let deep = self.b.ins().icmp_imm_u(IntCC::UnsignedGreaterThanOrEqual, depth, most);
             self.fail_if(deep, Site::TooDeep(f.span));
+            let deeper = self.b.ins().iadd_imm_s(depth, 1);
+            self.b.ins().store(plain(), deeper, self.ctx, offsets::DEPTH);
         }
         self.begin_path(func);
         let body = f.body();
@@ -59,6 +65,11 @@ impl Emitter<'_, '_> {
                 }
                 _ => registers.push(x),
             }
+        }
+        if self.cx.plan.facts[func].recursive {
+            let depth = self.b.ins().load(I32, plain(), self.ctx, offsets::DEPTH);
+            let before = self.b.ins().iadd_imm_s(depth, -1);
+            self.b.ins().store(plain(), before, self.ctx, offsets::DEPTH);
         }
         self.b.ins().return_(&registers);
         self.done();

@@ -4,8 +4,9 @@
 //! loop: a trip reads one (at first the initial value) and writes the next value to the other, so a
 //! parallel assignment such as a swap needs no more care.
 //!
-//! The stacks of a `for` have their final size from the start; those of a `loop` double. Where a
-//! trip allocates in the arena and hands nothing of it on, the arena is released after each trip.
+//! The stacks of a `for` have their final size from the start; those of a `loop` double, at the start
+//! of a trip. Where a trip allocates in the arena and hands no stack of it on, the arena is released
+//! after each trip, once stacks were pushed and carried arrays written.
 //!
 //! A `loop` that ends with an `if` which decides whether to go on — every `while` of the source —
 //! jumps from the arms straight to the next trip or out.
@@ -68,17 +69,12 @@ impl<'m> Emitter<'_, 'm> {
     }
 
     /// The arena's mark, if what the region allocates can be released at its end.
-    fn mark_trip(&mut self, region: Region, grows_at_end: bool) -> Option<Value> {
+    fn mark_trip(&mut self, region: Region) -> Option<Value> {
         if !self.allocates(region) || self.nesting.grows_outer(region) {
             return None;
         }
-        for &v in &self.f.regions[region].results {
-            let ty = self.ty(v);
-            if self.ts.has_stack(ty) || (grows_at_end && is_array(self.ts, ty)) {
-                return None;
-            }
-        }
-        Some(self.mark())
+        let hands_on = self.f.regions[region].results.iter().any(|&v| self.ts.has_stack(self.ty(v)));
+        (!hands_on).then(|| self.mark())
     }
 
     /// Where the arena is.
@@ -270,7 +266,7 @@ impl<'m> Emitter<'_, 'm> {
         let i = if info.down { self.b.ins().isub(held, one) } else { held };
         self.set(params[0], &[i]);
         let spare = self.bind_carried(body, 1, &params[1..]);
-        let mark = self.mark_trip(region, false);
+        let mark = self.mark_trip(region);
         let params = params[1..].to_vec();
         let lp = Loop { data, info, body, exit, params, spare, mark, stacked, len: i, cap: i, stacks };
         self.region(region)?;
@@ -326,7 +322,8 @@ impl<'m> Emitter<'_, 'm> {
         self.path_trip(region);
         let own = Vals::from_slice(&self.b.block_params(body)[..words]);
         let spare = self.bind_carried(body, words, &params);
-        let mark = self.mark_trip(region, !stacked.is_empty());
+        let own = self.make_room(own, &stacked);
+        let mark = self.mark_trip(region);
         let lp = Loop {
             data,
             info,
@@ -390,8 +387,6 @@ impl<'m> Emitter<'_, 'm> {
         let n = lp.params.len();
         let known = self.const_of(results[0]);
         let again = self.one(results[0]);
-        let (body, out) = self.carry(lp, &results[1..=n]);
-        self.release(lp.mark);
         let mut own = Vals::new();
         if !lp.stacked.is_empty() {
             own = self.push(lp, &results[n + 1..]);
@@ -402,6 +397,8 @@ impl<'m> Emitter<'_, 'm> {
                 self.fail_if(over, Site::MaxIters(bound, lp.data.span));
             }
         }
+        let (body, out) = self.carry(lp, &results[1..=n]);
+        self.release(lp.mark);
         let next: Vals = own.iter().chain(&body).copied().collect();
         let out: Vals = out.iter().chain(&own).copied().collect();
         match known {
@@ -412,37 +409,40 @@ impl<'m> Emitter<'_, 'm> {
         Ok(())
     }
 
-    /// Pushes values on the stacks of a `loop`; gives trips, room and memories as they are then.
-    fn push(&mut self, lp: &Loop<'_>, values: &[ir::Value]) -> Vals {
+    /// Sees to it that the stacks of a `loop` have room for another trip, before it allocates anything: `own` is trips,
+    /// room and the memory of each.
+    fn make_room(&mut self, own: Vals, stacked: &[Type]) -> Vals {
+        let [len, cap, ..] = own[..] else { return own };
         let (full, fits) = (self.b.create_block(), self.b.create_block());
         self.b.set_cold_block(full);
-        for _ in 0..=lp.stacks.len() {
+        for _ in 0..=stacked.len() {
             self.b.append_block_param(fits, I64);
         }
-        let is_full = self.b.ins().icmp(IntCC::Equal, lp.len, lp.cap);
-        let same: Vals = std::iter::once(lp.cap).chain(lp.stacks.iter().copied()).collect();
-        self.branch(is_full, (full, &[]), (fits, &same));
+        let is_full = self.b.ins().icmp(IntCC::Equal, len, cap);
+        self.branch(is_full, (full, &[]), (fits, &own[1..]));
         self.enter(full);
-        let doubled = self.b.ins().iadd(lp.cap, lp.cap);
+        let doubled = self.b.ins().iadd(cap, cap);
         let least = self.i64(16);
-        let cap = self.b.ins().umax(doubled, least);
-        let mut grown = Vals::from_slice(&[cap]);
-        for (&ptr, &ty) in lp.stacks.iter().zip(&lp.stacked) {
+        let more = self.b.ins().umax(doubled, least);
+        let mut grown = Vals::from_slice(&[more]);
+        for (&ptr, &ty) in own[2..].iter().zip(stacked) {
             let bytes = self.i64(size(self.ts, ty) as i64);
-            grown.push(self.rare_value(Helper::StackRoom, &[self.ctx, ptr, lp.len, cap, bytes]));
+            grown.push(self.rare_value(Helper::StackRoom, &[self.ctx, ptr, len, more, bytes]));
         }
         self.jump(fits, &grown);
         self.enter(fits);
-        let now = Vals::from_slice(self.b.block_params(fits));
+        std::iter::once(len).chain(self.b.block_params(fits).iter().copied()).collect()
+    }
+
+    /// Pushes values on the stacks of a `loop`; gives trips, room and memories as they are then.
+    fn push(&mut self, lp: &Loop<'_>, values: &[ir::Value]) -> Vals {
         for (k, (&v, &ty)) in values.iter().zip(&lp.stacked).enumerate() {
             let at = self.mul_imm(lp.len, size(self.ts, ty));
-            let at = self.b.ins().iadd(now[1 + k], at);
+            let at = self.b.ins().iadd(lp.stacks[k], at);
             let vals = self.get(v);
             self.store(ty, &vals, at, 0);
         }
         let len = self.add_imm(lp.len, 1);
-        let mut own = Vals::from_slice(&[len]);
-        own.extend(now);
-        own
+        [len, lp.cap].into_iter().chain(lp.stacks.iter().copied()).collect()
     }
 }

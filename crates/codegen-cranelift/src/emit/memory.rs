@@ -345,7 +345,7 @@ impl Emitter<'_, '_> {
         let TypeData::Scalar(s) = self.ts[self.ty(result)] else {
             return self.unsupported(&data.op, "on more than a number", data.span);
         };
-        let n = if op == AtomicOp::CompareExchange { 2 } else { 1 };
+        let n = op.n_values();
         let (args, values) = data.args.split_at(data.args.len() - n);
         let place = self.buffer_place(data, path, args)?;
         let sink = self.sink();

@@ -37,7 +37,7 @@ use crate::compile::Queue;
 use crate::types::{parts, returns};
 use native::nesting::Nesting;
 use native::plan::Plan;
-use native::runtime::{Helper, Site, Tables, Word};
+use native::runtime::{Helper, Site, Tables, Word, offsets};
 use native::types::{Shape, is_array, size};
 use native::{Options, Unsupported};
 
@@ -173,6 +173,8 @@ pub(crate) struct Emitter<'a, 'm> {
     wanted: FxHashMap<ir::Value, Value>,
     /// The depth of the function's path, if paths matter.
     path_base: Option<Value>,
+    /// The line of the instruction that is emitted.
+    here: Span,
 }
 
 impl<'a, 'm> Emitter<'a, 'm> {
@@ -217,6 +219,7 @@ impl<'a, 'm> Emitter<'a, 'm> {
             allocates: FxHashMap::default(),
             wanted: FxHashMap::default(),
             path_base: None,
+            here: f.span,
         }
     }
 
@@ -324,9 +327,19 @@ impl<'a, 'm> Emitter<'a, 'm> {
 
     /// Calls a helper.
     pub(crate) fn helper(&mut self, helper: Helper, args: &[Value]) -> Option<Value> {
+        self.note_memory(helper);
         let (params, result) = helper.signature();
         let params: SmallVec<[ClifType; 8]> = params.iter().map(|&w| word(w)).collect();
         self.call_symbol(helper.name(), &params, result.map(word), args)
+    }
+
+    /// Says where memory is taken, for the message if there is no more.
+    pub(crate) fn note_memory(&mut self, helper: Helper) {
+        if helper.allocates() {
+            let site = self.cx.tables.memory_site(self.here);
+            let site = self.b.ins().iconst(I32, site);
+            self.b.ins().store(plain(), site, self.ctx, offsets::SITE);
+        }
     }
 
     /// Calls a helper that gives a value.
@@ -384,6 +397,7 @@ impl<'a, 'm> Emitter<'a, 'm> {
     /// Emits one instruction.
     pub(crate) fn inst(&mut self, inst: Inst) -> Res {
         let data = &self.f.insts[inst];
+        self.here = data.span;
         if self.path_base.is_some() {
             self.path_inst(inst);
         }
@@ -442,6 +456,11 @@ impl<'a, 'm> Emitter<'a, 'm> {
             | Op::CallLinearize(_)
             | Op::CallPushforward(_)
             | Op::CallTransposeOf(_)
+            | Op::Absent
+            | Op::Scale
+            | Op::Unscale
+            | Op::Mask
+            | Op::Present
             | Op::If
             | Op::Switch(_)
             | Op::For(_)

@@ -78,6 +78,7 @@ impl Emitter<'_, '_> {
         if !HAS {
             return self.helper(helper, args);
         }
+        self.note_memory(helper);
         let mut args = args.to_vec();
         let result = helper.signature().1.map(|w| {
             let slot = StackSlotData::new(StackSlotKind::ExplicitSlot, 8, 3);

@@ -250,9 +250,10 @@ fn errors(text: &Text) -> Vec<(String, Span)> {
         Site::Assert(message, span) => (message.to_string(), *span),
         Site::MaxIters(n, span) => (ir::interp::max_iters_message(*n), *span),
         Site::OutOfRange(span) => ("the index is out of the buffer's range".to_string(), *span),
-        Site::TooDeep(span) => ("calls are nested too deep".to_string(), *span),
+        Site::TooDeep(span) => (ir::interp::depth_message(ir::interp::MAX_DEPTH), *span),
+        Site::NoStack(span) => ("calls are nested too deep for the stack".to_string(), *span),
         Site::NotFinite(what, _, span) => (format!("`{what}` gives a derivative that is not finite"), *span),
-        Site::Printf(..) => (String::new(), Span::NONE),
+        Site::Memory(_) | Site::Printf(..) => (String::new(), Span::NONE),
     };
     text.tables.sites().iter().map(site).collect()
 }

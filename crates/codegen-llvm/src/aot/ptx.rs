@@ -130,6 +130,8 @@ fn prints(text: &Text) -> Vec<PtxPrint> {
         | Site::MaxIters(..)
         | Site::OutOfRange(_)
         | Site::TooDeep(_)
+        | Site::NoStack(_)
+        | Site::Memory(_)
         | Site::NotFinite(..) => None,
     };
     sites.filter_map(print).collect()
@@ -283,6 +285,7 @@ fn kernel(all: &mut String, module: &Module, k: usize, own: &PtxEntry, text: &Te
     };
     // What is not set here or below is for lanes, or is set by the code itself.
     field(offsets::STACK_LIMIT as i64, "limit", "i64 0");
+    field(offsets::DEPTH as i64, "depth", "i32 0");
     field(offsets::ALONE as i64, "alone", "i32 0");
     field(offsets::HANDLES as i64, "handles", "ptr %pointees");
     let pointers = bound(module).filter(|(_, g)| is_pointer(module, g)).count();

@@ -90,7 +90,12 @@ impl Emitter<'_, '_> {
             let sp = self.w.cast("ptrtoint", sp, El::I64);
             let limit = self.field_of(El::I64, offsets::STACK_LIMIT);
             let deep = self.w.compare("icmp ult", sp, limit);
+            self.fail_if(deep, Site::NoStack(f.span));
+            let depth = self.context_word(offsets::DEPTH);
+            let most = Val::i32(ir::interp::MAX_DEPTH as i64);
+            let deep = self.w.compare("icmp uge", depth, most);
             self.fail_if(deep, Site::TooDeep(f.span));
+            self.count_depth(depth, 1);
         }
         self.begin_path(func);
         let mark = self.mark_body(body);
@@ -109,6 +114,10 @@ impl Emitter<'_, '_> {
             }
         }
         self.release(mark);
+        if self.cx.plan.facts[func].recursive {
+            let depth = self.context_word(offsets::DEPTH);
+            self.count_depth(depth, -1);
+        }
         if returned.len() > IN_REGISTERS {
             let to = self.w.reg(El::Ptr, false);
             let to_text = self.w.operand(to, false);
@@ -153,6 +162,13 @@ impl Emitter<'_, '_> {
         let head = format!("define internal fastcc {ret} @f{number}({}) {ABOUT}{inline}", list.join(", "));
         self.done(&head);
         Ok(())
+    }
+
+    fn count_depth(&mut self, depth: Val, by: i64) {
+        let depth = self.w.binary("add", depth, Val::i32(by));
+        let at = self.w.offset(Val::name(El::Ptr, "%ctx"), Val::i64(offsets::DEPTH.into()));
+        let note = self.note(Class::Context, 4);
+        self.w.store(depth, at, &note);
     }
 
     fn field_of(&mut self, el: El, offset: i32) -> Val {

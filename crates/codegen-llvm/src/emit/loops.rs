@@ -1,7 +1,8 @@
 //! `for` and `loop`.
 //!
-//! Both are tested at the end of the trip. A carried array has one memory, written at the end of each trip, after
-//! everything else was computed; what may lie in such memory itself goes through memory between.
+//! Both are tested at the end of the trip. A carried array has one memory, which values of the trip may lie in as well:
+//! the parameter itself, and parts of it that were taken out. So writing it is the last thing that a trip does, after
+//! stacks were pushed, and what one carried array gives another goes through memory between.
 //!
 //! Where lanes leave a loop at different times it goes on while any lane is in it; those that have left are masked.
 //! What is carried stays, for a lane, as it was when the lane left. A value that is the same for all lanes in the loop
@@ -10,7 +11,8 @@
 //! A reversed `for` whose count varies runs the other way round: lanes enter it at different times and leave it together,
 //! so that all read what was kept of one trip at one place (see `uniform::counted_down`).
 //!
-//! The stacks of a `for` have their final size from the start; those of a `loop` double. A stack has one length for
+//! The stacks of a `for` have their final size from the start; those of a `loop` double, at the start of a trip, so that
+//! what the trip itself allocates can be released at its end. A stack has one length for
 //! all lanes: where a lane had left, there are zeros, which is what reading past its end would give.
 
 use ir::{InstData, LoopInfo, Op, Region, Type, TypeData};
@@ -73,17 +75,12 @@ impl<'m> Emitter<'_, 'm> {
     }
 
     /// The arena's mark, if what the region allocates can be released at its end.
-    fn mark_trip(&mut self, region: Region, grows_at_end: bool) -> Option<Val> {
+    fn mark_trip(&mut self, region: Region) -> Option<Val> {
         if !self.allocates(region) || self.nesting.grows_outer(region) {
             return None;
         }
-        for &v in &self.f.regions[region].results {
-            let ty = self.ty(v);
-            if self.ts.has_stack(ty) || (grows_at_end && is_array(self.ts, ty)) {
-                return None;
-            }
-        }
-        Some(self.mark())
+        let hands_on = self.f.regions[region].results.iter().any(|&v| self.ts.has_stack(self.ty(v)));
+        (!hands_on).then(|| self.mark())
     }
 
     fn context(&mut self, offset: i32) -> Val {
@@ -384,7 +381,7 @@ impl<'m> Emitter<'_, 'm> {
             self.mask = active;
             self.note_full();
         }
-        let mark = self.mark_trip(region, false);
+        let mark = self.mark_trip(region);
         self.region(region)?;
         let i64 = self.extend(El::I64, false, i);
         for (k, (&v, &result)) in results[n_carried..].iter().zip(stacks).enumerate() {
@@ -462,21 +459,24 @@ impl<'m> Emitter<'_, 'm> {
             self.mask = mask;
             self.note_full();
         }
-        let mark = self.mark_trip(region, !stacks.is_empty());
+        let mut own_next: Vals = own.iter().map(|o| o.1).collect();
+        if words > 0 {
+            self.make_room(&results[n + 1..], stacks, &mut own_next);
+        }
+        let mark = self.mark_trip(region);
         self.region(region)?;
         let again = self.one(results[0]);
-        let next = self.carry(data, &all, mask)?;
-        self.release(mark);
-        let mut own_next = Vals::new();
         if words > 0 {
-            let now: Vals = own.iter().map(|o| o.1).collect();
-            own_next = self.push(data, &results[n + 1..], stacks, &now, mask)?;
+            self.push(data, &results[n + 1..], stacks, &own_next, mask)?;
             if let Some(bound) = info.max_iters {
-                let over = self.w.compare("icmp uge", now[0], Val::i64(bound as i64));
+                let over = self.w.compare("icmp uge", own_next[0], Val::i64(bound as i64));
                 let over = self.w.binary("and", over, again);
                 self.fail_if(over, Site::MaxIters(bound, data.span));
             }
+            own_next[0] = self.w.binary("add nuw", own_next[0], Val::i64(1));
         }
+        let next = self.carry(data, &all, mask)?;
+        self.release(mark);
         let (go_on, next_mask) = match mask {
             Some(mask) => {
                 let again = self.w.spread(again);
@@ -508,16 +508,9 @@ impl<'m> Emitter<'_, 'm> {
         Ok(())
     }
 
-    /// Pushes values on the stacks of a `loop`; gives trips, room and memories as they are then.
-    fn push(
-        &mut self,
-        data: &InstData,
-        values: &[ir::Value],
-        stacks: &[ir::Value],
-        now: &[Val],
-        active: Option<Val>,
-    ) -> Res<Vals> {
-        let (len, cap) = (now[0], now[1]);
+    /// Sees to it that the stacks of a `loop` have room for another trip: `own` is trips, room and the memory of each.
+    fn make_room(&mut self, values: &[ir::Value], stacks: &[ir::Value], own: &mut Vals) {
+        let (len, cap) = (own[0], own[1]);
         let (full, fits) = (self.w.new_block(), self.w.new_block());
         let is_full = self.w.compare("icmp eq", len, cap);
         let before = self.w.block;
@@ -526,7 +519,7 @@ impl<'m> Emitter<'_, 'm> {
         let doubled = self.w.binary("add", cap, cap);
         let more = self.w.intrinsic("umax", &[doubled, Val::i64(16)], "");
         let mut grown = Vals::from_slice(&[more]);
-        for ((&ptr, &v), &result) in now[2..].iter().zip(values).zip(stacks) {
+        for ((&ptr, &v), &result) in own[2..].iter().zip(values).zip(stacks) {
             let wide = self.varies(result) && self.lanes > 1;
             let bytes = Val::i64(self.stride(self.ty(v), wide) as i64);
             grown.push(self.helper_value(Helper::StackRoom, &[ptr, len, more, bytes]));
@@ -534,22 +527,31 @@ impl<'m> Emitter<'_, 'm> {
         let full_end = self.w.block;
         self.w.jump(fits);
         self.w.enter(fits);
-        let mut own = Vals::new();
-        for (&a, &b) in now[1..].iter().zip(&grown) {
+        for (a, &b) in own[1..].iter_mut().zip(&grown) {
             let (phi, v) = self.w.phi(a.el, false, false);
-            self.w.flow(phi, a, before);
+            self.w.flow(phi, *a, before);
             self.w.flow(phi, b, full_end);
-            own.push(v);
+            *a = v;
         }
+    }
+
+    /// Pushes values on the stacks of a `loop`, which have room.
+    fn push(
+        &mut self,
+        data: &InstData,
+        values: &[ir::Value],
+        stacks: &[ir::Value],
+        own: &[Val],
+        active: Option<Val>,
+    ) -> Res {
         for (k, (&v, &result)) in values.iter().zip(stacks).enumerate() {
             let ty = self.ty(v);
             let wide = self.varies(result) && self.lanes > 1;
             let vals = self.stacked(v, result, active, data)?;
-            let by = self.times(len, self.stride(ty, wide));
-            let at = self.w.offset(Val { wide, ..own[1 + k] }, by);
+            let by = self.times(own[0], self.stride(ty, wide));
+            let at = self.w.offset(Val { wide, ..own[2 + k] }, by);
             self.store(ty, &vals, Place::local(at), data.span)?;
         }
-        let next = self.w.binary("add nuw", len, Val::i64(1));
-        Ok(std::iter::once(next).chain(own).collect())
+        Ok(())
     }
 }

@@ -32,12 +32,13 @@ use cranelift_entity::{EntitySet, SecondaryMap};
 use ir::{Func, Inst, InstData, Op, Region, Scalar, Slot, Span, Type, TypeData, Types};
 use native::nesting::Nesting;
 use native::plan::Plan;
-use native::runtime::{Helper, Site, Tables, Word};
+use native::runtime::{Helper, Site, Tables, Word, offsets};
 use native::types::size;
 use native::{Options, Unsupported};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
+use self::local::Class;
 use crate::text::{El, Id, Val, Vals, Writer};
 use crate::uniform::{Analysis, Dealing, Facts};
 use native::Reason;
@@ -157,6 +158,8 @@ pub(crate) struct Emitter<'a, 'm> {
     numbers: Option<entry::Numbers>,
     /// The depth of the function's path, if paths matter.
     path_base: Option<Val>,
+    /// The line of the instruction that is emitted.
+    here: Span,
     /// The mask of the lanes that are together is kept in this function.
     keeps_mask: bool,
     /// Values that something reads.
@@ -216,6 +219,7 @@ impl<'a, 'm> Emitter<'a, 'm> {
             roots: FxHashMap::default(),
             numbers: None,
             path_base: None,
+            here: f.span,
             keeps_mask: false,
             used,
             handed: None,
@@ -279,6 +283,12 @@ impl<'a, 'm> Emitter<'a, 'm> {
 
     /// Calls a helper; the context is added where it takes one.
     pub(crate) fn helper(&mut self, helper: Helper, args: &[Val]) -> Option<Val> {
+        if helper.allocates() {
+            let site = self.cx.tables.memory_site(self.here);
+            let at = self.w.offset(Val::name(El::Ptr, "%ctx"), Val::i64(offsets::SITE.into()));
+            let note = self.note(Class::Context, 4);
+            self.w.store(Val::i32(site), at, &note);
+        }
         let (params, result) = helper.signature();
         let ctx = Val::name(El::Ptr, "%ctx");
         let args: Vals = if params.len() == args.len() + 1 {
@@ -421,6 +431,7 @@ impl<'a, 'm> Emitter<'a, 'm> {
     /// Emits one instruction.
     pub(crate) fn inst(&mut self, inst: Inst) -> Res {
         let data = &self.f.insts[inst];
+        self.here = data.span;
         if self.path_base.is_some() {
             self.path_inst(inst);
         }

@@ -381,7 +381,12 @@ impl<'a, 'm> Emitter<'a, 'm> {
             | Op::CallPullback(_)
             | Op::CallLinearize(_)
             | Op::CallPushforward(_)
-            | Op::CallTransposeOf(_) => {
+            | Op::CallTransposeOf(_)
+            | Op::Absent
+            | Op::Scale
+            | Op::Unscale
+            | Op::Mask
+            | Op::Present => {
                 self.refuse("a derivative that was not made", "there is an operator left", data.span)
             }
             Op::If => self.if_op(data),
@@ -444,10 +449,16 @@ fn narrow_values(types: &Types, f: &Function) -> EntitySet<Value> {
             candidates.push(data.results[0]);
         }
         for (k, &arg) in data.args.iter().enumerate().filter(|(_, a)| is_wide(**a)) {
+            let indices = match &data.op {
+                Op::BufferStore(_) => data.args.len() - 1,
+                Op::Atomic(_, op) => data.args.len() - op.n_values(),
+                _ => data.args.len(),
+            };
             let narrows = match data.op {
                 Op::BufferOffset | Op::BufferCast => k == 1,
                 Op::BufferLoad(_) | Op::BufferStore(_) | Op::Atomic(..) | Op::Index | Op::Load => {
-                    k >= 1 && defs[arg].expand().is_some_and(|def| widened(types, f, &f.insts[def]).is_some())
+                    (1..indices).contains(&k)
+                        && defs[arg].expand().is_some_and(|def| widened(types, f, &f.insts[def]).is_some())
                 }
                 // To fewer bits.
                 Op::Convert => {

@@ -1,6 +1,6 @@
 //! Memory that others see, barriers, and what stops a run.
 
-use ir::{AtomicOp, InstData, Math, Op, Path, Scalar, TypeData, Value};
+use ir::{InstData, Math, Op, Path, Scalar, TypeData, Value};
 use naga::{Barrier, BinaryOperator as Bin, Expression, Statement};
 
 use super::{Buffer, Emitter, Held, Res};
@@ -37,8 +37,7 @@ impl<'m> Emitter<'_, 'm> {
                 Ok(())
             }
             Op::Atomic(path, op) => {
-                let n = if *op == AtomicOp::CompareExchange { 2 } else { 1 };
-                let (args, values) = data.args.split_at(data.args.len() - n);
+                let (args, values) = data.args.split_at(data.args.len() - op.n_values());
                 let result = data.results[0];
                 match self.access(data, path, Action::Atomic(*op), args, values, result)? {
                     Some(e) => self.set(result, e),

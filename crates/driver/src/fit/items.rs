@@ -5,8 +5,13 @@
 
 use std::path::Path;
 
+use crate::bind;
 use crate::error::Error;
+use crate::files;
 use crate::npy;
+
+/// As many items are fitted to at most.
+pub const MOST_ITEMS: usize = 1 << 25;
 
 /// One column: `width` numbers for each item.
 #[derive(Clone, Debug, PartialEq)]
@@ -80,11 +85,14 @@ impl Items {
                     names.len()
                 )));
             }
-            for cell in cells {
-                let number = cell.parse().map_err(|_| {
-                    Error::input(format!("row {n} of the .csv file: `{cell}` is not a number"))
-                })?;
-                rows.push(number);
+            for (cell, name) in cells.iter().zip(&names) {
+                let number = cell.parse().ok().filter(|x: &f64| x.is_finite());
+                rows.push(number.ok_or_else(|| {
+                    let cell = bind::shorten(cell);
+                    Error::input(format!(
+                        "row {n}, column `{name}` of the .csv file: `{cell}` is not a number"
+                    ))
+                })?);
             }
         }
         let mut items = Items::indices(n);
@@ -100,9 +108,15 @@ impl Items {
     pub fn npy(array: &npy::Array) -> Result<Items, Error> {
         let n = *array.shape.first().ok_or_else(|| Error::input("the .npy file holds a single number"))?;
         let width: usize = array.shape[1..].iter().product();
+        bounded("@….npy", Some(n), 1 + 2 * width)?;
+        let numbers = array.to_f64();
+        if let Some(at) = numbers.iter().position(|x| !x.is_finite()) {
+            let (row, column, x) = (at / width.max(1), at % width.max(1), numbers[at]);
+            return Err(Error::input(format!("row {row}, column {column} of the .npy file (from 0) is {x}")));
+        }
         let mut items = Items::indices(n);
-        items.push("row", width, array.to_f64());
-        items.push("value", width, array.to_f64());
+        items.push("row", width, numbers.clone());
+        items.push("value", width, numbers);
         Ok(items)
     }
 
@@ -113,19 +127,24 @@ impl Items {
             return if path.extension().is_some_and(|e| e.eq_ignore_ascii_case("npy")) {
                 Items::npy(&npy::read(&path)?)
             } else {
-                Items::csv(&std::fs::read_to_string(&path).map_err(|e| Error::read(&path, e))?)
+                Items::csv(&files::read_text(&path, files::DATA)?)
             };
         }
         if let Some((w, h)) = text.strip_prefix("image:").and_then(|size| size.split_once(','))
-            && let (Ok(w), Ok(h)) = (w.trim().parse(), h.trim().parse())
+            && let (Ok(w), Ok(h)) = (w.trim().parse::<usize>(), h.trim().parse::<usize>())
         {
+            // uv, pixel, size and the index of each
+            bounded(text, w.checked_mul(h), 7)?;
             return Ok(Items::pixels(w, h, Vec::new()));
         }
-        text.trim().parse().map(Items::indices).map_err(|_| {
-            Error::input(format!(
-                "`--items {text}`: expected `image:FILE.png`, `image:W,H`, `@file.npy`, `@file.csv` or a number"
-            ))
-        })
+        if let Ok(n) = text.trim().parse() {
+            bounded(text, Some(n), 1)?;
+            return Ok(Items::indices(n));
+        }
+        let text = bind::shorten(text);
+        Err(Error::input(format!(
+            "`--items {text}`: expected `image:FILE.png`, `image:W,H`, `@file.npy`, `@file.csv` or a number"
+        )))
     }
 
     /// The column of that name.
@@ -136,6 +155,15 @@ impl Items {
     fn push(&mut self, name: &str, width: usize, values: Vec<f64>) {
         self.columns.push(Column { name: name.into(), width, values });
     }
+}
+
+/// An error where items are more than can be fitted to, or than there is memory for.
+fn bounded(text: &str, n: Option<usize>, numbers: usize) -> Result<(), Error> {
+    let n = n.filter(|&n| n <= MOST_ITEMS);
+    let n =
+        n.ok_or_else(|| Error::input(format!("`--items {text}`: there are at most {MOST_ITEMS} items")))?;
+    files::check_room(n * numbers * size_of::<f64>())
+        .map_err(|why| Error::input(format!("`--items {text}`: {why}")))
 }
 
 /// A header's text as a name: what is not a letter or digit becomes `_`.
@@ -158,6 +186,34 @@ mod tests {
         assert_eq!(items.column("c1").map(|c| c.values.clone()), Some(vec![2.0, 4.0]));
         assert!(Items::csv("a,b\n1\n").is_err());
         assert!(Items::csv("").is_err());
+        for wrong in [
+            "a,b\n1,nan\n",
+            "a,b\n1,NaN\n",
+            "1,2\n3,inf\n",
+            "a,b\n1,-Infinity\n",
+            "a,b\n1,1e999\n",
+            "a,b\n1,\n",
+        ] {
+            let why = Items::csv(wrong).expect_err("refused").to_string();
+            assert!(why.contains("row ") && why.contains("column `"), "{why}");
+        }
+    }
+
+    #[test]
+    fn too_many_are_refused() {
+        for text in ["99999999999999", "image:100000,100000", "image:18446744073709551615,2", "4294967296"] {
+            let why = Items::parse(text, Path::new("")).expect_err("refused").to_string();
+            assert!(why.contains("at most"), "{why}");
+        }
+        assert!(Items::parse("18446744073709551616", Path::new("")).is_err());
+    }
+
+    #[test]
+    fn arrays_hold_numbers_only() {
+        let bits = [1.0f64, 2.0, 3.0, f64::NAN, 5.0, 6.0].map(f64::to_bits).to_vec();
+        let array = npy::Array { scalar: ir::Scalar::F64, shape: vec![3, 2], bits };
+        let why = Items::npy(&array).expect_err("refused").to_string();
+        assert!(why.contains("row 1, column 1"), "{why}");
     }
 
     #[test]

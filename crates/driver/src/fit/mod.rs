@@ -15,10 +15,11 @@ use ir::{MemData, MemType, MemTypes, Scalar, scalar};
 use lower::Request;
 use syntax::Diagnostic;
 
-use crate::bind::{self, BindValue, MatrixLayout};
+use crate::bind::{self, Bind, BindValue, MatrixLayout};
 use crate::error::Error;
 use crate::gradcheck::Random;
-use crate::launch::{Backend, Runner};
+use crate::inputs;
+use crate::launch::{Backend, CodeOptions, Runner};
 use crate::npy;
 use crate::pipeline::{self, Failure, Options};
 use crate::session::Session;
@@ -49,8 +50,12 @@ pub struct Setup {
     pub render: Option<String>,
     /// By parameter. One that is not named starts by the function `initial` if its result fits, else at random.
     pub inits: Vec<(String, Init)>,
+    /// The memory that the functions reach, and how its matrices lie.
+    pub memory: (Vec<Bind>, MatrixLayout),
     /// What runs it.
     pub backend: Backend,
+    /// Lanes, for backends that have them; `None`: what suits.
+    pub lanes: Option<u32>,
     /// Worker threads.
     pub threads: usize,
     /// Of the compiler.
@@ -134,10 +139,15 @@ impl Fit {
         }
         let request = Request { entries, ..Request::default() };
         let compiled = loaded.compile(&request, &setup.options)?;
-        // What is generated is nobody's to mend.
+        // The user cannot mend what is generated.
         let generated = loaded.program.ast.files[file].file;
-        let warnings = loaded.warned.into_iter().filter(|w| w.primary.span.file != generated).collect();
-        let mut runner = Runner::new(compiled.module, setup.backend, false)?;
+        let warnings = loaded.warned.iter().filter(|w| w.primary.span.file != generated).cloned().collect();
+        let code = CodeOptions {
+            lanes: setup.lanes,
+            fast_math: setup.options.optimise.fast_math,
+            ..CodeOptions::default()
+        };
+        let mut runner = Runner::with_options(compiled.module, setup.backend, &code)?;
 
         for (name, ty) in kernel.columns() {
             let buffer = kernel.column_buffer(&name, &ty);
@@ -171,6 +181,7 @@ impl Fit {
             fit.per_dispatch = fit.workers * MOST_ITEMS;
         }
         fit.bind_rest()?;
+        inputs::bind(&mut loaded, &mut fit.runner, &setup.memory.0, setup.memory.1)?;
         let mut random = Random::new(setup.seed);
         fit.initialise(setup, &mut random)?;
         Ok(fit)

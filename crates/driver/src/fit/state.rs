@@ -5,6 +5,7 @@ use std::path::Path;
 use serde_json::{Value as Json, json};
 
 use crate::error::Error;
+use crate::files;
 use crate::fit::optimise::{Adam, Lbfgs};
 
 /// What a fit needs to go on.
@@ -24,8 +25,23 @@ pub struct State {
     pub history: Vec<(f64, f64)>,
 }
 
+/// Values of the loss that are kept: of more, every second one goes.
+const MOST_HISTORY: usize = 2048;
+
 impl State {
-    /// Writes the file, by way of a second one, so that there is always a whole one.
+    /// Adds a value of the loss.
+    pub fn record(&mut self, step: u64, loss: f64) {
+        self.history.push((step as f64, loss));
+        if self.history.len() > MOST_HISTORY {
+            let mut is_even = false;
+            self.history.retain(|_| {
+                is_even = !is_even;
+                is_even
+            });
+        }
+    }
+
+    /// Writes the file.
     pub fn save(&self, path: &Path) -> Result<(), Error> {
         let pairs: Vec<Json> = self.lbfgs.pairs.iter().map(|(s, y)| json!([s, y])).collect();
         let state = json!({
@@ -42,14 +58,12 @@ impl State {
             },
             "history": self.history,
         });
-        let partial = path.with_extension("partial");
-        std::fs::write(&partial, state.to_string()).map_err(|e| Error::write(&partial, e))?;
-        std::fs::rename(&partial, path).map_err(|e| Error::write(path, e))
+        files::write(path, state.to_string().as_bytes())
     }
 
     /// Reads the file; `n` is how many numbers are fitted.
     pub fn load(path: &Path, n: usize) -> Result<State, Error> {
-        let text = std::fs::read_to_string(path).map_err(|e| Error::read(path, e))?;
+        let text = files::read_text(path, files::DATA)?;
         let json: Json = serde_json::from_str(&text).map_err(|e| Error::read(path, e))?;
         let state = parse(&json).ok_or_else(|| Error::read(path, "not the checkpoint of a fit"))?;
         if state.x.len() != n {
@@ -89,6 +103,15 @@ fn parse(json: &Json) -> Option<State> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_history_does_not_grow_with_steps() {
+        let mut state = State::default();
+        (0..1_000_000).for_each(|step| state.record(step, 1.0 / step as f64));
+        let first = state.history.first().map(|h| h.0);
+        assert!(state.history.len() <= MOST_HISTORY && first == Some(0.0), "{}", state.history.len());
+        assert!(state.history.is_sorted_by(|a, b| a.0 < b.0));
+    }
 
     #[test]
     fn a_state_reads_back() {

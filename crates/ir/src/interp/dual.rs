@@ -96,6 +96,12 @@ fn tangent(op: &Op, x: &[f64], dx: &[f64], y: f64) -> f64 {
         Op::Sub => dx[0] - dx[1],
         Op::Mul => dx[0] * x[1] + x[0] * dx[1],
         Op::Div => (dx[0] - x[0] / x[1] * dx[1]) / x[1],
+        Op::Rem => dx[0] - ((x[0] - y) / x[1]).round() * dx[1],
+        Op::Scale | Op::Unscale | Op::Mask if x[0] == 0.0 && x[0].is_sign_negative() => 0.0,
+        Op::Scale => dx[0] * x[1] + x[0] * dx[1],
+        Op::Unscale => (dx[0] - x[0] / x[1] * dx[1]) / x[1],
+        Op::Mask => dx[1],
+        Op::Present => dx[0],
         Op::Neg => -dx[0],
         Op::Convert => dx[0],
         Op::Math(m) => {

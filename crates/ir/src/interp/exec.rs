@@ -1,7 +1,7 @@
 //! What each instruction does.
 
 use super::value::{Handle, Lane, Value};
-use super::{Bound, Host, Kind, Machine, cut};
+use super::{Access, AccessKind, Bound, Host, Kind, Machine, cut};
 use crate::function::{Function, Inst, InstData, Value as Name};
 use crate::ops::{AtomicOp, Builtin, Math, Op, Path, Step};
 use crate::scalar;
@@ -11,17 +11,28 @@ use crate::types::{Scalar, Type, TypeData};
 const STACK_LIMIT: usize = 1 << 28;
 
 impl<L: Lane> Machine<'_, L> {
+    fn present(&self, f: &Function, data: &InstData) -> Result<Value<L>, String> {
+        let s = self.module.types.scalar_of(f.ty(data.args[0])).ok_or("no numbers")?;
+        let number = |lane: L| L::elementwise(&Op::Present, s, s, &[lane]).unwrap_or(lane);
+        Ok(self.value(data.args[0])?.map(&mut { number }))
+    }
+
     pub(super) fn execute(&mut self, f: &Function, inst: Inst, host: &mut dyn Host) -> Result<(), String> {
         let data = &f.insts[inst];
         let result = match &data.op {
             Op::Const(bits) => Value::Scalar(L::from_bits(*bits)),
             Op::Zero => Value::zero(&self.module.types, result_type(f, data)),
+            Op::Absent => Value::absent(&self.module.types, result_type(f, data)),
+            Op::Present => self.present(f, data)?,
             Op::Add
             | Op::Sub
             | Op::Mul
             | Op::Div
             | Op::Rem
             | Op::Neg
+            | Op::Scale
+            | Op::Unscale
+            | Op::Mask
             | Op::And
             | Op::Or
             | Op::Xor
@@ -113,7 +124,14 @@ impl<L: Lane> Machine<'_, L> {
             Op::BufferLoad(path) => {
                 let ty = result_type(f, data);
                 match self.address(f, path, &data.args, host)? {
-                    Some((buffer, at)) => super::read_leaf(&self.module.types, ty, host, buffer, at),
+                    Some((buffer, at)) => {
+                        if host.watches() {
+                            let len = super::memory::leaf_size(&self.module.types, ty);
+                            let (kind, span) = (AccessKind::Read, self.user_span());
+                            host.accesses(Access { buffer, at, len, kind, bytes: None, span });
+                        }
+                        super::read_leaf(&self.module.types, ty, host, buffer, at)
+                    }
                     None => Value::zero(&self.module.types, ty),
                 }
             }
@@ -123,6 +141,7 @@ impl<L: Lane> Machine<'_, L> {
                     let value = self.value(*x)?;
                     let bytes = super::leaf_bytes(&self.module.types, f.ty(*x), value)
                         .ok_or("a handle cannot be stored in a buffer")?;
+                    self.tell(host, (buffer, at), AccessKind::Write, &bytes);
                     host.write(buffer, at, &bytes);
                 }
                 return Ok(());
@@ -432,7 +451,7 @@ impl<L: Lane> Machine<'_, L> {
         op: AtomicOp,
         host: &mut dyn Host,
     ) -> Result<Value<L>, String> {
-        let n_values = if op == AtomicOp::CompareExchange { 2 } else { 1 };
+        let n_values = op.n_values();
         let (place, values) = data.args.split_at(data.args.len() - n_values);
         let ty = result_type(f, data);
         let s = self.module.types.scalar_of(ty).ok_or("an atomic of no number")?;
@@ -452,8 +471,17 @@ impl<L: Lane> Machine<'_, L> {
             },
         };
         let bytes = super::leaf_bytes(&self.module.types, ty, &Value::Scalar(new)).ok_or_else(no_buffer)?;
+        self.tell(host, (buffer, at), AccessKind::Atomic, &bytes);
         host.write(buffer, at, &bytes);
         Ok(old)
+    }
+
+    /// Tells the host that bytes are about to be written, if it watches.
+    fn tell(&self, host: &mut dyn Host, (buffer, at): (u32, u64), kind: AccessKind, bytes: &[u8]) {
+        if host.watches() {
+            let (len, span) = (bytes.len() as u64, self.user_span());
+            host.accesses(Access { buffer, at, len, kind, bytes: Some(bytes), span });
+        }
     }
 }
 

@@ -3,11 +3,38 @@
 use cranelift_entity::SecondaryMap;
 
 use super::value::{Handle, Lane, Value};
+use crate::function::Span;
 use crate::memory::{MemData, MemType, MemTypes};
 use crate::module::{Global, Module};
 use crate::ops::{Builtin, Path, Step};
 use crate::scalar;
 use crate::types::{Scalar, Type, TypeData, Types};
+
+/// A way to access memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum AccessKind {
+    Read,
+    Write,
+    Atomic,
+}
+
+/// An access of memory by the program.
+#[derive(Clone, Copy, Debug)]
+pub struct Access<'a> {
+    /// The buffer, and the first byte in it.
+    pub buffer: u32,
+    /// See `buffer`.
+    pub at: u64,
+    /// How many bytes.
+    pub len: u64,
+    /// Read or written.
+    pub kind: AccessKind,
+    /// What is written.
+    pub bytes: Option<&'a [u8]>,
+    /// The user's line.
+    pub span: Span,
+}
 
 /// What a thread is run on: memory, its place in the dispatch, and a console.
 pub trait Host {
@@ -19,6 +46,14 @@ pub trait Host {
     fn read(&mut self, buffer: u32, at: u64, out: &mut [u8]);
     /// Copies bytes into a buffer; the range is within it.
     fn write(&mut self, buffer: u32, at: u64, bytes: &[u8]);
+    /// Whether to be told of each access before it is made: [`Host::accesses`].
+    fn watches(&self) -> bool {
+        false
+    }
+    /// The thread is about to access memory.
+    fn accesses(&mut self, access: Access<'_>) {
+        let _ = access;
+    }
     /// The buffer that the eight bytes of a handle in memory mean.
     fn pointee(&mut self, bits: u64) -> Option<u32> {
         let _ = bits;
@@ -167,6 +202,12 @@ fn lanes_of(types: &Types, ty: Type) -> (u64, u64, bool) {
         // never in memory
         TypeData::Residuals(_) => (0, 1, false),
     }
+}
+
+/// The bytes of a leaf in memory.
+pub(super) fn leaf_size(types: &Types, ty: Type) -> u64 {
+    let (count, size, _) = lanes_of(types, ty);
+    count * size
 }
 
 /// Reads a leaf of an IR type from memory.

@@ -20,12 +20,13 @@ pub mod dual;
 
 use cranelift_entity::EntityRef;
 
+use crate::cycles::Cycles;
 use crate::function::{Func, Function, Inst, Region, Span, Value as Name};
 use crate::module::Module;
 use crate::ops::{Builtin, Op, WAVE_LANES};
 
 pub use finite::{Shown, not_finite_message};
-pub use memory::{Host, Memory, Place, element_bytes, leaf_bytes, read_leaf, resolve};
+pub use memory::{Access, AccessKind, Host, Memory, Place, element_bytes, leaf_bytes, read_leaf, resolve};
 pub use printf::{choice_of_texts, format_printf, without_choices};
 pub use value::{Handle, Lane, Value};
 
@@ -48,18 +49,38 @@ impl std::fmt::Display for RunError {
 
 impl std::error::Error for RunError {}
 
+/// Calls of functions that may call themselves may be nested so deep, in the interpreter and in compiled code.
+pub const MAX_DEPTH: usize = 10_000;
+
+/// The message for calls that are nested deeper.
+pub fn depth_message(depth: usize) -> String {
+    format!("calls of functions that call themselves are nested more than {depth} deep")
+}
+
+/// The message for a program that needs more memory than it may have.
+pub fn memory_message(limit: u64) -> String {
+    let limit = if limit >= 1 << 30 && limit.is_multiple_of(1 << 30) {
+        format!("{} GiB", limit >> 30)
+    } else {
+        format!("{} MiB", limit >> 20)
+    };
+    format!("the program needs more than {limit} for large arrays and for what reverse mode keeps")
+}
+
 /// What ends a run before its time.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Instructions executed; for random programs that may not end.
     pub steps: Option<u64>,
-    /// Calls within calls.
+    /// Calls within calls, of functions that may call themselves.
     pub depth: usize,
+    /// Bytes of what a loop keeps for its reversal, about.
+    pub memory: u64,
 }
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { steps: None, depth: 10_000 }
+        Limits { steps: None, depth: MAX_DEPTH, memory: 2 << 30 }
     }
 }
 
@@ -131,6 +152,14 @@ pub struct Machine<'m, L: Lane = u64> {
     regions: Vec<Activation<L>>,
     /// Where the machine is, for errors.
     span: Span,
+    /// Calls of functions that may call themselves, once that matters.
+    deep: Option<Deep>,
+}
+
+/// How deep calls are nested that may call themselves.
+struct Deep {
+    cycles: Cycles,
+    count: usize,
 }
 
 /// Calls a function of a module, waiting at barriers in [`Host::barrier`].
@@ -222,8 +251,15 @@ impl<'m, L: Lane> Machine<'m, L> {
         args: &[Value<L>],
         limits: Limits,
     ) -> Result<Machine<'m, L>, RunError> {
-        let mut machine =
-            Machine { module, limits, steps: 0, frames: Vec::new(), regions: Vec::new(), span: Span::NONE };
+        let mut machine = Machine {
+            module,
+            limits,
+            steps: 0,
+            frames: Vec::new(),
+            regions: Vec::new(),
+            span: Span::NONE,
+            deep: None,
+        };
         let function = &module.funcs[func];
         let fits = args.len() == function.params.len()
             && args.iter().zip(&function.params).all(|(a, p)| a.fits(&module.types, p.ty));
@@ -339,14 +375,27 @@ impl<'m, L: Lane> Machine<'m, L> {
         if !function.has_body() {
             return Err(format!("the function '{}' has no body", function.name));
         }
-        if self.frames.len() >= self.limits.depth {
-            return Err(format!("calls are nested more than {} deep", self.limits.depth));
+        if self.frames.len() >= self.limits.depth && self.is_too_deep(func) {
+            self.span = function.span;
+            return Err(depth_message(self.limits.depth));
         }
         let mut names = Vec::new();
         names.resize_with(function.values.len(), || Bound::Nothing);
         self.frames.push(Frame { func, names });
         self.begin(function, function.body(), args, Kind::Body);
         Ok(())
+    }
+
+    /// Counts a call, among as many as are allowed.
+    fn is_too_deep(&mut self, func: Func) -> bool {
+        let deep = self.deep.get_or_insert_with(|| {
+            let mut cycles = Cycles::default();
+            let count = self.frames.iter().filter(|f| cycles.is_recursive(self.module, f.func)).count();
+            Deep { cycles, count }
+        });
+        let counts = deep.cycles.is_recursive(self.module, func);
+        deep.count += usize::from(counts);
+        counts && deep.count > self.limits.depth
     }
 
     fn begin(&mut self, function: &Function, region: Region, args: Vec<Value<L>>, kind: Kind<L>) {
@@ -366,6 +415,11 @@ impl<'m, L: Lane> Machine<'m, L> {
         match active.kind {
             Kind::Body => {
                 let ended = self.frames.pop().expect("a body has a frame");
+                if self.frames.len() < self.limits.depth {
+                    self.deep = None;
+                } else if let Some(deep) = &mut self.deep {
+                    deep.count -= usize::from(deep.cycles.is_recursive(self.module, ended.func));
+                }
                 for (result, slot) in results.iter_mut().zip(&self.module.funcs[ended.func].results) {
                     if !self.frames.is_empty() {
                         cut(result, slot);
@@ -379,12 +433,12 @@ impl<'m, L: Lane> Machine<'m, L> {
             }
             Kind::Arm(inst) => self.bind_results(function, inst, results),
             Kind::For { inst, trip, n, mut stacks } => {
-                push_stacked(&mut stacks, &mut results);
+                self.push_stacked(function, inst, &mut stacks, &mut results)?;
                 self.next_trip(function, inst, trip + 1, n, results, stacks);
             }
             Kind::Loop { inst, trip, mut stacks } => {
                 let again = results.remove(0).lane().bits() != 0;
-                push_stacked(&mut stacks, &mut results);
+                self.push_stacked(function, inst, &mut stacks, &mut results)?;
                 if !again {
                     results.extend(stacks.into_iter().map(Value::stack));
                     self.bind_results(function, inst, results);
@@ -439,6 +493,52 @@ impl<'m, L: Lane> Machine<'m, L> {
         }
     }
 
+    /// The user's line where the machine is: of what the library does, where it is called.
+    fn user_span(&self) -> Span {
+        let mut frames = self.frames.iter().rev();
+        let mut function = frames.next().map(|f| &self.module.funcs[f.func]);
+        let mut at = self.regions.iter().rev().peekable();
+        while let (Some(f), Some(active)) = (function, at.next()) {
+            let insts = &f.regions[active.region].insts;
+            if let Some(&inst) = active.pc.checked_sub(1).and_then(|pc| insts.get(pc))
+                && !self.module.is_library(f.insts[inst].span)
+                && f.insts[inst].span != Span::NONE
+            {
+                return f.insts[inst].span;
+            }
+            if matches!(active.kind, Kind::Body) {
+                function = frames.next().map(|f| &self.module.funcs[f.func]);
+            }
+        }
+        self.span
+    }
+
+    /// Takes the stacked values off the end of a trip's results.
+    fn push_stacked(
+        &mut self,
+        function: &Function,
+        inst: Inst,
+        stacks: &mut [Vec<Value<L>>],
+        results: &mut Vec<Value<L>>,
+    ) -> Result<(), String> {
+        let stacked = results.split_off(results.len() - stacks.len());
+        let looks = stacks.first().is_some_and(|s| s.len() >= 1 << 10 && s.len().is_power_of_two());
+        let mut held = 0;
+        for (stack, value) in stacks.iter_mut().zip(stacked) {
+            if looks {
+                let each = size_of::<Value<L>>() + value.lanes().len() * size_of::<L>();
+                held += (stack.len() as u64).saturating_mul(each as u64);
+            }
+            stack.push(value);
+        }
+        // A vector takes twice its memory when it grows.
+        if held > self.limits.memory / 2 {
+            self.span = function.insts[inst].span;
+            return Err(memory_message(self.limits.memory));
+        }
+        Ok(())
+    }
+
     // ---- names
 
     fn bind(&mut self, name: Name, bound: Bound<L>) {
@@ -461,14 +561,6 @@ impl<'m, L: Lane> Machine<'m, L> {
             Bound::Value(value) => Ok(value),
             Bound::Nothing | Bound::Cell(_) | Bound::SubCell(..) => Err(format!("{name} has no value")),
         }
-    }
-}
-
-/// Takes the stacked values off the end of a trip's results.
-fn push_stacked<L: Lane>(stacks: &mut [Vec<Value<L>>], results: &mut Vec<Value<L>>) {
-    let stacked = results.split_off(results.len() - stacks.len());
-    for (stack, value) in stacks.iter_mut().zip(stacked) {
-        stack.push(value);
     }
 }
 

@@ -86,6 +86,12 @@ impl<L: Lane> Value<L> {
         Value::filled(types, ty, 0)
     }
 
+    /// The identity of addition: the absent differential, where the type has floats.
+    pub fn absent(types: &Types, ty: Type) -> Value<L> {
+        let bits = types.scalar_of(ty).filter(|s| s.is_float()).map_or(0, scalar::absent);
+        Value::filled(types, ty, bits)
+    }
+
     /// A value of a type with these bits in every scalar (no element in a stack, null handles).
     pub fn filled(types: &Types, ty: Type, bits: u64) -> Value<L> {
         match types[ty] {

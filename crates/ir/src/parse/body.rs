@@ -326,6 +326,11 @@ impl Parser<'_> {
 fn simple_op(name: &str) -> Option<Op> {
     Some(match name {
         "zero" => Op::Zero,
+        "absent" => Op::Absent,
+        "scale" => Op::Scale,
+        "unscale" => Op::Unscale,
+        "mask" => Op::Mask,
+        "present" => Op::Present,
         "add" => Op::Add,
         "sub" => Op::Sub,
         "mul" => Op::Mul,

@@ -15,8 +15,9 @@ impl Verifier<'_> {
     pub(super) fn arity(&self, data: &InstData) -> Checked {
         let n = |args| (Some(args), 1, 0);
         let (args, results, regions): Arity = match &data.op {
-            Op::Const(_) | Op::Zero | Op::GlobalRef(_) | Op::Builtin(_) => n(0),
+            Op::Const(_) | Op::Zero | Op::Absent | Op::GlobalRef(_) | Op::Builtin(_) => n(0),
             Op::Neg
+            | Op::Present
             | Op::Not
             | Op::Convert
             | Op::Bitcast
@@ -31,6 +32,9 @@ impl Verifier<'_> {
             | Op::Sub
             | Op::Mul
             | Op::Div
+            | Op::Scale
+            | Op::Unscale
+            | Op::Mask
             | Op::Rem
             | Op::And
             | Op::Or
@@ -142,6 +146,12 @@ impl Verifier<'_> {
         }
     }
 
+    fn differentiable(&self, v: Value) -> Checked {
+        check(self.types.is_differentiable(self.ty(v)), || {
+            format!("{v} is {}, which has no differential", self.name(self.ty(v)))
+        })
+    }
+
     fn not_cell(&self, v: Value) -> Checked {
         check(!matches!(self.types[self.ty(v)], TypeData::Cell(_)), || format!("{v} is a cell"))
     }
@@ -173,6 +183,16 @@ impl Verifier<'_> {
             Op::Add | Op::Sub | Op::Mul | Op::Div | Op::Rem | Op::Neg => {
                 let s = self.uniform(data)?;
                 check(s != Scalar::Bool, || undefined(s))?;
+                self.same(data.results[0], self.ty(args[0]), "the result")
+            }
+            Op::Absent => self.differentiable(data.results[0]),
+            Op::Present => {
+                self.differentiable(args[0])?;
+                self.same(data.results[0], self.ty(args[0]), "the result")
+            }
+            Op::Scale | Op::Unscale | Op::Mask => {
+                let s = self.uniform(data)?;
+                check(s.is_float(), || undefined(s))?;
                 self.same(data.results[0], self.ty(args[0]), "the result")
             }
             Op::And | Op::Or | Op::Xor | Op::Not => {
@@ -299,7 +319,7 @@ impl Verifier<'_> {
                 self.access(path, &args[..last], args[last])
             }
             Op::Atomic(path, op) => {
-                let n_values = if *op == AtomicOp::CompareExchange { 2 } else { 1 };
+                let n_values = op.n_values();
                 let (place, values) = args.split_at(args.len() - n_values);
                 self.access(path, place, data.results[0])?;
                 let ty = self.ty(data.results[0]);

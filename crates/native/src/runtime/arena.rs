@@ -1,11 +1,40 @@
 //! A bump allocator in chunks: memory is handed out upwards and given back to a mark.
 
 use std::mem::MaybeUninit;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 const FIRST: usize = 64 << 10;
-/// More than this is not handed out at a time: a loop without a bound that keeps what its reversal
-/// needs shall end with a message.
-const LIMIT: usize = 4 << 30;
+/// What the arenas of all threads hold together at most, if nobody says otherwise: a loop without an end that keeps what
+/// its reversal needs shall end with a message.
+pub const DEFAULT_MEMORY: u64 = 2 << 30;
+
+/// What some arenas may hold together.
+#[derive(Debug)]
+pub struct Budget {
+    limit: u64,
+    held: AtomicU64,
+}
+
+impl Budget {
+    /// So many bytes.
+    pub fn new(limit: u64) -> Arc<Budget> {
+        Arc::new(Budget { limit, held: AtomicU64::new(0) })
+    }
+
+    fn take(&self, bytes: usize) -> bool {
+        let held = self.held.fetch_add(bytes as u64, Ordering::Relaxed);
+        let fits = held.checked_add(bytes as u64).is_some_and(|all| all <= self.limit);
+        if !fits {
+            self.give(bytes);
+        }
+        fits
+    }
+
+    fn give(&self, bytes: usize) {
+        self.held.fetch_sub(bytes as u64, Ordering::Relaxed);
+    }
+}
 
 /// The arena of a thread. Compiled code allocates and releases within a chunk by itself, by the
 /// first three fields; `top` is always aligned to 16, and is the mark.
@@ -16,18 +45,46 @@ pub struct Arena {
     base: usize,
     current: usize,
     chunks: Vec<Vec<MaybeUninit<u128>>>,
+    /// Chunks but the first count.
+    budget: Arc<Budget>,
 }
 
 impl Default for Arena {
     fn default() -> Arena {
-        let mut arena = Arena { top: 0, end: 0, base: 0, current: 0, chunks: Vec::new() };
+        let budget = Budget::new(DEFAULT_MEMORY);
+        let mut arena = Arena { top: 0, end: 0, base: 0, current: 0, chunks: Vec::new(), budget };
         arena.chunks.push(Vec::with_capacity(FIRST / 16));
         arena.enter(0);
         arena
     }
 }
 
+impl Drop for Arena {
+    fn drop(&mut self) {
+        self.give_back(1);
+    }
+}
+
 impl Arena {
+    /// Shares what it may hold with others. It has handed out nothing yet.
+    pub fn share(&mut self, budget: Arc<Budget>) {
+        self.give_back(1);
+        self.reset();
+        self.budget = budget;
+    }
+
+    /// What it and those that share with it may hold.
+    pub fn limit(&self) -> u64 {
+        self.budget.limit
+    }
+
+    /// Frees the chunks from this one on.
+    fn give_back(&mut self, from: usize) {
+        for chunk in self.chunks.drain(from.min(self.chunks.len())..) {
+            self.budget.give(chunk.capacity() * 16);
+        }
+    }
+
     /// `bytes` of memory, aligned to 16; `None` if there is none.
     pub fn alloc(&mut self, bytes: u64) -> Option<*mut u8> {
         let bytes = usize::try_from(bytes).ok()?.checked_add(15)? & !15;
@@ -63,13 +120,16 @@ impl Arena {
         let fits = self.chunks.get(next).is_some_and(|c| c.capacity() * 16 >= bytes);
         if !fits {
             // Chunks past the current one hold nothing: a mark always lies in an earlier one.
-            self.chunks.truncate(next);
-            let size = bytes.max(FIRST << next.min(14));
-            if size > LIMIT - self.held().min(LIMIT) {
+            self.give_back(next);
+            let mut chunk = Vec::new();
+            // No more than is needed where that is all there is.
+            let size = [bytes.max(FIRST << next.min(14)), bytes]
+                .into_iter()
+                .find(|&size| self.budget.take(size.next_multiple_of(16)))?;
+            if chunk.try_reserve_exact(size.div_ceil(16)).is_err() {
+                self.budget.give(size.next_multiple_of(16));
                 return None;
             }
-            let mut chunk = Vec::new();
-            chunk.try_reserve_exact(size.div_ceil(16)).ok()?;
             self.chunks.push(chunk);
         }
         self.enter(next);

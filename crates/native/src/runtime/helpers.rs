@@ -50,6 +50,20 @@ macro_rules! helpers {
                 match self { $(Helper::$variant => $function as *const () as Address,)* }
             }
 
+            /// Whether it may take memory from the arena.
+            pub fn allocates(self) -> bool {
+                matches!(
+                    self,
+                    Helper::Alloc
+                        | Helper::StackNew
+                        | Helper::StackHeader
+                        | Helper::StackRoom
+                        | Helper::CellGrow
+                        | Helper::StackClone
+                        | Helper::StackAdd
+                )
+            }
+
             /// Its parameters and result.
             pub fn signature(self) -> (&'static [Word], Option<Word>) {
                 match self { $(Helper::$variant => (&[$($param),*], helpers!(@ $($result)?)),)* }
@@ -336,8 +350,9 @@ unsafe extern "C" fn fail(ctx: *mut Context, site: u32) {
             Site::Assert(message, span) => (message.to_string(), *span),
             Site::MaxIters(n, span) => (interp::max_iters_message(*n), *span),
             Site::OutOfRange(span) => ("the index is out of the buffer's range".to_string(), *span),
-            Site::TooDeep(span) => ("calls are nested too deep".to_string(), *span),
-            Site::Printf(..) | Site::NotFinite(..) => (String::new(), ir::Span::NONE),
+            Site::TooDeep(span) => (interp::depth_message(interp::MAX_DEPTH), *span),
+            Site::NoStack(span) => ("calls are nested too deep for the stack".to_string(), *span),
+            Site::Memory(_) | Site::Printf(..) | Site::NotFinite(..) => (String::new(), ir::Span::NONE),
         };
         (*ctx).record(message, span);
         (*ctx).stop();

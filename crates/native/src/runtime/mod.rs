@@ -24,6 +24,7 @@ use ir::{Scalar, Span};
 use rustc_hash::FxHashMap;
 
 pub(crate) use arena::Arena;
+pub use arena::{Budget, DEFAULT_MEMORY};
 pub use helpers::{Helper, Word, atomic_code, libm_name, symbols};
 pub use own::{is_fused, own_name};
 pub use stacks::Header;
@@ -66,8 +67,12 @@ pub enum Site {
     MaxIters(u32, Span),
     /// A buffer access, when out-of-range ones are reported.
     OutOfRange(Span),
-    /// A function that may call itself.
+    /// A function that may call itself, and does too often.
     TooDeep(Span),
+    /// The same, where the stack ends before.
+    NoStack(Span),
+    /// Code that takes memory for large arrays, or for what reverse mode keeps.
+    Memory(Span),
     /// `Printf` and the kinds of its operands.
     Printf(Box<str>, Box<[Scalar]>),
     /// `CheckFinite`, and the kinds and numbers of lanes of its operands.
@@ -79,6 +84,8 @@ pub enum Site {
 pub struct Tables {
     /// Named places.
     sites: Vec<Site>,
+    /// Those that take memory.
+    memory_sites: FxHashMap<Span, i64>,
     /// Shapes of stack elements, at fixed addresses.
     #[expect(clippy::vec_box, reason = "code holds their addresses while the list grows")]
     shapes: Vec<Box<Shape>>,
@@ -91,6 +98,18 @@ impl Tables {
     pub fn site(&mut self, site: Site) -> i64 {
         self.sites.push(site);
         self.sites.len() as i64 - 1
+    }
+
+    /// The number of a place that takes memory, of which one after the other are often the same.
+    pub fn memory_site(&mut self, span: Span) -> i64 {
+        match self.memory_sites.get(&span) {
+            Some(&site) => site,
+            None => {
+                let site = self.site(Site::Memory(span));
+                self.memory_sites.insert(span, site);
+                site
+            }
+        }
     }
 
     /// All places, by number.
@@ -146,6 +165,10 @@ pub struct Context {
     pub arena: Arena,
     /// Memory where writes that are dropped go.
     pub sink: *mut u8,
+    /// Where memory was taken last: a [`Site::Memory`].
+    pub site: u32,
+    /// How deep calls of functions that may call themselves are nested.
+    pub depth: u32,
     /// 1 where no other worker runs threads of the dispatch, so that atomic operations may be plain ones.
     pub alone: u32,
     /// `SV_DispatchThreadID`.
@@ -193,6 +216,8 @@ pub mod offsets {
     pub const ARENA_END: i32 = ARENA_TOP + 8;
     pub const ARENA_BASE: i32 = ARENA_TOP + 16;
     pub const SINK: i32 = offset_of!(Context, sink) as i32;
+    pub const SITE: i32 = offset_of!(Context, site) as i32;
+    pub const DEPTH: i32 = offset_of!(Context, depth) as i32;
     pub const ALONE: i32 = offset_of!(Context, alone) as i32;
     pub const THREAD: i32 = offset_of!(Context, thread) as i32;
     pub const GROUP: i32 = offset_of!(Context, group) as i32;
@@ -216,6 +241,8 @@ impl Context {
             globals: std::ptr::null(),
             arena: Arena::default(),
             sink,
+            site: u32::MAX,
+            depth: 0,
             alone: 0,
             thread: [0; 3],
             group: [0; 3],

@@ -1,6 +1,6 @@
 //! Stacks in memory: what compiled code leaves to Rust of growing, copying and adding them.
 
-use ir::{Op, Scalar, scalar};
+use ir::{Op, Scalar, interp, scalar};
 
 use super::Context;
 use crate::types::Shape;
@@ -26,8 +26,11 @@ impl Context {
         match self.arena.alloc(bytes) {
             Some(at) => at,
             None => {
-                let message = "out of memory: the derivative of a loop keeps too much".to_string();
-                self.record(message, ir::Span::NONE);
+                let span = match self.tables.sites().get(self.site as usize) {
+                    Some(super::Site::Memory(span)) => *span,
+                    _ => ir::Span::NONE,
+                };
+                self.record(interp::memory_message(self.arena.limit()), span);
                 // SAFETY: passed on.
                 unsafe { self.stop() };
                 std::process::abort()

@@ -15,7 +15,10 @@ impl Simplify<'_> {
             Op::Index => self.index(inst, args[0], args[1]),
             Op::Insert(n) => self.insert(inst, args[0], args[1], n),
             Op::Construct => self.construct(inst, &args),
-            Op::Splat if self.is_zero_op(args[0]) || self.int_zero(args[0]) => self.be_zero(inst),
+            Op::Splat => match self.default_op(args[0]) {
+                Some(op) => self.rewrite(inst, op, &[]),
+                None => Step::Keep,
+            },
             Op::Sum => self.sum(inst, args[0]),
             _ => Step::Keep,
         }
@@ -35,7 +38,10 @@ impl Simplify<'_> {
                 self.replace(inst, x)
             }
             Op::Insert(_) => self.extract_insert(inst, a, n),
-            Op::Zero => self.be_zero(inst),
+            Op::Zero | Op::Absent => {
+                let op = data.op.clone();
+                self.rewrite(inst, op, &[])
+            }
             _ => Step::Keep,
         }
     }
@@ -61,13 +67,13 @@ impl Simplify<'_> {
     }
 
     fn index(&mut self, inst: Inst, a: Value, i: Value) -> Step {
-        if self.is_zero_op(a) {
-            return self.be_zero(inst);
+        if let Some(op) = self.default_op(a) {
+            return self.rewrite(inst, op, &[]);
         }
         let Some(len) = length(self.types, self.ty(a)) else { return Step::Keep };
         match self.defs.index(self.types, self.func, i, len) {
             Some(Some(n)) => self.rewrite(inst, Op::Extract(n), &[a]),
-            Some(None) => self.be_number_zero(inst),
+            Some(None) => self.be_zero(inst),
             None => Step::Keep,
         }
     }
@@ -92,7 +98,7 @@ impl Simplify<'_> {
                 parts[n as usize] = x;
                 self.rewrite(inst, Op::Construct, &parts)
             }
-            Op::Zero | Op::Splat | Op::Insert(_) if len <= 64 => self.complete(inst, len),
+            Op::Zero | Op::Absent | Op::Splat | Op::Insert(_) if len <= 64 => self.complete(inst, len),
             _ => Step::Keep,
         }
     }
@@ -133,8 +139,8 @@ impl Simplify<'_> {
             }
         }
         if args.iter().all(|&x| self.same(first, x)) {
-            if self.is_zero_op(first) || self.int_zero(first) {
-                return self.be_zero(inst);
+            if let Some(op) = self.default_op(first) {
+                return self.rewrite(inst, op, &[]);
             }
             if args.len() > 1 {
                 return self.rewrite(inst, Op::Splat, &[first]);
@@ -143,14 +149,19 @@ impl Simplify<'_> {
         Step::Keep
     }
 
-    fn int_zero(&self, v: Value) -> bool {
-        matches!(self.scalar(v), Some((s, 0)) if !s.is_float())
+    /// The op that gives a value with this in every element, where this is zero or absent.
+    fn default_op(&self, v: Value) -> Option<Op> {
+        match self.op(v) {
+            Some(op @ (Op::Zero | Op::Absent)) => Some(op.clone()),
+            Some(Op::Const(0)) => Some(Op::Zero),
+            _ => None,
+        }
     }
 
     fn sum(&mut self, inst: Inst, a: Value) -> Step {
         let r = self.func.result(inst);
-        if self.is_zero_op(a) {
-            return self.be_zero(inst);
+        if let Some(op) = self.default_op(a) {
+            return self.rewrite(inst, op, &[]);
         }
         if let Some((s, lanes)) = self.lanes(a)
             && !self.func.is_linear(r)
@@ -165,15 +176,15 @@ impl Simplify<'_> {
         if let TypeData::Vector(_, 1) = self.types[self.ty(a)] {
             return self.rewrite(inst, Op::Extract(0), &[a]);
         }
-        // A linear sum of parts most of which are zero.
+        // A sum of parts most of which are absent.
         let Some(parts) = self.operands(a, |op| *op == Op::Construct) else { return Step::Keep };
         let all = parts.len();
-        let parts: SmallVec<[Value; 4]> = parts.into_iter().filter(|&p| !self.symbolic(p)).collect();
+        let parts: SmallVec<[Value; 4]> = parts.into_iter().filter(|&p| !self.is_absent(p)).collect();
         if parts.len() == all {
             return Step::Keep;
         }
         match parts[..] {
-            [] => self.be_zero(inst),
+            [] => self.rewrite(inst, Op::Absent, &[]),
             [x] => self.replace(inst, x),
             [x, y] => self.rewrite(inst, Op::Add, &[x, y]),
             _ => Step::Keep,

@@ -1,12 +1,12 @@
 //! Rules of arithmetic, comparison, logic and conversion, one line each.
 //!
-//! `loose` below is fast mathematics or a linear result: zeros then have no sign. All other rules
-//! give the same bits (but for the payload of a NaN, which the semantics leave open).
+//! With fast mathematics zeros have no sign. All other rules give the same bits (but for the payload of a NaN, which
+//! the semantics leave open).
 
 use ir::{Inst, Math, Op, Scalar, Type, TypeData, Value};
 use smallvec::SmallVec;
 
-use super::{Simplify, Step, Zeros};
+use super::{Simplify, Step};
 use crate::cse::commutes;
 use crate::util::Lanes;
 
@@ -15,7 +15,7 @@ const FACTORS: u32 = 6;
 
 impl Simplify<'_> {
     pub(super) fn algebra(&mut self, inst: Inst) -> Step {
-        if let Some(step) = self.symbolic_zeros(inst) {
+        if let Some(step) = self.differentials(inst) {
             return step;
         }
         if let Some(step) = self.fold(inst) {
@@ -24,8 +24,7 @@ impl Simplify<'_> {
         let data = &self.func.insts[inst];
         let op = data.op.clone();
         let args = data.args.clone();
-        let r = data.results[0];
-        let loose = self.fast || self.func.is_linear(r);
+        let loose = self.fast;
         let Some(s) = self.types.scalar_of(self.ty(args[0])) else {
             return match op {
                 Op::Select => self.select(inst, &args),
@@ -37,7 +36,7 @@ impl Simplify<'_> {
             Op::Convert => self.convert(inst, s, args[0]),
             Op::Bitcast => self.bitcast(inst, args[0]),
             Op::Detach => match self.op(args[0]) {
-                Some(Op::Detach | Op::Const(_) | Op::Zero) => self.replace(inst, args[0]),
+                Some(Op::Detach | Op::Const(_) | Op::Zero | Op::Absent) => self.replace(inst, args[0]),
                 _ => Step::Keep,
             },
             Op::Neg => {
@@ -51,6 +50,7 @@ impl Simplify<'_> {
                     Step::Keep
                 }
             }
+            Op::Present => Step::Keep,
             Op::Not => self.not(inst, s, args[0]),
             Op::Math(m) => self.math(inst, m, &args),
             _ => {
@@ -67,26 +67,35 @@ impl Simplify<'_> {
         }
     }
 
-    /// Rules of tangents that are not there.
-    fn symbolic_zeros(&mut self, inst: Inst) -> Option<Step> {
+    /// Rules of differentials, of absent ones above all.
+    fn differentials(&mut self, inst: Inst) -> Option<Step> {
         let data = &self.func.insts[inst];
         let (a, b) = (data.args[0], data.args.get(1).copied().unwrap_or(data.args[0]));
         let to_float = self.types.is_differentiable(self.ty(data.results[0]));
+        let is_vector = self.types.lanes(self.ty(a)).is_some();
         match data.op {
-            Op::Add if self.symbolic(b) => Some(self.replace(inst, a)),
-            Op::Add if self.symbolic(a) => Some(self.replace(inst, b)),
-            Op::Sub if self.symbolic(b) => Some(self.replace(inst, a)),
-            Op::Sub if self.symbolic(a) => Some(self.rewrite(inst, Op::Neg, &[b])),
-            Op::Add if self.types.lanes(self.ty(a)).is_some() => self.sparse_add(inst, a, b),
-            Op::Mul if self.symbolic(a) || self.symbolic(b) => Some(self.be_zero(inst)),
-            Op::Mul if self.types.lanes(self.ty(a)).is_some() => self.sparse_mul(inst, a, b),
-            Op::Div | Op::Neg if self.symbolic(a) => Some(self.be_zero(inst)),
-            Op::Convert if to_float && self.symbolic(a) => Some(self.be_zero(inst)),
+            Op::Add if self.is_absent(b) => Some(self.replace(inst, a)),
+            Op::Add if self.is_absent(a) => Some(self.replace(inst, b)),
+            Op::Add if is_vector => self.sparse_add(inst, a, b),
+            Op::Scale | Op::Unscale if self.is_absent(a) => Some(self.rewrite(inst, Op::Absent, &[])),
+            Op::Scale | Op::Unscale if self.is_one(b) => Some(self.replace(inst, a)),
+            Op::Unscale if self.is_minus_one(b) => Some(self.rewrite(inst, Op::Scale, &[a, b])),
+            Op::Scale if self.is_minus_one(b) => {
+                let inner = self.operands(a, |op| *op == Op::Scale)?;
+                self.is_minus_one(inner[1]).then(|| self.replace(inst, inner[0]))
+            }
+            Op::Scale if is_vector => self.sparse_product(inst, a, b),
+            Op::Mul if is_vector && self.fast => self.sparse_product(inst, a, b),
+            Op::Mask if self.is_absent(a) || self.is_absent(b) => Some(self.rewrite(inst, Op::Absent, &[])),
+            Op::Mask if self.op(a) == Some(&Op::Present) => Some(self.replace(inst, b)),
+            Op::Present if self.is_absent(a) => Some(self.be_zero(inst)),
+            Op::Present if self.op(a) == Some(&Op::Present) => Some(self.replace(inst, a)),
+            Op::Convert if to_float && self.is_absent(a) => Some(self.rewrite(inst, Op::Absent, &[])),
             _ => None,
         }
     }
 
-    /// The sum of vectors that have lanes of symbolic zero: lane by lane. Cotangents of a vector
+    /// The sum of vectors that have absent lanes: lane by lane. Cotangents of a vector
     /// whose lanes are used apart add up so.
     fn sparse_add(&mut self, inst: Inst, a: Value, b: Value) -> Option<Step> {
         let (a, b) = (self.parts(a)?, self.parts(b)?);
@@ -102,16 +111,23 @@ impl Simplify<'_> {
             .map(|pair| match pair {
                 (Some(x), Some(y)) => self.emit(Op::Add, &[*x, *y], ty, linear),
                 (Some(x), None) | (None, Some(x)) => *x,
-                (None, None) => self.emit(Op::Zero, &[], ty, linear),
+                (None, None) => self.emit(self.nothing(), &[], ty, linear),
             })
             .collect();
         Some(self.rewrite(inst, Op::Construct, &lanes))
     }
 
-    /// A product with a vector that has lanes of symbolic zero: lane by lane, where there is something.
-    fn sparse_mul(&mut self, inst: Inst, a: Value, b: Value) -> Option<Step> {
+    /// The op of a lane in which there is nothing.
+    fn nothing(&self) -> Op {
+        if self.fast { Op::Zero } else { Op::Absent }
+    }
+
+    /// A product with a vector that has absent lanes: lane by lane, where there is something.
+    fn sparse_product(&mut self, inst: Inst, a: Value, b: Value) -> Option<Step> {
         let is_sparse = |parts: &SmallVec<[Option<Value>; 4]>| parts.iter().any(Option::is_none);
-        let (parts, other) = match (self.parts(a).filter(is_sparse), self.parts(b).filter(is_sparse)) {
+        let op = self.func.insts[inst].op.clone();
+        let of_b = || self.parts(b).filter(|_| op == Op::Mul).filter(is_sparse);
+        let (parts, other) = match (self.parts(a).filter(is_sparse), of_b()) {
             (Some(parts), _) => (parts, b),
             (None, Some(parts)) => (parts, a),
             (None, None) => return None,
@@ -125,24 +141,23 @@ impl Simplify<'_> {
             .map(|(k, part)| match part {
                 Some(x) => {
                     let y = self.emit(Op::Extract(k as u32), &[other], ty, of_other);
-                    self.emit(Op::Mul, &[*x, y], ty, linear)
+                    self.emit(op.clone(), &[*x, y], ty, linear)
                 }
-                None => self.emit(Op::Zero, &[], ty, linear),
+                None => self.emit(self.nothing(), &[], ty, linear),
             })
             .collect();
         Some(self.rewrite(inst, Op::Construct, &lanes))
     }
 
-    /// The lanes of a vector that is built of them; none where a lane is a symbolic zero.
+    /// The lanes of a vector that is built of them; none where a lane is absent.
     fn parts(&self, mut v: Value) -> Option<SmallVec<[Option<Value>; 4]>> {
         let n = self.types.lanes(self.ty(v)).filter(|&n| n <= 8)? as usize;
         let mut parts: SmallVec<[Option<Option<Value>>; 4]> = SmallVec::from_elem(None, n);
         // Where `x * 0` is 0, a number that is zero is as good.
-        let is_number = self.fast && self.zeros == Zeros::Symbolic;
-        let is_absent = |x: Value| self.symbolic(x) || is_number && self.is_any_zero(x);
+        let is_absent = |x: Value| self.is_absent(x) || self.fast && self.is_any_zero(x);
         let lane = |x: Value| (!is_absent(x)).then_some(x);
         for _ in 0..16 {
-            if self.symbolic(v) {
+            if is_absent(v) {
                 return Some(parts.into_iter().map(Option::flatten).collect());
             }
             let data = &self.func.insts[self.defs.inst(v)?];
@@ -231,7 +246,7 @@ impl Simplify<'_> {
                 let x = self.under(b, &Op::Neg).expect("just found");
                 self.rewrite(inst, Op::Add, &[a, x])
             }
-            Op::Sub if a == b && loose => self.be_number_zero(inst),
+            Op::Sub if a == b && loose => self.be_zero(inst),
             Op::Sub
                 if self.fast
                     && let Some(x) = self.under(a, &Op::Neg) =>
@@ -243,7 +258,7 @@ impl Simplify<'_> {
             Op::Mul if self.is_one(a) => self.replace(inst, b),
             Op::Mul if self.is_minus_one(b) => self.rewrite(inst, Op::Neg, &[a]),
             Op::Mul if self.is_minus_one(a) => self.rewrite(inst, Op::Neg, &[b]),
-            Op::Mul if self.fast && (any_zero(self, a) || any_zero(self, b)) => self.be_number_zero(inst),
+            Op::Mul if self.fast && (any_zero(self, a) || any_zero(self, b)) => self.be_zero(inst),
             Op::Mul => match (self.under(a, &Op::Neg), self.under(b, &Op::Neg)) {
                 (Some(x), Some(y)) => self.rewrite(inst, Op::Mul, &[x, y]),
                 (Some(x), None) => self.negated_factor(inst, x, a, b),
@@ -555,10 +570,19 @@ impl Simplify<'_> {
         Step::Keep
     }
 
+    /// Bits have no derivative, so what comes back from them is detached.
     fn bitcast(&mut self, inst: Inst, a: Value) -> Step {
         let r = self.func.result(inst);
-        if self.ty(a) == self.ty(r) {
-            return self.replace(inst, a);
+        let back = match self.under(a, &Op::Bitcast) {
+            _ if self.ty(a) == self.ty(r) => Some(a),
+            under => under.filter(|&x| self.ty(x) == self.ty(r)),
+        };
+        match back {
+            Some(x) if self.types.is_differentiable(self.ty(r)) => {
+                return self.rewrite(inst, Op::Detach, &[x]);
+            }
+            Some(x) => return self.replace(inst, x),
+            None => (),
         }
         match self.under(a, &Op::Bitcast) {
             Some(x) if same_shape(self, x, r) => self.rewrite(inst, Op::Bitcast, &[x]),

@@ -153,7 +153,7 @@ impl Simplify<'_> {
             .insts
             .iter()
             .chain(&self.func.regions[no].insts)
-            .all(|&i| matches!(self.func.insts[i].op, Op::Const(_) | Op::Zero));
+            .all(|&i| matches!(self.func.insts[i].op, Op::Const(_) | Op::Zero | Op::Absent));
         let results = self.func.insts[inst].results.clone();
         // Arrays and stacks stay with the arms: choosing there costs no copy.
         if empty && results.iter().all(|&r| self.types.is_numeric(self.ty(r))) {

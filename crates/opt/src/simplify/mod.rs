@@ -8,11 +8,7 @@
 //!
 //! - [`algebra`]: arithmetic, comparisons, conversions. Constants are computed by `ir::scalar`, the
 //!   very functions of the interpreter. No rule removes a NaN or changes the sign of a zero, unless
-//!   the user asked for fast mathematics or the value is *linear*: a tangent's zero is symbolic
-//!   ("no dependence"), which is why `0 + t = t` and `p * 0 = 0` hold there.
-//!   AD leaves finished derivatives without marks. So that their zeros stay symbolic, `before_ad`
-//!   writes every float zero of the user's as a constant ([`Zeros::Numbers`]); a float `zero` that
-//!   is met after AD is then one of AD's own ([`Zeros::Symbolic`]).
+//!   the user asked for fast mathematics.
 //! - [`aggregate`]: vectors and arrays: what `extract` finds is what `construct` or `insert` put.
 //! - [`control`]: constant conditions, arms that agree, loops that run no times, carried values
 //!   that never change. Within the arms of `if(c)` the value of `c` is known.
@@ -31,19 +27,8 @@ use ir::{Function, Inst, Op, Region, Scalar, Span, Type, TypeData, Types, Value}
 use crate::Options;
 use crate::util::{Defs, Lanes, Subst, make};
 
-/// What the op `zero` of a float type means where it is not marked linear.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Zeros {
-    /// A number; left as it is.
-    Keep,
-    /// A number; becomes a constant.
-    Numbers,
-    /// The absence of a tangent.
-    Symbolic,
-}
-
 /// Simplifies a function; true if anything changed.
-pub fn run(types: &mut Types, func: &mut Function, options: &Options, zeros: Zeros) -> bool {
+pub fn run(types: &mut Types, func: &mut Function, options: &Options) -> bool {
     if !func.has_body() {
         return false;
     }
@@ -56,7 +41,6 @@ pub fn run(types: &mut Types, func: &mut Function, options: &Options, zeros: Zer
         defs,
         uses,
         fast: options.fast_math || func.fast_math,
-        zeros,
         subst: Subst::default(),
         known: SecondaryMap::new(),
         again: None,
@@ -68,41 +52,6 @@ pub fn run(types: &mut Types, func: &mut Function, options: &Options, zeros: Zer
     let body = s.func.body();
     s.region(body);
     s.changed
-}
-
-/// Whether a function has the op `zero` where it may be a number or the absence of a tangent.
-pub fn has_zeros(types: &Types, func: &Function) -> bool {
-    let is_zero = |inst: Inst| {
-        let data = &func.insts[inst];
-        data.op == Op::Zero && types.is_differentiable(func.ty(data.results[0]))
-    };
-    let mut any = false;
-    if func.has_body() {
-        func.walk(func.body(), &mut |inst| any |= is_zero(inst));
-    }
-    any
-}
-
-/// The last step: vectors and arrays of zeros are the op `zero` again, whatever they stand for. True if
-/// any was not.
-pub fn plain_zeros(func: &mut Function) -> bool {
-    if !func.has_body() {
-        return false;
-    }
-    let defs = Defs::of(func);
-    let mut order = Vec::new();
-    func.walk(func.body(), &mut |inst| order.push(inst));
-    let mut changed = false;
-    for inst in order {
-        let data = &func.insts[inst];
-        if data.op == Op::Splat && matches!(defs.op(func, data.args[0]), Some(Op::Zero | Op::Const(0))) {
-            let data = &mut func.insts[inst];
-            data.op = Op::Zero;
-            data.args.clear();
-            changed = true;
-        }
-    }
-    changed
 }
 
 /// What a rule did to an instruction.
@@ -122,7 +71,6 @@ struct Simplify<'a> {
     /// How often each value was used when the walk began, where anything is negated.
     uses: Option<SecondaryMap<Value, u32>>,
     fast: bool,
-    zeros: Zeros,
     subst: Subst,
     /// Conditions whose value is known in the arm being walked.
     known: SecondaryMap<Value, Option<bool>>,
@@ -177,6 +125,10 @@ impl Simplify<'_> {
             | Op::Div
             | Op::Rem
             | Op::Neg
+            | Op::Scale
+            | Op::Unscale
+            | Op::Mask
+            | Op::Present
             | Op::And
             | Op::Or
             | Op::Xor
@@ -198,10 +150,10 @@ impl Simplify<'_> {
                 Some(true) => Step::Gone,
                 _ => Step::Keep,
             },
-            // A zero is finite; as an operand that is only shown it stays what it is.
-            Op::CheckFinite(_) if matches!(self.op(self.func.insts[inst].args[0]), Some(Op::Zero)) => {
-                let zero = self.func.insts[inst].args[0];
-                self.replace(inst, zero)
+            // What is not there is finite; as an operand that is only shown it stays what it is.
+            Op::CheckFinite(_) if self.is_absent(self.func.insts[inst].args[0]) => {
+                let absent = self.func.insts[inst].args[0];
+                self.replace(inst, absent)
             }
             Op::CheckFinite(_) => Step::Keep,
             Op::BufferOffset => {
@@ -213,12 +165,13 @@ impl Simplify<'_> {
                 }
             }
             Op::AddTo => {
-                // Adding a symbolic zero is nothing; a stack that does not grow reads zero there.
+                // A stack that does not grow reads as absent there.
                 let args = &self.func.insts[inst].args;
                 let x = *args.last().expect("add_to has a value");
-                if self.symbolic(x) { Step::Gone } else { Step::Keep }
+                if self.is_absent(x) { Step::Gone } else { Step::Keep }
             }
             Op::Const(_)
+            | Op::Absent
             | Op::Local
             | Op::Load
             | Op::Store
@@ -296,11 +249,9 @@ impl Simplify<'_> {
         }
     }
 
-    /// Whether `v` is a zero that stands for "no tangent".
-    fn symbolic(&self, v: Value) -> bool {
-        (self.zeros == Zeros::Symbolic || self.func.is_linear(v))
-            && self.op(v) == Some(&Op::Zero)
-            && self.types.is_differentiable(self.ty(v))
+    /// Whether `v` is the absent differential.
+    fn is_absent(&self, v: Value) -> bool {
+        self.op(v) == Some(&Op::Absent)
     }
 
     fn is_zero_op(&self, v: Value) -> bool {
@@ -317,7 +268,7 @@ impl Simplify<'_> {
         }
         match (self.op(a), self.op(b)) {
             (Some(Op::Const(x)), Some(Op::Const(y))) => x == y,
-            (Some(Op::Zero), Some(Op::Zero)) => true,
+            (Some(Op::Zero), Some(Op::Zero)) | (Some(Op::Absent), Some(Op::Absent)) => true,
             _ => false,
         }
     }
@@ -361,7 +312,7 @@ impl Simplify<'_> {
         if self.types.lanes(ty).is_none() {
             return self.rewrite(inst, Op::Const(lanes[0]), &[]);
         }
-        if !s.is_float() && lanes.iter().all(|&b| b == 0) {
+        if lanes.iter().all(|&b| b == 0) {
             return self.rewrite(inst, Op::Zero, &[]);
         }
         if lanes.iter().all(|&b| b == lanes[0]) {
@@ -380,45 +331,12 @@ impl Simplify<'_> {
         self.rewrite(inst, Op::Zero, &[])
     }
 
-    /// Makes the instruction the number zero.
-    fn be_number_zero(&mut self, inst: Inst) -> Step {
-        let r = self.func.result(inst);
-        if !self.func.is_linear(r) && self.types.is_differentiable(self.ty(r)) {
-            return self.zero_constant(inst);
-        }
-        self.be_zero(inst)
-    }
-
-    /// Puts an op `zero` into the form that the stage wants.
+    /// A scalar zero is a constant.
     fn zero(&mut self, inst: Inst) -> Step {
         let r = self.func.result(inst);
-        if self.func.is_linear(r) {
-            return Step::Keep;
-        }
-        let ty = self.ty(r);
-        match self.types[ty] {
-            TypeData::Scalar(s) if !s.is_float() => self.rewrite(inst, Op::Const(0), &[]),
-            TypeData::Stack(_) => Step::Keep,
-            _ if self.zeros == Zeros::Numbers && self.types.is_differentiable(ty) => self.zero_constant(inst),
+        match self.types[self.ty(r)] {
+            TypeData::Scalar(_) if !self.func.is_linear(r) => self.rewrite(inst, Op::Const(0), &[]),
             _ => Step::Keep,
         }
-    }
-
-    /// Zero of a float type as constants.
-    fn zero_constant(&mut self, inst: Inst) -> Step {
-        let ty = self.ty(self.func.result(inst));
-        match self.zero_part(ty) {
-            Some(part) => self.rewrite(inst, Op::Splat, &[part]),
-            None => self.rewrite(inst, Op::Const(0), &[]),
-        }
-    }
-
-    /// What a vector or array of zeros is a splat of.
-    fn zero_part(&mut self, ty: Type) -> Option<Value> {
-        let element = self.types.element(ty)?;
-        Some(match self.zero_part(element) {
-            Some(part) => self.emit(Op::Splat, &[part], element, false),
-            None => self.emit(Op::Const(0), &[], element, false),
-        })
     }
 }

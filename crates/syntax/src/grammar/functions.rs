@@ -251,10 +251,8 @@ impl Parser<'_> {
             }
         };
         let word = self.bump();
-        let mut param = None;
-        if self.is(T::LParen) {
-            param = self.setter_param(id);
-        } else if kind == AccessorKind::Set {
+        let mut param = if self.is(T::LParen) { self.setter_param(id) } else { None };
+        if param.is_none() && kind == AccessorKind::Set {
             param = Some(self.implicit_param(id, word.span));
         }
         let body = self.body(id);
@@ -269,7 +267,7 @@ impl Parser<'_> {
         Some(id)
     }
 
-    /// `set(v)`, `set(float v)`; `get()` has none
+    /// `set(v)`, `set(float v)`; `get()` and `set()` have none
     fn setter_param(&mut self, id: DeclId) -> Option<DeclId> {
         if self.nth(1) == T::Ident && self.nth(2) == T::RParen {
             let span = self.bump().span;

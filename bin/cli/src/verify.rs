@@ -1,0 +1,249 @@
+//! `verify`: the derivatives of a whole file, by every way and on every backend that there is.
+
+use std::fmt::Write as _;
+
+use driver::Error;
+use driver::call::parse_arguments;
+use driver::gradcheck::{self, Entry, Verdict};
+use driver::launch::Backend;
+use driver::verify::{self, Checked, Found, Numbers, Options, Row};
+use serde_json::{Value as Json, json};
+
+use crate::args::VerifyArgs;
+use crate::derive::{aligned, range, to_json};
+use crate::report::{self, Stop};
+
+/// Differences that are shown of a function.
+const MAX_SHOWN: usize = 10;
+/// Of these, of one backend at one level.
+const MAX_SHOWN_OF_ROW: usize = 2;
+
+pub(crate) fn verify(args: &VerifyArgs) -> u8 {
+    report::finish(&args.source, args.json, |session| {
+        let mut backends: Vec<Backend> = args.backend.iter().map(|&b| b.into()).collect();
+        if backends.is_empty() {
+            backends = all_backends();
+        }
+        let mut levels = args.level.clone();
+        levels.sort_unstable();
+        levels.dedup();
+        let options = Options {
+            functions: args.function.clone(),
+            at: parse_arguments(&args.at).map_err(|e| Stop::Usage(e.to_string()))?,
+            points: args.points,
+            range: range(&args.range)?,
+            seed: args.seed,
+            tolerance: args.tolerance,
+            memory: report::binds(&args.memory)?,
+            backends,
+            levels,
+            lanes: args.lanes.lanes(),
+        };
+        let verified = verify::verify(session, &args.source.file, &options)?;
+        report::warn(session, &verified.warnings);
+        let functions = &verified.functions;
+        let Some(_) = functions.first() else {
+            return Err(
+                Error::input("the file has no differentiable function: mark one [Differentiable]").into()
+            );
+        };
+        let found =
+            || functions.iter().flat_map(|f| f.rows.iter().flatten()).filter_map(|r| r.found.as_ref().ok());
+        let differ: usize = found().map(Found::differ).sum();
+        let checked: usize = found().map(|f| f.entries.len()).sum();
+        let is_fine = differ == 0 && checked > 0;
+        if args.json {
+            let list: Vec<Json> = functions.iter().map(function_json).collect();
+            report::out(&format!("{}\n", json!({ "agrees": is_fine, "functions": list })));
+        } else {
+            report::out(&text(functions));
+        }
+        Ok(u8::from(!is_fine))
+    })
+}
+
+/// All that make code of their own: tiers are the code of two others.
+fn all_backends() -> Vec<Backend> {
+    let all = [
+        Some(Backend::Interp),
+        Some(Backend::Cranelift),
+        #[cfg(feature = "llvm")]
+        Some(Backend::Llvm),
+        #[cfg(feature = "wgpu")]
+        (!driver::gpu::devices().is_empty()).then_some(Backend::Wgpu),
+        #[cfg(feature = "cuda")]
+        driver::gpu::cuda_devices().is_ok_and(|d| !d.is_empty()).then_some(Backend::Cuda),
+    ];
+    all.into_iter().flatten().collect()
+}
+
+fn numbers(numbers: Numbers) -> &'static str {
+    match numbers {
+        Numbers::Double => "double",
+        Numbers::Declared => "declared",
+    }
+}
+
+/// What was found on one backend, at all levels.
+#[derive(Default)]
+struct Total {
+    levels: Vec<u8>,
+    verdicts: [usize; 3],
+    others: usize,
+    worst: f64,
+}
+
+impl Total {
+    fn add(&mut self, level: u8, found: &Found) {
+        if !self.levels.contains(&level) {
+            self.levels.push(level);
+        }
+        for (k, v) in [Verdict::Agrees, Verdict::Unclear, Verdict::Differs].into_iter().enumerate() {
+            self.verdicts[k] += found.count(v);
+        }
+        self.others += found.others.len();
+        let errors = found.entries.iter().filter(|e| e.1.verdict != Verdict::Unclear).map(|e| e.1.error);
+        self.worst = errors.fold(self.worst, gradcheck::worse);
+    }
+}
+
+fn text(functions: &[Checked]) -> String {
+    let heading = ["function", "backend", "-O", "derivatives", "agree", "unclear", "differ", "error"];
+    let mut cells = vec![heading.map(String::from)];
+    let mut notes = String::new();
+    for function in functions {
+        match &function.rows {
+            Ok(rows) => {
+                lines(function, rows, &mut cells);
+                notes += &differences(function, rows);
+            }
+            Err(why) => {
+                let _ = writeln!(notes, "{} is not checked: {why}", function.name);
+            }
+        }
+    }
+    let mut text = if cells.len() > 1 { aligned(&cells, 3..8) } else { String::new() };
+    if !notes.is_empty() {
+        text += if text.is_empty() { "" } else { "\n" };
+        text += &notes;
+    }
+    text
+}
+
+/// A line for each backend.
+fn lines(function: &Checked, rows: &[Row], cells: &mut Vec<[String; 8]>) {
+    let mut backends: Vec<Backend> = rows.iter().map(|r| r.backend).collect();
+    backends.dedup();
+    let mut seen: Vec<Backend> = Vec::new();
+    for backend in backends {
+        if seen.contains(&backend) {
+            continue;
+        }
+        seen.push(backend);
+        let mut total = Total::default();
+        for row in rows.iter().filter(|r| r.backend == backend) {
+            if let Ok(found) = &row.found {
+                total.add(row.level, found);
+            }
+        }
+        let levels: Vec<String> = total.levels.iter().map(u8::to_string).collect();
+        let all: usize = total.verdicts.iter().sum();
+        let row = if levels.is_empty() {
+            ["refused", "", "", "", "", ""].map(String::from)
+        } else {
+            [
+                levels.join(","),
+                all.to_string(),
+                total.verdicts[0].to_string(),
+                total.verdicts[1].to_string(),
+                (total.verdicts[2] + total.others).to_string(),
+                format!("{:.1e}", total.worst),
+            ]
+        };
+        let [a, b, c, d, e, f] = row;
+        cells.push([function.name.clone(), backend.name().to_string(), a, b, c, d, e, f]);
+    }
+}
+
+/// What differs, and what is refused, each once.
+fn differences(function: &Checked, rows: &[Row]) -> String {
+    let mut text = String::new();
+    let (mut shown, mut hidden) = (0, 0);
+    let mut refusals: Vec<(Backend, &str)> = Vec::new();
+    for row in rows {
+        let found = match &row.found {
+            Ok(found) => found,
+            Err(why) => {
+                if !refusals.contains(&(row.backend, why)) {
+                    refusals.push((row.backend, why));
+                }
+                continue;
+            }
+        };
+        let place = |point: &usize| {
+            let (on, at) = (row.backend.name(), &function.points[*point]);
+            format!("{} on {on} -O{} ({} numbers) at {at}", function.name, row.level, numbers(row.numbers))
+        };
+        let wrong = found.entries.iter().filter(|e| e.1.verdict == Verdict::Differs);
+        let entries = wrong.map(|(point, e)| format!("{}: {}\n", place(point), entry(row.numbers, e)));
+        let others = found.others.iter().map(|(point, what)| format!("{}: {what}\n", place(point)));
+        for (k, line) in others.chain(entries).enumerate() {
+            if shown < MAX_SHOWN && k < MAX_SHOWN_OF_ROW {
+                text += &line;
+                shown += 1;
+            } else {
+                hidden += 1;
+            }
+        }
+    }
+    if hidden > 0 {
+        let _ = writeln!(text, "… and {hidden} more of {}", function.name);
+    }
+    for (backend, why) in refusals {
+        let _ = writeln!(text, "{} is not checked on {}: {why}", function.name, backend.name());
+    }
+    text
+}
+
+fn entry(numbers: Numbers, e: &Entry) -> String {
+    let dual = e.dual.map_or(String::new(), |d| match numbers {
+        Numbers::Double => format!(", dual numbers {d}"),
+        Numbers::Declared => format!(", in doubles {d}"),
+    });
+    format!(
+        "DIFFERS in d {}/d {}: forward {}, reverse {}{dual}, differences {}",
+        e.output, e.input, e.forward, e.reverse, e.differences
+    )
+}
+
+fn function_json(function: &Checked) -> Json {
+    match &function.rows {
+        Err(why) => json!({ "function": function.name, "not_checked": why }),
+        Ok(rows) => json!({
+            "function": function.name,
+            "points": function.points,
+            "rows": rows.iter().map(row_json).collect::<Vec<Json>>(),
+        }),
+    }
+}
+
+fn row_json(row: &Row) -> Json {
+    let mut json = json!({
+        "backend": row.backend.name(),
+        "level": row.level,
+        "numbers": numbers(row.numbers),
+    });
+    match &row.found {
+        Err(why) => json["refused"] = json!(why),
+        Ok(found) => {
+            json["agree"] = json!(found.count(Verdict::Agrees));
+            json["unclear"] = json!(found.count(Verdict::Unclear));
+            json["differ"] = json!(found.differ());
+            let wrong = found.entries.iter().filter(|e| e.1.verdict != Verdict::Agrees);
+            json["entries"] = wrong.map(|(point, e)| to_json(*point as u32, e)).collect();
+            let others = found.others.iter().map(|(point, what)| json!({ "point": point, "what": what }));
+            json["others"] = others.collect();
+        }
+    }
+    json
+}

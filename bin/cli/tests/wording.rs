@@ -1,0 +1,162 @@
+//! What diagnostics say, as it is shown: the words of the main ones, and that none shows a name of the compiler's own.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// What `pullback check` says of a file, without its path.
+fn checked(path: &Path) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pullback"));
+    command.arg("check").arg(path);
+    let output = command.output().expect("it starts");
+    String::from_utf8_lossy(&output.stderr).replace(&path.display().to_string(), "FILE")
+}
+
+/// The same of a program.
+fn said(name: &str, program: &str) -> String {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("wording-{name}.slang"));
+    std::fs::write(&path, program).expect("writable");
+    checked(&path)
+}
+
+#[track_caller]
+fn says(name: &str, program: &str, lines: &[&str]) {
+    let text = said(name, program);
+    for line in lines {
+        assert!(
+            text.lines().any(|l| l.trim_start_matches([' ', '=', '|', '-']).starts_with(line)),
+            "{line}\n\n{text}"
+        );
+    }
+}
+
+const PRODUCT: &str = "[Differentiable] float g(float x, float y) { return x * y; }\n";
+
+#[test]
+fn derivative_operators_are_told_with_their_parameters() {
+    let signature = "help: it is 'bwd_diff(g)(inout DifferentialPair<float> x, inout DifferentialPair<float> y, float \
+                     resultGradient)': a pair for each input that has a derivative, then the cotangent of the result";
+    says(
+        "few",
+        &format!("{PRODUCT}void f() {{ var p = diffPair(1.0); bwd_diff(g)(p); }}"),
+        &["error[E39999]: 'bwd_diff(g)' takes 3 arguments, got 1", signature],
+    );
+    says(
+        "many",
+        &format!("{PRODUCT}void f() {{ let p = diffPair(1.0, 1.0); fwd_diff(g)(p, p, p); }}"),
+        &[
+            "error[E39999]: 'fwd_diff(g)' takes 2 arguments, got 3",
+            "help: it is 'fwd_diff(g)(DifferentialPair<float> x, DifferentialPair<float> y)'",
+        ],
+    );
+}
+
+#[test]
+fn pairs_are_told_where_numbers_are_given() {
+    for call in ["bwd_diff(g)(x, x, 1.0)", "fwd_diff(g)(x, x)"] {
+        says(
+            "pair",
+            &format!("{PRODUCT}void f(float x) {{ {call}; }}"),
+            &[
+                "error[E30019]: expected an expression of type 'DifferentialPair<float>', got 'float'",
+                "help: a pair is made by 'diffPair(x)' or 'diffPair(x, dx)', in a variable of its own",
+            ],
+        );
+    }
+    says(
+        "plain",
+        "struct S { float x; } void f(S s, S ds) { diffPair(s, ds); }",
+        &[
+            "error[E38029]: type 'S' does not conform to 'IDifferentiable'",
+            "help: write 'struct S : IDifferentiable'",
+        ],
+    );
+}
+
+#[test]
+fn likely_candidates_come_first() {
+    let text = said("mul", "float4 f(float4x4 m, float3 v) { return mul(m, v); }");
+    let first = text.lines().find(|line| line.contains("candidate: ")).unwrap_or_default();
+    assert!(first.contains("mul(matrix<T, R, C>, vector<T, C>)"), "{text}");
+    assert!(first.ends_with("argument 2: 'float3' is no 'float4'"), "{text}");
+    assert!(!text.contains("core/"), "{text}");
+}
+
+#[test]
+fn types_are_suggested_as_other_names_are() {
+    for (wrong, right) in [
+        ("flaot", "float"),
+        ("Flaot3", "float3"),
+        ("flot4x4", "float4x4"),
+        ("unit", "uint"),
+        ("DiferentialPair<float>", "DifferentialPair"),
+        ("StructurdBuffer<float>", "StructuredBuffer"),
+    ] {
+        says("type", &format!("{wrong} x;"), &[&format!("help: did you mean '{right}'?")]);
+    }
+}
+
+#[test]
+fn what_has_no_place_points_nowhere() {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("wording-nowhere.slang");
+    std::fs::write(&path, "[numthreads(1, 1, 1)] void kernel() {}\n").expect("writable");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pullback"));
+    let output = command.arg("run").arg(&path).args(["--entry", "other"]).output().expect("it starts");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(text.contains("there is no entry point `other`"), "{text}");
+    assert!(text.contains("the file has kernel") && !text.contains("-->"), "{text}");
+}
+
+#[test]
+fn errors_in_what_is_not_run_are_mentioned() {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("wording-elsewhere.slang");
+    let run = |other: &str| {
+        let program = format!("{other}\nvoid main() {{ printf(\"%d\\n\", 1); }}\n");
+        std::fs::write(&path, program).expect("writable");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pullback"));
+        let output = command.arg("run").arg(&path).output().expect("it starts");
+        assert!(output.status.success());
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "1\n");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let broken = run("float f() { return y; }");
+    assert_eq!(broken.lines().count(), 1, "{broken}");
+    assert!(
+        broken.starts_with("note: the file has an error in what was not run: `pullback check "),
+        "{broken}"
+    );
+    assert_eq!(run("float f() { return 1; }"), "");
+}
+
+/// Names that only the compiler's sources have. A program may name some of them itself.
+const INTERNAL: [&str; 9] = [
+    "__Builtin",
+    "__Elementwise",
+    "__FloatElementwise",
+    "Elementwise",
+    "Unknown",
+    "naga",
+    "LLVM ERROR",
+    "<error>",
+    "$lambda",
+];
+
+#[test]
+fn no_name_of_the_compilers_own_is_shown() {
+    let mut open = vec![root().join("tests/codes"), root().join("tests/check")];
+    let mut shown = Vec::new();
+    while let Some(path) = open.pop() {
+        if path.is_dir() {
+            open.extend(std::fs::read_dir(&path).expect("readable").map(|e| e.expect("readable").path()));
+            continue;
+        }
+        let Ok(program) = std::fs::read_to_string(&path) else { continue };
+        let text = checked(&path);
+        let found = INTERNAL.iter().find(|name| text.contains(**name) && !program.contains(**name));
+        shown.extend(found.map(|name| format!("{name} in {}:\n{text}", path.display())));
+    }
+    assert!(shown.is_empty(), "{}", shown.join("\n"));
+}

@@ -1,0 +1,139 @@
+//! Directions that a program writes with zeros.
+//!
+//! Where a call asks for a derivative in the direction `(1, 0)`, or with the cotangent 0, the zero is no number but says
+//! that there is no differential: what it would be scaled with is not computed, and may be infinite. That is so for zeros
+//! that the source says, as it is lowered and before anything is optimised, so that it is the same at every level.
+
+use ir::{Func, Function, Inst, InstData, Module, Op, Span, Value, ValueData};
+use smallvec::SmallVec;
+
+use crate::propagate::{Defs, defs};
+
+/// How many calls of functions that only hand on values are looked through.
+const DEPTH: u32 = 4;
+
+/// Makes zeros that the program writes for differentials absent ones.
+pub fn enter(module: &mut Module) {
+    let all: Vec<Func> = module.funcs.keys().collect();
+    for f in all {
+        let mut calls: Vec<(Inst, usize)> = Vec::new();
+        let func = &module.funcs[f];
+        if !func.has_body() {
+            continue;
+        }
+        func.walk(func.body(), &mut |inst| {
+            let n_kept = match func.insts[inst].op {
+                Op::CallFwd(_) | Op::CallBwd(_) => 0,
+                Op::CallPullback(_) | Op::CallPushforward(_) => 1,
+                _ => return,
+            };
+            let callee = func.insts[inst].op.callee().expect("a call");
+            calls.push((inst, module.funcs[callee].params.len() + n_kept));
+        });
+        if !calls.is_empty() {
+            let mut func = ir::build::take(module, f);
+            directions(module, &mut func, &calls);
+            ir::build::put_back(module, f, func);
+        }
+    }
+}
+
+fn directions(module: &Module, func: &mut Function, calls: &[(Inst, usize)]) {
+    let defs = defs(func);
+    let regions: Vec<ir::Region> = func.regions.keys().collect();
+    for region in regions {
+        let old = std::mem::take(&mut func.regions[region].insts);
+        let mut new = Vec::with_capacity(old.len());
+        for inst in old {
+            if let Some(&(_, first)) = calls.iter().find(|call| call.0 == inst) {
+                let span = func.insts[inst].span;
+                for k in first..func.insts[inst].args.len() {
+                    let given = func.insts[inst].args[k];
+                    if let Some(found) = absent(module, func, &defs, given, span, &mut new) {
+                        func.insts[inst].args[k] = found;
+                    }
+                }
+            }
+            new.push(inst);
+        }
+        func.regions[region].insts = new;
+    }
+}
+
+/// What stands for a differential of which some numbers, or all, are written as zero; none if there are none.
+fn absent(
+    module: &Module,
+    func: &mut Function,
+    defs: &Defs,
+    v: Value,
+    span: Span,
+    out: &mut Vec<Inst>,
+) -> Option<Value> {
+    let ty = func.ty(v);
+    if !module.types.is_differentiable(ty) {
+        return None;
+    }
+    let source = source(module, func, defs, v, DEPTH);
+    let (op, args): (Op, SmallVec<[Value; 4]>) = match source {
+        Source::Zero => (Op::Absent, SmallVec::new()),
+        Source::Value(v) => {
+            let data = func.insts[defs[v].expand()?].clone();
+            match data.op {
+                Op::Splat | Op::Construct => {
+                    let parts: SmallVec<[Option<Value>; 4]> =
+                        data.args.iter().map(|&part| absent(module, func, defs, part, span, out)).collect();
+                    if parts.iter().all(Option::is_none) {
+                        return None;
+                    }
+                    let mut parts = parts.into_iter().zip(&data.args);
+                    // The others are numbers.
+                    let args = parts.by_ref().map(|(absent, &part)| {
+                        absent.unwrap_or_else(|| push(func, Op::Present, &[part], part, span, out))
+                    });
+                    (data.op, args.collect())
+                }
+                _ => return None,
+            }
+        }
+    };
+    Some(push(func, op, &args, v, span, out))
+}
+
+fn push(func: &mut Function, op: Op, args: &[Value], like: Value, span: Span, out: &mut Vec<Inst>) -> Value {
+    let v = func.values.push(ValueData::new(func.ty(like), false));
+    let (args, results) = (args.iter().copied().collect(), [v].into_iter().collect());
+    out.push(func.insts.push(InstData { op, args, results, regions: SmallVec::new(), span }));
+    v
+}
+
+/// What a value is, seen through calls of functions that hand it on.
+enum Source {
+    Zero,
+    Value(Value),
+}
+
+fn source(module: &Module, func: &Function, defs: &Defs, v: Value, depth: u32) -> Source {
+    let Some(inst) = defs[v].expand() else { return Source::Value(v) };
+    let data = &func.insts[inst];
+    match data.op {
+        Op::Zero | Op::Const(0) => Source::Zero,
+        Op::Convert | Op::Splat | Op::Detach => match source(module, func, defs, data.args[0], depth) {
+            Source::Zero => Source::Zero,
+            Source::Value(_) => Source::Value(v),
+        },
+        Op::Call(callee) if depth > 0 && module.funcs[callee].has_body() => {
+            let callee = &module.funcs[callee];
+            let body = &callee.regions[callee.body()];
+            let position = data.results.iter().position(|&r| r == v).expect("a result of its instruction");
+            let inner = crate::propagate::defs(callee);
+            match source(module, callee, &inner, body.results[position], depth - 1) {
+                Source::Zero => Source::Zero,
+                Source::Value(given) => match body.params.iter().position(|&param| param == given) {
+                    Some(k) => source(module, func, defs, data.args[k], depth),
+                    None => Source::Value(v),
+                },
+            }
+        }
+        _ => Source::Value(v),
+    }
+}

@@ -1,0 +1,120 @@
+//! What is differentiated in a function's place: `f`, with a primal substitute wherever it calls what has one.
+//!
+//! A substitute stands for its function in all that is run as part of a derivative, whether or not anything flows through
+//! the call. So before a function is differentiated, it and those that it calls are copied as far as substitutes are
+//! reached, and the copies call the substitutes. Nothing after this knows of them: a substitute that calls its original is
+//! one that calls itself. What a custom derivative is used of, or what has none, is run as it is.
+
+use cranelift_entity::EntitySet;
+use ir::{Builder, Func, Inst, Op, Value};
+
+use crate::engine::{Engine, Mode};
+use crate::witness::{Source, source};
+
+impl Engine<'_> {
+    /// See the head of this file. The callees of the function have been resolved. Memoised.
+    pub(crate) fn stand_in(&mut self, func: Func, mode: Mode) -> Func {
+        let made_by_users = |w: &ir::Witness| w.substitute.is_some() && !w.is_same;
+        if !self.module.witnesses.values().any(made_by_users) {
+            return func;
+        }
+        let mut unfinished = Vec::new();
+        let made = self.declare_stand_in(func, mode, &mut unfinished);
+        while let Some(copy) = unfinished.pop() {
+            let insts: Vec<Inst> = self.module.funcs[copy].insts.keys().collect();
+            for inst in insts {
+                if let Op::Call(callee) = self.module.funcs[copy].insts[inst].op {
+                    let callee = self.declare_stand_in(callee, mode, &mut unfinished);
+                    self.module.funcs[copy].insts[inst].op = Op::Call(callee);
+                }
+            }
+        }
+        made
+    }
+
+    fn declare_stand_in(&mut self, func: Func, mode: Mode, unfinished: &mut Vec<Func>) -> Func {
+        if let Some(&known) = self.stand_ins.get(&(func, mode)) {
+            return known;
+        }
+        let last = self.substitute(func, mode);
+        let flags = |func: Func| {
+            let src = &self.module.funcs[func];
+            src.params.iter().chain(&src.results).map(|slot| slot.diff).collect::<Vec<bool>>()
+        };
+        let made = if last != func && flags(last) == flags(func) {
+            self.declare_stand_in(last, mode, unfinished)
+        } else if last != func {
+            let made = self.call_of(func, last);
+            unfinished.push(made);
+            made
+        } else if self.reaches_substitute(func, mode) {
+            let mut copy = self.module.funcs[func].clone();
+            copy.name = self.unique(copy.name);
+            let made = self.module.funcs.push(copy);
+            self.inherit_origin(made, func);
+            if self.segments.contains(func) {
+                self.segments.insert(made);
+            }
+            unfinished.push(made);
+            made
+        } else {
+            func
+        };
+        self.stand_ins.insert((func, mode), made);
+        made
+    }
+
+    /// The last in the chain of a function's substitutes, up to one with a derivative of its own.
+    fn substitute(&self, func: Func, mode: Mode) -> Func {
+        let mut at = func;
+        // A chain is as long as the user made it, but it may be a ring.
+        for _ in 0..64 {
+            let witness = self.module.witness(at);
+            let custom = witness.jvp.is_some() || mode == Mode::Reverse && witness.vjp.is_some();
+            match witness.substitute.filter(|&next| next != at && !witness.is_same && !custom) {
+                Some(next) => at = next,
+                None => return at,
+            }
+        }
+        at
+    }
+
+    /// Whether the derivative of a function's body would run one that has a substitute.
+    fn reaches_substitute(&self, func: Func, mode: Mode) -> bool {
+        let mut seen = EntitySet::new();
+        let mut left = vec![func];
+        while let Some(at) = left.pop() {
+            let src = &self.module.funcs[at];
+            let by_body = src.has_body() && source(self.module, at, mode) == Source::Body(at);
+            if !seen.insert(at) || !by_body {
+                continue;
+            }
+            let mut found = false;
+            src.walk(src.body(), &mut |inst| {
+                if let Op::Call(callee) = src.insts[inst].op {
+                    found |= self.substitute(callee, mode) != callee;
+                    left.push(callee);
+                }
+            });
+            if found {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// A function with the signature of one that calls another: they differ in what has tangents.
+    fn call_of(&mut self, func: Func, callee: Func) -> Func {
+        let src = &self.module.funcs[func];
+        let (name, params, results) = (src.name.clone(), src.params.clone(), src.results.clone());
+        let made = self.declare(name, func, params.clone(), results.clone());
+        let module = &mut *self.module;
+        let mut b = Builder::new(&mut module.types, String::new());
+        b.span = module.funcs[func].span;
+        let args: Vec<Value> = params.into_iter().map(|slot| b.param(slot)).collect();
+        let values = b.call_func(callee, &module.funcs[callee].results, &args);
+        let body = b.finish(values, results);
+        self.define(made, body);
+        made
+    }
+}

@@ -1,0 +1,122 @@
+//! How far types and searches may grow: generic code can describe types without end, and types that are short to write
+//! and take more room than there is.
+//!
+//! A type is a term of other types. Its nesting and its number of parts, as a tree, are known once it is made; whoever
+//! makes larger types from smaller ones in the user's name asks for them, and refuses what is beyond [`MAX_PARTS`] or
+//! [`MAX_NESTING`]. A search that asks for ever larger types ends after [`MAX_SEARCH_DEPTH`] questions within each other,
+//! or [`MAX_SEARCH_STEPS`] in all.
+
+use syntax::{DeclId, Diagnostic, Severity};
+
+use crate::program::Program;
+use crate::tables::FuncRef;
+use crate::types::{GenericArg, Ty, TyKind};
+
+/// How deep generic arguments of a function that is called may be nested.
+pub const MAX_NESTING: u32 = 100;
+/// How many parts a type may have.
+pub const MAX_PARTS: u32 = 1 << 13;
+/// How many questions whether a type conforms may depend on each other.
+const MAX_SEARCH_DEPTH: usize = 64;
+/// How many such questions one question may lead to.
+const MAX_SEARCH_STEPS: u32 = 20_000;
+
+/// How large a type is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Extent {
+    /// One more than the deepest of its parts.
+    pub nesting: u32,
+    /// Itself and its parts, as often as they are mentioned.
+    pub parts: u32,
+}
+
+/// The types among generic arguments.
+fn types_of(args: &[GenericArg]) -> impl Iterator<Item = Ty> {
+    args.iter().filter_map(|arg| match arg {
+        GenericArg::Type(ty) => Some(*ty),
+        GenericArg::Val(_) => None,
+    })
+}
+
+impl Program {
+    /// How large the types in a function's generic arguments are.
+    pub fn extent_of_arguments(&mut self, func: &FuncRef) -> Extent {
+        let types: Vec<Ty> = types_of(&func.args).chain(func.self_ty).collect();
+        let mut all = Extent::default();
+        for ty in types {
+            let own = self.extent(ty);
+            all = Extent { nesting: all.nesting.max(own.nesting), parts: all.parts.max(own.parts) };
+        }
+        all
+    }
+
+    /// How large a type is. Types are made from the inside out, so that of their parts is known.
+    pub(crate) fn extent(&mut self, ty: Ty) -> Extent {
+        if let Some(&known) = self.extents.get(&ty) {
+            return known;
+        }
+        let parts: Vec<Ty> = match &self.types[ty] {
+            TyKind::Vector(e, _)
+            | TyKind::Matrix(e, _, _)
+            | TyKind::Array(e, _)
+            | TyKind::Assoc(e, _)
+            | TyKind::SynthDiff(e)
+            | TyKind::DiffPair(e)
+            | TyKind::DiffPtrPair(e)
+            | TyKind::Optional(e)
+            | TyKind::Pointer(e)
+            | TyKind::Each(e)
+            | TyKind::Expand(e, _)
+            | TyKind::Buffer(_, e) => vec![*e],
+            TyKind::Struct(_, args)
+            | TyKind::Interface(_, args)
+            | TyKind::Opaque(_, args)
+            | TyKind::Function(_, args) => types_of(args).collect(),
+            TyKind::Tuple(parts) | TyKind::Pack(parts) => parts.clone(),
+            _ => Vec::new(),
+        };
+        // A pack that grows without end is as bad as a type that does.
+        let width = if let TyKind::Pack(parts) = &self.types[ty] { parts.len() as u32 / 4 } else { 0 };
+        let mut all = Extent { nesting: width, parts: 1 };
+        for part in parts {
+            let own = self.extent(part);
+            all.nesting = all.nesting.max(own.nesting + 1);
+            all.parts = all.parts.saturating_add(own.parts);
+        }
+        self.extents.insert(ty, all);
+        all
+    }
+
+    /// Begins to ask whether a generic extension applies, which may depend on what others apply to: `false` if that has
+    /// led too far. To be ended by [`Self::end_search`].
+    pub(crate) fn begin_search(&mut self, extension: DeclId) -> bool {
+        if self.endless_search.is_some() {
+            return false;
+        }
+        if self.searching.is_empty() {
+            self.search_steps = 0;
+        }
+        self.search_steps += 1;
+        if self.searching.len() >= MAX_SEARCH_DEPTH || self.search_steps > MAX_SEARCH_STEPS {
+            let span = self.ast.decls[extension].name_span;
+            let message = "what this extension applies to depends on ever more types";
+            let help = "its constraints cannot ask for something of larger types that they give themselves";
+            self.endless_search = Some(Diagnostic::error("E0901", span, message).help(help));
+            return false;
+        }
+        self.searching.push(extension);
+        true
+    }
+
+    pub(crate) fn end_search(&mut self) {
+        self.searching.pop();
+    }
+
+    /// Reports a search that was given up, in place of what else was found: that may be wrong.
+    pub fn report_endless_search(&mut self) {
+        if let Some(diagnostic) = self.endless_search.clone() {
+            self.diagnostics.retain(|d| d.severity != Severity::Error);
+            self.diagnostics.push(diagnostic);
+        }
+    }
+}

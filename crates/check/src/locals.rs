@@ -1,0 +1,64 @@
+//! The local names that are in scope, innermost last.
+
+use std::ops::Deref;
+
+use rustc_hash::FxHashMap;
+use syntax::{DeclId, Symbol};
+
+/// A list of names and what they name. That of a name which was declared last is found at once.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Locals {
+    entries: Vec<(Symbol, DeclId)>,
+    /// Where each name is, last declared last.
+    places: FxHashMap<Symbol, Vec<u32>>,
+}
+
+impl Deref for Locals {
+    type Target = [(Symbol, DeclId)];
+
+    fn deref(&self) -> &[(Symbol, DeclId)] {
+        &self.entries
+    }
+}
+
+impl Extend<(Symbol, DeclId)> for Locals {
+    fn extend<T: IntoIterator<Item = (Symbol, DeclId)>>(&mut self, more: T) {
+        more.into_iter().for_each(|entry| self.push(entry));
+    }
+}
+
+impl Locals {
+    pub(crate) fn push(&mut self, entry: (Symbol, DeclId)) {
+        self.places.entry(entry.0).or_default().push(self.entries.len() as u32);
+        self.entries.push(entry);
+    }
+
+    /// Leaves all scopes that were entered since there were so many.
+    pub(crate) fn truncate(&mut self, len: usize) {
+        while self.entries.len() > len {
+            let Some((name, _)) = self.entries.pop() else { return };
+            if let Some(places) = self.places.get_mut(&name) {
+                places.pop();
+            }
+        }
+    }
+
+    /// What a name means.
+    pub(crate) fn find(&self, name: Symbol) -> Option<DeclId> {
+        let &place = self.places.get(&name)?.last()?;
+        Some(self.entries[place as usize].1)
+    }
+
+    /// What a name was first declared as since there were so many.
+    pub(crate) fn first_since(&self, name: Symbol, len: usize) -> Option<DeclId> {
+        let places = self.places.get(&name)?;
+        let &place = places.get(places.partition_point(|&place| (place as usize) < len))?;
+        Some(self.entries[place as usize].1)
+    }
+
+    /// Puts other names in place of all of these.
+    pub(crate) fn replace(&mut self, entries: Vec<(Symbol, DeclId)>) {
+        *self = Locals::default();
+        self.extend(entries);
+    }
+}

@@ -1,0 +1,68 @@
+//! Pointers in what the host binds: each is a global of its own, named by its path (`network.layer.weights`).
+//!
+//! In memory a pointer is the number of a buffer, so what holds it has to be one element, whose number is put there once
+//! everything is bound. Processors only: devices have no pointers in memory.
+
+use ir::{Global, GlobalData, MemData, MemType, Module, Space};
+
+/// No program has more pointers that are bound one by one.
+const MOST: usize = 256;
+
+/// A pointer within a global's memory.
+#[derive(Clone, Debug)]
+pub(crate) struct Behind {
+    /// What holds it.
+    pub(crate) holder: Global,
+    /// Where it is there.
+    pub(crate) at: usize,
+    /// What it points to.
+    pub(crate) pointer: Global,
+}
+
+/// Adds a global for each pointer in the memory of those that the host binds, and of these.
+pub(crate) fn name_pointers(module: &mut Module) -> Vec<Behind> {
+    let mut found = Vec::new();
+    let mut next = 0;
+    while let Some((holder, data)) = module.globals.iter().nth(next).map(|(g, data)| (g, data.clone())) {
+        next += 1;
+        if !matches!(data.space, Space::ReadWrite | Space::ReadOnly | Space::Uniform) {
+            continue;
+        }
+        let element = match module.mem[data.ty] {
+            MemData::Handle(element) => element,
+            _ => data.ty,
+        };
+        let mut pointers = Vec::new();
+        if let MemData::Struct { .. } | MemData::Array(..) = module.mem[element] {
+            collect(module, element, 0, &data.name, &mut pointers);
+        }
+        if found.len() + pointers.len() > MOST {
+            break;
+        }
+        for (at, name, ty) in pointers {
+            let pointer = GlobalData { name, space: Space::ReadWrite, ty, init: None, span: data.span };
+            found.push(Behind { holder, at, pointer: module.globals.push(pointer) });
+        }
+    }
+    found
+}
+
+/// Where pointers are in an element, what they are called, and their types.
+fn collect(module: &Module, ty: MemType, at: usize, name: &str, out: &mut Vec<(usize, String, MemType)>) {
+    match &module.mem[ty] {
+        MemData::Handle(_) => out.push((at, name.to_owned(), ty)),
+        MemData::Struct { fields, .. } => {
+            for (idx, (field, field_ty)) in fields.iter().enumerate() {
+                let offset = module.mem.field_offset(ty, idx) as usize;
+                collect(module, *field_ty, at + offset, &format!("{name}.{field}"), out);
+            }
+        }
+        MemData::Array(element, n) => {
+            for k in 0..(*n as usize).min(MOST + 1) {
+                let offset = k * module.mem.size(*element) as usize;
+                collect(module, *element, at + offset, &format!("{name}[{k}]"), out);
+            }
+        }
+        MemData::Scalar(_) | MemData::Vector(..) | MemData::Matrix(..) => {}
+    }
+}

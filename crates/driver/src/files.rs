@@ -1,0 +1,167 @@
+//! Files of the user's, and memory that the user asks for: read, written and allocated with care.
+//!
+//! What is written is there whole or not at all: it is written to a file beside, which then takes the name. What is
+//! read ends at a limit, so that a file without an end (`/dev/zero`) is an error.
+
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+
+use crate::error::Error;
+
+/// The largest program.
+pub const PROGRAM: u64 = 256 << 20;
+/// The largest file of numbers.
+pub const DATA: u64 = 16 << 30;
+/// What a pipe or device may give, whose end is not known.
+const ENDLESS: u64 = 1 << 30;
+
+/// A file's bytes; an error if there are more than `most`.
+pub fn read(path: &Path, most: u64) -> Result<Vec<u8>, Error> {
+    let error = |e: std::io::Error| Error::read(path, plain(&e));
+    let file = File::open(path).map_err(error)?;
+    let about = file.metadata().map_err(error)?;
+    let most = if about.is_file() { most } else { most.min(ENDLESS) };
+    let too_large = || Error::read(path, format!("it is larger than {} MiB", most >> 20));
+    if about.len() > most {
+        return Err(too_large());
+    }
+    let mut bytes = Vec::new();
+    bytes.try_reserve(about.len() as usize).map_err(|_| Error::read(path, "there is not enough memory"))?;
+    let mut limited = file.take(most + 1);
+    limited.read_to_end(&mut bytes).map_err(error)?;
+    if bytes.len() as u64 > most { Err(too_large()) } else { Ok(bytes) }
+}
+
+/// A file's text.
+pub fn read_text(path: &Path, most: u64) -> Result<String, Error> {
+    String::from_utf8(read(path, most)?).map_err(|_| Error::read(path, "it is not text in UTF-8"))
+}
+
+/// An error of the system without its number.
+pub fn plain(error: &std::io::Error) -> String {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => "there is no such file".into(),
+        std::io::ErrorKind::PermissionDenied => "permission denied".into(),
+        std::io::ErrorKind::IsADirectory => "it is a directory".into(),
+        _ => {
+            let text = error.to_string();
+            text.split(" (os error").next().unwrap_or(&text).to_string()
+        }
+    }
+}
+
+/// Writes a file, whole or not at all.
+pub fn write(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+    make(path, |beside| {
+        let mut file = File::create(beside)?;
+        file.write_all(bytes)?;
+        file.flush()
+    })
+}
+
+/// Has a file made beside the one wanted, which it then becomes.
+pub fn make(path: &Path, made: impl FnOnce(&Path) -> std::io::Result<()>) -> Result<(), Error> {
+    let error = |e: std::io::Error| Error::write(path, plain(&e));
+    // A device, a pipe, or a link to somewhere: the name stays what it is.
+    let about = fs::metadata(path).ok();
+    if about.as_ref().is_some_and(|a| !a.is_file()) {
+        return made(path).map_err(error);
+    }
+    let target = if about.is_some() { fs::canonicalize(path).map_err(error)? } else { path.to_path_buf() };
+    let beside = beside(&target);
+    let done = made(&beside).and_then(|()| {
+        if let Some(about) = &about {
+            // As the file that it replaces.
+            fs::set_permissions(&beside, about.permissions())?;
+        }
+        fs::rename(&beside, &target)
+    });
+    done.map_err(|e| {
+        let _ = fs::remove_file(&beside);
+        error(e)
+    })
+}
+
+/// A name in the same folder that nobody else uses.
+fn beside(path: &Path) -> PathBuf {
+    let mut name = std::ffi::OsString::from(".");
+    name.push(path.file_name().unwrap_or_default());
+    // the ending stays: tools go by it
+    let ending = path.extension().unwrap_or_default();
+    name.push(format!(".{}.", std::process::id()));
+    name.push(ending);
+    path.with_file_name(name)
+}
+
+/// Whether files can be made in a folder, which is made if it is not there.
+pub fn prepare_folder(folder: &Path) -> Result<(), Error> {
+    fs::create_dir_all(folder).map_err(|e| Error::write(folder, plain(&e)))?;
+    let probe = folder.join(format!(".pullback-{}", std::process::id()));
+    File::create(&probe).map_err(|e| Error::write(folder, plain(&e)))?;
+    fs::remove_file(&probe).map_err(|e| Error::write(&probe, plain(&e)))
+}
+
+/// So many zeros, where memory allows; the caller makes at most one copy.
+pub(crate) fn zeros(bytes: usize) -> Result<Vec<u8>, String> {
+    check_room(bytes)?;
+    let mut zeros = Vec::new();
+    zeros.try_reserve_exact(bytes).map_err(|_| too_much(bytes))?;
+    zeros.resize(bytes, 0);
+    Ok(zeros)
+}
+
+/// An error where there is no room for so many bytes and a copy of them.
+pub(crate) fn check_room(bytes: usize) -> Result<(), String> {
+    let with_copy =
+        bytes.checked_mul(2).and_then(|n| n.checked_add(1 << 20)).ok_or_else(|| too_much(bytes))?;
+    // The system may promise what it has not.
+    if available().is_some_and(|free| with_copy as u64 > free) {
+        return Err(too_much(bytes));
+    }
+    let mut probe: Vec<u8> = Vec::new();
+    probe.try_reserve_exact(with_copy).map_err(|_| too_much(bytes))
+}
+
+fn too_much(bytes: usize) -> String {
+    let size = bytes as f64 / (1u64 << 20) as f64;
+    format!("{size:.0} MiB are more than this machine has memory for")
+}
+
+/// The bytes that the system could give, if it says so.
+fn available() -> Option<u64> {
+    let text = fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|l| l.strip_prefix("MemAvailable:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib << 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_there_whole_or_not_at_all() {
+        let folder = std::env::temp_dir().join(format!("pullback-files-{}", std::process::id()));
+        prepare_folder(&folder).expect("a folder");
+        let path = folder.join("a.bin");
+        write(&path, b"one").expect("writes");
+        let failed = make(&path, |beside| {
+            fs::write(beside, b"half")?;
+            Err(std::io::Error::other("the disk is full"))
+        });
+        assert!(failed.is_err_and(|e| e.to_string().contains("the disk is full")));
+        assert_eq!(read(&path, DATA).expect("reads"), b"one");
+        assert_eq!(fs::read_dir(&folder).expect("lists").count(), 1, "nothing is left behind");
+        assert!(read(&path, 2).is_err());
+        fs::remove_dir_all(&folder).expect("removes");
+    }
+
+    #[test]
+    fn no_memory_is_an_error() {
+        for bytes in [usize::MAX, usize::MAX / 2, 1 << 60, 1 << 50] {
+            assert!(zeros(bytes).is_err(), "{bytes}");
+        }
+        assert_eq!(zeros(3).map(|z| z.len()), Ok(3));
+    }
+}

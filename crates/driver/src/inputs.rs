@@ -1,0 +1,88 @@
+//! The memory that a program reaches, bound from the command line: the same for all commands that run something.
+
+use ir::{MemType, MemTypes};
+
+use crate::bind::{self, Bind, BindValue, MatrixLayout};
+use crate::error::Error;
+use crate::launch::Runner;
+use crate::pipeline::Loaded;
+
+/// A writable buffer that is bound but that the program does not use: `run` prints it as it came.
+#[derive(Clone, Debug)]
+pub struct Unused {
+    /// Its name.
+    pub name: String,
+    /// The type of its elements.
+    pub element: MemType,
+    /// Its content.
+    pub bytes: Vec<u8>,
+    /// What `element` is of.
+    pub mem: MemTypes,
+}
+
+/// Binds the user's memory by name. It is an error where something that the program reaches is left unbound: nobody
+/// meant it to be zero. What the caller has bound before is its own, and has no name for the user.
+pub fn bind(
+    loaded: &mut Loaded,
+    runner: &mut Runner,
+    binds: &[Bind],
+    layout: MatrixLayout,
+) -> Result<Vec<Unused>, Error> {
+    let users: Vec<_> = runner.globals().map(|g| g.0).filter(|&g| !runner.is_bound(g)).collect();
+    let mut unused = Vec::new();
+    for (k, bind) in binds.iter().enumerate() {
+        let name = &bind.name;
+        if binds[..k].iter().any(|b| b.name == *name) {
+            return Err(Error::input(format!("`{name}` is bound twice")));
+        }
+        let wrong = |why: String| Error::input(format!("`--bind {name}`: {why}"));
+        let Some(global) = runner.find(name).filter(|g| users.contains(g)) else {
+            if loaded.declares_global(name) {
+                let mut mem = MemTypes::default();
+                if let Some(element) = loaded.unused_buffer(name, &mut mem) {
+                    let bytes = bind::buffer_bytes(&mem, element, &bind.value, layout).map_err(wrong)?;
+                    unused.push(Unused { name: name.clone(), element, bytes, mem });
+                }
+                continue;
+            }
+            let mut known: Vec<&str> = users.iter().map(|&g| runner.name(g)).collect();
+            known.dedup();
+            let known = if known.is_empty() { "no buffers".into() } else { known.join(", ") };
+            return Err(Error::input(format!("`{name}` is bound, but the program has {known}")));
+        };
+        if runner.tensor(global).is_some() {
+            runner.bind_tensor(bind)?;
+            continue;
+        }
+        let element = runner.element_of(global);
+        let bytes = if runner.is_single(global) {
+            if matches!(bind.value, BindValue::Zeros(n) if n != 1) {
+                return Err(wrong("a uniform has one element".into()));
+            }
+            bind::value_bytes(runner.mem(), element, &bind.value, layout)
+        } else {
+            bind::buffer_bytes(runner.mem(), element, &bind.value, layout)
+        };
+        runner.bind_global(global, &bytes.map_err(wrong)?);
+    }
+    runner.bind_gradients();
+    runner.bind_pointers()?;
+    match runner.unbound() {
+        Some(global) => Err(Error::input(unbound(runner, global))),
+        None => Ok(unused),
+    }
+}
+
+/// Says what is not bound, and how to bind it.
+fn unbound(runner: &Runner, global: ir::Global) -> String {
+    let name = runner.name(global);
+    let texture = runner.tensor(global).is_some_and(|t| t.texture.is_some());
+    let forms = match runner.is_single(global) && runner.tensor(global).is_none() {
+        _ if texture => {
+            "an array `[height, width]` or `[height, width, channels]`, `zeros:H,W` or `@file.npy`"
+        }
+        true => "a JSON value or `zeros:1`",
+        false => "a JSON list, `zeros:N` or `@file.npy`",
+    };
+    format!("`{name}` is not bound: `--bind {name}=…` gives it {forms}")
+}

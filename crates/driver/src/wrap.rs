@@ -1,0 +1,309 @@
+//! Functions as kernels, so that the host calls them on any backend.
+//!
+//! Thread `t` of a kernel reads the arguments of call number `t`, calls the function and writes its results. Numbers
+//! lie in tables, one for each kind of number that memory holds on every device; a [`Row`] says where in them.
+
+use ir::{
+    Builder, Entry, Func, Function, Global, GlobalData, LoopInfo, MemData, Module, Op, Path, Scalar, Slot,
+    Space, Span, Type, TypeData, Types, Value, scalar,
+};
+
+/// Arrays are read and written by loops from this size on.
+const LOOP: u32 = 16;
+
+/// The kind of number that holds a scalar in a table.
+fn held(s: Scalar) -> Scalar {
+    match s {
+        Scalar::F16 | Scalar::F32 => Scalar::F32,
+        Scalar::Bool | Scalar::U8 | Scalar::U16 | Scalar::U32 => Scalar::U32,
+        Scalar::I8 | Scalar::I16 | Scalar::I32 => Scalar::I32,
+        Scalar::F64 | Scalar::I64 | Scalar::U64 => s,
+    }
+}
+
+/// Whether values of a type are made of numbers.
+pub(crate) fn is_number(types: &Types, ty: Type) -> bool {
+    types.scalar_of(ty).is_some() && !types.has_stack(ty)
+}
+
+/// How many numbers a value of a type has.
+fn count(types: &Types, ty: Type) -> u32 {
+    match types[ty] {
+        TypeData::Vector(_, n) => n,
+        TypeData::Array(t, n) => n * count(types, t),
+        _ => 1,
+    }
+}
+
+/// The tables of a module's kernels, all for arguments or all for results.
+pub(crate) struct Tables {
+    name: &'static str,
+    space: Space,
+    /// A table for each kind that occurs.
+    pub(crate) globals: Vec<(Scalar, Global)>,
+}
+
+impl Tables {
+    /// None yet. Their names begin with `name`.
+    pub(crate) fn new(name: &'static str, space: Space) -> Tables {
+        Tables { name, space, globals: Vec::new() }
+    }
+
+    /// Each table's kind of number, the type of its elements, and its global.
+    pub(crate) fn places(&self, module: &Module) -> Vec<(Scalar, (ir::MemType, Global))> {
+        self.globals.iter().map(|&(kind, global)| (kind, (module.globals[global].ty, global))).collect()
+    }
+
+    /// The table that holds a scalar, by its number.
+    pub(crate) fn add(&mut self, module: &mut Module, s: Scalar) -> usize {
+        let kind = held(s);
+        let found = self.globals.iter().position(|t| t.0 == kind);
+        found.unwrap_or_else(|| {
+            let ty = module.mem.intern(MemData::Scalar(kind));
+            let name = format!("{}.{}", self.name, kind.name());
+            let data = GlobalData { name, space: self.space, ty, init: None, span: Span::NONE };
+            self.globals.push((kind, module.globals.push(data)));
+            self.globals.len() - 1
+        })
+    }
+}
+
+/// Where the numbers of one call lie, by the type of each leaf.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Row {
+    /// Of each number: its scalar, its table, and its place among the call's numbers there.
+    numbers: Vec<(Scalar, usize, u32)>,
+    /// Of each leaf: its table, and its place there.
+    leaves: Vec<(usize, u32)>,
+    /// Numbers of a call, by table.
+    sizes: Vec<u32>,
+}
+
+impl Row {
+    /// The row of slots that are made of numbers.
+    pub(crate) fn new(module: &mut Module, tables: &mut Tables, slots: &[Slot]) -> Row {
+        let mut row = Row::default();
+        for slot in slots {
+            let s = module.types.scalar_of(slot.ty).unwrap_or(Scalar::U64);
+            let table = tables.add(module, s);
+            if row.sizes.len() <= table {
+                row.sizes.resize(table + 1, 0);
+            }
+            let (at, n) = (row.sizes[table], count(&module.types, slot.ty));
+            row.leaves.push((table, at));
+            row.numbers.extend((at..at + n).map(|at| (s, table, at)));
+            row.sizes[table] += n;
+        }
+        row
+    }
+
+    /// The table of a leaf, and the leaf's place there; `None`: there is no such leaf.
+    pub(crate) fn leaf(&self, n: usize) -> Option<(usize, u32)> {
+        self.leaves.get(n).copied()
+    }
+
+    /// The bytes of each table for calls whose numbers these are.
+    pub(crate) fn to_bytes(&self, tables: &Tables, calls: &[&[u64]]) -> Vec<(Global, Vec<u8>)> {
+        let mut all: Vec<(Global, Vec<u8>)> = Vec::new();
+        for (table, &(kind, global)) in tables.globals.iter().enumerate() {
+            let size = self.sizes.get(table).copied().unwrap_or(0) as usize;
+            let width = kind.bytes() as usize;
+            let mut bytes = vec![0; size * calls.len() * width];
+            for (call, numbers) in calls.iter().enumerate() {
+                let mine = self.numbers.iter().zip(*numbers).filter(|n| n.0.1 == table);
+                for (&(s, _, at), &bits) in mine {
+                    let bits = scalar::convert(s, kind, bits).to_le_bytes();
+                    let at = (call * size + at as usize) * width;
+                    bytes[at..at + width].copy_from_slice(&bits[..width]);
+                }
+            }
+            all.push((global, bytes));
+        }
+        all
+    }
+
+    /// The numbers of call number `call`, of the bytes of all tables.
+    pub(crate) fn read(&self, tables: &Tables, bytes: &[&[u8]], call: usize) -> Vec<u64> {
+        let of = |&(s, table, at): &(Scalar, usize, u32)| {
+            let kind = tables.globals[table].0;
+            let width = kind.bytes() as usize;
+            let at = (call * self.sizes[table] as usize + at as usize) * width;
+            let bits = bytes[table].get(at..at + width).map_or(0, crate::npy::from_le);
+            scalar::convert(kind, s, bits)
+        };
+        self.numbers.iter().map(of).collect()
+    }
+
+    /// Bytes of a table for so many calls.
+    pub(crate) fn size(&self, tables: &Tables, table: usize, calls: usize) -> usize {
+        let size = self.sizes.get(table).copied().unwrap_or(0) as usize;
+        size * calls * tables.globals[table].0.bytes() as usize
+    }
+}
+
+/// A kernel that is being made.
+pub(crate) struct Kernel<'a> {
+    pub(crate) b: Builder<'a>,
+    /// The thread's number.
+    pub(crate) thread: Value,
+    /// What floats outside of arrays are multiplied with.
+    pub(crate) scale: Option<Value>,
+}
+
+impl<'a> Kernel<'a> {
+    pub(crate) fn new(types: &'a mut Types, name: String) -> Kernel<'a> {
+        let mut b = Builder::new(types, name);
+        let ty = b.types.vector(Scalar::U32, 3);
+        let id = b.emit_typed(Op::Builtin(ir::Builtin::DispatchThreadId), &[], ty);
+        let thread = b.emit(Op::Extract(0), &[id]);
+        Kernel { b, thread, scale: None }
+    }
+
+    /// A table, as operations on memory take it.
+    pub(crate) fn table(&mut self, (mem, global): (ir::MemType, Global)) -> Value {
+        let handle = self.b.types.buffer(mem);
+        self.b.emit_typed(Op::GlobalRef(global), &[], handle)
+    }
+
+    /// `base + n`.
+    fn plus(&mut self, base: Value, n: u32) -> Value {
+        if n == 0 {
+            return base;
+        }
+        let n = self.b.u32(n);
+        self.b.emit(Op::Add, &[base, n])
+    }
+
+    /// The place of the number `at` of this thread's call, of which a table has `size` numbers.
+    fn first(&mut self, size: u32, at: u32) -> Value {
+        let size = self.b.u32(size);
+        let begin = self.b.emit(Op::Mul, &[self.thread, size]);
+        self.plus(begin, at)
+    }
+
+    /// A value whose first number is at `at` of a table of numbers of type `kind`.
+    pub(crate) fn read(&mut self, ty: Type, kind: Scalar, table: Value, at: Value) -> Value {
+        match self.b.types[ty] {
+            TypeData::Scalar(s) => {
+                let x = self.b.emit_typed(Op::BufferLoad(Path::default()), &[table, at], kind.into());
+                let x = match self.scale.filter(|_| s.is_float()) {
+                    Some(scale) => {
+                        let scale = self.convert(scale, kind);
+                        self.b.emit(Op::Mul, &[x, scale])
+                    }
+                    None => x,
+                };
+                self.convert(x, s)
+            }
+            TypeData::Vector(s, n) => self.parts(ty, s.into(), n, kind, table, at),
+            TypeData::Array(t, n) if n <= LOOP => self.parts(ty, t, n, kind, table, at),
+            TypeData::Array(t, n) => {
+                let empty = self.b.zero(ty, false);
+                let cell = self.b.emit(Op::Local, &[empty]);
+                let trips = self.b.u32(n);
+                let body = self.b.open();
+                let i = self.b.region_param(Type::U32, false);
+                let each = self.b.u32(count(self.b.types, t));
+                let offset = self.b.emit(Op::Mul, &[i, each]);
+                let at = self.b.emit(Op::Add, &[at, offset]);
+                let x = self.read(t, kind, table, at);
+                self.b.effect(Op::Store, &[cell, i, x]);
+                self.b.close(Vec::new());
+                self.b.nest(Op::For(LoopInfo::default()), &[trips], &[body]);
+                self.b.emit(Op::Load, &[cell])
+            }
+            _ => self.b.zero(ty, false),
+        }
+    }
+
+    fn parts(&mut self, ty: Type, part: Type, n: u32, kind: Scalar, table: Value, at: Value) -> Value {
+        let each = count(self.b.types, part);
+        let parts: Vec<Value> = (0..n)
+            .map(|k| {
+                let at = self.plus(at, k * each);
+                self.read(part, kind, table, at)
+            })
+            .collect();
+        self.b.emit_typed(Op::Construct, &parts, ty)
+    }
+
+    /// Writes a value, its first number to `at`.
+    fn write(&mut self, v: Value, kind: Scalar, table: Value, at: Value) {
+        let ty = self.b.func.ty(v);
+        match self.b.types[ty] {
+            TypeData::Scalar(_) => {
+                let x = self.convert(v, kind);
+                self.b.effect(Op::BufferStore(Path::default()), &[table, at, x]);
+            }
+            TypeData::Vector(_, n) | TypeData::Array(_, n) if n <= LOOP => {
+                for k in 0..n {
+                    let part = self.b.emit(Op::Extract(k), &[v]);
+                    let each = count(self.b.types, self.b.func.ty(part));
+                    let at = self.plus(at, k * each);
+                    self.write(part, kind, table, at);
+                }
+            }
+            TypeData::Array(t, n) => {
+                let trips = self.b.u32(n);
+                let body = self.b.open();
+                let i = self.b.region_param(Type::U32, false);
+                let each = self.b.u32(count(self.b.types, t));
+                let offset = self.b.emit(Op::Mul, &[i, each]);
+                let at = self.b.emit(Op::Add, &[at, offset]);
+                let part = self.b.emit(Op::Index, &[v, i]);
+                self.write(part, kind, table, at);
+                self.b.close(Vec::new());
+                self.b.nest(Op::For(LoopInfo::default()), &[trips], &[body]);
+            }
+            _ => {}
+        }
+    }
+
+    /// A number in another scalar type.
+    pub(crate) fn convert(&mut self, x: Value, to: Scalar) -> Value {
+        if self.b.func.ty(x) == to.into() { x } else { self.b.emit_typed(Op::Convert, &[x], to.into()) }
+    }
+}
+
+/// A function that is an entry point of its module.
+#[derive(Clone, Debug)]
+pub(crate) struct Wrapped {
+    /// The entry point's number.
+    pub(crate) entry: usize,
+    /// Where its arguments are.
+    pub(crate) args: Row,
+    /// Where its results go.
+    pub(crate) results: Row,
+}
+
+/// Makes an entry point of groups of so many threads that calls a function of numbers.
+pub(crate) fn wrap(
+    module: &mut Module,
+    func: Func,
+    [inputs, outputs]: [&mut Tables; 2],
+    group: u32,
+) -> Wrapped {
+    let Function { params, results, name, .. } = module.funcs[func].clone();
+    let (args_row, results_row) = (Row::new(module, inputs, &params), Row::new(module, outputs, &results));
+    let entry = module.entries.len();
+    let (inputs, outputs) = (inputs.places(module), outputs.places(module));
+    let mut k = Kernel::new(&mut module.types, format!("call of {name}"));
+    let mut args = Vec::new();
+    for (slot, &(table, at)) in params.iter().zip(&args_row.leaves) {
+        let (kind, place) = inputs[table];
+        let handle = k.table(place);
+        let at = k.first(args_row.sizes[table], at);
+        args.push(k.read(slot.ty, kind, handle, at));
+    }
+    let values = k.b.call_func(func, &results, &args);
+    for (v, &(table, at)) in values.into_iter().zip(&results_row.leaves) {
+        let (kind, place) = outputs[table];
+        let handle = k.table(place);
+        let at = k.first(results_row.sizes[table], at);
+        k.write(v, kind, handle, at);
+    }
+    let kernel = k.b.finish(Vec::new(), Vec::new());
+    let kernel = module.funcs.push(kernel);
+    module.entries.push(Entry { name: format!("call.{entry}"), func: kernel, group_size: [group, 1, 1] });
+    Wrapped { entry, args: args_row, results: results_row }
+}

@@ -1,0 +1,107 @@
+//! Twice the program is about twice the IR after everything: what is counted does not depend on the machine.
+
+use driver::Request;
+use driver::pipeline::{Failure, Loaded, Options, on_large_stack};
+use driver::render;
+use driver::session::{FileOptions, Session};
+use ir::Module;
+
+/// A program of size `n` whose kernel is `main`.
+type Of = fn(usize) -> String;
+
+fn compiled(text: String) -> Module {
+    let mut session = Session::new(FileOptions::default());
+    let mut program = session.program();
+    let file = session.load_text(&mut program, "growth.slang", text, ".".as_ref());
+    let mut loaded = Loaded::new(program, file);
+    let made = (|| {
+        let entry = loaded.entry(Some("main"))?;
+        let request = Request { entries: vec![entry], ..Request::default() };
+        loaded.compile(&request, &Options::default())
+    })();
+    made.map(|compiled| compiled.module).unwrap_or_else(|failure| match failure {
+        Failure::Program(all) => panic!("{}", render::all_to_text(&session.sources, &all, false)),
+        Failure::Other(error) => panic!("{error}"),
+    })
+}
+
+/// Operands, results, and what regions take and give, of all functions.
+fn size(module: &Module) -> usize {
+    let mut size = 0;
+    for f in module.funcs.values().filter(|f| f.has_body()) {
+        let mut regions = vec![f.body()];
+        f.walk(f.body(), &mut |inst| {
+            let data = &f.insts[inst];
+            size += 1 + data.args.len() + data.results.len();
+            regions.extend(data.regions.iter().copied());
+        });
+        size +=
+            regions.iter().map(|&r| f.regions[r].params.len() + f.regions[r].results.len()).sum::<usize>();
+    }
+    size
+}
+
+const KERNEL: &str = "RWStructuredBuffer<float> o;\n[numthreads(1, 1, 1)] void main()\n\
+    { var p = diffPair(o[0]); bwd_diff(f)(p, 20, 1.0f); o[1] = p.d; }\n";
+
+fn in_function(body: &str) -> String {
+    format!(
+        "[Differentiable] float f(float x, no_diff int n)\n{{\n    float s = x;\n{body}    return s;\n}}\n{KERNEL}"
+    )
+}
+
+fn lines(n: usize, line: impl Fn(usize) -> String) -> String {
+    (0..n).map(|k| line(k) + "\n").collect()
+}
+
+/// Each case keeps numbers of its own for reverse mode.
+fn cases(n: usize) -> String {
+    let all = lines(n, |k| format!("case {k}: s = sin(s * {k}.5f) + s * x; break;"));
+    in_function(&format!("for (int i = 0; i < n; i++) {{ switch (i) {{\n{all}default: s *= 2;\n}} }}\n"))
+}
+
+/// So does each branch, and loops in them.
+fn else_ifs(n: usize) -> String {
+    let all = lines(n, |k| {
+        format!("else if (i == {k}) {{ for (int j = 0; j < n; j++) s = sin(s * {k}.5f) + s * x; }}")
+    });
+    in_function(&format!("for (int i = 0; i < n; i++) {{ if (i < 0) s *= 2;\n{all} }}\n"))
+}
+
+fn ifs(n: usize) -> String {
+    in_function(&lines(n, |k| format!("if (s > {k}.01f) s = sin(s) + x; else s = s * x + {k}.5f;")))
+}
+
+fn straight(n: usize) -> String {
+    in_function(&lines(n, |k| format!("s = sin(s * {k}.25f) + x;")))
+}
+
+fn steps_of_a_struct(n: usize) -> String {
+    let fields = lines(n, |k| format!("float f{k};"));
+    let step = lines(n, |k| format!("r.f{k} = sin(s.f{k}) + s.f{} * 0.25f;", (k + 1) % n));
+    let first = lines(n, |k| format!("t.f{k} = x * {k};"));
+    format!(
+        "struct S : IDifferentiable {{ {fields} }}\n[Differentiable] S step(S s) {{ S r;\n{step} return r; }}\n{}",
+        in_function(&format!(
+            "S t;\n{first}\nfor (int i = 0; i < 6; i++) t = step(t);\ns = t.f0 + t.f{};\n",
+            n - 1
+        ))
+    )
+}
+
+#[test]
+fn programs_grow_in_proportion() {
+    let all: [(&str, Of); 5] = [
+        ("cases of a switch in a loop", cases),
+        ("arms of else-ifs in a loop", else_ifs),
+        ("ifs in sequence", ifs),
+        ("straight lines", straight),
+        ("fields of a struct", steps_of_a_struct),
+    ];
+    on_large_stack(|| {
+        for (name, of) in all {
+            let (one, two) = (size(&compiled(of(40))), size(&compiled(of(80))));
+            assert!(10 * two <= 23 * one, "{name}: {one} for 40, {two} for 80");
+        }
+    });
+}
