@@ -9,7 +9,7 @@ use std::path::Path;
 
 use driver::fit::items::Items;
 use driver::fit::{Fit, Setup};
-use driver::launch::{Backend, CodeOptions};
+use driver::launch::{Backend, CodeOptions, Limits};
 use driver::pipeline::Options;
 use driver::session::{FileOptions, Session};
 use pullback_tests::commands::slang::{Outcome, has_transcendental, outcome, outcome_with};
@@ -242,6 +242,7 @@ fn fit(path: &Path, defines: &[(&str, &str)], items: Items, backend: Backend) ->
         memory: Default::default(),
         backend,
         lanes: None,
+        limits: Limits::default(),
         threads: 2,
         options: Options::default(),
         seed: 1,

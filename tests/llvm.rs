@@ -304,7 +304,8 @@ fn lanes_and_single_threads_agree_on_functions_of_numbers() {
         let found = outcome_with(&file, Backend::Llvm, &options).expect("runs");
         let (found, lanes) = (found.text(), found.lanes);
         assert_eq!(lanes, width);
-        let line = found.lines().find_map(|line| line.strip_prefix("found: ")).expect("a buffer of that name");
+        let line =
+            found.lines().find_map(|line| line.strip_prefix("found: ")).expect("a buffer of that name");
         let numbers: Vec<&str> = line.split(' ').collect();
         assert_eq!(numbers.len(), 31, "{found}");
         for (i, number) in numbers.iter().enumerate() {

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use driver::launch::Limits;
 
 /// Compiler for differentiable kernels: reads Slang, differentiates it, runs it on the CPU.
 #[derive(Debug, Parser)]
@@ -226,12 +227,54 @@ pub(crate) struct MemoryArgs {
     pub(crate) matrix_layout: Layout,
 }
 
-/// What a program may take.
+/// The memory that a program may take.
 #[derive(Clone, Debug, Default, Args)]
-pub(crate) struct LimitArgs {
+pub(crate) struct MemoryLimitArgs {
     /// Memory that the program may take for large arrays and for what reverse mode keeps, as 512M or 8G [default: 2G]
     #[arg(long = "memory", value_name = "SIZE", value_parser = bytes)]
-    pub(crate) memory: Option<u64>,
+    memory: Option<u64>,
+}
+
+impl MemoryLimitArgs {
+    /// The limits of a command whose `--seconds` say how long it goes on. A launch may take as long, and at least as long as
+    /// elsewhere: only one that does not end at all is stopped.
+    pub(crate) fn limits(&self, seconds: Option<f64>) -> Limits {
+        Limits { memory: self.memory, seconds: Some(seconds.unwrap_or(0.0).max(SECONDS)) }
+    }
+}
+
+/// Seconds that a launch may take if nobody says it.
+const SECONDS: f64 = 600.0;
+/// The same, where there are many.
+const SECONDS_OF_CALLS: f64 = 60.0;
+
+/// What a program may take.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct LimitArgs {
+    #[command(flatten)]
+    memory: MemoryLimitArgs,
+    /// Seconds that a launch of the program may take; `inf`: any [default: 600; verify: 60]
+    #[arg(long, value_name = "S", value_parser = seconds)]
+    seconds: Option<f64>,
+}
+
+impl LimitArgs {
+    pub(crate) fn limits(&self) -> Limits {
+        Limits { memory: self.memory.memory, seconds: Some(self.seconds.unwrap_or(SECONDS)) }
+    }
+
+    /// The limits of calls of single functions, of which there are many.
+    pub(crate) fn limits_of_calls(&self) -> Limits {
+        Limits { seconds: Some(self.seconds.unwrap_or(SECONDS_OF_CALLS)), ..self.limits() }
+    }
+}
+
+/// A time in seconds.
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(seconds) if seconds > 0.0 => Ok(seconds),
+        _ => Err("expected a number of seconds above 0".to_string()),
+    }
 }
 
 /// A number of bytes, with K, M or G for 1024, 1024² or 1024³ of them.
@@ -334,6 +377,8 @@ pub(crate) struct BenchArgs {
     /// Worker threads; 0: one for each core
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) threads: usize,
+    #[command(flatten)]
+    pub(crate) limits: MemoryLimitArgs,
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
@@ -555,6 +600,8 @@ pub(crate) struct GradArgs {
     pub(crate) backend: Backend,
     #[command(flatten)]
     pub(crate) lanes: LanesArgs,
+    #[command(flatten)]
+    pub(crate) limits: LimitArgs,
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
@@ -592,6 +639,8 @@ pub(crate) struct GradcheckArgs {
     pub(crate) backend: Backend,
     #[command(flatten)]
     pub(crate) lanes: LanesArgs,
+    #[command(flatten)]
+    pub(crate) limits: LimitArgs,
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
@@ -630,6 +679,8 @@ pub(crate) struct VerifyArgs {
     pub(crate) level: Vec<u8>,
     #[command(flatten)]
     pub(crate) lanes: LanesArgs,
+    #[command(flatten)]
+    pub(crate) limits: LimitArgs,
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
@@ -662,6 +713,8 @@ pub(crate) struct FitArgs {
     pub(crate) param: Vec<String>,
     #[command(flatten)]
     pub(crate) memory: MemoryArgs,
+    #[command(flatten)]
+    pub(crate) limits: MemoryLimitArgs,
     /// The method
     #[arg(long, value_enum, default_value_t)]
     pub(crate) optimizer: Optimizer,

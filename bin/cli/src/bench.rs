@@ -20,6 +20,7 @@ pub(crate) fn bench(args: &BenchArgs) -> u8 {
         let options = Options {
             backend: args.backend.into(),
             lanes: args.lanes.lanes(),
+            limits: args.limits.limits(Some(args.seconds)),
             memory: report::binds(&args.memory)?,
             compile: report::options(&args.compile),
             at,

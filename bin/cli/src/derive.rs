@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use driver::call::{Callee, parse_arguments};
 use driver::gradcheck::{self, Entry, Random, Verdict};
-use driver::launch::{Backend, CodeOptions};
+use driver::launch::{Backend, CodeOptions, Limits};
 use driver::pipeline::{self, Options};
 use driver::session::Session;
 use driver::{Error, Request};
@@ -27,6 +27,7 @@ pub(crate) fn grad(args: &GradArgs) -> u8 {
             memory: &args.memory,
             backend: args.backend.into(),
             lanes: args.lanes.lanes(),
+            limits: args.limits.limits(),
         };
         let mut callee = target.callee(session, &options)?;
         let point = callee.point(&named, &mut |_| None)?;
@@ -117,6 +118,7 @@ pub(crate) fn gradcheck(args: &GradcheckArgs) -> u8 {
             memory: &args.memory,
             backend: args.backend.into(),
             lanes: args.lanes.lanes(),
+            limits: args.limits.limits(),
         };
         let mut callee = target.callee(session, &options)?;
         let mut random = Random::new(args.seed);
@@ -165,6 +167,7 @@ struct Target<'a> {
     memory: &'a MemoryArgs,
     backend: Backend,
     lanes: Option<u32>,
+    limits: Limits,
 }
 
 impl Target<'_> {
@@ -178,11 +181,8 @@ impl Target<'_> {
         let request = Request { functions: vec![function], derivatives: true, ..Request::default() };
         let compiled = loaded.compile(&request, options)?;
         report::warn(session, &compiled.warnings);
-        let code = CodeOptions {
-            lanes: self.lanes,
-            fast_math: options.optimise.fast_math,
-            ..CodeOptions::default()
-        };
+        let code =
+            CodeOptions { lanes: self.lanes, fast_math: options.optimise.fast_math, ..self.limits.options() };
         let mut callee = Callee::new(compiled, self.backend, &code)?;
         callee.bind(&mut loaded, &binds, layout)?;
         Ok(callee)

@@ -46,6 +46,7 @@ fn main() -> ExitCode {
         }
     }));
     let (json, file) = json_and_file(&cli.command);
+    report::watch(json);
     let work = || driver::on_large_stack(|| dispatch(cli.command));
     let status = match catch_unwind(AssertUnwindSafe(work)) {
         Ok(status) => status,

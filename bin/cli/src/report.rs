@@ -4,9 +4,11 @@ use std::io::{self, IsTerminal, Write, stderr, stdout};
 use std::sync::OnceLock;
 
 use driver::bind::{Bind, MatrixLayout, parse_bind};
+use driver::launch::Console;
 use driver::pipeline::Failure;
 use driver::session::{FileOptions, Session};
 use driver::{Error, render};
+use syntax::{Diagnostic, Sources};
 
 use crate::args::{CompileArgs, Layout, MemoryArgs, SourceArgs};
 
@@ -63,6 +65,41 @@ pub(crate) fn lost(status: u8) -> u8 {
         }
         _ => status,
     }
+}
+
+/// Shows what a program prints while it runs.
+pub(crate) struct Screen;
+
+impl Console for Screen {
+    fn print(&self, text: &str) -> Result<(), String> {
+        out(text);
+        match LOST.get() {
+            Some(_) => Err("standard output takes no more".to_string()),
+            None => Ok(()),
+        }
+    }
+}
+
+/// True if standard output does not take what it is given: [`lost`] says why.
+pub(crate) fn is_lost() -> bool {
+    LOST.get().is_some()
+}
+
+/// Lets a launch that takes too long end the process, with status 1.
+pub(crate) fn watch(json: bool) {
+    let end = if json { end_with_json } else { end_with_text };
+    driver::watch::install(end);
+}
+
+fn end_with_text(sources: &Sources, diagnostic: &Diagnostic) -> ! {
+    let diagnostics = std::slice::from_ref(diagnostic);
+    err(&render::all_to_text(sources, diagnostics, colour()));
+    driver::launch::end(lost(1))
+}
+
+fn end_with_json(sources: &Sources, diagnostic: &Diagnostic) -> ! {
+    out(&(render::to_json(sources, std::slice::from_ref(diagnostic)) + "\n"));
+    end_with_text(sources, diagnostic)
 }
 
 /// Writes to standard error.
@@ -132,7 +169,7 @@ const BUG: &str =
     "  = help: this is a bug of the compiler, not of the program; please report it with the program\n";
 
 /// Warnings of a program that is otherwise fine.
-pub(crate) fn warn(session: &Session, warnings: &[syntax::Diagnostic]) {
+pub(crate) fn warn(session: &Session, warnings: &[Diagnostic]) {
     let shown: Vec<_> = warnings.iter().filter(|w| session.is_shown(w)).cloned().collect();
     if !shown.is_empty() {
         err(&render::all_to_text(&session.sources, &shown, colour()));

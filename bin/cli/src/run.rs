@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use driver::bind::{self, MatrixLayout};
 use driver::inputs::{self, Unused};
@@ -10,7 +11,7 @@ use driver::pipeline::{self, Failure, Loaded};
 use driver::{Error, Request, checkpoints, npy, output};
 
 use crate::args::RunArgs;
-use crate::report::{self, Stop};
+use crate::report::{self, Screen, Stop};
 
 /// What to do with the buffers afterwards.
 struct Outputs {
@@ -63,14 +64,17 @@ pub(crate) fn run(args: &RunArgs) -> u8 {
             flush_subnormals: args.flush_subnormals,
             fast_math: args.compile.fast_math,
             cache: !args.no_cache,
-            memory: args.limits.memory,
-            ..CodeOptions::default()
+            ..args.limits.limits().options()
         };
         let threads = compiled.module.entries.first().map_or([1; 3], |e| e.group_size);
         check_groups(groups, threads)?;
         let backend = if args.check_races { Backend::Interp } else { args.backend.into() };
         let mut runner = Runner::with_pointers(compiled.module, backend, &options)?;
         let unused = inputs::bind(&mut loaded, &mut runner, &binds, layout)?;
+        if !args.json {
+            // One object has it all, in the end.
+            runner.set_console(Arc::new(Screen));
+        }
         check_outputs(&loaded, &runner, &outputs)?;
 
         let mut stdout = String::new();
@@ -85,8 +89,8 @@ pub(crate) fn run(args: &RunArgs) -> u8 {
             } else {
                 runner.dispatch(&entry_name, groups, args.threads.unwrap_or(0))
             };
-            if done.is_err() && !args.json {
-                report::out(&(stdout.clone() + runner.printed()));
+            if done.is_err() && report::is_lost() {
+                return Ok(0);
             }
             let done = done?;
             stdout += &done.stdout;
@@ -113,8 +117,8 @@ pub(crate) fn run(args: &RunArgs) -> u8 {
     })
 }
 
-/// Threads of a dispatch that end within hours.
-const MOST_THREADS: u128 = 1 << 44;
+/// Threads of a dispatch at most: ten billion of them a second take two minutes.
+const MOST_THREADS: u128 = 1 << 40;
 
 /// An error where threads have no numbers, or are more than will ever end.
 fn check_groups(groups: [u32; 3], size: [u32; 3]) -> Result<(), Stop> {
@@ -127,7 +131,9 @@ fn check_groups(groups: [u32; 3], size: [u32; 3]) -> Result<(), Stop> {
         )));
     }
     if all > MOST_THREADS {
-        return Err(Stop::Usage(format!("`--groups {x},{y},{z}`: {all} threads would not end in days")));
+        return Err(Stop::Usage(format!(
+            "`--groups {x},{y},{z}`: {all} threads are more than 2^40, which no machine runs in minutes"
+        )));
     }
     Ok(())
 }
@@ -250,7 +256,6 @@ fn print(
         }
         text.push_str("}\n");
     } else {
-        text.push_str(stdout);
         for (name, global) in &shown {
             let values = output::buffer_text(mem, runner.element_of(*global), &bytes_of(*global));
             let _ = writeln!(text, "{name}: {values}");

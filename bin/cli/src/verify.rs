@@ -38,6 +38,7 @@ pub(crate) fn verify(args: &VerifyArgs) -> u8 {
             backends,
             levels,
             lanes: args.lanes.lanes(),
+            limits: args.limits.limits_of_calls(),
         };
         let verified = verify::verify(session, &args.source.file, &options)?;
         report::warn(session, &verified.warnings);

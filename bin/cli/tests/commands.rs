@@ -1,40 +1,17 @@
 //! The commands as scripts see them: what is printed, where, and the exit status.
 
+mod common;
+
 use std::path::PathBuf;
-use std::process::Command;
 
-use serde_json::Value as Json;
+use common::{Out, file, pullback};
 
-struct Out {
-    status: Option<i32>,
-    stdout: String,
-    stderr: String,
-}
-
-impl Out {
-    fn json(&self) -> Json {
-        serde_json::from_str(&self.stdout).unwrap_or_else(|e| panic!("{e}: {}\n{}", self.stdout, self.stderr))
-    }
-
-    /// The first diagnostic's message, line and column.
-    fn diagnostic(&self) -> (String, u64, u64) {
-        let json = self.json();
-        let first = &json["diagnostics"][0];
-        let number = |name: &str| first[name].as_u64().unwrap_or(u64::MAX);
-        (first["message"].as_str().unwrap_or_default().to_string(), number("line"), number("column"))
-    }
-}
-
-fn file(name: &str, text: &str) -> String {
-    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
-    std::fs::write(&path, text).expect("the test folder is writable");
-    path.to_str().expect("a plain path").to_string()
-}
-
-fn pullback(args: &[&str]) -> Out {
-    let out = Command::new(env!("CARGO_BIN_EXE_pullback")).args(args).output().expect("the program starts");
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
-    Out { status: out.status.code(), stdout: text(out.stdout), stderr: text(out.stderr) }
+/// The first diagnostic's message, line and column.
+fn diagnostic(out: &Out) -> (String, u64, u64) {
+    let json = out.json();
+    let first = &json["diagnostics"][0];
+    let number = |name: &str| first[name].as_u64().unwrap_or(u64::MAX);
+    (first["message"].as_str().unwrap_or_default().to_string(), number("line"), number("column"))
 }
 
 const SCALE: &str = "
@@ -145,7 +122,7 @@ fn run_refuses_what_does_not_fit() {
     ] {
         let out = pullback(&[&["run", &path, "--json"], &good[..], &bad].concat());
         assert_eq!(out.status, Some(1), "{bad:?}: {}", out.stderr);
-        assert!(out.diagnostic().0.contains(named), "{bad:?}: {}", out.stdout);
+        assert!(diagnostic(&out).0.contains(named), "{bad:?}: {}", out.stdout);
     }
     for usage in [vec!["--bind", "result"], vec!["--groups", "0"], vec!["--nonsense"], vec!["--bind", "x=1,"]]
     {
@@ -160,7 +137,7 @@ fn diagnostics_have_line_and_column() {
     for command in ["check", "run"] {
         let out = pullback(&[command, &path, "--json"]);
         assert_eq!(out.status, Some(1));
-        let (message, line, column) = out.diagnostic();
+        let (message, line, column) = diagnostic(&out);
         assert!(message.contains("missing"), "{message}");
         assert_eq!((line, column), (4, 16));
         assert!(
@@ -171,7 +148,7 @@ fn diagnostics_have_line_and_column() {
     }
     let missing = pullback(&["check", "no-such-file.slang", "--json"]);
     assert_eq!(missing.status, Some(1));
-    assert!(missing.diagnostic().0.contains("no-such-file.slang"));
+    assert!(diagnostic(&missing).0.contains("no-such-file.slang"));
 }
 
 const FUNCTIONS: &str = "

@@ -1,33 +1,13 @@
 //! `pullback verify`: what it finds, what it does not check, and how it says so.
 
-use std::path::PathBuf;
-use std::process::Command;
+mod common;
 
+use common::{Out, file, pullback};
 use serde_json::Value as Json;
 
-struct Out {
-    status: Option<i32>,
-    stdout: String,
-    stderr: String,
-}
-
-impl Out {
-    fn json(&self) -> Json {
-        serde_json::from_str(&self.stdout).unwrap_or_else(|e| panic!("{e}: {}\n{}", self.stdout, self.stderr))
-    }
-}
-
 fn run(name: &str, text: &str, args: &[&str]) -> Out {
-    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("verify-{name}.slang"));
-    std::fs::write(&path, text).expect("the test folder is writable");
-    let out = Command::new(env!("CARGO_BIN_EXE_pullback"))
-        .arg(args[0])
-        .arg(&path)
-        .args(&args[1..])
-        .output()
-        .expect("the program starts");
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
-    Out { status: out.status.code(), stdout: text(out.stdout), stderr: text(out.stderr) }
+    let path = file(&format!("verify-{name}.slang"), text);
+    pullback(&[&[args[0], &path], &args[1..]].concat())
 }
 
 /// The function's entry, if there is one.

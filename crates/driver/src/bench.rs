@@ -16,7 +16,7 @@ use crate::call;
 use crate::error::Error;
 use crate::files;
 use crate::inputs;
-use crate::launch::{Backend, CodeOptions, Runner};
+use crate::launch::{Backend, CodeOptions, Limits, Runner};
 use crate::pipeline::{self, Failure, Loaded};
 use crate::wrap::{Kernel, Row, Tables, is_number};
 
@@ -32,6 +32,8 @@ pub struct Options {
     pub backend: Backend,
     /// Lanes, for backends that have them; `None`: what suits.
     pub lanes: Option<u32>,
+    /// What each launch may take.
+    pub limits: Limits,
     /// Given to the compiler.
     pub compile: pipeline::Options,
     /// Values of parameters; others are numbers between 0.25 and 0.75, integers are 4.
@@ -128,7 +130,7 @@ pub fn measure(loaded: &mut Loaded, name: &str, options: &Options) -> Result<Mea
         lanes: options.lanes,
         fast_math: options.compile.optimise.fast_math,
         flush_subnormals: options.flush_subnormals,
-        ..CodeOptions::default()
+        ..options.limits.options()
     };
     let mut runner = Runner::with_options(module, options.backend, &code)?;
     for (global, bytes) in row.to_bytes(&tables, &[&numbers]) {

@@ -10,8 +10,10 @@ use crate::error::Error;
 use crate::pipeline::{Failure, source_span};
 use crate::tensor::{self, Tensor};
 use crate::texture::is_sampler;
+use crate::watch;
 
 pub use native::Options as CodeOptions;
+pub use run::Console;
 
 /// What executes it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -75,6 +77,28 @@ impl Backend {
     }
 }
 
+/// Ends the process at once, with that status. Nothing is waited for.
+pub fn end(status: u8) -> ! {
+    let _ = leave(status);
+    std::process::exit(i32::from(status))
+}
+
+/// What a program may take.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Limits {
+    /// [`CodeOptions::memory`].
+    pub memory: Option<u64>,
+    /// [`CodeOptions::seconds`].
+    pub seconds: Option<f64>,
+}
+
+impl Limits {
+    /// Options with these limits, and the defaults else.
+    pub fn options(self) -> CodeOptions {
+        CodeOptions { memory: self.memory, seconds: self.seconds, ..CodeOptions::default() }
+    }
+}
+
 /// What runs a module.
 enum Code {
     Interp,
@@ -120,6 +144,10 @@ pub struct Runner {
     deterministic: bool,
     flush_subnormals: bool,
     memory: Option<u64>,
+    seconds: Option<f64>,
+    /// By entry point: the error of a launch that takes too long.
+    overdue: Vec<Arc<Diagnostic>>,
+    console: Option<Arc<dyn Console>>,
     pub(crate) tensors: Vec<Tensor>,
     behind: Vec<Behind>,
     printed: String,
@@ -239,10 +267,18 @@ impl Runner {
         let buffers = run::Buffers::new(&module);
         let bound = vec![false; module.globals.len()];
         let tensors = tensor::tensors(&module);
+        let overdue = |seconds: f64| {
+            let entries = module.entries.iter();
+            entries.map(|entry| Arc::new(watch::overdue(&module, entry.func, seconds))).collect()
+        };
+        let overdue = options.seconds.map_or_else(Vec::new, overdue);
         Runner {
             deterministic: options.deterministic,
             flush_subnormals: options.flush_subnormals,
             memory: options.memory,
+            seconds: options.seconds,
+            overdue,
+            console: None,
             module,
             code,
             buffers,
@@ -250,6 +286,22 @@ impl Runner {
             tensors,
             behind: Vec::new(),
             printed: String::new(),
+        }
+    }
+
+    /// Gives what `printf` writes to a console, as soon as it is its turn.
+    pub fn set_console(&mut self, console: Arc<dyn Console>) {
+        self.console = Some(console);
+    }
+
+    /// How to dispatch.
+    fn options(&self) -> run::Options<'static> {
+        run::Options {
+            deterministic: self.deterministic,
+            flush_subnormals: self.flush_subnormals,
+            memory: self.memory,
+            seconds: self.seconds,
+            ..run::Options::default()
         }
     }
 
@@ -438,12 +490,12 @@ impl Runner {
             #[cfg(feature = "cuda")]
             Code::Cuda(program) => run::Backend::Cuda(program),
         };
-        let options = run::Options {
-            threads,
-            reads,
-            deterministic: self.deterministic,
-            flush_subnormals: self.flush_subnormals,
-            memory: self.memory,
+        let console = self.console.clone();
+        let options = run::Options { threads, reads, console: console.as_ref(), ..self.options() };
+        let _watched = match (&self.code, self.seconds, self.overdue.get(number)) {
+            (Code::Interp, ..) => None,
+            (_, Some(seconds), Some(overdue)) => watch::launch(seconds, overdue),
+            _ => None,
         };
         let done = run::dispatch(backend, &self.module, number, groups, &mut self.buffers, options);
         self.finished(done)
@@ -453,7 +505,9 @@ impl Runner {
     pub fn find_races(&mut self, entry: &str, groups: [u32; 3]) -> Result<(Output, Vec<Diagnostic>), Error> {
         let number = self.module.entries.iter().position(|e| e.name == entry);
         let number = number.ok_or_else(|| Error::input(format!("there is no entry point `{entry}`")))?;
-        let (done, races) = run::find_races(&self.module, number, groups, &mut self.buffers);
+        let console = self.console.clone();
+        let options = run::Options { console: console.as_ref(), ..self.options() };
+        let (done, races) = run::find_races(&self.module, number, groups, &mut self.buffers, options);
         let races = races.iter().map(|race| self.race(race)).collect();
         Ok((self.finished(done).map_err(with_thread)?, races))
     }

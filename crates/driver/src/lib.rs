@@ -36,6 +36,7 @@ pub mod texture;
 #[cfg(feature = "llvm")]
 mod tiers;
 pub mod verify;
+pub mod watch;
 pub mod widen;
 pub mod witnesses;
 mod wrap;

@@ -264,6 +264,7 @@ impl Session {
     fn module(&mut self, program: &mut Program, file: FileId) -> usize {
         let index = self.parse(program, file);
         program.add_module(index, self);
+        crate::watch::remember(&self.sources);
         program.diagnostics.append(&mut self.disk.diagnostics);
         index
     }

@@ -7,7 +7,7 @@
 
 use std::path::Path;
 
-use ir::interp::{Limits, Memory, Value, dual};
+use ir::interp::{Memory, Value, dual};
 use ir::{Func, MemData, Module, Op, Scalar, Space, Type, TypeData, Types, scalar};
 use lower::Request;
 use serde_json::Value as Json;
@@ -18,7 +18,7 @@ use crate::call::{Callee, Point};
 use crate::error::Error;
 use crate::gradcheck::{self, Entry, Random, Reference, Verdict};
 use crate::inputs;
-use crate::launch::{Backend, CodeOptions, Runner};
+use crate::launch::{Backend, CodeOptions, Limits, Runner};
 use crate::pipeline::{self, Compiled, Failure, Listed, Loaded};
 use crate::session::Session;
 
@@ -45,6 +45,8 @@ pub struct Options {
     pub levels: Vec<u8>,
     /// Lanes, for backends that have them; `None`: what suits.
     pub lanes: Option<u32>,
+    /// What each launch may take.
+    pub limits: Limits,
 }
 
 /// The numbers that a function is taken in.
@@ -189,7 +191,8 @@ impl Check<'_> {
             );
             return Err(Error::input(message).into());
         }
-        // Differences need many values, and only those.
+        // Differences need many values, and only those. The interpreter stops in order where calls do not end.
+        let mut first = self.callee(compiled.clone(), Backend::Interp)?;
         let mut callee = self.callee(compiled, Backend::Cranelift)?;
         if !callee.inputs.iter().any(|n| n.diff) || !callee.outputs.iter().any(|n| n.diff) {
             return Err(Error::input("it has no differentiable input and output").into());
@@ -201,7 +204,7 @@ impl Check<'_> {
         let mut stopped = None;
         for _ in 0..self.options.points.max(1) {
             let point = callee.point(&self.options.at, &mut |n| Some(random.scalar(n.scalar, low, high)))?;
-            match gradcheck::reference(&mut callee, &point) {
+            match first.value(&point).and_then(|_| gradcheck::reference(&mut callee, &point)) {
                 Ok(mut reference) => {
                     reference.dual = oracle.jacobian(&callee, &point);
                     let values = callee.input_texts(&point).into_iter().map(|(n, v)| format!("{n} = {v}"));
@@ -231,7 +234,7 @@ impl Check<'_> {
     }
 
     fn callee(&mut self, compiled: Compiled, backend: Backend) -> Result<Callee, Failure> {
-        let code = CodeOptions { lanes: self.options.lanes, ..CodeOptions::default() };
+        let code = CodeOptions { lanes: self.options.lanes, ..self.options.limits.options() };
         let mut callee = Callee::new(compiled, backend, &code)?;
         callee.bind(&mut self.loaded, &self.options.memory.0, self.options.memory.1)?;
         Ok(callee)
@@ -479,7 +482,7 @@ impl Oracle {
             slots.iter().map(|s| value(&self.module.types, s.ty, &mut bits)).collect()
         };
         let primal = values(point);
-        let limits = Limits { steps: Some(MOST_STEPS), ..Limits::default() };
+        let limits = ir::interp::Limits { steps: Some(MOST_STEPS), ..ir::interp::Limits::default() };
         let mut columns = Vec::new();
         for at in (0..callee.inputs.len()).filter(|&k| callee.inputs[k].diff) {
             let mut tangent = vec![0; point.len()];

@@ -12,7 +12,7 @@ use ir::interp::{RunError, Value};
 use ir::{Func, Space, Span};
 
 use crate::flush::Flushing;
-use crate::runtime::{Budget, Context, Desc, Exchange, Signal};
+use crate::runtime::{Budget, Context, Desc, Exchange, PRINT_EVERY, Printer, Signal};
 use crate::values::{Place, Scratch};
 use crate::{Compiled, EntryCode, EntryPoint, Lanes, MOST_LANES, SpanFn};
 
@@ -56,6 +56,7 @@ pub struct Worker<'c> {
     alone: bool,
     flush: bool,
     budget: Option<Arc<Budget>>,
+    printer: Option<Arc<dyn Printer>>,
 }
 
 impl<'c> Worker<'c> {
@@ -102,6 +103,7 @@ impl<'c> Worker<'c> {
             alone: false,
             flush: false,
             budget: None,
+            printer: None,
         }
     }
 
@@ -114,6 +116,11 @@ impl<'c> Worker<'c> {
     /// Says what it and other workers may hold together in stacks and large arrays. Nothing has run yet.
     pub fn set_memory(&mut self, budget: Arc<Budget>) {
         self.budget = Some(budget);
+    }
+
+    /// Says where text goes while code runs. Nothing has run yet.
+    pub fn set_printer(&mut self, printer: Arc<dyn Printer>) {
+        self.printer = Some(printer);
     }
 
     /// Lets code take numbers too small to be normal for zeros.
@@ -149,6 +156,7 @@ impl<'c> Worker<'c> {
         }
         let mut thread = self.take_thread(0, ALONE);
         let shared = if code.facts.shared { &mut self.shared[..] } else { &mut [] };
+        thread.ctx.in_order = true;
         let result = thread.enter(|ctx| {
             // SAFETY: the context is this thread's, and alive; the code is this entry point's.
             unsafe {
@@ -204,6 +212,7 @@ impl<'c> Worker<'c> {
             ctx.group = group;
             ctx.local = local;
             ctx.index = index;
+            ctx.in_order = k == 0;
             let size = code.size;
             ctx.size = size;
             ctx.thread = std::array::from_fn(|k| group[k].wrapping_mul(size[k]).wrapping_add(local[k]));
@@ -345,6 +354,7 @@ impl<'c> Worker<'c> {
         if let Some(budget) = &self.budget {
             ctx.arena.share(budget.clone());
         }
+        ctx.printer = self.printer.clone();
         ctx.globals = globals.as_ptr();
         ctx.alone = u32::from(self.alone);
         ctx.handles = globals.as_ptr();
@@ -518,6 +528,7 @@ impl Thread {
         self.ctx.failure = None;
         self.ctx.depth = 0;
         self.ctx.path.clear();
+        self.ctx.print_at = PRINT_EVERY;
         self.ctx.arena.reset();
         let ctx = &raw mut *self.ctx;
         let body = move |yielder: &Yielder<(), Signal>, ()| {

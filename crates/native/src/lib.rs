@@ -45,7 +45,7 @@ use plan::Facts;
 use runtime::{Context, Header, Tables};
 
 pub use exec::Worker;
-pub use runtime::{Budget, DEFAULT_MEMORY, Desc};
+pub use runtime::{Budget, DEFAULT_MEMORY, Desc, PRINT_EVERY, Printer};
 
 /// What the user wants of the code.
 #[derive(Clone, Debug, Default)]
@@ -77,6 +77,8 @@ pub struct Options {
     /// Bytes that threads may hold together for large arrays and for what reverse mode keeps; `None` for
     /// [`DEFAULT_MEMORY`]. It is for those who dispatch, and makes no difference to code.
     pub memory: Option<u64>,
+    /// Seconds that a dispatch may take; `None`: any. As [`Self::memory`], for those who dispatch.
+    pub seconds: Option<f64>,
     /// The caller promises that one dispatch at a time, on one thread, touches the buffers: atomic additions of floats are
     /// plain ones from the start.
     pub exclusive: bool,
@@ -290,6 +292,11 @@ impl Compiled {
             EntryCode::Span(_, Some(lanes)) => lanes.width,
             EntryCode::Span(_, None) | EntryCode::Whole(_) => 1,
         }
+    }
+
+    /// True if the code may print.
+    pub fn prints(&self) -> bool {
+        self.tables.sites().iter().any(|site| matches!(site, runtime::Site::Printf(..)))
     }
 
     /// Why an entry point's threads do not run in lanes, if that is known.

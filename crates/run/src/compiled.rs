@@ -21,9 +21,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use ir::Span;
 use ir::interp::RunError;
 use native::{Budget, Compiled, Desc, Worker};
 
+use crate::printed::{Place, Printed, WorkerPrinter};
 use crate::sums::Sums;
 use crate::{Buffers, Cost, Faster, Options, group_at, phases};
 
@@ -39,7 +41,6 @@ const PORTIONS: u64 = 64;
 /// What a worker has done, by the first group it concerns.
 #[derive(Default)]
 struct Done {
-    printed: Vec<(u64, String)>,
     failed: Option<(u64, RunError)>,
     arena_bytes: u64,
     /// Sums of portions whose turn has not come, by the first group; and the group whose turn it is.
@@ -53,8 +54,8 @@ pub(crate) fn dispatch(
     groups: [u32; 3],
     buffers: &mut Buffers,
     options: &Options<'_>,
-    stdout: &mut String,
-) -> Result<Cost, RunError> {
+    printed: &Arc<Printed>,
+) -> Result<(Cost, Option<f64>), RunError> {
     let descs = buffers.descs();
     let n: u64 = groups.iter().map(|&n| n as u64).product();
     let all_threads = n.saturating_mul(code.group_threads(entry));
@@ -66,7 +67,11 @@ pub(crate) fn dispatch(
     let done = Mutex::new(Done::default());
     let failed = AtomicU64::new(u64::MAX);
     let budget = Budget::new(options.memory.unwrap_or(native::DEFAULT_MEMORY));
-    for range in phases(n, code.has_barrier(entry)) {
+    let phases = phases(n, code.has_barrier(entry));
+    let printed = code.prints().then_some(printed);
+    // The first group comes last where there are two phases.
+    let may_wait = phases[1].is_empty();
+    for range in phases {
         let threads = threads.min(range.end - range.start);
         let work = Work {
             code,
@@ -80,6 +85,8 @@ pub(crate) fn dispatch(
             alone: threads == 1,
             flush: options.flush_subnormals,
             budget: budget.clone(),
+            printed,
+            may_wait,
             begin: if threads == 1 { n } else { 1 },
             // short enough that all workers end together, long enough that taking one costs nothing
             run: if threads == 1 { n } else { (n / (threads.max(1) * 16)).clamp(1, 4096) },
@@ -106,12 +113,10 @@ pub(crate) fn dispatch(
             });
         }
     }
-    let Done { mut printed, failed, arena_bytes, .. } = done.into_inner().unwrap_or_else(|e| e.into_inner());
-    printed.sort_by_key(|p| p.0);
-    stdout.extend(printed.into_iter().map(|p| p.1));
+    let Done { failed, arena_bytes, .. } = done.into_inner().unwrap_or_else(|e| e.into_inner());
     match failed {
         Some((_, error)) => Err(error),
-        None => Ok(Cost { arena_bytes, ..Cost::default() }),
+        None => Ok((Cost { arena_bytes, ..Cost::default() }, None)),
     }
 }
 
@@ -148,6 +153,10 @@ struct Work<'a> {
     flush: bool,
     /// What the workers' threads may hold together.
     budget: Arc<Budget>,
+    /// Where text goes, if the code prints.
+    printed: Option<&'a Arc<Printed>>,
+    /// True if a run's turn to print comes while it waits.
+    may_wait: bool,
     /// Groups that a worker takes at once, at first and at most.
     begin: u64,
     run: u64,
@@ -160,7 +169,13 @@ struct Work<'a> {
 
 impl Work<'_> {
     /// A worker on buffers.
-    fn worker<'c>(&self, code: &'c Compiled, descs: &[Desc], private: bool) -> Worker<'c> {
+    fn worker<'c>(
+        &self,
+        code: &'c Compiled,
+        descs: &[Desc],
+        private: bool,
+        printer: Option<&Arc<WorkerPrinter>>,
+    ) -> Worker<'c> {
         // SAFETY: the buffers are borrowed uniquely by `dispatch` until all workers have ended, of the
         // sizes that the descriptors say and aligned. What workers do to them at the same time is what
         // the program says; compiled code treats them as bytes, as hardware does. Zeros in their place live as long as
@@ -173,6 +188,9 @@ impl Work<'_> {
             worker.set_flush();
         }
         worker.set_memory(self.budget.clone());
+        if let Some(printer) = printer {
+            worker.set_printer(printer.clone());
+        }
         worker
     }
 
@@ -226,7 +244,10 @@ impl Work<'_> {
     fn all(&self, own: usize, help: impl FnOnce()) -> Option<()> {
         let (mut descs, mut sums) =
             if self.alone { (self.descs.to_vec(), Sums::none()) } else { self.zeros() };
-        let mut worker = self.worker(self.code, &descs, sums.all);
+        let printer = self.printed.map(|printed| {
+            Arc::new(WorkerPrinter { printed: printed.clone(), place: Place::new(self.may_wait) })
+        });
+        let mut worker = self.worker(self.code, &descs, sums.all, printer.as_ref());
         let mut faster = self.faster;
         let start = Instant::now();
         let mut glance = start;
@@ -236,7 +257,7 @@ impl Work<'_> {
         loop {
             if let Some(code) = faster.and_then(|f| f.code()) {
                 arena_bytes += worker.arena_bytes();
-                worker = self.worker(code, &descs, sums.all);
+                worker = self.worker(code, &descs, sums.all, printer.as_ref());
                 faster = None;
                 run = run.max(self.begin);
             }
@@ -245,23 +266,25 @@ impl Work<'_> {
                 arena_bytes += worker.arena_bytes();
                 drop(worker);
                 (descs, sums) = self.zeros();
-                worker = self.worker(self.code, &descs, sums.all);
+                worker = self.worker(self.code, &descs, sums.all, printer.as_ref());
             }
-            let result = worker.run_groups(self.entry, (first..end).map(|k| group_at(self.groups, k)));
+            if let Some(printer) = &printer {
+                printer.place.begin(first);
+            }
+            let mut result = worker.run_groups(self.entry, (first..end).map(|k| group_at(self.groups, k)));
+            if let Some(printer) = &printer {
+                let ended = printer.end(first..end, worker.take_stdout(), result.is_err());
+                let error = |message| RunError { message, span: Span::NONE, thread: [0; 3] };
+                result = result.and(ended.map_err(error));
+            }
             if self.portion.is_some() && result.is_ok() {
                 self.in_turn(first, std::mem::replace(&mut sums, Sums::none()))?;
             }
-            let printed = worker.take_stdout();
-            if !printed.is_empty() || result.is_err() {
+            if let Err(error) = result {
                 let mut done = self.done.lock().ok()?;
-                if !printed.is_empty() {
-                    done.printed.push((first, printed));
-                }
-                if let Err(error) = result {
-                    self.failed.fetch_min(first, Ordering::Relaxed);
-                    if done.failed.as_ref().is_none_or(|f| first < f.0) {
-                        done.failed = Some((first, error));
-                    }
+                self.failed.fetch_min(first, Ordering::Relaxed);
+                if done.failed.as_ref().is_none_or(|f| first < f.0) {
+                    done.failed = Some((first, error));
                 }
             }
             if let Some(faster) = faster {

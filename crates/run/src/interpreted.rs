@@ -2,12 +2,13 @@
 //! thread to its next barrier in turn.
 
 use cranelift_entity::EntityRef;
-use ir::interp::{self, Access, AccessKind, Host, Limits, Machine, RunError, Step};
+use ir::interp::{self, Access, AccessKind, Deadline, Host, Limits, Machine, RunError, Step};
 use ir::{Builtin, Func, Global, MemData, Module, Space};
 
 use crate::buffers::Buffers;
+use crate::printed::{Place as Turn, Printed};
 use crate::races::{RaceAccess, Races};
-use crate::{Cost, group_at, phases};
+use crate::{Cost, Options, group_at, phases};
 
 /// What one thread sees.
 struct Thread<'a> {
@@ -16,9 +17,26 @@ struct Thread<'a> {
     /// Memory of the group and of the thread, by global.
     shared: &'a mut [Vec<u8>],
     private: &'a mut [Vec<u8>],
-    printed: &'a mut String,
+    printed: &'a mut Text,
+    out: &'a Out<'a>,
     place: Place,
     races: Option<&'a mut Races>,
+}
+
+/// What a thread has printed and nobody has taken.
+#[derive(Default)]
+struct Text {
+    text: String,
+    /// True if nothing that comes before it is missing.
+    in_order: bool,
+    /// Its length when it was offered last.
+    offered: usize,
+}
+
+/// Where the text of a group goes.
+struct Out<'a> {
+    printed: &'a Printed,
+    turn: Turn,
 }
 
 /// Where a thread stands.
@@ -80,8 +98,15 @@ impl Host for Thread<'_> {
             Builtin::GroupIndex => [local[0] + size[0] * (local[1] + size[1] * local[2]), 0, 0],
         }
     }
-    fn print(&mut self, text: &str) {
-        self.printed.push_str(text);
+    fn print(&mut self, text: &str) -> Result<(), String> {
+        let Text { text: all, in_order, offered } = &mut *self.printed;
+        all.push_str(text);
+        if all.len() < *offered + native::PRINT_EVERY {
+            return Ok(());
+        }
+        let taken = self.out.printed.more(&self.out.turn, all, *in_order);
+        *offered = all.len();
+        taken
     }
     fn watches(&self) -> bool {
         self.races.is_some()
@@ -109,7 +134,7 @@ struct Running<'m> {
     machine: Machine<'m>,
     place: Place,
     private: Vec<Vec<u8>>,
-    printed: String,
+    printed: Text,
     wait: Wait,
 }
 
@@ -127,25 +152,30 @@ pub(crate) fn dispatch(
     entry: usize,
     groups: [u32; 3],
     buffers: &mut Buffers,
-    stdout: &mut String,
+    options: &Options<'_>,
+    printed: &Printed,
     mut races: Option<&mut Races>,
-    memory: Option<u64>,
-) -> Result<Cost, RunError> {
+) -> Result<(Cost, Option<f64>), RunError> {
     let limits = Limits::default();
-    let limits = Limits { memory: memory.unwrap_or(limits.memory), ..limits };
+    let limits = Limits {
+        memory: options.memory.unwrap_or(limits.memory),
+        deadline: options.seconds.and_then(Deadline::after),
+        ..limits
+    };
     let entry = &module.entries[entry];
     let n: u64 = groups.iter().map(|&n| n as u64).product();
-    let mut printed = [String::new(), String::new()];
     let mut cost = Cost::default();
     let mut result = Ok(());
-    'phases: for (range, printed) in phases(n, waits(module, entry.func)).into_iter().zip(&mut printed) {
+    let out = Out { printed, turn: Turn::new(false) };
+    'phases: for range in phases(n, waits(module, entry.func)) {
         for k in range {
+            out.turn.begin(k);
             if let Some(races) = &mut races {
                 races.next_group(|buffer| (SHARED..PRIVATE).contains(&buffer));
             }
             let group = group_at(groups, k);
             let races = races.as_deref_mut();
-            match run_group(module, entry, group, buffers, printed, races, limits) {
+            match run_group(module, entry, (group, k), buffers, &out, races, limits) {
                 Ok(steps) => cost.steps += steps,
                 Err(error) => {
                     result = Err(error);
@@ -154,9 +184,7 @@ pub(crate) fn dispatch(
             }
         }
     }
-    let [later, first] = printed;
-    *stdout = first + &later;
-    result.map(|()| cost)
+    result.map(|()| (cost, None))
 }
 
 /// Whose memory a buffer is, and the size of what is numbered in it: of an array, its elements.
@@ -198,9 +226,9 @@ fn waits(module: &Module, func: Func) -> bool {
 fn run_group(
     module: &Module,
     entry: &ir::Entry,
-    group: [u32; 3],
+    (group, number): ([u32; 3], u64),
     buffers: &mut Buffers,
-    stdout: &mut String,
+    out: &Out<'_>,
     mut races: Option<&mut Races>,
     limits: Limits,
 ) -> Result<u64, RunError> {
@@ -215,16 +243,23 @@ fn run_group(
         let place = Place { size, group, local: group_at(size, k) };
         let machine = Machine::new(module, func, &[], limits)?;
         let private = zeroed(Space::Private);
-        threads.push(Running { machine, place, private, printed: String::new(), wait: Wait::Ready });
+        threads.push(Running { machine, place, private, printed: Text::default(), wait: Wait::Ready });
     }
     // Without barriers a thread runs to its end in the first round, and the order is theirs.
     let mut first = true;
     let mut left = threads.len();
+    // The first threads, which have ended, and their text.
+    let (mut ended, mut before) = (0, String::new());
     let mut result = Ok(());
     while left > 0 && result.is_ok() {
-        for t in threads.iter_mut().filter(|t| t.wait == Wait::Ready) {
-            if first {
-                result = init(module, buffers, &mut shared, t);
+        for (k, t) in threads.iter_mut().enumerate() {
+            if ended == k {
+                before.push_str(&t.printed.text);
+                t.printed.text = std::mem::take(&mut before);
+                t.printed.in_order = true;
+            }
+            if t.wait == Wait::Ready && first {
+                result = init(module, buffers, &mut shared, (t, out));
             }
             let mut host = Thread {
                 module,
@@ -232,10 +267,11 @@ fn run_group(
                 shared: &mut shared,
                 private: &mut t.private,
                 printed: &mut t.printed,
+                out,
                 place: t.place,
                 races: races.as_deref_mut(),
             };
-            if result.is_ok() {
+            if result.is_ok() && t.wait == Wait::Ready {
                 match t.machine.resume(&mut host) {
                     Ok(Step::Barrier) => t.wait = Wait::Barrier,
                     Ok(Step::Wave) => t.wait = Wait::Wave,
@@ -248,6 +284,10 @@ fn run_group(
             }
             if result.is_err() {
                 break;
+            }
+            if ended == k && t.wait == Wait::Done {
+                before = std::mem::take(&mut t.printed.text);
+                ended += 1;
             }
         }
         first = false;
@@ -262,10 +302,11 @@ fn run_group(
             threads.iter_mut().filter(|t| t.wait == Wait::Barrier).for_each(|t| t.wait = Wait::Ready);
         }
     }
-    for t in &threads {
-        stdout.push_str(&t.printed);
-    }
-    result.map(|()| threads.iter().map(|t| t.machine.steps()).sum())
+    threads.iter().for_each(|t| before.push_str(&t.printed.text));
+    let taken = out.printed.end(&out.turn, number..number + 1, before, result.is_err());
+    result?;
+    taken.map_err(|message| RunError { message, span: ir::Span::NONE, thread: [0; 3] })?;
+    Ok(threads.iter().map(|t| t.machine.steps()).sum())
 }
 
 /// Lets the lanes of a wave that wait together at the first place exchange their values; false if there are none.
@@ -293,7 +334,7 @@ fn init(
     module: &Module,
     buffers: &mut Buffers,
     shared: &mut [Vec<u8>],
-    t: &mut Running<'_>,
+    (t, out): (&mut Running<'_>, &Out<'_>),
 ) -> Result<(), RunError> {
     for (global, data) in module.globals.iter().filter(|(_, g)| g.space == Space::Private) {
         if data.init.is_none() {
@@ -305,6 +346,7 @@ fn init(
             shared,
             private: &mut t.private,
             printed: &mut t.printed,
+            out,
             place: t.place,
             races: None,
         };

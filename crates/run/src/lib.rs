@@ -19,16 +19,20 @@ pub mod cuda;
 #[cfg(feature = "wgpu")]
 pub mod gpu;
 mod interpreted;
+mod printed;
 mod races;
 mod sums;
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ir::{Global, Module};
+use ir::{Global, Module, Span};
 use native::Compiled;
+use printed::Printed;
 
 pub use buffers::Buffers;
 pub use ir::interp::{AccessKind, RunError};
+pub use printed::Console;
 pub use races::{Race, RaceAccess};
 
 /// How code is executed.
@@ -57,7 +61,7 @@ pub trait Faster: Sync {
 }
 
 /// How a dispatch is spread.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Default)]
 pub struct Options<'r> {
     /// Worker threads; 0 for one for each core.
     pub threads: usize,
@@ -72,12 +76,22 @@ pub struct Options<'r> {
     /// Bytes that threads may hold together for large arrays and for what reverse mode keeps; `None` for
     /// [`native::DEFAULT_MEMORY`].
     pub memory: Option<u64>,
+    /// Seconds that the interpreter may take; `None`: any. Nothing stops machine code from outside.
+    pub seconds: Option<f64>,
+    /// Takes what `printf` writes, as soon as it is its turn; `None`: [`Output::stdout`] has it in the end.
+    pub console: Option<&'r Arc<dyn Console>>,
+}
+
+impl std::fmt::Debug for Options<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Options").field("threads", &self.threads).finish_non_exhaustive()
+    }
 }
 
 /// What a dispatch gives besides its buffers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Output {
-    /// What `printf` wrote.
+    /// What `printf` wrote and no [`Console`] took.
     pub stdout: String,
     /// The time it took.
     pub seconds: f64,
@@ -90,7 +104,7 @@ pub struct Output {
 pub struct Stopped {
     /// Why.
     pub error: RunError,
-    /// What `printf` had written.
+    /// What `printf` had written and no [`Console`] took.
     pub stdout: String,
 }
 
@@ -114,35 +128,58 @@ pub fn dispatch(
     options: Options<'_>,
 ) -> Result<Output, Stopped> {
     let start = Instant::now();
-    let mut stdout = String::new();
+    let printed = printed(&options);
+    // What a device printed comes at once.
+    #[cfg(any(feature = "wgpu", feature = "cuda"))]
+    let mut text = String::new();
     let result = match backend {
-        Backend::Interp => {
-            interpreted::dispatch(module, entry, groups, buffers, &mut stdout, None, options.memory)
-        }
+        Backend::Interp => interpreted::dispatch(module, entry, groups, buffers, &options, &printed, None),
         Backend::Compiled(code) => {
-            compiled::dispatch((code, None), entry, groups, buffers, &options, &mut stdout)
+            compiled::dispatch((code, None), entry, groups, buffers, &options, &printed)
         }
         Backend::Tiers(code, faster) => {
-            compiled::dispatch((code, Some(faster)), entry, groups, buffers, &options, &mut stdout)
+            compiled::dispatch((code, Some(faster)), entry, groups, buffers, &options, &printed)
         }
         #[cfg(feature = "wgpu")]
         Backend::Gpu(program) => {
-            match program.dispatch(module, entry, groups, buffers, options.reads, &mut stdout) {
-                Ok(seconds) => return Ok(Output { stdout, seconds, cost: Cost::default() }),
-                Err(error) => Err(error),
-            }
+            let done = program.dispatch(module, entry, groups, buffers, options.reads, &mut text);
+            done.map(|seconds| (Cost::default(), Some(seconds)))
         }
         #[cfg(feature = "cuda")]
         Backend::Cuda(program) => {
-            match program.dispatch(module, entry, groups, buffers, options.reads, &mut stdout) {
-                Ok(seconds) => return Ok(Output { stdout, seconds, cost: Cost::default() }),
-                Err(error) => Err(error),
-            }
+            let done = program.dispatch(module, entry, groups, buffers, options.reads, &mut text);
+            done.map(|seconds| (Cost::default(), Some(seconds)))
         }
     };
+    #[cfg(any(feature = "wgpu", feature = "cuda"))]
+    printed.all(text);
+    finished(module, entry, result, start, &printed)
+}
+
+/// The text of a dispatch to come.
+fn printed(options: &Options<'_>) -> Arc<Printed> {
+    let memory = options.memory.unwrap_or(native::DEFAULT_MEMORY);
+    Arc::new(Printed::new(options.console.cloned(), memory))
+}
+
+/// How a dispatch ended. An error that names no line of its own has the kernel's.
+fn finished(
+    module: &Module,
+    entry: usize,
+    result: Result<(Cost, Option<f64>), RunError>,
+    start: Instant,
+    printed: &Printed,
+) -> Result<Output, Stopped> {
+    let elapsed = start.elapsed().as_secs_f64();
+    let stdout = printed.finish();
     match result {
-        Ok(cost) => Ok(Output { stdout, seconds: start.elapsed().as_secs_f64(), cost }),
-        Err(error) => Err(Stopped { error, stdout }),
+        Ok((cost, seconds)) => Ok(Output { stdout, seconds: seconds.unwrap_or(elapsed), cost }),
+        Err(mut error) => {
+            if error.span == Span::NONE {
+                error.span = module.funcs[module.entries[entry].func].span;
+            }
+            Err(Stopped { error, stdout })
+        }
     }
 }
 
@@ -152,16 +189,14 @@ pub fn find_races(
     entry: usize,
     groups: [u32; 3],
     buffers: &mut Buffers,
+    options: Options<'_>,
 ) -> (Result<Output, Stopped>, Vec<Race>) {
     let start = Instant::now();
-    let (mut stdout, mut races) = (String::new(), races::Races::default());
-    let result = interpreted::dispatch(module, entry, groups, buffers, &mut stdout, Some(&mut races), None);
+    let mut races = races::Races::default();
+    let printed = printed(&options);
+    let result = interpreted::dispatch(module, entry, groups, buffers, &options, &printed, Some(&mut races));
     let found = races.all(|buffer| interpreted::place(module, buffers, buffer));
-    let result = match result {
-        Ok(cost) => Ok(Output { stdout, seconds: start.elapsed().as_secs_f64(), cost }),
-        Err(error) => Err(Stopped { error, stdout }),
-    };
-    (result, found)
+    (finished(module, entry, result, start, &printed), found)
 }
 
 /// The ranges of groups to run one after the other, given whether threads wait for each other.

@@ -15,8 +15,12 @@ use ir::Module;
 use crate::file::TestFile;
 
 /// A test that does not end fails.
-const LIMITS: ir::interp::Limits =
-    ir::interp::Limits { steps: Some(10_000_000), depth: ir::interp::MAX_DEPTH, memory: 2 << 30 };
+const LIMITS: ir::interp::Limits = ir::interp::Limits {
+    steps: Some(10_000_000),
+    depth: ir::interp::MAX_DEPTH,
+    memory: 2 << 30,
+    deadline: None,
+};
 
 /// Runs a filetest; the error is what a person needs to see.
 pub fn run(file: &TestFile) -> Result<(), String> {

@@ -47,6 +47,7 @@ pub(crate) fn fit(args: &FitArgs) -> u8 {
             memory: report::binds(&args.memory)?,
             backend: args.backend.into(),
             lanes: args.lanes.lanes(),
+            limits: args.limits.limits(args.seconds),
             threads,
             options: report::options(&args.compile),
             seed: args.seed,

@@ -19,7 +19,7 @@ use crate::bind::{self, Bind, BindValue, MatrixLayout};
 use crate::error::Error;
 use crate::gradcheck::Random;
 use crate::inputs;
-use crate::launch::{Backend, CodeOptions, Runner};
+use crate::launch::{Backend, CodeOptions, Limits, Runner};
 use crate::npy;
 use crate::pipeline::{self, Failure, Options};
 use crate::session::Session;
@@ -56,6 +56,8 @@ pub struct Setup {
     pub backend: Backend,
     /// Lanes, for backends that have them; `None`: what suits.
     pub lanes: Option<u32>,
+    /// What each launch may take.
+    pub limits: Limits,
     /// Worker threads.
     pub threads: usize,
     /// Of the compiler.
@@ -145,7 +147,7 @@ impl Fit {
         let code = CodeOptions {
             lanes: setup.lanes,
             fast_math: setup.options.optimise.fast_math,
-            ..CodeOptions::default()
+            ..setup.limits.options()
         };
         let mut runner = Runner::with_options(compiled.module, setup.backend, &code)?;
 

@@ -195,8 +195,7 @@ impl<L: Lane> Machine<'_, L> {
                 for &arg in &data.args {
                     args.push((self.scalar(f, arg)?, self.value(arg)?.lane().bits()));
                 }
-                host.print(&super::format_printf(format, &args));
-                return Ok(());
+                return host.print(&super::format_printf(format, &args));
             }
             Op::Assert(message) => {
                 return match self.value(data.args[0])?.lane().bits() {

@@ -63,8 +63,8 @@ pub trait Host {
     fn builtin(&mut self, builtin: Builtin) -> [u32; 3];
     /// Returns when all threads of the group are here.
     fn barrier(&mut self) {}
-    /// Output of `printf`.
-    fn print(&mut self, text: &str);
+    /// Output of `printf`. An error ends the run.
+    fn print(&mut self, text: &str) -> Result<(), String>;
 }
 
 /// A host for one thread, or for threads that run one after the other.
@@ -136,8 +136,9 @@ impl Host for Memory {
             }
         }
     }
-    fn print(&mut self, text: &str) {
+    fn print(&mut self, text: &str) -> Result<(), String> {
         self.printed.push_str(text);
+        Ok(())
     }
 }
 

@@ -12,11 +12,14 @@
 
 mod exec;
 mod finite;
+mod held;
 mod memory;
 mod printf;
 mod value;
 
 pub mod dual;
+
+use std::time::{Duration, Instant};
 
 use cranelift_entity::EntityRef;
 
@@ -57,13 +60,20 @@ pub fn depth_message(depth: usize) -> String {
     format!("calls of functions that call themselves are nested more than {depth} deep")
 }
 
+/// A number of bytes for people.
+pub fn size_text(bytes: u64) -> String {
+    let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
+    let whole = |&(shift, _): &(u32, &str)| bytes >> shift > 0 && bytes.trailing_zeros() >= shift;
+    match units.into_iter().find(whole) {
+        Some((shift, unit)) => format!("{} {unit}", bytes >> shift),
+        None if bytes >= 1 << 20 => format!("{} MiB", bytes >> 20),
+        None => format!("{bytes} bytes"),
+    }
+}
+
 /// The message for a program that needs more memory than it may have.
 pub fn memory_message(limit: u64) -> String {
-    let limit = if limit >= 1 << 30 && limit.is_multiple_of(1 << 30) {
-        format!("{} GiB", limit >> 30)
-    } else {
-        format!("{} MiB", limit >> 20)
-    };
+    let limit = size_text(limit);
     format!("the program needs more than {limit} for large arrays and for what reverse mode keeps")
 }
 
@@ -74,15 +84,51 @@ pub struct Limits {
     pub steps: Option<u64>,
     /// Calls within calls, of functions that may call themselves.
     pub depth: usize,
-    /// Bytes of what a loop keeps for its reversal, about.
+    /// Bytes of large arrays and of what reverse mode keeps, about.
     pub memory: u64,
+    /// The time by which the run has to end.
+    pub deadline: Option<Deadline>,
+}
+
+/// The end of the time that a run may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Deadline {
+    at: Instant,
+    seconds: f64,
+}
+
+impl Deadline {
+    /// So many seconds from now; `None` if that is beyond all time.
+    pub fn after(seconds: f64) -> Option<Deadline> {
+        let time = Duration::try_from_secs_f64(seconds).ok()?;
+        Some(Deadline { at: Instant::now().checked_add(time)?, seconds })
+    }
+
+    /// True if it has passed.
+    pub fn is_over(&self) -> bool {
+        Instant::now() >= self.at
+    }
+
+    /// The message of a run that it ended.
+    pub fn message(&self) -> String {
+        time_message(self.seconds)
+    }
+}
+
+/// The message for a program that runs longer than it may.
+pub fn time_message(seconds: f64) -> String {
+    let plural = if seconds == 1.0 { "" } else { "s" };
+    format!("the program runs longer than {seconds} second{plural}")
 }
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { steps: None, depth: MAX_DEPTH, memory: 2 << 30 }
+        Limits { steps: None, depth: MAX_DEPTH, memory: 2 << 30, deadline: None }
     }
 }
+
+/// The clock is looked at each time after so many steps.
+const STEPS_OF_A_LOOK: u64 = 1 << 12;
 
 /// The message of a run that reached [`Limits::steps`].
 pub const STEP_LIMIT_MESSAGE: &str = "the step limit was reached";
@@ -121,6 +167,8 @@ enum Bound<L> {
 struct Frame<L> {
     func: Func,
     names: Vec<Bound<L>>,
+    /// Bytes of what its names stand for, as if nothing were shared.
+    held: u64,
 }
 
 /// A region in progress.
@@ -154,6 +202,10 @@ pub struct Machine<'m, L: Lane = u64> {
     span: Span,
     /// Calls of functions that may call themselves, once that matters.
     deep: Option<Deep>,
+    /// Bytes that all frames hold, as if nothing were shared.
+    held: u64,
+    /// The count at which that is measured.
+    measure_at: u64,
 }
 
 /// How deep calls are nested that may call themselves.
@@ -259,6 +311,8 @@ impl<'m, L: Lane> Machine<'m, L> {
             regions: Vec::new(),
             span: Span::NONE,
             deep: None,
+            held: 0,
+            measure_at: limits.memory,
         };
         let function = &module.funcs[func];
         let fits = args.len() == function.params.len()
@@ -295,6 +349,12 @@ impl<'m, L: Lane> Machine<'m, L> {
             self.steps += 1;
             if self.limits.steps.is_some_and(|limit| self.steps > limit) {
                 return Err(STEP_LIMIT_MESSAGE.to_string());
+            }
+            if self.steps.is_multiple_of(STEPS_OF_A_LOOK)
+                && let Some(deadline) = self.limits.deadline.filter(Deadline::is_over)
+            {
+                self.span = self.user_span();
+                return Err(deadline.message());
             }
             let function = &self.module.funcs[self.frames.last().expect("a region has a frame").func];
             let insts = &function.regions[active.region].insts;
@@ -381,7 +441,8 @@ impl<'m, L: Lane> Machine<'m, L> {
         }
         let mut names = Vec::new();
         names.resize_with(function.values.len(), || Bound::Nothing);
-        self.frames.push(Frame { func, names });
+        self.check_memory()?;
+        self.frames.push(Frame { func, names, held: 0 });
         self.begin(function, function.body(), args, Kind::Body);
         Ok(())
     }
@@ -415,6 +476,7 @@ impl<'m, L: Lane> Machine<'m, L> {
         match active.kind {
             Kind::Body => {
                 let ended = self.frames.pop().expect("a body has a frame");
+                self.held -= ended.held;
                 if self.frames.len() < self.limits.depth {
                     self.deep = None;
                 } else if let Some(deep) = &mut self.deep {
@@ -543,7 +605,10 @@ impl<'m, L: Lane> Machine<'m, L> {
 
     fn bind(&mut self, name: Name, bound: Bound<L>) {
         let frame = self.frames.last_mut().expect("a frame is active");
-        frame.names[name.index()] = bound;
+        let new = held::bound_bytes(&bound);
+        let old = held::bound_bytes(&std::mem::replace(&mut frame.names[name.index()], bound));
+        frame.held = frame.held.saturating_add(new).saturating_sub(old);
+        self.held = self.held.saturating_add(new).saturating_sub(old);
     }
 
     fn bind_results(&mut self, function: &Function, inst: Inst, results: Vec<Value<L>>) {

@@ -393,6 +393,24 @@ unsafe extern "C" fn printf(ctx: *mut Context, site: u32, args: *const u64) {
             let text = interp::format_printf(format, &args);
             (*ctx).stdout.push_str(&text);
         }
+        let context = &mut *ctx;
+        if context.stdout.len() >= context.print_at && !hand_on(context) {
+            (*ctx).stop();
+        }
+    }
+}
+
+/// Offers what is written so far; false if the thread has to end.
+fn hand_on(ctx: &mut Context) -> bool {
+    let Some(printer) = ctx.printer.clone() else { return true };
+    let taken = printer.take(&mut ctx.stdout, ctx.in_order);
+    ctx.print_at = ctx.stdout.len() + super::PRINT_EVERY;
+    match taken {
+        Ok(()) => true,
+        Err(message) => {
+            ctx.record(message, ir::Span::NONE);
+            false
+        }
     }
 }
 

@@ -153,6 +153,15 @@ impl Default for Exchange {
     }
 }
 
+/// Takes what `printf` writes while a thread runs.
+pub trait Printer: Send + Sync {
+    /// Takes of the text what can go on. `in_order`: nothing that comes before it is missing. An error ends the thread.
+    fn take(&self, text: &mut String, in_order: bool) -> Result<(), String>;
+}
+
+/// Text of so many bytes is offered to the [`Printer`] at once.
+pub const PRINT_EVERY: usize = 16 << 10;
+
 /// A thread's state. Compiled code reads and writes the fields up to `handles` at the offsets in
 /// [`offsets`]; the rest is Rust's.
 #[repr(C)]
@@ -196,6 +205,12 @@ pub struct Context {
     pub exchange: Exchange,
     /// What `printf` wrote.
     pub stdout: String,
+    /// Where that goes while the thread runs, if anywhere.
+    pub printer: Option<Arc<dyn Printer>>,
+    /// True if all that comes before it in the order of output is in `stdout`, or has gone on.
+    pub in_order: bool,
+    /// The length of `stdout` at which it is offered.
+    pub print_at: usize,
     /// The first error.
     pub failure: Option<RunError>,
     /// The tables of the code that runs.
@@ -256,6 +271,9 @@ impl Context {
             handle_count: 0,
             yielder: std::ptr::null(),
             stdout: String::new(),
+            printer: None,
+            in_order: false,
+            print_at: PRINT_EVERY,
             failure: None,
             tables,
             sink_memory,

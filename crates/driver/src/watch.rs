@@ -1,0 +1,111 @@
+//! What ends a process whose kernel does not end.
+//!
+//! The interpreter looks at the clock itself. Machine code and devices do not: a look in every trip of every loop would
+//! cost what loops are optimised for. So a thread of its own wakes twenty times in a second, and where a launch is past
+//! its time it tells so and ends the process, as whoever installed it says. A launch pays two uncontended locks for it,
+//! less than 100 ns. A process that installs nothing, as one that uses the library, has no such thread.
+
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::time::{Duration, Instant};
+
+use ir::interp::time_message;
+use ir::{Func, Module, Op};
+use syntax::{Diagnostic, Sources};
+
+use crate::pipeline::source_span;
+
+/// Between two looks at the clock.
+const BETWEEN: Duration = Duration::from_millis(50);
+/// Loops that are named at most.
+const MOST_LOOPS: usize = 3;
+
+/// Tells the user, and ends the process.
+type End = fn(&Sources, &Diagnostic) -> !;
+
+static END: OnceLock<End> = OnceLock::new();
+static WATCHED: Mutex<Watched> = Mutex::new(Watched { launch: None, sources: Sources { files: Vec::new() } });
+
+struct Watched {
+    /// When the launch that runs has to have ended, and what is told else.
+    launch: Option<(Instant, Arc<Diagnostic>)>,
+    /// What diagnostics refer to.
+    sources: Sources,
+}
+
+fn watched() -> MutexGuard<'static, Watched> {
+    WATCHED.lock().unwrap_or_else(|e| e.into_inner())
+}
+
+/// Lets launches that are past their time end the process.
+pub fn install(end: End) {
+    if END.set(end).is_ok() {
+        std::thread::spawn(move || {
+            loop {
+                std::thread::sleep(BETWEEN);
+                let mut watched = watched();
+                if watched.launch.as_ref().is_some_and(|launch| Instant::now() >= launch.0) {
+                    let (sources, launch) = (std::mem::take(&mut watched.sources), watched.launch.take());
+                    drop(watched);
+                    if let Some((_, diagnostic)) = launch {
+                        end(&sources, &diagnostic);
+                    }
+                }
+            }
+        });
+    }
+}
+
+/// Keeps the text that diagnostics show.
+pub(crate) fn remember(sources: &Sources) {
+    if END.get().is_some() {
+        watched().sources = sources.clone();
+    }
+}
+
+/// A launch that is watched; until it is dropped.
+pub(crate) struct Launch;
+
+/// Watches a launch that may take so many seconds.
+pub(crate) fn launch(seconds: f64, diagnostic: &Arc<Diagnostic>) -> Option<Launch> {
+    END.get()?;
+    let time = Duration::try_from_secs_f64(seconds).ok()?;
+    watched().launch = Some((Instant::now().checked_add(time)?, diagnostic.clone()));
+    Some(Launch)
+}
+
+impl Drop for Launch {
+    fn drop(&mut self) {
+        watched().launch = None;
+    }
+}
+
+/// The error of a launch of an entry point that takes too long: at the kernel, with the loops that may be the reason.
+pub(crate) fn overdue(module: &Module, entry: Func, seconds: f64) -> Diagnostic {
+    let (mut loops, mut first) = (Vec::new(), None);
+    let mut seen = vec![false; module.funcs.len()];
+    let mut open = vec![entry];
+    while let Some(func) = open.pop() {
+        let f = &module.funcs[func];
+        if std::mem::replace(&mut seen[cranelift_entity::EntityRef::index(func)], true) || !f.has_body() {
+            continue;
+        }
+        f.walk(f.body(), &mut |inst| {
+            let data = &f.insts[inst];
+            open.extend(data.op.callee());
+            if data.span == ir::Span::NONE || module.is_library(data.span) {
+                return;
+            }
+            first.get_or_insert(data.span);
+            if matches!(data.op, Op::Loop(_)) && !loops.contains(&data.span) && loops.len() < MOST_LOOPS {
+                loops.push(data.span);
+            }
+        });
+    }
+    let own = module.funcs[entry].span;
+    let span = if own == ir::Span::NONE { loops.first().copied().or(first).unwrap_or(own) } else { own };
+    let diagnostic = Diagnostic::error("E0801", source_span(span), time_message(seconds))
+        .label("the program was stopped here")
+        .help("`--seconds` says how long it may take");
+    let others = loops.into_iter().filter(|&l| l != span);
+    others.fold(diagnostic, |d, l| d.note(source_span(l), "this loop may be the one that does not end"))
+}
