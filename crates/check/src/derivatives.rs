@@ -126,7 +126,7 @@ impl Program {
         self.module_of(body.unwrap_or(redeclared[0]))
     }
 
-    fn body_of(&self, decl: DeclId) -> Option<syntax::StmtId> {
+    pub(crate) fn body_of(&self, decl: DeclId) -> Option<syntax::StmtId> {
         match self.ast.decls[decl].kind {
             DeclKind::Func { body, .. } | DeclKind::Init { body, .. } | DeclKind::Accessor { body, .. } => {
                 body

@@ -22,6 +22,7 @@ use rustc_hash::FxHashSet;
 use syntax::ast::{BinaryOp, DeclKind, StmtKind, UnaryOp};
 use syntax::{DeclId, Diagnostic, ExprId, Span, StmtId};
 
+use crate::cut::Cuts;
 use crate::program::Program;
 use crate::signature::{Level, Subst};
 use crate::tables::{FuncRef, Meaning};
@@ -36,8 +37,20 @@ pub(crate) enum Part {
     Element(u64),
 }
 
-/// Variables, or parts of them.
-type Places = BTreeSet<(DeclId, Option<Part>)>;
+/// A variable, or a part of it.
+pub(crate) type Key = (DeclId, Option<Part>);
+
+/// A fact about a variable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Mark {
+    /// It carries a derivative, or is needed for one.
+    Derivative,
+    /// It is made of something that carries one, and its type has none: see [`crate::cut`].
+    Cut,
+}
+
+/// Marks of variables, or of parts of them.
+type Places = BTreeSet<(Mark, DeclId, Option<Part>)>;
 
 /// Which way the analysis goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +67,8 @@ pub(crate) struct Flow<'p> {
     pub(crate) places: Places,
     /// Expressions that carry a derivative.
     pub(crate) carried: FxHashSet<ExprId>,
+    /// Expressions whose derivative is cut.
+    pub(crate) cuts: Cuts,
     /// What holds where `break` goes to, from the outside in, and `continue`: backwards what is needed there,
     /// forwards what has come together.
     breaks: Vec<Places>,
@@ -103,26 +118,60 @@ impl Program {
     }
 
     fn flow_of(&mut self, decl: DeclId, subst: Subst) {
-        if self.is_core(decl) {
+        let Some(body) = self.body_of(decl) else { return };
+        if self.is_core(decl)
+            || self.level(decl) == Level::None
+            || self.attribute(decl, "TreatAsDifferentiable").is_some()
+        {
             return;
         }
-        let level = self.level(decl);
-        let (DeclKind::Func { body: Some(body), .. }
-        | DeclKind::Init { body: Some(body), .. }
-        | DeclKind::Accessor { body: Some(body), .. }) = self.ast.decls[decl].kind
-        else {
-            return;
-        };
-        if level == Level::None || self.attribute(decl, "TreatAsDifferentiable").is_some() {
-            return;
+        Flow::of(self, decl, subst).check(body);
+    }
+
+    /// True if a function makes its result from the bits of numbers that it is given. It is looked at as if all of its
+    /// inputs that can do so carried a derivative.
+    pub(crate) fn gives_bits(&mut self, decl: DeclId) -> bool {
+        if let Some(&known) = self.bits_given.get(&decl) {
+            return known;
         }
+        // A call of itself gives what the other paths do. Chains of calls are followed so far.
+        if self.bits_depth > 32 {
+            return false;
+        }
+        self.bits_given.insert(decl, false);
+        self.bits_depth += 1;
+        self.body(decl);
         let signature = self.raw_signature(decl);
-        let view = View::of(self.asking(decl));
+        let body = self.body_of(decl);
+        let mut flow = Flow::of(self, decl, Subst::default());
+        flow.this.0 = signature.this.as_ref().is_some_and(|this| flow.has_differential(this.ty));
+        for param in signature.params.iter().filter(|p| p.dir != crate::Direction::Out) {
+            if let Some(decl) = param.decl {
+                flow.carry((decl, None));
+            }
+        }
+        if let Some(body) = body {
+            flow.forward(body);
+        }
+        let found = flow.cuts.is_result;
+        self.bits_depth -= 1;
+        self.bits_given.insert(decl, found);
+        found
+    }
+}
+
+impl<'p> Flow<'p> {
+    /// What is known of a function at its start.
+    fn of(p: &'p mut Program, decl: DeclId, subst: Subst) -> Flow<'p> {
+        let level = p.level(decl);
+        let signature = p.raw_signature(decl);
+        let view = View::of(p.asking(decl));
         let mut flow = Flow {
-            p: self,
+            p,
             direction: Direction::Forward,
             places: Places::new(),
             carried: FxHashSet::default(),
+            cuts: Cuts::default(),
             breaks: Vec::new(),
             continues: Vec::new(),
             outputs: Places::new(),
@@ -153,25 +202,29 @@ impl Program {
         for param in &signature.params {
             let Some(decl) = param.decl.filter(|_| param.differentiable) else { continue };
             if param.dir != crate::Direction::Out {
-                flow.places.insert((decl, None));
+                flow.places.insert((Mark::Derivative, decl, None));
             }
             if param.dir.is_written() {
-                flow.outputs.insert((decl, None));
+                flow.outputs.insert((Mark::Derivative, decl, None));
             }
         }
+        flow
+    }
+
+    fn check(&mut self, body: StmtId) {
         // `this` is not told apart by place: once more with what it came to carry.
-        let inputs = flow.places.clone();
+        let inputs = self.places.clone();
         loop {
-            let before = flow.this;
-            flow.places.clone_from(&inputs);
-            flow.forward(body);
-            if flow.this == before {
+            let before = self.this;
+            self.places.clone_from(&inputs);
+            self.forward(body);
+            if self.this == before {
                 break;
             }
         }
-        flow.direction = Direction::Backward;
-        flow.places.clone_from(&flow.outputs);
-        flow.backward(body);
+        self.direction = Direction::Backward;
+        self.places.clone_from(&self.outputs);
+        self.backward(body);
     }
 }
 
@@ -217,32 +270,40 @@ impl Flow<'_> {
         }
     }
 
-    /// Whether any part of a place is among those that hold now.
-    pub(crate) fn holds(&self, (decl, part): (DeclId, Option<Part>)) -> bool {
+    /// True if any part of a place carries a derivative now, or is needed.
+    pub(crate) fn holds(&self, key: Key) -> bool {
+        self.has(Mark::Derivative, key)
+    }
+
+    /// True if any part of a place is marked.
+    pub(crate) fn has(&self, mark: Mark, (decl, part): Key) -> bool {
         match part {
-            Some(_) => self.places.contains(&(decl, None)) || self.places.contains(&(decl, part)),
-            None => self.places.range((decl, None)..).next().is_some_and(|p| p.0 == decl),
+            Some(_) => self.places.contains(&(mark, decl, None)) || self.places.contains(&(mark, decl, part)),
+            None => {
+                self.places.range((mark, decl, None)..).next().is_some_and(|p| (p.0, p.1) == (mark, decl))
+            }
         }
     }
 
     /// From here on a place is another: what held of it does no more.
-    pub(crate) fn forget(&mut self, (decl, part): (DeclId, Option<Part>)) {
+    pub(crate) fn forget(&mut self, (decl, part): Key) {
         if self.weak > 0 {
             return;
         }
         match part {
             Some(_) => {
-                self.places.remove(&(decl, part));
+                self.places.remove(&(Mark::Derivative, decl, part));
+                self.places.remove(&(Mark::Cut, decl, part));
             }
-            None => self.places.retain(|p| p.0 != decl),
+            None => self.places.retain(|p| p.1 != decl),
         }
     }
 
     /// A place carries a derivative.
-    pub(crate) fn carry(&mut self, place: (DeclId, Option<Part>)) {
-        let ty = self.p.tables.decl_types[place.0].unwrap_or(Ty::ERROR);
+    pub(crate) fn carry(&mut self, (decl, part): Key) {
+        let ty = self.p.tables.decl_types[decl].unwrap_or(Ty::ERROR);
         if self.direction == Direction::Forward && self.may_carry(ty) {
-            self.places.insert(place);
+            self.places.insert((Mark::Derivative, decl, part));
         }
     }
 
@@ -379,6 +440,7 @@ impl Flow<'_> {
             StmtKind::Return(value) => {
                 if let Some(value) = value {
                     self.expr(value, false);
+                    self.cuts.is_result |= self.is_cut(value);
                 }
                 self.places.clear();
             }
@@ -450,6 +512,9 @@ impl Flow<'_> {
             self.forget((decl, None));
             if carried {
                 self.carry((decl, None));
+            }
+            if init.is_some_and(|init| self.is_cut(init)) {
+                self.places.insert((Mark::Cut, decl, None));
             }
         }
     }

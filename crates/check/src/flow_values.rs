@@ -6,19 +6,19 @@
 use syntax::ast::{AccessorKind, BinaryOp, DeclKind, ExprKind, Modifiers};
 use syntax::{DeclId, Diagnostic, ExprId};
 
-use crate::flow::{Direction, Flow, Part};
+use crate::flow::{Direction, Flow, Key, Mark, Part};
 use crate::signature::Level;
 use crate::tables::{Arg, Callable, FuncRef, Initializer, Meaning};
 use crate::types::Ty;
 
 /// A place in a variable.
-struct Place {
+pub(crate) struct Place {
     /// The variable, and the part of it that the place is or is in.
-    key: (DeclId, Option<Part>),
+    pub(crate) key: Key,
     /// The place is that part, and not only in it.
-    exact: bool,
+    pub(crate) exact: bool,
     /// A field on the way has no derivative.
-    plain: bool,
+    pub(crate) plain: bool,
 }
 
 impl Flow<'_> {
@@ -38,8 +38,12 @@ impl Flow<'_> {
         self.value_depth -= 1;
         self.open.remove(&expr);
         if self.direction == Direction::Backward {
+            if needed {
+                self.check_cut(expr);
+            }
             return self.carried.contains(&expr);
         }
+        self.find_cut(expr, ty);
         let carries = carries && (is_differentiable || self.may_carry(ty));
         if carries {
             self.carried.insert(expr);
@@ -48,7 +52,7 @@ impl Flow<'_> {
     }
 
     /// The place in a variable that an expression denotes, if it is one and no code of the user's is run for it.
-    fn place(&mut self, expr: ExprId) -> Option<Place> {
+    pub(crate) fn place(&mut self, expr: ExprId) -> Option<Place> {
         let (base, part, exact, plain) = match self.p.tables.exprs[expr].meaning.clone() {
             Meaning::Var(decl) => return Some(Place { key: (decl, None), exact: true, plain: false }),
             Meaning::Same(base) => return self.place(base),
@@ -191,6 +195,7 @@ impl Flow<'_> {
                 if self.carries(target) {
                     self.carried.insert(target);
                 }
+                self.cut_store(target, value, carried);
                 if carried {
                     self.store_to(target);
                 }
@@ -257,33 +262,41 @@ impl Flow<'_> {
         }
     }
 
-    /// The variable that a place is part of; `None` for `this` and places that are no variable's.
-    fn root(&self, expr: ExprId) -> Option<ExprId> {
-        match &self.p.tables.exprs[expr].meaning {
-            Meaning::Field { base: Some(base), .. }
-            | Meaning::DiffField { base, .. }
+    /// The place that a place is a part of.
+    pub(crate) fn base(&self, expr: ExprId) -> Option<ExprId> {
+        match self.p.tables.exprs[expr].meaning {
+            Meaning::Field { base, .. } | Meaning::Property { base, .. } => base,
+            Meaning::DiffField { base, .. }
             | Meaning::PairField { base, .. }
             | Meaning::TupleField { base, .. }
             | Meaning::Swizzle { base, .. }
             | Meaning::MatrixSwizzle { base, .. }
+            | Meaning::TupleSwizzle { base, .. }
             | Meaning::Index { base, .. }
             | Meaning::Subscript { base, .. }
-            | Meaning::Property { base: Some(base), .. }
             | Meaning::Same(base)
             | Meaning::Each(base)
-            | Meaning::Expand { inner: base, .. }
-            | Meaning::TupleSwizzle { base, .. } => self.root(*base),
-            _ => Some(expr),
+            | Meaning::Expand { inner: base, .. } => Some(base),
+            _ => None,
         }
     }
 
+    /// The place that a place is a part of in the end, a variable or a member of `this` mostly.
+    fn root(&self, expr: ExprId) -> ExprId {
+        let mut at = expr;
+        while let Some(base) = self.base(at) {
+            at = base;
+        }
+        at
+    }
+
     /// Reads a place: whether it carries a derivative. Backwards it is needed from here on.
-    fn read(&mut self, key: (DeclId, Option<Part>), needed: bool) -> bool {
+    fn read(&mut self, key: Key, needed: bool) -> bool {
         match self.direction {
             Direction::Forward => self.holds(key),
             Direction::Backward => {
                 if needed {
-                    self.places.insert(key);
+                    self.places.insert((Mark::Derivative, key.0, key.1));
                 }
                 false
             }
@@ -305,11 +318,11 @@ impl Flow<'_> {
         if let Some(place) = self.place(target) {
             return self.holds(place.key);
         }
-        match self.root(target).map(|r| self.p.tables.exprs[r].meaning.clone()) {
-            Some(Meaning::Var(decl)) => self.holds((decl, None)),
-            Some(
-                Meaning::This | Meaning::Field { base: None, .. } | Meaning::Property { base: None, .. },
-            ) => self.this.1,
+        match self.p.tables.exprs[self.root(target)].meaning {
+            Meaning::Var(decl) => self.holds((decl, None)),
+            Meaning::This | Meaning::Field { base: None, .. } | Meaning::Property { base: None, .. } => {
+                self.this.1
+            }
             _ => false,
         }
     }
@@ -322,9 +335,9 @@ impl Flow<'_> {
         if let Some(place) = self.place(target) {
             return self.holds(place.key);
         }
-        match self.root(target).map(|r| self.p.tables.exprs[r].meaning.clone()) {
-            Some(Meaning::Var(decl)) => self.holds((decl, None)),
-            Some(Meaning::This | Meaning::Field { base: None, .. }) => self.this.0,
+        match self.p.tables.exprs[self.root(target)].meaning {
+            Meaning::Var(decl) => self.holds((decl, None)),
+            Meaning::This | Meaning::Field { base: None, .. } => self.this.0,
             _ => false,
         }
     }
@@ -354,11 +367,13 @@ impl Flow<'_> {
         if let Some(place) = self.place(target) {
             return self.carry(place.key);
         }
-        match self.root(target).map(|r| self.p.tables.exprs[r].meaning.clone()) {
-            Some(Meaning::Var(decl)) => self.carry((decl, None)),
-            Some(
-                Meaning::This | Meaning::Field { base: None, .. } | Meaning::Property { base: None, .. },
-            ) if self.this.1 => self.this.0 = true,
+        match self.p.tables.exprs[self.root(target)].meaning {
+            Meaning::Var(decl) => self.carry((decl, None)),
+            Meaning::This | Meaning::Field { base: None, .. } | Meaning::Property { base: None, .. }
+                if self.this.1 =>
+            {
+                self.this.0 = true;
+            }
             _ => {}
         }
     }
@@ -366,6 +381,7 @@ impl Flow<'_> {
     /// A value is assigned.
     fn store(&mut self, expr: ExprId, target: ExprId, value: ExprId, carried: bool) {
         let ty = self.p.tables.exprs[target].ty;
+        self.cut_store(target, value, carried);
         if !carried || !self.may_carry(ty) {
             return;
         }
@@ -464,21 +480,10 @@ impl Flow<'_> {
     /// A value with a derivative that is needed is assigned: through calls of `set`, where properties or users' subscripts
     /// are on the way.
     fn check_setters(&mut self, target: ExprId) {
-        let (base, member) = match self.p.tables.exprs[target].meaning.clone() {
-            Meaning::Property { base, property } => (base, Some(property)),
-            Meaning::Subscript { base, subscript, .. } => (Some(base), Some(subscript)),
-            Meaning::Field { base, .. } => (base, None),
-            Meaning::DiffField { base, .. }
-            | Meaning::PairField { base, .. }
-            | Meaning::TupleField { base, .. }
-            | Meaning::Swizzle { base, .. }
-            | Meaning::MatrixSwizzle { base, .. }
-            | Meaning::Index { base, .. }
-            | Meaning::Same(base)
-            | Meaning::Each(base)
-            | Meaning::Expand { inner: base, .. }
-            | Meaning::TupleSwizzle { base, .. } => (Some(base), None),
-            _ => return,
+        let member = match self.p.tables.exprs[target].meaning.clone() {
+            Meaning::Property { property, .. } => Some(property),
+            Meaning::Subscript { subscript, .. } => Some(subscript),
+            _ => None,
         };
         if let Some(member) = member {
             let member = self.p.substitute_func(&member, &self.subst);
@@ -501,7 +506,7 @@ impl Flow<'_> {
                 }
             }
         }
-        if let Some(base) = base {
+        if let Some(base) = self.base(target) {
             self.check_setters(base);
         }
     }
@@ -610,6 +615,7 @@ impl Flow<'_> {
             let derivatives = self.p.derivatives_of(f, self.view);
             carried |= derivatives.fwd.is_some() || derivatives.bwd.is_some();
         }
+        self.cut_call(expr, func, (base, args), &signature, carried);
         if carried && differentiable {
             for (arg, param) in args.iter().zip(&signature.params) {
                 if param.dir.is_written() && param.differentiable {

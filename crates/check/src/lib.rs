@@ -14,6 +14,7 @@ mod conform;
 mod constant;
 mod constraints;
 mod conversion;
+mod cut;
 mod declarations;
 mod deriv_methods;
 mod derivatives;

@@ -106,6 +106,8 @@ pub struct Program {
     pub(crate) types_busy: FxHashSet<DeclId>,
     pub(crate) checked: FxHashSet<DeclId>,
     pub(crate) flow_checked: FxHashSet<DeclId>,
+    pub(crate) bits_given: FxHashMap<DeclId, bool>,
+    pub(crate) bits_depth: u32,
     /// Expressions whose derivative is lost, which is an error or a warning.
     pub lost: FxHashSet<ExprId>,
     pub(crate) conform_busy: Vec<(Ty, Ty)>,

@@ -1,0 +1,329 @@
+//! Derivatives that are cut by values of types without one: see [`crate::flow`].
+//!
+//! A value of such a type (a struct that is not `IDifferentiable`, the bits of a number) may be made of something that
+//! carries a derivative, and a number may be read from it again. By the types that number has the derivative zero,
+//! which is hardly ever meant: a warning where it is needed. Forwards, the values are followed through variables and
+//! calls; backwards, the numbers among them that are needed are found.
+//!
+//! A conversion to an integer and a comparison cut nothing: their derivative is zero wherever there is one. So a call
+//! that gives integers for numbers does so only if it takes their bits, and an integer beside numbers in a struct is
+//! none of theirs.
+
+use rustc_hash::{FxHashMap, FxHashSet};
+use syntax::ast::DeclKind;
+use syntax::{DeclId, Diagnostic, ExprId};
+
+use crate::flow::{Direction, Flow, Mark};
+use crate::signature::Signature;
+use crate::tables::{Arg, Callable, Initializer, Meaning};
+use crate::types::{Scalar, Ty, TyKind};
+
+/// The expressions of a function where derivatives are cut.
+#[derive(Default)]
+pub(crate) struct Cuts {
+    /// Values without a derivative that are made of something with one.
+    values: FxHashSet<ExprId>,
+    /// Numbers that are read from such values, and the types of these.
+    numbers: FxHashMap<ExprId, Ty>,
+    /// Calls that give such a value or number, and the type that cuts.
+    calls: FxHashMap<ExprId, Ty>,
+    /// Fields of `this` that such a value is assigned to.
+    fields: FxHashSet<DeclId>,
+    /// Variables that are assigned to after their declaration.
+    assigned: FxHashSet<DeclId>,
+    /// The function's result is such a value.
+    pub(crate) is_result: bool,
+}
+
+impl Flow<'_> {
+    /// True if an expression's value has no derivative and is made of something that has one.
+    pub(crate) fn is_cut(&self, expr: ExprId) -> bool {
+        self.direction == Direction::Forward && self.cuts.values.contains(&expr)
+    }
+
+    /// Looks at an expression that has been passed forwards. `ty` is the type that its value is converted to.
+    pub(crate) fn find_cut(&mut self, expr: ExprId, ty: Ty) {
+        let Some(by) = self.cut_by(expr) else { return };
+        if self.has_differential(ty) {
+            self.cuts.numbers.insert(expr, by);
+        } else if self.has_number(ty, |_| true) {
+            self.cuts.values.insert(expr);
+        }
+    }
+
+    /// The type that cuts the derivative of what an expression is made of.
+    fn cut_by(&mut self, expr: ExprId) -> Option<Ty> {
+        let ty = self.p.tables.exprs[expr].ty;
+        match self.p.tables.exprs[expr].meaning.clone() {
+            Meaning::Call { .. } | Meaning::Init { .. } => self.cuts.calls.get(&expr).copied(),
+            Meaning::Field { base: None, field } => self.cuts.fields.contains(&field).then_some(ty),
+            Meaning::Field { base: Some(base), field }
+                if matches!(self.p.tables.exprs[base].meaning, Meaning::This) =>
+            {
+                self.cuts.fields.contains(&field).then_some(ty)
+            }
+            Meaning::Var(_)
+            | Meaning::Field { .. }
+            | Meaning::DiffField { .. }
+            | Meaning::PairField { .. }
+            | Meaning::TupleField { .. }
+            | Meaning::Swizzle { .. }
+            | Meaning::MatrixSwizzle { .. }
+            | Meaning::TupleSwizzle { .. }
+            | Meaning::Index { .. } => self.cut_place(expr, ty),
+            Meaning::Same(inner) | Meaning::Each(inner) | Meaning::Cast(inner) | Meaning::Unary(_, inner) => {
+                self.cut_part(inner, ty)
+            }
+            Meaning::Expand { inner, .. } => self.cut_part(inner, ty),
+            Meaning::Property { base, .. } => {
+                self.cuts.calls.get(&expr).copied().or_else(|| self.cut_part(base?, ty))
+            }
+            Meaning::Subscript { base, .. } => {
+                self.cuts.calls.get(&expr).copied().or_else(|| self.cut_part(base, ty))
+            }
+            Meaning::Construct(parts) | Meaning::MakeTuple(parts) => {
+                parts.into_iter().find_map(|part| self.cut_part(part, ty))
+            }
+            Meaning::Aggregate(initializer) => self.cut_initializer(&initializer, ty),
+            Meaning::Binary(_, a, b) | Meaning::Ternary(_, a, b) => {
+                self.cut_part(a, ty).or_else(|| self.cut_part(b, ty))
+            }
+            Meaning::Assign { value, .. } | Meaning::AssignCall { value, .. } => self.cut_part(value, ty),
+            Meaning::Error
+            | Meaning::Type(_)
+            | Meaning::Namespace(_)
+            | Meaning::Literal
+            | Meaning::Const(_)
+            | Meaning::SizeOf(..)
+            | Meaning::StaticMember(_)
+            | Meaning::Value(_)
+            | Meaning::EnumCase(_)
+            | Meaning::Func { .. }
+            | Meaning::TypeTest { .. }
+            | Meaning::TypeIs(..)
+            | Meaning::This
+            | Meaning::Deref(_)
+            | Meaning::AddressOf(_)
+            | Meaning::MakePair { .. }
+            | Meaning::IncDec(_)
+            | Meaning::NoDiff(_) => None,
+        }
+    }
+
+    fn cut_place(&mut self, expr: ExprId, ty: Ty) -> Option<Ty> {
+        let Some(place) = self.place(expr) else {
+            let base = self.base(expr)?;
+            let whole = self.p.tables.exprs[base].ty;
+            let is_of_it = self.has_number(ty, Scalar::is_float) || !self.has_number(whole, Scalar::is_float);
+            return (is_of_it && self.is_cut(base)).then_some(whole);
+        };
+        let (decl, part) = place.key;
+        let whole = self.p.tables.decl_types[decl].unwrap_or(Ty::ERROR);
+        let is_cut = !place.plain
+            && self.has(Mark::Cut, place.key)
+            && (self.places.contains(&(Mark::Cut, decl, part))
+                || self.has_number(ty, Scalar::is_float)
+                || !self.has_number(whole, Scalar::is_float));
+        is_cut.then_some(if self.has_differential(whole) { ty } else { whole })
+    }
+
+    /// A part of a value is cut, or carries what the value does not.
+    fn cut_part(&mut self, part: ExprId, whole: Ty) -> Option<Ty> {
+        if self.is_cut(part) {
+            return Some(self.p.tables.exprs[part].ty);
+        }
+        let is_lost = self.carried.contains(&part)
+            && !self.may_carry(whole)
+            && self.has_number(whole, Scalar::is_float);
+        is_lost.then_some(whole)
+    }
+
+    fn cut_initializer(&mut self, initializer: &Initializer, whole: Ty) -> Option<Ty> {
+        match initializer {
+            Initializer::Expr(expr) => self.cut_part(*expr, whole),
+            Initializer::Default(_) => None,
+            Initializer::Parts(ty, parts) => {
+                let ty = self.p.substitute(*ty, &self.subst);
+                let fields = self.p.fields(ty);
+                let is_plain = |k: usize| fields.len() == parts.len() && fields[k].2;
+                (0..parts.len()).filter(|&k| !is_plain(k)).find_map(|k| self.cut_initializer(&parts[k], ty))
+            }
+            Initializer::Init(ty, _, args) => {
+                args.iter().flat_map(Arg::exprs).find_map(|arg| self.cut_part(arg, *ty))
+            }
+        }
+    }
+
+    /// Follows a call whose inputs carry a derivative, or are cut by a type.
+    pub(crate) fn cut_call(
+        &mut self,
+        expr: ExprId,
+        func: &Callable,
+        (base, args): (Option<ExprId>, &[Arg]),
+        signature: &Signature,
+        carried: bool,
+    ) {
+        if self.direction == Direction::Backward {
+            return;
+        }
+        let says = matches!(func, Callable::Func(f) if self.p.says_no_diff_this(f.decl));
+        let mut cut = base.filter(|&base| !says && self.is_cut(base));
+        for (arg, param) in args.iter().zip(&signature.params) {
+            if !param.no_diff && param.dir != crate::Direction::Out {
+                cut = cut.or_else(|| arg.exprs().into_iter().find(|&arg| self.is_cut(arg)));
+            }
+        }
+        let by = cut.map(|cut| self.p.tables.exprs[cut].ty);
+        if by.is_none() && !carried {
+            return;
+        }
+        let cuts = |flow: &mut Self, ty: Ty| match by {
+            Some(_) => by.filter(|_| flow.has_number(ty, |_| true)),
+            None if flow.may_carry(ty) => None,
+            None if flow.has_number(ty, Scalar::is_float) => Some(ty),
+            None => {
+                let is_bits = flow.has_number(ty, |_| true)
+                    && matches!(func, Callable::Func(f) if flow.takes_bits(f.decl));
+                is_bits.then_some(ty)
+            }
+        };
+        if !matches!(func, Callable::Func(f) if self.p.is_no_diff(f.decl))
+            && let Some(by) = cuts(self, signature.ret)
+        {
+            self.cuts.calls.insert(expr, by);
+        }
+        let written = args.iter().zip(&signature.params).filter(|(_, p)| p.dir.is_written() && !p.no_diff);
+        let mut written: Vec<ExprId> = written.flat_map(|(arg, _)| arg.exprs()).collect();
+        written.extend(base.filter(|_| signature.this.as_ref().is_some_and(|this| this.mutating)));
+        for place in written {
+            let ty = self.p.tables.exprs[place].ty;
+            if !self.has_differential(ty) && cuts(self, ty).is_some() {
+                self.mark_cut(place);
+            }
+        }
+    }
+
+    /// A value is assigned.
+    pub(crate) fn cut_store(&mut self, target: ExprId, value: ExprId, carried: bool) {
+        if self.direction == Direction::Backward {
+            return;
+        }
+        if let Some(place) = self.place(target) {
+            self.cuts.assigned.insert(place.key.0);
+        }
+        if self.is_cut(value) || carried && self.place(target).is_none() {
+            self.mark_cut(target);
+        }
+    }
+
+    /// Marks the variable, or the part of it, that a place is in.
+    fn mark_cut(&mut self, target: ExprId) {
+        let mut at = target;
+        loop {
+            if !self.has_differential(self.p.tables.exprs[at].ty) {
+                if let Some((decl, part)) = self.place(at).filter(|p| !p.plain).map(|p| p.key) {
+                    self.places.insert((Mark::Cut, decl, part));
+                    return;
+                }
+                if let Meaning::Field { field, .. } = self.p.tables.exprs[at].meaning
+                    && self.base(at).is_none_or(|b| matches!(self.p.tables.exprs[b].meaning, Meaning::This))
+                {
+                    self.cuts.fields.insert(field);
+                    return;
+                }
+            }
+            let Some(base) = self.base(at) else { return };
+            at = base;
+        }
+    }
+
+    /// A needed number is reported if its derivative is cut.
+    pub(crate) fn check_cut(&mut self, expr: ExprId) {
+        let Some(&by) = self.cuts.numbers.get(&expr) else { return };
+        let span = self.p.ast.exprs[expr].span;
+        if self.is_half(expr)
+            || self.p.diagnostics.iter().any(|d| d.code == "E41022" && d.primary.span == span)
+        {
+            return;
+        }
+        let is_bits = !self.has_number(by, Scalar::is_float);
+        let name = self.p.type_name(by);
+        let (message, help) = if is_bits {
+            (
+                format!(
+                    "the derivative is zero here: this number is made from the bits of another, as '{name}'"
+                ),
+                "use functions of numbers, or write 'detach' or 'no_diff' if zero is meant",
+            )
+        } else {
+            (
+                format!("the derivative is zero here: this was kept in '{name}', which has none"),
+                "make that type 'IDifferentiable', or write 'detach' or 'no_diff' if zero is meant",
+            )
+        };
+        self.report(Diagnostic::warning("E41033", span, message).help(help));
+    }
+
+    /// True of `f16tof32` on the result of `f32tof16`, which is a conversion to half precision and back.
+    fn is_half(&self, expr: ExprId) -> bool {
+        let Some(arg) = self.argument_of(expr, "f16tof32") else { return false };
+        let made = match self.p.tables.exprs[arg].meaning {
+            Meaning::Var(decl) if !self.cuts.assigned.contains(&decl) => match self.p.ast.decls[decl].kind {
+                DeclKind::Var { init: Some(init), .. } => init,
+                _ => return false,
+            },
+            _ => arg,
+        };
+        self.argument_of(made, "f32tof16").is_some()
+    }
+
+    /// The argument of a call of a function of the library.
+    fn argument_of(&self, expr: ExprId, intrinsic: &str) -> Option<ExprId> {
+        match &self.p.tables.exprs[expr].meaning {
+            Meaning::Same(inner) => self.argument_of(*inner, intrinsic),
+            Meaning::Call { func: Callable::Func(func), args, .. } => {
+                let is_it = self.p.is_core(func.decl)
+                    && self.p.intrinsic(func.decl).is_some_and(|name| name == intrinsic);
+                args.first().filter(|_| is_it)?.exprs().first().copied()
+            }
+            _ => None,
+        }
+    }
+
+    /// True of functions that give the bits of numbers, all or some.
+    fn takes_bits(&mut self, decl: DeclId) -> bool {
+        if !self.p.is_core(decl) {
+            return self.p.gives_bits(decl);
+        }
+        let name = self.p.ast.name(self.p.ast.decls[decl].name);
+        ["as", "pack", "f32tof16", "bit_cast", "reinterpret"].iter().any(|word| name.starts_with(word))
+    }
+
+    /// True if values of a type have such a number in them. What is not known may.
+    fn has_number(&mut self, ty: Ty, is_it: impl Fn(Scalar) -> bool) -> bool {
+        let ty = self.p.substitute(ty, &self.subst);
+        let mut seen = FxHashSet::default();
+        let mut open = vec![ty];
+        while let Some(ty) = open.pop() {
+            if !seen.insert(ty) {
+                continue;
+            }
+            match self.p.types[ty].clone() {
+                TyKind::Scalar(scalar) if scalar != Scalar::Bool && is_it(scalar) => return true,
+                TyKind::Vector(of, _)
+                | TyKind::Matrix(of, ..)
+                | TyKind::Array(of, _)
+                | TyKind::Optional(of)
+                | TyKind::DiffPair(of)
+                | TyKind::SynthDiff(of) => open.push(of),
+                TyKind::Tuple(parts) | TyKind::Pack(parts) => open.extend(parts),
+                TyKind::Struct(..) => open.extend(self.p.fields(ty).into_iter().map(|f| f.1)),
+                TyKind::Interface(..) | TyKind::Param(_) | TyKind::This(_) | TyKind::Assoc(..) => {
+                    return true;
+                }
+                _ => {}
+            }
+        }
+        false
+    }
+}
