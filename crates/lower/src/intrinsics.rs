@@ -142,7 +142,10 @@ impl Body<'_, '_, '_> {
             let value = if self.detached { self.detach(value.clone()) } else { value.clone() };
             return Some(self.create_dynamic_object(sig.ret, id, (&value, param.ty), span));
         }
-        if let ("reinterpret", [value], [param]) = (&*name, &values[..], &sig.params[..]) {
+        if let ("bit_cast" | "reinterpret", [value], [param]) = (&*name, &values[..], &sig.params[..]) {
+            if name == "bit_cast" {
+                self.lw.check_bit_cast(param.ty, sig.ret, span);
+            }
             let value = self.detach(value.clone());
             return Some(self.reinterpret(sig.ret, (&value, param.ty), span));
         }
