@@ -147,19 +147,12 @@ fn as_ptx(file: &TestFile) -> Result<Outcome, String> {
     outcome_by(file, &|module| Runner::on_cuda(module, device(), &CodeOptions::default()))
 }
 
-/// Programs that no device is asked for: threads that share memory have no order there; lavapipe compiles arrays that
-/// loops carry for minutes, and drops the `+ 0.0` that makes a number of an absent differential, so it prints `-0`.
-const ONLY_ON_CPUS: [&str; 3] = [
-    "lanes/threads-that-share.slang",
-    "derivatives/carried-arrays-kept-whole.slang",
-    "untaken/branches-loops-and-vectors.slang",
-];
-
 /// What is different in the programs of tests/run, run so.
 fn differences(device: &str, on_device: &dyn Fn(&TestFile) -> Result<Outcome, String>) -> Vec<String> {
     let (mut same, mut stopped, mut refused, mut faults, mut list) = (0, 0, 0, Vec::new(), Vec::new());
     for (name, file) in programs() {
-        if ONLY_ON_CPUS.iter().any(|only| name.ends_with(only)) {
+        // Threads that share memory have no order on a device.
+        if file.has_option("ordered") {
             continue;
         }
         let wanted = match outcome_with(&file, Backend::Interp, &CodeOptions::default()) {
@@ -221,9 +214,9 @@ fn the_hash_grid_learns_as_on_the_cpu() {
     let cpu = losses(outcome(&file, Backend::Cranelift));
     assert!(cpu.len() == 5 && cpu[4] < 0.1 * cpu[0], "{cpu:?}");
     let close = |(a, b): (&f64, &f64)| (a - b).abs() <= 1e-4 * a.abs();
-    let mut found: Vec<Vec<f64>> = backends.into_iter().map(|b| losses(outcome(&file, b))).collect();
+    let found = backends.into_iter().map(|b| losses(outcome(&file, b)));
     #[cfg(feature = "cuda")]
-    found.push(losses(as_ptx(&file).map(|outcome| outcome.text())));
+    let found = found.chain([losses(as_ptx(&file).map(|outcome| outcome.text()))]);
     for device in found {
         assert!(cpu.len() == device.len() && cpu.iter().zip(&device).all(close), "{device:?}, not {cpu:?}");
     }

@@ -13,6 +13,13 @@ use crate::build::Expr;
 use crate::helpers::{float, integer};
 use crate::types::scalar;
 
+/// The sign of a zero.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sign {
+    Plus,
+    Minus,
+}
+
 impl<'m> Emitter<'_, 'm> {
     pub(super) fn arithmetic(&mut self, data: &'m InstData) -> Res {
         let result = data.results[0];
@@ -69,6 +76,28 @@ impl<'m> Emitter<'_, 'm> {
         let def = &self.f.insts[self.bounds.def(v)?];
         let is_splat = def.op == Op::Splat && matches!(self.types[self.f.ty(v)], TypeData::Vector(..));
         is_splat.then(|| def.args[0])
+    }
+
+    /// The sign of a value that is zero in every lane.
+    fn zero_of(&self, v: Value) -> Option<Sign> {
+        let def = &self.f.insts[self.bounds.def(v)?];
+        match def.op {
+            Op::Zero => Some(Sign::Plus),
+            Op::Splat => self.zero_of(def.args[0]),
+            Op::Const(bits) if ir::scalar::is_absent(self.scalar(v), bits) => Some(Sign::Minus),
+            Op::Const(bits) => (bits == 0).then_some(Sign::Plus),
+            _ => None,
+        }
+    }
+
+    /// `x + 0` and `x + -0`, which drivers take for `x`: it makes 0 of -0, the absent differential, or is `x` indeed.
+    fn plus_zero(&mut self, s: Scalar, n: u32, x: Expr, zero: Sign) -> Expr {
+        if zero == Sign::Minus {
+            return x;
+        }
+        let zero = self.splat_float(s, n, 0.0);
+        let is_zero = self.code.binary(Bin::Equal, x, zero);
+        self.code.select(is_zero, zero, x)
     }
 
     /// A number, by its bits.
@@ -143,6 +172,11 @@ impl<'m> Emitter<'_, 'm> {
         let a = args[0];
         let b = args.get(1).copied().unwrap_or(a);
         Ok(match &data.op {
+            Op::Add if s.is_float() => match (self.zero_of(data.args[0]), self.zero_of(data.args[1])) {
+                (Some(sign), _) => self.plus_zero(s, n, b, sign),
+                (_, Some(sign)) => self.plus_zero(s, n, a, sign),
+                _ => self.code.binary(Bin::Add, a, b),
+            },
             Op::Add => self.binary(Bin::Add, s, n, a, b),
             Op::Sub => self.binary(Bin::Subtract, s, n, a, b),
             Op::Mul => self.binary(Bin::Multiply, s, n, a, b),
