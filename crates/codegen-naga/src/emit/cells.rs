@@ -16,6 +16,13 @@ struct Part {
     inside: Option<Expr>,
 }
 
+/// What is added to a place.
+#[derive(Clone, Copy)]
+enum Added {
+    Value(Expr),
+    Place(Expr),
+}
+
 impl<'m> Emitter<'_, 'm> {
     pub(super) fn cell(&mut self, data: &'m InstData) -> Res {
         match data.op {
@@ -90,8 +97,11 @@ impl<'m> Emitter<'_, 'm> {
                     let to = self.stack_shape_of(data.args[0], indices.len());
                     self.add_stack(part.place, &to, x)?;
                 } else {
-                    let value = self.get(x);
-                    self.add(part.place, part.ty, value)?;
+                    let x = match self.values[x] {
+                        Held::Place(place) => Added::Place(place),
+                        _ => Added::Value(self.get(x)),
+                    };
+                    self.add(part.place, part.ty, x)?;
                 }
                 let body = self.code.close(before);
                 self.conditional(part.inside, body);
@@ -208,12 +218,16 @@ impl<'m> Emitter<'_, 'm> {
     }
 
     /// Adds to what is at a place, number by number.
-    fn add(&mut self, place: Expr, ty: Type, x: Expr) -> Res {
+    fn add(&mut self, place: Expr, ty: Type, x: Added) -> Res {
         if let (TypeData::Scalar(s), _) | (TypeData::Vector(s, _), false) =
             (self.types[ty], self.is_array(ty))
         {
             let n = self.lanes(ty);
             let old = self.code.load(place);
+            let x = match x {
+                Added::Value(x) => x,
+                Added::Place(from) => self.code.load(from),
+            };
             let new = self.binary(Bin::Add, s, n, old, x);
             self.code.store(place, new);
             return Ok(());
@@ -222,18 +236,27 @@ impl<'m> Emitter<'_, 'm> {
         let n = self.length(ty);
         if n <= 16 {
             for k in 0..n {
-                let (to, from) = (self.code.part(place, k), self.code.part(x, k));
-                self.add(to, element, from)?;
+                let to = self.code.part(place, k);
+                let part = match x {
+                    Added::Value(x) => Added::Value(self.code.part(x, k)),
+                    Added::Place(from) => Added::Place(self.code.part(from, k)),
+                };
+                self.add(to, element, part)?;
             }
             return Ok(());
         }
-        let naga_ty = self.cx.value_type(ty, &[], self.f.span)?;
-        let from = self.code.local("added", naga_ty);
-        self.code.store(from, x);
+        let from = match x {
+            Added::Place(from) => from,
+            Added::Value(x) => {
+                let naga_ty = self.cx.value_type(ty, &[], self.f.span)?;
+                let from = self.code.local("added", naga_ty);
+                self.store_expr(from, x)?;
+                from
+            }
+        };
         self.each(n, |e, i| {
             let (to, from) = (e.code.element(place, i), e.code.element(from, i));
-            let x = e.code.load(from);
-            e.add(to, element, x)
+            e.add(to, element, Added::Place(from))
         })
     }
 
@@ -264,13 +287,31 @@ impl<'m> Emitter<'_, 'm> {
         let has_room = self.bounds.upper(data.args[1]).is_some_and(|most| most < u64::from(n));
         let at = if has_room { i } else { self.clamp(i, n) };
         let part = self.code.element(items, at);
-        if self.inside.contains(result) && !matches!(self.types[element], TypeData::Stack(_)) {
+        let is_stack = matches!(self.types[element], TypeData::Stack(_));
+        let is_large = !is_stack && self.is_large_value(result)?;
+        let is_inside = self.inside.contains(result) && !is_stack;
+        let inside = (!is_inside).then(|| {
+            let length = self.code.load(length);
+            self.code.binary(Bin::Less, i, length)
+        });
+        if is_large {
+            let to = self.variable(result, element)?;
+            let ty = self.naga_type(result, data.span)?;
+            if inside.is_some() {
+                self.store_zero(to, ty)?;
+            }
+            let before = self.code.enter();
+            self.copy_place(to, part, ty)?;
+            let body = self.code.close(before);
+            self.conditional(inside, body);
+            self.values[result] = Held::Place(to);
+            return Ok(());
+        }
+        let Some(inside) = inside else {
             let value = self.code.load(part);
             return self.set(result, value);
-        }
-        let length = self.code.load(length);
-        let inside = self.code.binary(Bin::Less, i, length);
-        if let TypeData::Stack(_) = self.types[element] {
+        };
+        if is_stack {
             let to = self.variable(result, element)?;
             let to_shape = self.shape(result);
             let naga_ty = self.naga_type(result, data.span)?;
@@ -392,8 +433,7 @@ impl<'m> Emitter<'_, 'm> {
             if let TypeData::Stack(_) = e.types[element] {
                 return e.add_stack_place(to, &inner_to, from, &inner_from, element);
             }
-            let x = e.code.load(from);
-            e.add(to, element, x)
+            e.add(to, element, Added::Place(from))
         })
     }
 
