@@ -43,6 +43,8 @@ pub(crate) struct Emitted {
     pub(crate) handle: Handle<naga::Function>,
     /// What it needs besides its parameters.
     pub(crate) builtins: Vec<ir::Builtin>,
+    /// The struct of its parameters, where it has too many.
+    pub(crate) packed: Option<Handle<naga::Type>>,
 }
 
 /// What functions share.

@@ -17,9 +17,6 @@ use rustc_hash::{FxBuildHasher, FxHashMap};
 use crate::bounds::Bounds;
 use crate::{Target, Unsupported};
 
-/// Parameters of a function: the limit of SPIR-V and WGSL.
-const MOST_PARAMS: usize = 255;
-
 /// Memory that a handle refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Base {
@@ -218,10 +215,6 @@ impl Planner<'_> {
         }
         if !self.open.insert(func) {
             let why = "it calls itself, and devices have no recursion";
-            return Err(self.refuse(format!("the function `{}`", f.name), why, f.span));
-        }
-        if f.params.len() > MOST_PARAMS && matches!(self.target, Target::Spirv | Target::Wgsl) {
-            let why = format!("it has {} parameters, of {MOST_PARAMS} at most", f.params.len());
             return Err(self.refuse(format!("the function `{}`", f.name), why, f.span));
         }
         let mut walker = Walker {

@@ -1,8 +1,6 @@
 //! Functions, entry points and calls.
 
-use ir::{
-    Builtin, Entry, Func, Inst, InstData, MemData, MemType, Path, Scalar, Slot, Step, Type, TypeData, Value,
-};
+use ir::{Builtin, Entry, Func, Inst, InstData, MemData, MemType, Path, Scalar, Step, Type, TypeData};
 use naga::{BuiltIn, EntryPoint, Handle, ShaderStage, StructMember};
 
 use super::{Buffer, Emitter, Held, Res};
@@ -10,6 +8,9 @@ use crate::build::{Code, Expr};
 use crate::module::{Cx, Emitted};
 use crate::names::plain;
 use crate::plan::{Arg, Base};
+
+/// Parameters of a function: the limit of SPIR-V and WGSL, less the inputs that say where the thread stands.
+const MOST_PARAMS: usize = 255 - 5;
 
 /// Which handles a value of the plan is, and the parts that are passed of it: whether which, whether how far.
 fn handle_parts(arg: &Arg) -> Option<(bool, bool)> {
@@ -42,13 +43,13 @@ impl<'m> Cx<'m> {
         let name = self.names.unique(f.name.strip_suffix(":entry").unwrap_or(&f.name));
         self.comment(&name, &f.name, f.span);
         let mut e = Emitter::new(self, instance, f, Code::new(&name));
-        e.params(instance)?;
+        let packed = e.params(instance, &name)?;
         e.region(f.body())?;
         e.ret(instance, &name)?;
         let builtins = e.builtins.iter().map(|b| b.0).collect();
         let code = e.code;
         let handle = self.add_function(code);
-        let emitted = Emitted { handle, builtins };
+        let emitted = Emitted { handle, builtins, packed };
         self.emitted[instance] = Some(emitted.clone());
         Ok(emitted)
     }
@@ -100,65 +101,75 @@ impl<'m> Cx<'m> {
         Ok(match list.len() {
             0 => None,
             1 => Some((list[0].1, 1)),
-            n => {
-                let mut names = crate::names::Names::default();
-                let (mut members, mut at, mut most) = (Vec::new(), 0u32, 1u32);
-                for (wanted, ty) in list {
-                    let (size, align) = self.natural(ty);
-                    at = at.next_multiple_of(align);
-                    members.push(StructMember {
-                        name: Some(names.unique(&wanted)),
-                        ty,
-                        binding: None,
-                        offset: at,
-                    });
-                    at += size;
-                    most = most.max(align);
-                }
-                let span = at.next_multiple_of(most);
-                let ty = self.structure(&format!("{name}_results"), members, span);
-                Some((ty, n))
-            }
+            n => Some((self.record(&format!("{name}_results"), list), n)),
         })
+    }
+
+    /// A struct of fields of these types, named as wanted where names differ.
+    fn record(&mut self, name: &str, fields: Vec<(String, Handle<naga::Type>)>) -> Handle<naga::Type> {
+        let mut names = crate::names::Names::default();
+        let (mut members, mut at, mut most) = (Vec::new(), 0u32, 1u32);
+        for (wanted, ty) in fields {
+            let (size, align) = self.natural(ty);
+            at = at.next_multiple_of(align);
+            members.push(StructMember { name: Some(names.unique(&wanted)), ty, binding: None, offset: at });
+            at += size;
+            most = most.max(align);
+        }
+        self.structure(name, members, at.next_multiple_of(most))
     }
 }
 
 impl<'m> Emitter<'_, 'm> {
-    /// Adds the parameters of an instance.
-    fn params(&mut self, instance: usize) -> Res {
+    /// Adds the parameters of an instance; of more than a function can have, one struct. Gives its type.
+    fn params(&mut self, instance: usize, name: &str) -> Res<Option<Handle<naga::Type>>> {
         let args = self.cx.plan.instances[instance].params.clone();
         let f = self.f;
-        let mut names = crate::names::Names::default();
-        for ((slot, arg), &v) in f.params.iter().zip(&args).zip(&f.regions[f.body()].params) {
+        let (mut names, mut list) = (crate::names::Names::default(), Vec::new());
+        for (slot, arg) in f.params.iter().zip(&args) {
             let wanted = slot.name.as_deref().map_or("a".to_string(), plain);
             if let Some((which, moved)) = handle_parts(arg) {
                 let uint = self.cx.lanes_type(Scalar::U32, 1);
-                let which =
-                    which.then(|| self.code.param(&names.unique(&format!("{wanted}_which")), uint, None));
-                let at = moved.then(|| self.code.param(&names.unique(&format!("{wanted}_at")), uint, None));
+                list.extend(which.then(|| (names.unique(&format!("{wanted}_which")), uint)));
+                list.extend(moved.then(|| (names.unique(&format!("{wanted}_at")), uint)));
+                continue;
+            }
+            if crate::plan::holds_handle(self.cx.ir, slot.ty) {
+                let what = format!("the parameter `{wanted}`, an array of buffers");
+                return self.refuse(what, "functions take no such arrays", f.span);
+            }
+            let shape = if let Arg::Stack(shape) = arg { &shape[..] } else { &[] };
+            list.push((names.unique(&wanted), self.cx.value_type(slot.ty, shape, f.span)?));
+        }
+        let packed =
+            (list.len() > MOST_PARAMS).then(|| self.cx.record(&format!("{name}_params"), list.clone()));
+        let whole = packed.map(|ty| self.code.param("params", ty, None));
+        let mut given = Vec::new();
+        for (k, (name, ty)) in list.into_iter().enumerate() {
+            let e = match whole {
+                Some(whole) => self.code.part(whole, k as u32),
+                None => self.code.param(&name, ty, None),
+            };
+            given.push((name, ty, e));
+        }
+        let mut given = given.into_iter();
+        let mut next = || given.next().expect("every part of a parameter is given");
+        for ((slot, arg), &v) in f.params.iter().zip(&args).zip(&f.regions[f.body()].params) {
+            if let Some((which, moved)) = handle_parts(arg) {
+                let (which, at) = (which.then(|| next().2), moved.then(|| next().2));
                 self.values[v] = Held::Buffer(Buffer { bases: self.bases_of(v), which, at });
                 continue;
             }
-            self.data_param(slot, arg, v, &names.unique(&wanted))?;
+            let (name, ty, e) = next();
+            if let TypeData::Stack(_) = self.types[slot.ty] {
+                let place = self.code.local(&name, ty);
+                self.code.store(place, e);
+                self.values[v] = Held::Place(place);
+            } else {
+                self.set(v, e)?;
+            }
         }
-        Ok(())
-    }
-
-    fn data_param(&mut self, slot: &Slot, arg: &Arg, v: Value, name: &str) -> Res {
-        if crate::plan::holds_handle(self.cx.ir, slot.ty) {
-            let what = format!("the parameter `{name}`, an array of buffers");
-            return self.refuse(what, "functions take no such arrays", self.f.span);
-        }
-        let shape = if let Arg::Stack(shape) = arg { &shape[..] } else { &[] };
-        let ty = self.cx.value_type(slot.ty, shape, self.f.span)?;
-        let e = self.code.param(name, ty, None);
-        if let TypeData::Stack(_) = self.types[slot.ty] {
-            let place = self.code.local(name, ty);
-            self.code.store(place, e);
-            self.values[v] = Held::Place(place);
-            return Ok(());
-        }
-        self.set(v, e)
+        Ok(packed)
     }
 
     /// Ends the function with what its body gives.
@@ -215,6 +226,9 @@ impl<'m> Emitter<'_, 'm> {
                     args.push(e);
                 }
             }
+        }
+        if let Some(ty) = emitted.packed {
+            args = vec![self.code.compose(ty, args)];
         }
         for builtin in emitted.builtins {
             let e = self.builtin(builtin)?;
