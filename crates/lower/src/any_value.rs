@@ -478,11 +478,12 @@ impl Body<'_, '_, '_> {
             let array = self.b.types.array(Type::U32, words.len() as u32);
             return vec![rtti, id, self.b.emit_typed(Op::Construct, &words, array)];
         }
-        if let (Some((element, n)), true) = (self.lw.array_of(ty), is_open) {
+        let differs = is_open || self.lw.holds_columns(self.b.types, ty);
+        if let (Some((element, n)), true) = (self.lw.array_of(ty), differs) {
             if n == 0 || n > MAX_SIZE / HEADER {
                 return self.unsupported(
                     span,
-                    "an initial value with so many values of interface type is",
+                    "an initial value with so many values of interface type or `column_major` matrices is",
                     ty,
                 );
             }
@@ -507,6 +508,10 @@ impl Body<'_, '_, '_> {
         let mut leaves = Vec::new();
         for part in layout.parts.iter().filter(|p| !p.is_shadow) {
             let inner = values[part.offset..part.offset + part.len].to_vec();
+            if part.decl.is_some_and(|decl| self.lw.lies_in_columns(decl, part.ty)) {
+                leaves.extend(self.in_columns(part.ty, &inner));
+                continue;
+            }
             leaves.extend(self.memory_leaves(part.ty, inner, span));
         }
         leaves

@@ -11,7 +11,7 @@ use crate::Lowerer;
 use crate::body::Body;
 use crate::entries::builtin_of;
 use crate::functions::{FlatSig, Key};
-use crate::places::Place;
+use crate::places::{Major, Place, PlaceKind};
 
 impl Lowerer<'_> {
     /// The global of a declaration.
@@ -55,10 +55,8 @@ impl Lowerer<'_> {
             self.unsupported(span, format_args!("the type `{name}` is"));
             return None;
         }
-        if !is_memory {
-            self.check_matrix_order(decl);
-        }
-        let mem = self.mem_type(types, element);
+        let columns = !is_memory && self.lies_in_columns(decl, element);
+        let mem = self.mem_type_in(types, element, columns);
         let has_init = matches!(node.kind, DeclKind::Var { init: Some(_), .. });
         // zeros would be a value of the first type
         let is_open = space == Space::Private && self.layout(types, ty).leaves.iter().any(|leaf| leaf.is_tag);
@@ -171,7 +169,14 @@ impl Body<'_, '_, '_> {
             return Place::value(ty, vec![handle]);
         }
         let zero = self.b.u32(0);
-        Place::memory(declared, handle, zero)
+        let mut place = Place::memory(declared, handle, zero);
+        if let PlaceKind::Memory(memory) = &mut place.kind
+            && space == Space::Uniform
+            && self.lw.lies_in_columns(decl, declared)
+        {
+            memory.major = Major::Columns;
+        }
+        place
     }
 
     /// The value of a `static const`.

@@ -6,7 +6,7 @@
 use check::signature::Direction;
 use check::tables::{Arg, FuncRef};
 use check::types::Ty;
-use ir::{AtomicOp, Builtin, Function, Math, Op, Scalar, Step, Type, TypeData, Types, Value};
+use ir::{AtomicOp, Builtin, Function, Math, Op, Scalar, Type, TypeData, Types, Value};
 use smallvec::SmallVec;
 use syntax::ast::{BinaryOp, ExprKind};
 use syntax::{DeclId, ExprId, Span};
@@ -552,8 +552,7 @@ impl Body<'_, '_, '_> {
             // each lane is atomic by itself
             let mut lanes: SmallVec<[Value; 4]> = SmallVec::new();
             for k in 0..n {
-                let mut inner = memory.clone();
-                inner.path.push(Step::Static(k));
+                let inner = self.lane_in_memory(memory, k);
                 let mut args = inner.operands();
                 for &operand in operands {
                     args.push(self.b.emit(Op::Extract(k), &[operand]));

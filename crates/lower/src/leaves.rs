@@ -334,23 +334,44 @@ impl Lowerer<'_> {
         self.mem_type_at(types, ty, 0)
     }
 
-    /// Matrices lie in memory row by row, so one that is declared otherwise is refused.
-    pub(crate) fn check_matrix_order(&mut self, decl: DeclId) {
+    /// The same, of a matrix that lies in memory column by column: the transposed one.
+    pub(crate) fn mem_type_in(&mut self, types: &mut Types, ty: Ty, columns: bool) -> MemType {
+        match self.matrix_of(ty).filter(|_| columns) {
+            Some((s, r, c)) => self.mem.intern(MemData::Matrix(s, c, r)),
+            None => self.mem_type(types, ty),
+        }
+    }
+
+    /// Whether a variable or field of a type is a matrix that lies in memory column by column. In an array of matrices it
+    /// is not clear what is meant: Slang ignores the word in front of `T name[n]`.
+    pub(crate) fn lies_in_columns(&mut self, decl: DeclId, ty: Ty) -> bool {
         if !self.program.is_column_major(decl) {
-            return;
+            return false;
         }
-        let mut ty = self.program.decl_type(decl);
-        while let TyKind::Array(element, _) = self.program.types[ty] {
-            ty = element;
+        let mut inner = ty;
+        while let TyKind::Array(element, _) = self.program.types[inner] {
+            inner = element;
         }
-        if matches!(self.program.types[ty], TyKind::Matrix(..)) {
+        let is_matrix = matches!(self.program.types[inner], TyKind::Matrix(..));
+        if is_matrix && inner != ty {
             let span = self.program.ast.decls[decl].name_span;
-            self.unsupported(span, "a `column_major` matrix in memory is");
+            self.unsupported(span, "an array of `column_major` matrices in memory is");
             if let Some(refused) = self.diagnostics.last_mut() {
-                let help = "declare the matrix transposed, without `column_major`, and use `transpose` of it";
+                let help = "put the matrix into a struct of its own, and make an array of those";
                 refused.help = Some(help.to_string());
             }
         }
+        is_matrix && inner == ty
+    }
+
+    /// Whether a matrix in a value of a type lies in memory column by column.
+    pub(crate) fn holds_columns(&mut self, types: &mut Types, ty: Ty) -> bool {
+        if let Some((element, _)) = self.array_of(ty) {
+            return self.holds_columns(types, element);
+        }
+        let layout = self.layout(types, ty);
+        let mut parts = layout.parts.iter().filter_map(|p| p.decl.map(|decl| (decl, p.ty)));
+        parts.any(|(decl, ty)| self.lies_in_columns(decl, ty) || self.holds_columns(types, ty))
     }
 
     fn mem_type_at(&mut self, types: &mut Types, ty: Ty, depth: u32) -> MemType {
@@ -387,11 +408,15 @@ impl Lowerer<'_> {
                     self.points_to_itself(ty);
                 }
                 let layout = self.layout_at(types, ty, depth + 1);
-                for field in layout.parts.iter().filter_map(|p| p.decl) {
-                    self.check_matrix_order(field);
-                }
                 let fields = layout.parts.iter().filter(|p| !p.is_shadow);
-                let fields = fields.map(|p| (p.name.clone(), self.mem_type_at(types, p.ty, depth + 1)));
+                let fields = fields.map(|p| {
+                    let columns = p.decl.is_some_and(|decl| self.lies_in_columns(decl, p.ty));
+                    let mem = match self.matrix_of(p.ty).filter(|_| columns) {
+                        Some((s, r, c)) => self.mem.intern(MemData::Matrix(s, c, r)),
+                        None => self.mem_type_at(types, p.ty, depth + 1),
+                    };
+                    (p.name.clone(), mem)
+                });
                 MemData::Struct { name, fields: fields.collect() }
             }
         };

@@ -3,14 +3,17 @@
 //! A scalar, vector, matrix or array of those is one access. A struct is one for each field. An
 //! array of structs lies in memory as elements and in values as one array for each leaf: a short
 //! one is accessed element by element, a long one in a loop over cells.
+//!
+//! A `column_major` matrix is the transposed one in memory, and is transposed when it is read or written; of its parts only
+//! what is asked for is accessed.
 
 use check::types::Ty;
-use ir::{LoopInfo, Op, Path, Step, Value};
+use ir::{LoopInfo, Op, Path, Step, Type, Value};
 use smallvec::SmallVec;
 
 use crate::body::Body;
 use crate::leaves::{Layout, Part};
-use crate::places::Memory;
+use crate::places::{Major, Memory};
 
 /// Arrays of structs up to this length are accessed without a loop.
 const UNROLLED: u32 = 16;
@@ -46,6 +49,68 @@ impl Body<'_, '_, '_> {
         crate::source_span(self.b.span)
     }
 
+    /// The place of a field.
+    pub(crate) fn field_in_memory(&mut self, memory: &Memory, layout: &Layout, idx: usize) -> Memory {
+        let mut field = memory.step(Step::Static(idx as u32));
+        let part = layout.parts.get(idx);
+        let columns = part.is_some_and(|p| p.decl.is_some_and(|decl| self.lw.lies_in_columns(decl, p.ty)));
+        field.major = if columns { Major::Columns } else { Major::Rows };
+        field
+    }
+
+    /// The place of an element, row or lane, of `n`.
+    pub(crate) fn part_in_memory(&mut self, memory: &Memory, index: Value, n: u32) -> Memory {
+        let part = match self.constant_of(index) {
+            Some(k) if k < u64::from(n) => memory.step(Step::Static(k as u32)),
+            _ => memory.step_dynamic(index),
+        };
+        self.in_row(part)
+    }
+
+    /// The place of a lane of a vector.
+    pub(crate) fn lane_in_memory(&mut self, memory: &Memory, lane: u32) -> Memory {
+        let lane = memory.step(Step::Static(lane));
+        self.in_row(lane)
+    }
+
+    /// A place in a column, where the row that it is in is still to be said.
+    fn in_row(&mut self, mut column: Memory) -> Memory {
+        let Major::RowOfColumns(row, n) = column.major else { return column };
+        column.major = Major::Rows;
+        self.part_in_memory(&column, row, n)
+    }
+
+    /// A matrix with rows and columns exchanged, as a value of type `to`.
+    fn transposed(&mut self, matrix: Value, to: Type) -> Value {
+        let vector = self.b.types.element(to).unwrap_or(to);
+        let lanes = |body: &Self, ty: Type| body.b.types.lanes(ty).unwrap_or(1);
+        let from = self.b.func.ty(matrix);
+        let rows = self.b.types.element(from).map_or(1, |row| lanes(self, row));
+        let n = lanes(self, vector);
+        let mut parts: SmallVec<[Value; 4]> = SmallVec::new();
+        for k in 0..rows {
+            let mut row: SmallVec<[Value; 4]> = SmallVec::new();
+            for j in 0..n {
+                let column = self.b.emit(Op::Extract(j), &[matrix]);
+                row.push(self.b.emit(Op::Extract(k), &[column]));
+            }
+            parts.push(self.b.emit_typed(Op::Construct, &row, vector));
+        }
+        self.b.emit_typed(Op::Construct, &parts, to)
+    }
+
+    /// The type of a matrix's columns as they lie in memory.
+    fn columns_type(&mut self, ty: Ty) -> Option<Type> {
+        let columns = self.lw.mem_type_in(self.b.types, ty, true);
+        self.lw.mem.leaf(self.b.types, columns)
+    }
+
+    /// A matrix as it lies in memory column by column.
+    pub(crate) fn in_columns(&mut self, ty: Ty, matrix: &[Value]) -> Option<Value> {
+        let columns = self.columns_type(ty)?;
+        Some(self.transposed(*matrix.first()?, columns))
+    }
+
     /// Whether a type is one leaf in memory too.
     fn is_memory_leaf(&mut self, ty: Ty) -> bool {
         let mem = self.lw.mem_type(self.b.types, ty);
@@ -59,6 +124,24 @@ impl Body<'_, '_, '_> {
         let layout = self.layout(ty);
         if layout.leaves.is_empty() {
             return Vec::new();
+        }
+        if memory.major == Major::Columns
+            && let Some(columns) = self.columns_type(ty)
+        {
+            let value = self.b.emit_typed(Op::BufferLoad(memory.ir_path()), &memory.operands(), columns);
+            return vec![self.transposed(value, layout.leaves[0].ty)];
+        }
+        if let (Major::RowOfColumns(..), Some((s, n))) = (memory.major, self.lw.vector_of(ty)) {
+            let mut lanes: SmallVec<[Value; 4]> = SmallVec::new();
+            for k in 0..n {
+                let lane = self.lane_in_memory(memory, k);
+                lanes.push(self.b.emit_typed(
+                    Op::BufferLoad(lane.ir_path()),
+                    &lane.operands(),
+                    Type::from(s),
+                ));
+            }
+            return vec![self.b.emit_typed(Op::Construct, &lanes, layout.leaves[0].ty)];
         }
         if self.is_memory_leaf(ty) {
             let value =
@@ -96,7 +179,8 @@ impl Body<'_, '_, '_> {
                 values.extend(self.shadow_zeros(&layout, part));
                 continue;
             }
-            values.extend(self.read_memory(&memory.step(Step::Static(k as u32)), part.ty));
+            let field = self.field_in_memory(memory, &layout, k);
+            values.extend(self.read_memory(&field, part.ty));
         }
         values
     }
@@ -107,6 +191,23 @@ impl Body<'_, '_, '_> {
         }
         let layout = self.layout(ty);
         if layout.leaves.is_empty() || values.len() < layout.leaves.len() {
+            return;
+        }
+        if memory.major == Major::Columns
+            && let Some(columns) = self.in_columns(ty, values)
+        {
+            let mut args = memory.operands();
+            args.push(columns);
+            self.b.effect(Op::BufferStore(memory.ir_path()), &args);
+            return;
+        }
+        if let (Major::RowOfColumns(..), Some((_, n))) = (memory.major, self.lw.vector_of(ty)) {
+            for k in 0..n {
+                let lane = self.lane_in_memory(memory, k);
+                let mut args = lane.operands();
+                args.push(self.b.emit(Op::Extract(k), &[values[0]]));
+                self.b.effect(Op::BufferStore(lane.ir_path()), &args);
+            }
             return;
         }
         if self.is_memory_leaf(ty) {
@@ -136,7 +237,8 @@ impl Body<'_, '_, '_> {
         }
         for (k, part) in layout.parts.iter().enumerate().filter(|p| !p.1.is_shadow) {
             let values = &values[part.offset..part.offset + part.len];
-            self.write_memory(&memory.step(Step::Static(k as u32)), part.ty, values);
+            let field = self.field_in_memory(memory, &layout, k);
+            self.write_memory(&field, part.ty, values);
         }
     }
 

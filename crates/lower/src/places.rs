@@ -44,6 +44,18 @@ pub(crate) struct Memory {
     pub(crate) element: Value,
     pub(crate) path: Vec<Step>,
     pub(crate) dynamic: Vec<Value>,
+    pub(crate) major: Major,
+}
+
+/// How a matrix lies at a place in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Major {
+    /// Row by row, or it is no matrix.
+    Rows,
+    /// Column by column.
+    Columns,
+    /// The place is this row, of so many, of a matrix that lies column by column.
+    RowOfColumns(Value, u32),
 }
 
 /// A step from a whole to a part.
@@ -69,7 +81,7 @@ impl Place {
     }
 
     pub(crate) fn memory(ty: Ty, handle: Value, element: Value) -> Place {
-        let memory = Memory { handle, element, path: Vec::new(), dynamic: Vec::new() };
+        let memory = Memory { handle, element, path: Vec::new(), dynamic: Vec::new(), major: Major::Rows };
         Place { ty, kind: PlaceKind::Memory(memory) }
     }
 }
@@ -312,29 +324,31 @@ impl Body<'_, '_, '_> {
             },
             PlaceKind::Memory(mut memory) => match part {
                 Proj::Field { idx, .. } => {
-                    memory.path.push(Step::Static(idx as u32));
+                    let layout = self.layout(base.ty);
+                    let memory = self.field_in_memory(&memory, &layout, idx);
+                    Place { ty, kind: PlaceKind::Memory(memory) }
+                }
+                Proj::Row(index) if memory.major == Major::Columns => {
+                    memory.major = Major::RowOfColumns(index, self.extent(base.ty));
                     Place { ty, kind: PlaceKind::Memory(memory) }
                 }
                 Proj::Element(index) | Proj::Row(index) | Proj::Lane(index) => {
                     let n = self.extent(base.ty);
-                    match self.constant_of(index) {
-                        Some(k) if k < n as u64 => memory.path.push(Step::Static(k as u32)),
-                        _ => {
-                            memory.path.push(Step::Dynamic);
-                            memory.dynamic.push(index);
-                        }
-                    }
+                    let memory = self.part_in_memory(&memory, index, n);
                     Place { ty, kind: PlaceKind::Memory(memory) }
                 }
                 Proj::Lanes(comps)
                     if comps.len() == 1 && matches!(self.lw.program.types[base.ty], TyKind::Vector(..)) =>
                 {
-                    memory.path.push(Step::Static(comps[0] as u32));
+                    let memory = self.lane_in_memory(&memory, comps[0] as u32);
                     Place { ty, kind: PlaceKind::Memory(memory) }
                 }
                 Proj::Entries(comps) if comps.len() == 1 => {
-                    memory.path.push(Step::Static(comps[0].0 as u32));
-                    memory.path.push(Step::Static(comps[0].1 as u32));
+                    let (row, column) = (comps[0].0 as u32, comps[0].1 as u32);
+                    let (outer, inner) =
+                        if memory.major == Major::Columns { (column, row) } else { (row, column) };
+                    memory.path.extend([Step::Static(outer), Step::Static(inner)]);
+                    memory.major = Major::Rows;
                     Place { ty, kind: PlaceKind::Memory(memory) }
                 }
                 part => {

@@ -15,7 +15,7 @@ use syntax::{DeclId, Diagnostic, ExprId, Span};
 use crate::Lowerer;
 use crate::body::{Body, Name};
 use crate::locals::Scan;
-use crate::places::{Memory, Place, PlaceKind};
+use crate::places::{Major, Memory, Place, PlaceKind};
 
 impl Body<'_, '_, '_> {
     /// Notes the variable whose address an expression takes.
@@ -91,6 +91,10 @@ impl Body<'_, '_, '_> {
             let span = self.span_of(e);
             return self.unsupported(span, "the address of this expression is", pointer);
         };
+        if memory.major != Major::Rows {
+            let span = self.span_of(e);
+            return self.unsupported(span, "the address of a `column_major` matrix is", pointer);
+        }
         if memory.path.is_empty() && self.b.func.ty(memory.handle) == target {
             if self.constant_of(memory.element) == Some(0) {
                 return vec![memory.handle];

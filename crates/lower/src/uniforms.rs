@@ -11,7 +11,7 @@ use syntax::{DeclId, Span};
 
 use crate::Lowerer;
 use crate::body::Body;
-use crate::places::Place;
+use crate::places::{Major, Place, PlaceKind};
 
 /// Longer arrays of resources are refused.
 const MAX_ARRAY: u32 = 256;
@@ -55,7 +55,7 @@ impl Lowerer<'_> {
         }
     }
 
-    fn part_global(&mut self, types: &mut Types, path: String, root: DeclId, ty: Ty) -> Global {
+    fn part_global(&mut self, types: &mut Types, path: String, root: DeclId, ty: Ty, major: Major) -> Global {
         if let Some(&global) = self.uniform_parts.get(&(root, path.clone())) {
             return global;
         }
@@ -72,7 +72,7 @@ impl Lowerer<'_> {
             path.replace(RESOURCE, "").replace(TEXTURE, "")
         );
         let span = crate::ir_span(node.name_span);
-        let ty = self.mem_type(types, element);
+        let ty = self.mem_type_in(types, element, major == Major::Columns);
         let global = self.module.globals.push(GlobalData { name, space, ty, init: None, span });
         self.uniform_parts.insert((root, path), global);
         global
@@ -82,6 +82,10 @@ impl Lowerer<'_> {
 impl Body<'_, '_, '_> {
     /// The value of a uniform that holds buffers.
     pub(crate) fn split_uniform(&mut self, root: DeclId, path: &str, ty: Ty, span: Span) -> Vec<Value> {
+        self.split_part(root, path, ty, Major::Rows, span)
+    }
+
+    fn split_part(&mut self, root: DeclId, path: &str, ty: Ty, major: Major, span: Span) -> Vec<Value> {
         if let Some(content) = self.lw.block_content(ty) {
             return self.split_uniform(root, path, content, span);
         }
@@ -105,7 +109,9 @@ impl Body<'_, '_, '_> {
             for (field, field_ty, _) in self.lw.program.fields(ty) {
                 let name = self.lw.program.ast.name(self.lw.program.ast.decls[field].name);
                 let path = format!("{path}.{name}");
-                values.extend(self.split_uniform(root, &path, field_ty, span));
+                let columns = self.lw.lies_in_columns(field, field_ty);
+                let major = if columns { Major::Columns } else { Major::Rows };
+                values.extend(self.split_part(root, &path, field_ty, major, span));
             }
             // The host's pointer has no differential yet: a program makes a pair of two.
             let layout = self.layout(ty);
@@ -117,7 +123,7 @@ impl Body<'_, '_, '_> {
         if self.layout(ty).leaves.is_empty() {
             return Vec::new();
         }
-        let global = self.lw.part_global(self.b.types, path.to_owned(), root, ty);
+        let global = self.lw.part_global(self.b.types, path.to_owned(), root, ty, major);
         let handle_ty = self.b.types.buffer(self.lw.module.globals[global].ty);
         self.b.span = crate::ir_span(span);
         let handle = self.b.emit_typed(Op::GlobalRef(global), &[], handle_ty);
@@ -125,6 +131,10 @@ impl Body<'_, '_, '_> {
             return vec![handle];
         }
         let zero = self.b.u32(0);
-        self.read(&Place::memory(ty, handle, zero))
+        let mut place = Place::memory(ty, handle, zero);
+        if let PlaceKind::Memory(memory) = &mut place.kind {
+            memory.major = major;
+        }
+        self.read(&place)
     }
 }
