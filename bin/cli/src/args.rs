@@ -112,9 +112,18 @@ pub(crate) struct SourceArgs {
     /// Do not show warnings of this code
     #[arg(long, value_name = "CODE,…", value_delimiter = ',')]
     pub(crate) allow: Vec<String>,
-    /// Only warn where a derivative is lost: it is zero there
-    #[arg(long, value_name = "CODE,…", value_delimiter = ',', value_parser = ["38033", "41022", "41031"])]
-    pub(crate) warn: Vec<String>,
+    /// Only warn where a derivative is lost (38033, 41022, 41031): it is zero there; warn of loops without a bound that
+    /// graphics processors could not run backwards (0931)
+    #[arg(long, value_name = "CODE,…", value_delimiter = ',', value_parser = lint)]
+    pub(crate) warn: Vec<u32>,
+}
+
+/// A code that can be made a warning, with or without its letter.
+fn lint(text: &str) -> Result<u32, String> {
+    match text.strip_prefix('E').unwrap_or(text).parse() {
+        Ok(code @ (931 | 38033 | 41022 | 41031)) => Ok(code),
+        _ => Err("expected 0931, 38033, 41022 or 41031".to_string()),
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]

@@ -195,7 +195,7 @@ pub(crate) fn session(source: &SourceArgs) -> Session {
         defines,
         include_dirs: source.include.clone(),
         allow: source.allow.clone(),
-        warn: source.warn.iter().filter_map(|code| code.parse().ok()).collect(),
+        warn: source.warn.clone(),
         ..FileOptions::default()
     })
 }

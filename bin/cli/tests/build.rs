@@ -255,7 +255,10 @@ fn what_no_library_can_have_is_refused() {
     let (done, text) = build(&folder, "int f() { return 1; }", &["-o", "out.o"]);
     assert!(!done && text.contains("nothing to build"), "{text}");
     let (done, text) = build(&folder, "void f() { printf(\"x\"); }", &["f", "-o", "out.o"]);
-    assert!(!done && text.contains("`printf` in a library") && text.contains("program.slang:1:"), "{text}");
+    assert!(
+        !done && text.contains("a library cannot have `printf`") && text.contains("program.slang:1:"),
+        "{text}"
+    );
 }
 
 /// Names that mean something in C, in C++, in their libraries or to compilers, of functions and of parameters.

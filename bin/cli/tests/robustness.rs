@@ -189,3 +189,19 @@ fn memory_has_a_limit_and_the_line_is_named() {
         }
     }
 }
+
+#[test]
+fn elements_of_a_hundred_megabytes_are_refused_at_once() {
+    let source = "struct V { bool v[33000000]; }
+StructuredBuffer<V> b;
+[numthreads(1, 1, 1)] void main() { if (b[0].v[5]) printf(\"x\"); }
+";
+    let path = write("elements.slang", source.as_bytes());
+    let many = format!("b=[{}]", vec!["[1]"; 20_000].join(","));
+    for bind in ["b=[1,0]", "b=[[1]]", "b=[{\"v\":[1]}]", "b=[{}]", &many] {
+        let started = Instant::now();
+        let out = pullback(&["run", path.to_str().expect("a plain path"), "--bind", bind]);
+        assert_eq!(out.status.code(), Some(1), "{}", text(&out.stderr));
+        assert!(started.elapsed() < Duration::from_secs(5), "{bind:.20}");
+    }
+}

@@ -108,6 +108,60 @@ fn what_has_no_place_points_nowhere() {
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(text.contains("there is no entry point `other`"), "{text}");
     assert!(text.contains("the file has kernel") && !text.contains("-->"), "{text}");
+    assert_eq!(text.lines().count(), 4, "no lines of the file are shown: {text}");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pullback"));
+    let output =
+        command.arg("run").arg(&path).args(["--entry", "other", "--json"]).output().expect("it starts");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("E0701") && !text.contains("\"line\"") && !text.contains("column"), "{text}");
+}
+
+#[test]
+fn places_that_threads_race_for_are_named_as_they_are_written() {
+    let program = "RWStructuredBuffer<float> gw;
+struct S { float3 b; }
+RWStructuredBuffer<S> ss;
+[numthreads(64, 1, 1)] void k(uint3 t : SV_DispatchThreadID)
+{
+    for (int i = 0; i < 4; i++) gw[i] += t.x;
+    ss[3].b.y = t.x;
+    gw[0]++;
+}
+";
+    let text = said("races", program);
+    for (verb, place) in [("change", "gw[i]"), ("write", "ss[3].b.y"), ("change", "gw[0]")] {
+        let message = format!("the threads of a group {verb} `{place}` without an atomic operation");
+        assert!(text.contains(&message), "{message}\n\n{text}");
+    }
+}
+
+#[test]
+fn loops_without_a_bound_are_warned_of_where_that_is_asked() {
+    let program = "[Differentiable] float g(float x)
+{
+    float y = x;
+    while (y < 10.0) { y = y * y + 1; }
+    [MaxIters(8)] while (y < 20.0) { y = y * y + 1; }
+    for (int i = 0; i < 3; i++) { y = y * y; }
+    while (y < 40.0) { y = y * 2; }
+    return y;
+}
+";
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("wording-loops.slang");
+    std::fs::write(&path, program).expect("writable");
+    let lines = |args: &[&str]| -> Vec<String> {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pullback"));
+        let output = command.arg("check").arg(&path).args(args).output().expect("it starts");
+        assert!(output.status.success());
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        text.lines().filter(|l| l.contains("warning[") || l.contains("-->")).map(String::from).collect()
+    };
+    assert!(lines(&[]).is_empty());
+    for code in ["0931", "E0931"] {
+        let found = lines(&["--warn", code]);
+        assert!(found.len() == 4 && found[0].starts_with("warning[E0931]"), "{found:?}");
+        assert!(found[1].ends_with(":4:5") && found[3].ends_with(":7:5"), "{found:?}");
+    }
 }
 
 #[test]

@@ -114,6 +114,8 @@ impl Server {
     fn place(&self, sources: &Sources, span: Span) -> Option<Location> {
         let file = sources.files.get(span.file.0 as usize)?;
         let uri = self.documents.uri(Path::new(&file.path))?;
+        // An editor has no other place for what concerns the whole file than its start.
+        let span = if span.is_place() { span } else { Span { start: 0, end: 0, ..span } };
         Some(Location { uri, range: self.encoding.range(file, span) })
     }
 }

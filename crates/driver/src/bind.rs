@@ -168,26 +168,23 @@ pub fn buffer_bytes(
             from_numbers(mem, element, array.scalar, &array.bits)
         }
         BindValue::Json(Json::Array(list)) => {
-            let leaves = scalars(mem, element);
             // Either one entry for each element, or all scalars in order.
-            let flat = leaves.len() > 1 && list.iter().all(is_scalar);
+            let n = count(mem, element);
+            let flat = n > 1 && list.iter().all(is_scalar);
             if flat {
-                if list.len() % leaves.len() != 0 {
-                    return Err(format!(
-                        "{} numbers do not fill elements of {} each",
-                        list.len(),
-                        leaves.len()
-                    ));
-                }
-                let mut bytes = vec![0; list.len() / leaves.len() * stride];
-                for (chunk, at) in list.chunks(leaves.len()).zip((0..).step_by(stride.max(1))) {
+                check_whole(list.len(), n)?;
+                let mut bytes = files::zeros(list.len() / n * stride)?;
+                let leaves = if list.is_empty() { Vec::new() } else { scalars(mem, element) };
+                for (chunk, at) in list.chunks(n).zip((0..).step_by(stride.max(1))) {
                     for (json, (offset, s)) in chunk.iter().zip(&leaves) {
                         put(&mut bytes, at + offset, *s, number(json, *s)?);
                     }
                 }
                 return Ok(bytes);
             }
-            let mut bytes = vec![0; list.len() * stride];
+            let size = list.len().checked_mul(stride);
+            let mut bytes =
+                files::zeros(size.ok_or_else(|| format!("{} elements are too many", list.len()))?)?;
             for (idx, json) in list.iter().enumerate() {
                 fill(mem, element, json, &mut bytes, idx * stride)
                     .map_err(|why| format!("element {idx}: {why}"))?;
@@ -222,7 +219,7 @@ pub fn value_bytes(
             if bytes.len() == size {
                 Ok(bytes)
             } else {
-                Err(format!("{} numbers for one value of {}", array.bits.len(), scalars(mem, ty).len()))
+                Err(format!("{} numbers for one value of {}", array.bits.len(), count(mem, ty)))
             }
         }
         BindValue::Json(json) => {
@@ -238,6 +235,25 @@ pub fn scalars(mem: &MemTypes, ty: MemType) -> Vec<(usize, Scalar)> {
     let mut out = Vec::new();
     collect(mem, ty, 0, &mut out);
     out
+}
+
+/// How many scalars a type has. A type of 128 MiB may have as many, so they are only listed where as many are given.
+fn count(mem: &MemTypes, ty: MemType) -> usize {
+    match &mem[ty] {
+        MemData::Scalar(_) | MemData::Handle(_) => 1,
+        MemData::Vector(_, n) => *n as usize,
+        MemData::Matrix(_, r, c) => (r * c) as usize,
+        MemData::Array(t, n) => count(mem, *t) * *n as usize,
+        MemData::Struct { fields, .. } => fields.iter().map(|f| count(mem, f.1)).sum(),
+    }
+}
+
+/// An error if numbers do not fill whole elements of so many.
+fn check_whole(given: usize, each: usize) -> Result<(), String> {
+    if each == 0 || !given.is_multiple_of(each) {
+        return Err(format!("{given} numbers do not fill elements of {each} each"));
+    }
+    Ok(())
 }
 
 fn collect(mem: &MemTypes, ty: MemType, at: usize, out: &mut Vec<(usize, Scalar)>) {
@@ -272,13 +288,11 @@ fn from_words(mem: &MemTypes, element: MemType, words: &[u32], layout: MatrixLay
 }
 
 fn from_numbers(mem: &MemTypes, element: MemType, from: Scalar, bits: &[u64]) -> Result<Vec<u8>, String> {
-    let leaves = scalars(mem, element);
-    if leaves.is_empty() || !bits.len().is_multiple_of(leaves.len()) {
-        return Err(format!("{} numbers do not fill elements of {} each", bits.len(), leaves.len()));
-    }
+    check_whole(bits.len(), count(mem, element))?;
+    let leaves = if bits.is_empty() { Vec::new() } else { scalars(mem, element) };
     let stride = mem.size(element) as usize;
-    let mut bytes = vec![0; bits.len() / leaves.len() * stride];
-    for (idx, chunk) in bits.chunks(leaves.len()).enumerate() {
+    let mut bytes = files::zeros(bits.len() / leaves.len().max(1) * stride)?;
+    for (idx, chunk) in bits.chunks(leaves.len().max(1)).enumerate() {
         for (&b, &(offset, to)) in chunk.iter().zip(&leaves) {
             if from.is_float() && !to.is_float() {
                 return Err(format!("the file holds {}, the program wants {}", from.name(), to.name()));
@@ -362,7 +376,7 @@ fn fill(mem: &MemTypes, ty: MemType, json: &Json, bytes: &mut [u8], at: usize) -
                     .map_err(|why| format!("field `{field}`: {why}"))?;
             }
         }
-        (_, Json::Array(list)) if list.iter().all(is_scalar) && list.len() == leaves(ty).len() => {
+        (_, Json::Array(list)) if list.iter().all(is_scalar) && list.len() == count(mem, ty) => {
             for (json, (offset, s)) in list.iter().zip(leaves(ty)) {
                 put(bytes, at + offset, s, number(json, s)?);
             }

@@ -53,6 +53,8 @@ pub fn build(loaded: &mut Loaded, options: &Options) -> Result<Built, Failure> {
         [] => loaded.program.entry_points(loaded.file),
         named => named.iter().map(|name| loaded.entry(Some(name))).collect::<Result<_, _>>()?,
     };
+    // What is named twice is built once.
+    let (functions, entries) = (once(functions), once(entries));
     if functions.is_empty() && entries.is_empty() {
         let message =
             "the file has nothing to build: mark a function [Differentiable], name one, or write a kernel";
@@ -72,7 +74,11 @@ pub fn build(loaded: &mut Loaded, options: &Options) -> Result<Built, Failure> {
             let Some(func) = func else { continue };
             let span = source_span(module.funcs[info.func].span);
             if suffix.is_empty() && !is_plain(&module, func) {
-                let message = format!("`{}` takes or gives what is no number", info.name);
+                let is_odd = |p: &&lower::ParamInfo| p.leaves.iter().any(|l| !is_number(&module, l.1));
+                let message = match info.params.iter().find(is_odd) {
+                    Some(param) => format!("`{}` takes `{}`, which is no number", info.name, param.name),
+                    None => format!("the result of `{}` is no number", info.name),
+                };
                 return Err(Failure::Program(vec![Diagnostic::error("E0902", span, message)]));
             }
             if is_plain(&module, func) && (suffix.is_empty() || !module.funcs[func].results.is_empty()) {
@@ -99,7 +105,8 @@ pub fn build(loaded: &mut Loaded, options: &Options) -> Result<Built, Failure> {
     let fast_math = options.compile.optimise.fast_math;
     let built = aot::library(module, &exports, &options.prefix, &machine, fast_math, options.exclusive)
         .map_err(|unsupported| {
-            let message = unsupported.to_string();
+            let what = unsupported.op.trim_end_matches(" in a library");
+            let message = format!("a library cannot have {what}");
             Failure::Program(vec![Diagnostic::error("E0902", source_span(unsupported.span), message)])
         })?;
     let header = header(module, &exports, &primals, &built.buffers, options);
@@ -161,8 +168,23 @@ fn c_name(name: &str) -> String {
 /// Whether a function is of numbers.
 fn is_plain(module: &Module, func: Func) -> bool {
     let f = &module.funcs[func];
-    let is_number = |s: &Slot| module.types.scalar_of(s.ty).is_some() && !module.types.has_stack(s.ty);
-    f.params.iter().chain(&f.results).all(is_number)
+    f.params.iter().chain(&f.results).all(|slot| is_number(module, slot.ty))
+}
+
+/// Whether a type is of numbers.
+fn is_number(module: &Module, ty: ir::Type) -> bool {
+    module.types.scalar_of(ty).is_some() && !module.types.has_stack(ty)
+}
+
+/// A list without what stands in it before.
+fn once<T: PartialEq>(list: Vec<T>) -> Vec<T> {
+    let mut all = Vec::new();
+    for item in list {
+        if !all.contains(&item) {
+            all.push(item);
+        }
+    }
+    all
 }
 
 fn header(
@@ -263,6 +285,9 @@ pub fn write(built: &Built, path: &Path) -> Result<(), Error> {
         "so" | "dylib" => "cc",
         _ => return Err(Error::input(format!("`{}` ends in none of .o, .a and .so", path.display()))),
     };
+    if let Some(folder) = path.parent().filter(|p| !p.as_os_str().is_empty() && !p.is_dir()) {
+        return Err(Error::write(path, format!("there is no folder `{}`", folder.display())));
+    }
     let object = std::env::temp_dir().join(format!("pullback-{}.o", std::process::id()));
     files::write(&object, &built.object)?;
     let mut failed = None;

@@ -9,11 +9,11 @@ use check::Program;
 use check::Subst;
 use check::tables::FuncRef;
 use check::types::{BufferKind, Ty, TyKind};
-use ir::{Func, MemData, MemType, MemTypes, Module};
+use ir::{Func, MemData, MemType, MemTypes, Module, Op};
 use lower::{FunctionInfo, Lowered, Request};
-use syntax::ast::DeclKind;
+use syntax::ast::{Ast, DeclKind, ExprKind, UnaryOp};
 use syntax::spelling::nearest;
-use syntax::{DeclId, Diagnostic, FileId, Severity, Span};
+use syntax::{DeclId, Diagnostic, ExprId, FileId, Severity, Span};
 
 use crate::bind::Conformance;
 use crate::error::Error;
@@ -515,7 +515,9 @@ impl Loaded {
         let (mut kept, mut memory) = (Vec::new(), Vec::new());
         if !options.no_autodiff {
             let mut asked = autodiff::Options::default();
-            asked.report_kept = options.report_checkpoints;
+            let warns = self.program.ast.warnings.warns(UNBOUNDED);
+            let unbounded = if warns { unbounded_loops(&module) } else { Vec::new() };
+            asked.report_kept = options.report_checkpoints || warns;
             asked.mark_custom = options.check_nan;
             asked.tidy = (optimise.level > 0).then_some(opt::inline::small_calls);
             if request.as_marked {
@@ -526,6 +528,10 @@ impl Loaded {
             }
             let found = autodiff::differentiate_with_report(&mut module, &asked);
             (kept, memory) = (found.kept, found.memory);
+            self.program.diagnostics.extend(unbounded_kept(&unbounded, &kept));
+            if !options.report_checkpoints {
+                kept.clear();
+            }
             self.program.diagnostics.extend(found.problems.into_iter().map(problem));
             let warnings = found.warnings.into_iter().map(problem);
             self.program
@@ -544,7 +550,9 @@ impl Loaded {
             opt::after_ad(&mut module, &optimise, &roots);
             opt::prune(&mut module, &roots);
             verify(&module, "opt::after_ad")?;
-            self.program.diagnostics.extend(module.entries.iter().flat_map(|e| races(&module, e)));
+            let ast = &self.program.ast;
+            let found: Vec<_> = module.entries.iter().flat_map(|e| races(ast, &module, e)).collect();
+            self.program.diagnostics.extend(found);
         }
         self.errors()?;
         let warnings = in_order(std::mem::take(&mut self.program.diagnostics));
@@ -630,8 +638,41 @@ pub(crate) fn verify(module: &Module, stage: &str) -> Result<(), Failure> {
     Ok(())
 }
 
+/// The number of the diagnostic of loops that reverse mode keeps values of and nothing bounds: an error where the target
+/// needs a bound, silent else.
+const UNBOUNDED: u32 = 931;
+
+/// The loops whose trips nothing bounds.
+fn unbounded_loops(module: &Module) -> Vec<ir::Span> {
+    let insts = module.funcs.values().flat_map(|f| f.insts.values().map(move |inst| (f, inst)));
+    let is_unbounded = |f: &ir::Function, inst: &ir::InstData| match &inst.op {
+        Op::Loop(info) => info.max_iters.is_none(),
+        Op::For(info) => {
+            let is_constant =
+                f.insts.values().any(|i| matches!(i.op, Op::Const(_)) && i.results.contains(&inst.args[0]));
+            info.max_iters.is_none() && !is_constant
+        }
+        _ => false,
+    };
+    insts.filter(|(f, inst)| is_unbounded(f, inst)).map(|(_, inst)| inst.span).collect()
+}
+
+/// Warnings of those of which values of each trip are kept.
+fn unbounded_kept(unbounded: &[ir::Span], kept: &[autodiff::KeptValue]) -> Vec<Diagnostic> {
+    let loops = kept.iter().flat_map(|value| &value.loops).filter(|l| unbounded.contains(l));
+    let message =
+        "reverse mode keeps values of each trip of this loop, and how often it runs at most is not known";
+    let warning = |&span: &ir::Span| {
+        Diagnostic::warning("E0931", source_span(span), message).help(
+            "graphics processors need a bound: give it `[MaxIters(n)]`, or let reverse mode keep less with \
+             `[Checkpoint(n)]` or `[PreferRecompute]`",
+        )
+    };
+    loops.map(warning).collect()
+}
+
 /// Warnings of what the threads of an entry point race for.
-fn races(module: &Module, entry: &ir::Entry) -> Vec<Diagnostic> {
+fn races(ast: &Ast, module: &Module, entry: &ir::Entry) -> Vec<Diagnostic> {
     let found = ir::threads::shared_writes(module, entry).into_iter().map(|write| {
         let name = &module.globals[write.global].name;
         let name = name.split_once(".__").map_or(&name[..], |n| n.0);
@@ -640,13 +681,34 @@ fn races(module: &Module, entry: &ir::Entry) -> Vec<Diagnostic> {
         } else {
             ("write", "let one thread do it: `if (tid.x == 0) …`, or give each thread an element of its own")
         };
-        let message =
-            format!("the threads of a group {what} one element of `{name}` without an atomic operation");
-        Diagnostic::warning("E0950", source_span(write.span), message)
-            .label("which thread's number stays is a race")
-            .help(help)
+        let span = source_span(write.span);
+        let place = written(ast, span).map_or_else(|| format!("one place of `{name}`"), |p| format!("`{p}`"));
+        let message = format!("the threads of a group {what} {place} without an atomic operation");
+        Diagnostic::warning("E0950", span, message).label("which thread's number stays is a race").help(help)
     });
     found.collect()
+}
+
+/// The place that an assignment writes, as it stands in the source: that of the smallest one around a span.
+fn written(ast: &Ast, span: Span) -> Option<String> {
+    let around = |e: &&ExprId| {
+        let outer = ast.exprs[**e].span;
+        outer.file == span.file && outer.start <= span.start && span.end <= outer.end
+    };
+    let exprs: Vec<ExprId> = ast.exprs.keys().collect();
+    let (_, place) = exprs
+        .iter()
+        .filter(around)
+        .filter_map(|&e| {
+            let place = match ast.exprs[e].kind {
+                ExprKind::Assign(_, place, _) | ExprKind::Postfix(_, place) => place,
+                ExprKind::Unary(UnaryOp::PreInc | UnaryOp::PreDec, place) => place,
+                _ => return None,
+            };
+            Some((ast.exprs[e].span.end - ast.exprs[e].span.start, place))
+        })
+        .min_by_key(|found| found.0)?;
+    Some(crate::bind::shorten(&syntax::print::print_expr(ast, place)))
 }
 
 /// A problem of differentiation as a diagnostic.

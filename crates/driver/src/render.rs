@@ -65,6 +65,17 @@ pub fn to_text(sources: &Sources, diagnostic: &Diagnostic, colour: bool) -> Stri
                 .annotations(annotations),
         );
     }
+    let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
+    if windows.is_empty() {
+        // No lines of a file are shown, so nothing is put beside them.
+        let mut text = renderer.render(&[group]);
+        let notes = diagnostic.notes.iter().map(|note| ("note", &note.message));
+        for (kind, message) in notes.chain(diagnostic.help.iter().map(|help| ("help", help))) {
+            text += &format!("\n  = {kind}: {}", shortened(message));
+        }
+        text.push('\n');
+        return text;
+    }
     // What the library declares is told by its signature; its source is nothing to the user.
     for note in diagnostic.notes.iter().filter(|note| !is_shown(sources, note.span)) {
         group = group.element(Level::NOTE.message(shortened(&note.message)));
@@ -72,7 +83,6 @@ pub fn to_text(sources: &Sources, diagnostic: &Diagnostic, colour: bool) -> Stri
     if let Some(help) = &diagnostic.help {
         group = group.element(Level::HELP.message(shortened(help)));
     }
-    let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
     let mut text = renderer.render(&[group]);
     text.push('\n');
     text
@@ -141,9 +151,7 @@ pub fn error_to_json(code: &str, message: &str, file: &str) -> String {
 }
 
 fn without_place(severity: &str, code: &str, message: &str, file: &str) -> serde_json::Value {
-    serde_json::json!({
-        "severity": severity, "code": code, "message": shortened(message), "file": file, "line": 0, "column": 0,
-    })
+    serde_json::json!({ "severity": severity, "code": code, "message": shortened(message), "file": file })
 }
 
 /// A piece of a file with what is to be marked in it.

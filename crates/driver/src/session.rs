@@ -164,7 +164,7 @@ pub struct FileOptions {
     pub open: Vec<(PathBuf, std::sync::Arc<str>)>,
     /// Codes of warnings that are not shown, with or without their letter.
     pub allow: Vec<String>,
-    /// Codes of errors that are warnings.
+    /// Codes of what is a warning, whether it is an error else or silent.
     pub warn: Vec<u32>,
 }
 
@@ -237,7 +237,7 @@ impl Session {
         }
         let mut program = Program::new(ast, &indices);
         for &code in &self.options.warn {
-            program.ast.warnings.demote(code);
+            program.ast.warnings.warn(code);
         }
         program.diagnostics.extend(diagnostics);
         program

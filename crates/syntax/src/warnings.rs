@@ -37,8 +37,8 @@ pub struct WarningLevels {
     /// Files that are a part of another, with the place that names them.
     parts: Vec<(FileId, Span)>,
     directives: u32,
-    /// Errors that are only warned of.
-    demoted: Vec<u32>,
+    /// Codes that are warned of: errors that are warnings, and what is silent else.
+    warned: Vec<u32>,
 }
 
 /// A file may be a part of a part so often.
@@ -61,9 +61,14 @@ impl WarningLevels {
         self.directives
     }
 
-    /// Errors of this code are warnings.
-    pub fn demote(&mut self, code: u32) {
-        self.demoted.push(code);
+    /// What has this code is a warning, whether it is an error else or silent.
+    pub fn warn(&mut self, code: u32) {
+        self.warned.push(code);
+    }
+
+    /// True if this code is warned of because somebody asks for it.
+    pub fn warns(&self, code: u32) -> bool {
+        self.warned.contains(&code)
     }
 
     /// Makes a file start with the levels of the place that includes it.
@@ -93,7 +98,7 @@ impl WarningLevels {
     pub fn apply(&self, mut diagnostics: Vec<Diagnostic>) -> Vec<Diagnostic> {
         let number = |d: &Diagnostic| d.code.get(1..).and_then(|n| n.parse::<u32>().ok());
         for d in &mut diagnostics {
-            if d.severity == Severity::Error && number(d).is_some_and(|n| self.demoted.contains(&n)) {
+            if d.severity == Severity::Error && number(d).is_some_and(|n| self.warns(n)) {
                 d.severity = Severity::Warning;
             }
         }
