@@ -574,9 +574,10 @@ impl Walker<'_, '_> {
         if let Op::AddTo = data.op {
             for (k, place) in room.iter_mut().enumerate().take(n - 2) {
                 let most = self.bounds.index_estimate(data.args[1 + k]);
-                let Some(most) = most.filter(|&m| m < LARGEST_STACK) else {
-                    return Err(self.no_bound(inst, "what is added to"));
-                };
+                let Some(most) = most else { return Err(self.no_bound(inst, "what is added to")) };
+                if most >= LARGEST_STACK {
+                    return Err(self.too_many(inst, most.saturating_add(1)));
+                }
                 *place = (*place).max(most as u32 + 1);
             }
         }
@@ -647,9 +648,12 @@ impl Walker<'_, '_> {
             self.join(data.results[k], param, data.span)?;
         }
         if data.results.len() > n {
-            let Some(trips) = self.bounds.trips(inst).filter(|&t| t <= LARGEST_STACK) else {
+            let Some(trips) = self.bounds.trips(inst) else {
                 return Err(self.no_bound(inst, "this loop runs"));
             };
+            if trips > LARGEST_STACK {
+                return Err(self.too_many(inst, trips));
+            }
             for (&result, &yielded) in data.results[n..].iter().zip(&results[n..]) {
                 let mut shape = vec![(trips as u32).max(1)];
                 match self.arg(yielded) {
@@ -677,9 +681,20 @@ impl Walker<'_, '_> {
     }
 
     fn no_bound(&self, inst: Inst, what: &str) -> Unsupported {
-        let span = self.f.insts[inst].span;
         let message =
             format!("how often {what} at most is not known, and reverse mode must keep values of each trip");
+        self.unbounded(inst, message)
+    }
+
+    fn too_many(&self, inst: Inst, trips: u64) -> Unsupported {
+        let message = format!(
+            "it may run {trips} times, and reverse mode must keep values of each trip, of {LARGEST_STACK} at most"
+        );
+        self.unbounded(inst, message)
+    }
+
+    fn unbounded(&self, inst: Inst, message: String) -> Unsupported {
+        let span = self.f.insts[inst].span;
         let mut error = self.planner.refuse("a loop that is run backwards", message, span);
         error.code = "E0931";
         error.help = Some(
