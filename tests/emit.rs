@@ -1,5 +1,5 @@
 //! Every program of tests/run in every language of graphics processors: it is valid, or refused with a reason, and nothing
-//! else happens. `spirv-val` and `glslangValidator` judge where they are installed.
+//! else happens; none of one whose first line says `everywhere` is refused. `spirv-val` and `glslangValidator` judge where they are installed.
 
 use std::path::{Path, PathBuf};
 
@@ -75,7 +75,11 @@ fn programs_are_valid_or_refused() {
                         counts[k].1 += 1;
                         let why = list.first().map_or("", |d| d.message.as_str());
                         let short = path.strip_prefix(env!("CARGO_MANIFEST_DIR")).unwrap_or(&path);
-                        eprintln!("refused as {name}: {}: {why}", short.display());
+                        let refused = format!("refused as {name}: {}: {why}", short.display());
+                        eprintln!("{refused}");
+                        if file.has_option("everywhere") {
+                            faults.push(refused);
+                        }
                     }
                     Err(Failure::Other(error)) => {
                         faults.push(format!("{} as {name}: {error}", path.display()));
