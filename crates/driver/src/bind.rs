@@ -162,7 +162,13 @@ pub fn buffer_bytes(
             let n = lengths.iter().fold(1u64, |n, &l| n.saturating_mul(l as u64));
             buffer_bytes(mem, element, &BindValue::Zeros(n), layout)
         }
-        BindValue::Words(words) => Ok(from_words(mem, element, words, layout)),
+        BindValue::Words(words) => {
+            let bytes = from_words(mem, element, words, layout);
+            if !bytes.is_empty() && bytes.len() < stride {
+                return Err(format!("{} words are less than one element of {stride} bytes", words.len()));
+            }
+            Ok(bytes)
+        }
         BindValue::Npy(_) | BindValue::Array(_) => {
             let array = array(value)?;
             from_numbers(mem, element, array.scalar, &array.bits)

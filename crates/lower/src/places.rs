@@ -277,6 +277,17 @@ impl Body<'_, '_, '_> {
     /// `base[index]` for what is built in.
     pub(crate) fn index_place(&mut self, base: Place, index: Value, ty: Ty, e: ExprId) -> Place {
         match self.lw.program.types[base.ty].clone() {
+            TyKind::Array(_, None) if matches!(base.kind, PlaceKind::Memory(_)) => {
+                let span = self.span_of(e);
+                let values =
+                    self.unsupported(span, "an element of an array without a length in memory is", ty);
+                if let Some(refused) = self.lw.diagnostics.last_mut() {
+                    let help =
+                        "bind the elements by themselves, or move a pointer behind the struct and cast it";
+                    refused.help = Some(help.to_string());
+                }
+                Place::value(ty, values)
+            }
             TyKind::Array(..) => self.project(base, Proj::Element(index), ty),
             TyKind::Matrix(..) => self.project(base, Proj::Row(index), ty),
             TyKind::Vector(..) => self.project(base, Proj::Lane(index), ty),
