@@ -367,14 +367,21 @@ impl Program {
         );
     }
 
+    /// Where a declaration says what its differential is.
+    pub(crate) fn differential_span(&mut self, decl: DeclId) -> Option<syntax::Span> {
+        let name = self.words.differential;
+        let declared = self.names_in(decl)?.get(&name)?[0];
+        Some(self.ast.decls[declared].name_span)
+    }
+
     /// Every differentiable field has its place in a differential that the user wrote.
     fn check_differential(&mut self, decl: DeclId, ty: Ty) {
         let Some(differential) = self.differential(ty) else { return };
         if differential == ty || matches!(self.types[differential], TyKind::SynthDiff(_)) {
             return;
         }
+        let span = self.differential_span(decl).unwrap_or(self.ast.decls[decl].name_span);
         if self.differential(differential).is_none() {
-            let span = self.ast.decls[decl].name_span;
             let message = format!(
                 "the differential '{}' does not conform to 'IDifferentiable'",
                 self.type_name(differential)
@@ -388,15 +395,19 @@ impl Program {
             let is_named = self.attribute(field, "DerivativeMember").is_some();
             if has_differential && !is_named && !targets.iter().any(|t| t.0 == field) {
                 let name = self.ast.name(self.ast.decls[field].name).to_string();
-                let span = self.ast.decls[field].name_span;
+                let at = self.ast.decls[field].name_span;
+                // A struct that is written for this one lacks a field; one from elsewhere does not fit.
+                let is_nested = matches!(self.types[differential], TyKind::Struct(own, _)
+                    if self.ast.decls[own].parent == Some(decl));
+                let (span, other, what) =
+                    if is_nested { (span, at, "this field") } else { (at, span, "the differential") };
                 let message = format!(
-                    "differentiable field '{name}' has no counterpart in '{}'",
+                    "the differential '{}' has no counterpart of the differentiable field '{name}'",
                     self.type_name(differential)
                 );
-                self.report(
-                    Diagnostic::error("E38105", span, message)
-                        .help("name it with '[DerivativeMember(…)]' or mark the field 'no_diff'"),
-                );
+                self.report(Diagnostic::error("E38105", span, message).note(other, what).help(format!(
+                    "give it a field '{name}', or mark this field '[DerivativeMember(…)]' or 'no_diff'"
+                )));
             }
         }
     }

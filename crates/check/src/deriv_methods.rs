@@ -134,7 +134,7 @@ impl Program {
 
     /// The differential of a pointer is a pointer.
     pub(crate) fn check_pointer_type(&mut self, decl: DeclId, ty: Ty, interface: Ty) {
-        let span = self.base_span(decl, interface);
+        let span = self.differential_span(decl).unwrap_or(self.base_span(decl, interface));
         let Some(differential) = self.pointer_differential(ty) else { return };
         if differential != Ty::ERROR && self.pointer_differential(differential).is_none() {
             let named = self.type_name(differential);

@@ -16,7 +16,7 @@
 //! arguments of each instance, where it may have more. What is lost only there is zero by Slang's rules, since
 //! differentiability is that of declarations: a warning says which.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rustc_hash::FxHashSet;
 use syntax::ast::{BinaryOp, DeclKind, StmtKind, UnaryOp};
@@ -47,10 +47,25 @@ pub(crate) enum Mark {
     Derivative,
     /// It is made of something that carries one, and its type has none: see [`crate::cut`].
     Cut,
+    /// On some path something has been assigned to it since it was declared without a value: see [`crate::unset`].
+    Set,
+    /// On some path nothing has been. The last of the marks, so that these can be taken out.
+    Unset,
+}
+
+/// The question that a function is looked at for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// Derivatives that get lost, and variables that are read too early.
+    Derivatives,
+    /// Variables only: the function is not differentiable.
+    Variables,
+    /// Whether its result is made from the bits of its arguments. Nothing is reported.
+    Bits,
 }
 
 /// Marks of variables, or of parts of them.
-type Places = BTreeSet<(Mark, DeclId, Option<Part>)>;
+pub(crate) type Places = BTreeSet<(Mark, DeclId, Option<Part>)>;
 
 /// Which way the analysis goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,12 +78,17 @@ pub(crate) enum Direction {
 pub(crate) struct Flow<'p> {
     pub(crate) p: &'p mut Program,
     pub(crate) direction: Direction,
+    pub(crate) purpose: Purpose,
     /// What carries a derivative, or is needed, at the place that has been reached.
     pub(crate) places: Places,
     /// Expressions that carry a derivative.
     pub(crate) carried: FxHashSet<ExprId>,
     /// Expressions whose derivative is cut.
     pub(crate) cuts: Cuts,
+    /// Parameters that are outputs only.
+    pub(crate) written: Vec<DeclId>,
+    /// Places that are read before they are set; true of those that are so on some paths only.
+    pub(crate) unset_uses: BTreeMap<(ExprId, DeclId, Option<Part>), bool>,
     /// What holds where `break` goes to, from the outside in, and `continue`: backwards what is needed there,
     /// forwards what has come together.
     breaks: Vec<Places>,
@@ -84,6 +104,7 @@ pub(crate) struct Flow<'p> {
     pub(crate) plain_this: bool,
     /// The result is differentiable.
     returns: bool,
+    decl: DeclId,
     pub(crate) level: Level,
     /// The module that the function is in.
     pub(crate) view: View,
@@ -119,13 +140,16 @@ impl Program {
 
     fn flow_of(&mut self, decl: DeclId, subst: Subst) {
         let Some(body) = self.body_of(decl) else { return };
-        if self.is_core(decl)
-            || self.level(decl) == Level::None
-            || self.attribute(decl, "TreatAsDifferentiable").is_some()
-        {
+        if self.is_core(decl) {
             return;
         }
-        Flow::of(self, decl, subst).check(body);
+        let is_followed =
+            self.level(decl) != Level::None && self.attribute(decl, "TreatAsDifferentiable").is_none();
+        if !is_followed && !subst.is_empty() {
+            return;
+        }
+        let purpose = if is_followed { Purpose::Derivatives } else { Purpose::Variables };
+        Flow::of(self, decl, subst, purpose).check(body);
     }
 
     /// True if a function makes its result from the bits of numbers that it is given. It is looked at as if all of its
@@ -143,7 +167,7 @@ impl Program {
         self.body(decl);
         let signature = self.raw_signature(decl);
         let body = self.body_of(decl);
-        let mut flow = Flow::of(self, decl, Subst::default());
+        let mut flow = Flow::of(self, decl, Subst::default(), Purpose::Bits);
         flow.this.0 = signature.this.as_ref().is_some_and(|this| flow.has_differential(this.ty));
         for param in signature.params.iter().filter(|p| p.dir != crate::Direction::Out) {
             if let Some(decl) = param.decl {
@@ -162,13 +186,16 @@ impl Program {
 
 impl<'p> Flow<'p> {
     /// What is known of a function at its start.
-    fn of(p: &'p mut Program, decl: DeclId, subst: Subst) -> Flow<'p> {
+    fn of(p: &'p mut Program, decl: DeclId, subst: Subst, purpose: Purpose) -> Flow<'p> {
         let level = p.level(decl);
         let signature = p.raw_signature(decl);
         let view = View::of(p.asking(decl));
         let mut flow = Flow {
             p,
             direction: Direction::Forward,
+            purpose,
+            written: Vec::new(),
+            unset_uses: BTreeMap::new(),
             places: Places::new(),
             carried: FxHashSet::default(),
             cuts: Cuts::default(),
@@ -183,6 +210,7 @@ impl<'p> Flow<'p> {
                 .map_or((false, false), |t| (t.differentiable, t.differentiable && t.mutating)),
             plain_this: false,
             returns: signature.ret_differentiable,
+            decl,
             level,
             view,
             is_instance: !subst.is_empty(),
@@ -199,7 +227,12 @@ impl<'p> Flow<'p> {
             flow.plain_this =
                 p.differentiability(this.ty, false) == (false, false) && !p.says_no_diff_this(decl);
         }
-        for param in &signature.params {
+        let outputs = signature.params.iter().filter(|p| p.dir == crate::Direction::Out);
+        flow.written = outputs.filter_map(|p| p.decl).collect();
+        for output in flow.written.clone() {
+            flow.declare_unset(output);
+        }
+        for param in signature.params.iter().filter(|_| purpose == Purpose::Derivatives) {
             let Some(decl) = param.decl.filter(|_| param.differentiable) else { continue };
             if param.dir != crate::Direction::Out {
                 flow.places.insert((Mark::Derivative, decl, None));
@@ -218,9 +251,14 @@ impl<'p> Flow<'p> {
             let before = self.this;
             self.places.clone_from(&inputs);
             self.forward(body);
+            self.check_outputs_set(self.p.ast.decls[self.decl].name_span);
             if self.this == before {
                 break;
             }
+        }
+        self.report_unset();
+        if self.purpose != Purpose::Derivatives {
+            return;
         }
         self.direction = Direction::Backward;
         self.places.clone_from(&self.outputs);
@@ -264,6 +302,9 @@ fn join(places: &mut Places, more: &Places) -> bool {
 impl Flow<'_> {
     /// Reports something once, however often the place is passed.
     pub(crate) fn report(&mut self, diagnostic: Diagnostic) {
+        if self.purpose != Purpose::Derivatives {
+            return;
+        }
         let (code, span): (&str, Span) = (diagnostic.code, diagnostic.primary.span);
         if !self.p.diagnostics.iter().any(|d| d.code == code && d.primary.span == span) {
             self.p.report(diagnostic);
@@ -295,7 +336,9 @@ impl Flow<'_> {
                 self.places.remove(&(Mark::Derivative, decl, part));
                 self.places.remove(&(Mark::Cut, decl, part));
             }
-            None => self.places.retain(|p| p.1 != decl),
+            None => {
+                self.places.retain(|p| p.1 != decl || matches!(p.0, Mark::Set | Mark::Unset));
+            }
         }
     }
 
@@ -417,6 +460,7 @@ impl Flow<'_> {
             }
             StmtKind::Switch { scrutinee, cases } => {
                 self.expr(scrutinee, false);
+                let has_default = cases.iter().any(|case| case.labels.contains(&None));
                 let entry = self.places.clone();
                 self.breaks.push(Places::new());
                 for case in cases {
@@ -424,24 +468,29 @@ impl Flow<'_> {
                     join(&mut self.places, &entry);
                     case.body.into_iter().for_each(|s| self.forward(s));
                 }
-                join(&mut self.places, &entry);
+                if !has_default {
+                    join(&mut self.places, &entry);
+                }
                 let broken = self.breaks.pop().unwrap_or_default();
                 join(&mut self.places, &broken);
             }
             StmtKind::TargetSwitch(cases) => {
                 // Only the CPU's case has been checked; in the others nothing is known to carry anything.
+                self.take_unset();
                 let entry = self.places.clone();
                 for case in cases {
                     join(&mut self.places, &entry);
                     case.1.into_iter().for_each(|s| self.forward(s));
                 }
                 join(&mut self.places, &entry);
+                self.take_unset();
             }
             StmtKind::Return(value) => {
                 if let Some(value) = value {
                     self.expr(value, false);
                     self.cuts.is_result |= self.is_cut(value);
                 }
+                self.check_outputs_set(self.p.ast.stmts[stmt].span);
                 self.places.clear();
             }
             StmtKind::Break => {
@@ -475,6 +524,7 @@ impl Flow<'_> {
             }
             StmtKind::Throw(value) => {
                 self.expr(value, false);
+                self.take_unset();
             }
             StmtKind::Try(var) => {
                 if let DeclKind::Var { init: Some(call), .. } = self.p.ast.decls[var].kind {
@@ -482,9 +532,12 @@ impl Flow<'_> {
                 }
             }
             StmtKind::Defer(body) => {
+                // It runs later, when more is set.
+                let unset = self.take_unset();
                 self.weak += 1;
                 self.forward(body);
                 self.weak -= 1;
+                self.places.extend(unset);
             }
             StmtKind::Labeled { body, .. } => {
                 self.breaks.push(Places::new());
@@ -492,11 +545,10 @@ impl Flow<'_> {
                 let broken = self.breaks.pop().unwrap_or_default();
                 join(&mut self.places, &broken);
             }
-            StmtKind::Empty
-            | StmtKind::Discard
-            | StmtKind::Unsupported(_)
-            | StmtKind::IntrinsicAsm(_)
-            | StmtKind::Error => {}
+            StmtKind::Discard | StmtKind::Unsupported(_) | StmtKind::IntrinsicAsm(_) | StmtKind::Error => {
+                self.take_unset();
+            }
+            StmtKind::Empty => {}
         }
     }
 
@@ -513,8 +565,12 @@ impl Flow<'_> {
             if carried {
                 self.carry((decl, None));
             }
-            if init.is_some_and(|init| self.is_cut(init)) {
-                self.places.insert((Mark::Cut, decl, None));
+            match init {
+                Some(init) if self.is_cut(init) => {
+                    self.places.insert((Mark::Cut, decl, None));
+                }
+                Some(_) => {}
+                None => self.declare_unset(decl),
             }
         }
     }
@@ -536,6 +592,7 @@ impl Flow<'_> {
             }
             let end = std::mem::replace(&mut self.places, entry);
             if !join(&mut self.places, &end) || is_deep {
+                self.leave_unset(&end, cond);
                 break;
             }
         }

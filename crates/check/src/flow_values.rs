@@ -6,7 +6,7 @@
 use syntax::ast::{AccessorKind, BinaryOp, DeclKind, ExprKind, Modifiers};
 use syntax::{DeclId, Diagnostic, ExprId};
 
-use crate::flow::{Direction, Flow, Key, Mark, Part};
+use crate::flow::{Direction, Flow, Key, Mark, Part, Purpose};
 use crate::signature::Level;
 use crate::tables::{Arg, Callable, FuncRef, Initializer, Meaning};
 use crate::types::Ty;
@@ -88,8 +88,11 @@ impl Flow<'_> {
 
     fn kind(&mut self, expr: ExprId, needed: bool) -> bool {
         match self.p.tables.exprs[expr].meaning.clone() {
-            Meaning::Error
-            | Meaning::Type(_)
+            Meaning::Error => {
+                self.take_unset();
+                false
+            }
+            Meaning::Type(_)
             | Meaning::Namespace(_)
             | Meaning::Literal
             | Meaning::Const(_)
@@ -100,7 +103,7 @@ impl Flow<'_> {
             | Meaning::Func { .. }
             | Meaning::TypeTest { .. }
             | Meaning::TypeIs(..) => false,
-            Meaning::Var(decl) => self.read((decl, None), needed),
+            Meaning::Var(decl) => self.read(expr, (decl, None), needed),
             Meaning::This => self.this.0,
             Meaning::Field { base, field } => {
                 let plain = self.p.is_no_diff(field);
@@ -110,7 +113,7 @@ impl Flow<'_> {
                 }
                 if let Some(place) = self.place(expr) {
                     self.indices(expr);
-                    return self.read(place.key, needed && !place.plain) && !place.plain;
+                    return self.read(expr, place.key, needed && !place.plain) && !place.plain;
                 }
                 match base {
                     Some(base) => self.expr(base, needed && !plain) && !plain,
@@ -126,7 +129,7 @@ impl Flow<'_> {
             | Meaning::Index { base, .. } => {
                 if let Some(place) = self.place(expr) {
                     self.indices(expr);
-                    return self.read(place.key, needed && !place.plain) && !place.plain;
+                    return self.read(expr, place.key, needed && !place.plain) && !place.plain;
                 }
                 if let Meaning::Index { index, .. } = self.p.tables.exprs[expr].meaning {
                     self.expr(index, false);
@@ -138,7 +141,12 @@ impl Flow<'_> {
             | Meaning::Expand { inner: base, .. }
             | Meaning::Cast(base)
             | Meaning::Unary(_, base) => self.expr(base, needed),
-            Meaning::Deref(base) | Meaning::AddressOf(base) => {
+            Meaning::AddressOf(base) => {
+                self.set(base);
+                self.expr(base, false);
+                false
+            }
+            Meaning::Deref(base) => {
                 self.expr(base, false);
                 false
             }
@@ -174,6 +182,7 @@ impl Flow<'_> {
                 self.indices(target);
                 if op.is_some() {
                     // `a op= b` reads the place too.
+                    self.read_and_set(target);
                     carried |= self.has_differential(self.p.tables.exprs[target].ty) && self.carries(target);
                 } else if self.direction == Direction::Forward {
                     self.overwrite(target);
@@ -185,6 +194,7 @@ impl Flow<'_> {
                 let place_needed = self.place_needed(target);
                 let carried = self.expr(value, place_needed || needed);
                 self.indices(target);
+                self.read_and_set(target);
                 if place_needed && (carried || self.carried.contains(&target)) {
                     self.check_setters(target);
                     let func = self.p.substitute_func(&func, &self.subst);
@@ -201,7 +211,10 @@ impl Flow<'_> {
                 }
                 carried
             }
-            Meaning::IncDec(target) => self.carries(target),
+            Meaning::IncDec(target) => {
+                self.read_and_set(target);
+                self.carries(target)
+            }
             Meaning::NoDiff(inner) => {
                 // What is inside is a constant; its arguments are looked at as if it were not needed.
                 self.expr(inner, false);
@@ -291,9 +304,12 @@ impl Flow<'_> {
     }
 
     /// Reads a place: whether it carries a derivative. Backwards it is needed from here on.
-    fn read(&mut self, key: Key, needed: bool) -> bool {
+    fn read(&mut self, expr: ExprId, key: Key, needed: bool) -> bool {
         match self.direction {
-            Direction::Forward => self.holds(key),
+            Direction::Forward => {
+                self.check_set(expr, key);
+                self.holds(key)
+            }
             Direction::Backward => {
                 if needed {
                     self.places.insert((Mark::Derivative, key.0, key.1));
@@ -303,8 +319,16 @@ impl Flow<'_> {
         }
     }
 
+    fn read_and_set(&mut self, target: ExprId) {
+        if let Some(place) = self.place(target) {
+            self.check_set(target, place.key);
+        }
+        self.set(target);
+    }
+
     /// What is assigned replaces what was there, if it is all of it.
     fn overwrite(&mut self, target: ExprId) {
+        self.set(target);
         if let Some(place) = self.place(target).filter(|p| p.exact) {
             self.forget(place.key);
         }
@@ -387,7 +411,7 @@ impl Flow<'_> {
         }
         if self.has_tangent(target) || !self.has_differential(ty) {
             self.store_to(target);
-        } else {
+        } else if self.purpose == Purpose::Derivatives {
             let span = self.p.ast.exprs[expr].span;
             let place = self.p.ast.exprs[target].span;
             self.p.lost.insert(value);
@@ -553,10 +577,17 @@ impl Flow<'_> {
         if let Some(this) = &signature.this {
             let says = matches!(func, Callable::Func(f) if self.p.says_no_diff_this(f.decl));
             let inner = differentiable && (needed || writes) && this.differentiable;
+            if let Some(base) = base.filter(|_| mutates) {
+                self.set(base);
+            }
+            // The library's members of types (`getCount`) say what is known of the type.
+            let unset =
+                matches!(func, Callable::Func(f) if self.p.is_core(f.decl)).then(|| self.take_unset());
             let carries = match base {
                 Some(base) => self.expr(base, inner),
                 None => self.this.0,
             };
+            self.places.extend(unset.into_iter().flatten());
             let is_dropped = carries && !says && !this.differentiable;
             // What has no derivative as it is declared may be of a type that has one here.
             carried |= carries && !says && (this.differentiable || self.has_differential(this.ty));
@@ -578,6 +609,9 @@ impl Flow<'_> {
                     self.overwrite(arg);
                     self.indices(arg);
                     continue;
+                }
+                if param.dir.is_written() {
+                    self.set(arg);
                 }
                 let carries = self.expr(arg, inner);
                 let info = &self.p.tables.exprs[arg];

@@ -52,6 +52,7 @@ mod target;
 mod tests;
 mod type_expr;
 pub mod types;
+mod unset;
 mod views;
 mod visible;
 

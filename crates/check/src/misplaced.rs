@@ -12,7 +12,7 @@ use crate::program::Program;
 use crate::signature::{Level, Resolved};
 use crate::sigs::DiffOp;
 use crate::tables::FuncRef;
-use crate::types::Ty;
+use crate::types::{Ty, TyKind};
 use crate::views::View;
 
 /// Attributes that say something of a function's derivatives.
@@ -225,8 +225,15 @@ impl Program {
             return;
         }
         let func = FuncRef { decl: member, args: Vec::new(), self_ty: Some(ty) };
-        let Resolved::Func(found) = self.resolve_requirement(&func) else { return };
+        let Resolved::Func(found) = self.resolve_requirement(&func) else {
+            self.check_sum_of_name(ty, member);
+            return;
+        };
         if found.decl == member || self.is_core(found.decl) {
+            return;
+        }
+        if self.func_signature(&found).ret != self.func_signature(&func).ret {
+            self.wrong_sum(ty, member, found.decl);
             return;
         }
         let view = View::of(self.asking(found.decl));
@@ -236,5 +243,30 @@ impl Program {
             let span = self.ast.decls[found.decl].name_span;
             self.report(Diagnostic::error("E38110", span, message).help("mark it '[Differentiable]'"));
         }
+    }
+
+    /// The compiler makes a type's `dzero` or `dadd`, though the type has members of that name.
+    fn check_sum_of_name(&mut self, ty: Ty, member: DeclId) {
+        let TyKind::Struct(decl, _) = self.types[ty] else { return };
+        let name = self.ast.decls[member].name;
+        let own = self.names_in(decl).and_then(|names| names.get(&name)).cloned().unwrap_or_default();
+        for found in own {
+            if matches!(self.ast.decls[found].kind, DeclKind::Func { .. }) {
+                self.wrong_sum(ty, member, found);
+            }
+        }
+    }
+
+    fn wrong_sum(&mut self, ty: Ty, member: DeclId, found: DeclId) {
+        let name = self.ast.name(self.ast.decls[member].name).to_string();
+        let Some(differential) = self.differential(ty) else { return };
+        let differential = self.type_name(differential);
+        let wanted = match name.as_str() {
+            "dzero" => format!("static {differential} dzero()"),
+            _ => format!("static {differential} {name}({differential} a, {differential} b)"),
+        };
+        let span = self.ast.decls[found].name_span;
+        let message = format!("this '{name}' is not the one that 'IDifferentiable' requires");
+        self.report(Diagnostic::error("E38100", span, message).help(format!("declare it as '{wanted}'")));
     }
 }

@@ -1,0 +1,189 @@
+//! Variables that are read before anything is assigned to them, and outputs that are left so: see [`crate::flow`].
+//!
+//! The analysis that follows derivatives forwards follows this, too, in every function. A variable that is declared
+//! without a value is marked as unset, part by part, until something is assigned. Paths are joined, so a mark that is
+//! left says "on some path"; a second one says that another path has assigned.
+//!
+//! When in doubt nothing is said: a loop is taken to run at least once, an array is set by its first element, a struct
+//! that is read as a whole by its first field, and what is passed for an `inout` parameter is set by the call.
+
+use cranelift_entity::EntityRef;
+use syntax::ast::{ExprKind, Modifiers};
+use syntax::{DeclId, Diagnostic, ExprId, Span};
+
+use crate::flow::{Direction, Flow, Key, Mark, Part, Places, Purpose};
+use crate::tables::{Initializer, Meaning};
+use crate::types::{Ty, TyKind, Val};
+
+impl Flow<'_> {
+    fn follows_unset(&self) -> bool {
+        self.direction == Direction::Forward && self.purpose != Purpose::Bits && !self.is_instance
+    }
+
+    /// A variable is declared without a value.
+    pub(crate) fn declare_unset(&mut self, decl: DeclId) {
+        let shared = Modifiers(Modifiers::STATIC.0 | Modifiers::GROUPSHARED.0);
+        if !self.follows_unset() || self.p.ast.decls[decl].modifiers.has(shared) {
+            return;
+        }
+        let ty = self.p.tables.decl_types[decl].unwrap_or(Ty::ERROR);
+        for part in self.unset_parts(ty) {
+            self.places.remove(&(Mark::Set, decl, part));
+            self.places.insert((Mark::Unset, decl, part));
+        }
+    }
+
+    /// The parts of a variable that have no value at first.
+    fn unset_parts(&mut self, ty: Ty) -> Vec<Option<Part>> {
+        match self.p.types[ty] {
+            TyKind::Struct(..) => {
+                let fields = self.unset_fields(ty).into_iter();
+                let unset: Vec<_> = fields.filter(|f| self.starts_unset(f.1, 0)).collect();
+                unset.into_iter().map(|(field, _)| Some(Part::Field(field))).collect()
+            }
+            TyKind::Vector(_, Val::Int(n)) => (0..n.max(0) as u64).map(|k| Some(Part::Element(k))).collect(),
+            _ => Vec::from_iter(self.starts_unset(ty, 0).then_some(None)),
+        }
+    }
+
+    /// The fields of a struct that nothing gives a value.
+    fn unset_fields(&mut self, ty: Ty) -> Vec<(DeclId, Ty)> {
+        let TyKind::Struct(decl, _) = self.p.types[ty] else { return Vec::new() };
+        let given = match self.p.default_of(ty) {
+            Initializer::Default(_) if self.p.has_base_struct(decl) => return Vec::new(),
+            Initializer::Expr(_) | Initializer::Init(..) => return Vec::new(),
+            Initializer::Default(_) => Vec::new(),
+            Initializer::Parts(_, parts) => parts,
+        };
+        let is_given = |k: usize| given.get(k).is_some_and(|part| !matches!(part, Initializer::Default(_)));
+        let fields = self.p.fields(ty).into_iter().enumerate();
+        fields.filter(|&(k, _)| !is_given(k)).map(|(_, (field, ty, _))| (field, ty)).collect()
+    }
+
+    /// True if a value of a type has something in it that nothing gives a value. Of types that are deep, too: no.
+    fn starts_unset(&mut self, ty: Ty, depth: u32) -> bool {
+        match self.p.types[ty] {
+            _ if depth > 8 => false,
+            TyKind::Struct(..) => {
+                self.unset_fields(ty).into_iter().any(|(_, ty)| self.starts_unset(ty, depth + 1))
+            }
+            TyKind::Array(element, Some(_)) => self.starts_unset(element, depth + 1),
+            TyKind::Scalar(_)
+            | TyKind::Vector(..)
+            | TyKind::Matrix(..)
+            | TyKind::Enum(_)
+            | TyKind::Pointer(_) => true,
+            _ => false,
+        }
+    }
+
+    /// Something is assigned to a place, or may be.
+    pub(crate) fn set(&mut self, target: ExprId) {
+        if !self.follows_unset() {
+            return;
+        }
+        if let Meaning::Swizzle { base, comps } = self.p.tables.exprs[target].meaning.clone()
+            && let Meaning::Var(decl) = self.p.tables.exprs[base].meaning
+        {
+            for comp in comps {
+                self.set_part((decl, Some(Part::Element(comp.into()))));
+            }
+            return;
+        }
+        let mut at = Some(target);
+        while let Some(expr) = at {
+            if let Some(place) = self.place(expr) {
+                return self.set_part(place.key);
+            }
+            at = self.base(expr);
+        }
+    }
+
+    fn set_part(&mut self, (decl, part): Key) {
+        let marks = self.places.range((Mark::Unset, decl, None)..).take_while(|m| m.1 == decl);
+        let marks: Vec<_> =
+            marks.filter(|m| part.is_none() || m.2.is_none() || m.2 == part).copied().collect();
+        for mark in marks {
+            self.places.remove(&mark);
+            self.places.insert((Mark::Set, decl, mark.2));
+        }
+    }
+
+    /// Takes out the marks of what is unset: a place is not reached, or nothing is known of it.
+    pub(crate) fn take_unset(&mut self) -> Places {
+        self.places.split_off(&(Mark::Unset, DeclId::new(0), None))
+    }
+
+    /// A loop has run, at least once: what is set at its end is set after it.
+    pub(crate) fn leave_unset(&mut self, end: &Places, cond: Option<ExprId>) {
+        let is_endless = cond.is_none_or(|cond| matches!(self.p.ast.exprs[cond].kind, ExprKind::Bool(true)));
+        self.places.retain(|mark| mark.0 != Mark::Unset || !is_endless && end.contains(mark));
+    }
+
+    /// A place is read.
+    pub(crate) fn check_set(&mut self, expr: ExprId, (decl, part): Key) {
+        if !self.follows_unset() || !self.has(Mark::Unset, (decl, part)) {
+            return;
+        }
+        let is_possible = match part {
+            Some(_) => self.places.contains(&(Mark::Set, decl, part)),
+            None => {
+                let ty = self.p.tables.decl_types[decl].unwrap_or(Ty::ERROR);
+                let parts = self.unset_parts(ty);
+                if !parts.iter().all(|&part| self.places.contains(&(Mark::Unset, decl, part))) {
+                    return;
+                }
+                self.has(Mark::Set, (decl, None))
+            }
+        };
+        *self.unset_uses.entry((expr, decl, part)).or_default() |= is_possible;
+    }
+
+    /// The function is left: its outputs are set.
+    pub(crate) fn check_outputs_set(&mut self, span: Span) {
+        if !self.follows_unset() {
+            return;
+        }
+        for decl in self.written.clone() {
+            let ty = self.p.tables.decl_types[decl].unwrap_or(Ty::ERROR);
+            let parts = self.unset_parts(ty);
+            let is_unset = |part: &Option<Part>| self.places.contains(&(Mark::Unset, decl, *part));
+            if parts.is_empty() || !parts.iter().all(is_unset) {
+                continue;
+            }
+            let name = self.p.ast.name(self.p.ast.decls[decl].name).to_string();
+            let declared = self.p.ast.decls[decl].name_span;
+            let on_some = if self.has(Mark::Set, (decl, None)) { ", on some paths" } else { "" };
+            let message = format!("the function ends here without a value for its output '{name}'{on_some}");
+            self.warn_unset(Diagnostic::warning("E41018", span, message).note(declared, "declared here"));
+        }
+    }
+
+    /// Reports what was read too early.
+    pub(crate) fn report_unset(&mut self) {
+        for ((expr, decl, part), is_possible) in std::mem::take(&mut self.unset_uses) {
+            let mut name = self.p.ast.name(self.p.ast.decls[decl].name).to_string();
+            if let Some(Part::Field(field)) = part {
+                name = format!("{name}.{}", self.p.ast.name(self.p.ast.decls[field].name));
+            }
+            let span = self.p.ast.exprs[expr].span;
+            let declared = self.p.ast.decls[decl].name_span;
+            let (code, message) = if is_possible {
+                ("E41035", format!("'{name}' is used, and on some paths nothing has been assigned to it"))
+            } else {
+                ("E41016", format!("'{name}' is used before anything is assigned to it"))
+            };
+            let help = "give it a value where it is declared: without one it is zero here, and may be anything elsewhere";
+            self.warn_unset(
+                Diagnostic::warning(code, span, message).note(declared, "declared here").help(help),
+            );
+        }
+    }
+
+    fn warn_unset(&mut self, diagnostic: Diagnostic) {
+        let (code, span): (&str, Span) = (diagnostic.code, diagnostic.primary.span);
+        if !self.p.diagnostics.iter().any(|d| d.code == code && d.primary.span == span) {
+            self.p.report(diagnostic);
+        }
+    }
+}
