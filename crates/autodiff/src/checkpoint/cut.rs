@@ -136,10 +136,14 @@ impl Plan<'_> {
             matches!(self.src.insts[inst].op, Op::Const(_) | Op::Zero | Op::Absent | Op::GlobalRef(_))
         };
         let data = &self.src.insts[inst];
-        let always = is_constant(inst)
-            || data.op == Op::Splat && self.defs[data.args[0]].expand().is_some_and(is_constant);
+        // A constant of several lanes is one, too, however many bytes it has.
+        if is_constant(inst)
+            || data.op == Op::Splat && self.defs[data.args[0]].expand().is_some_and(is_constant)
+        {
+            return Some(0);
+        }
         let outside = self.place(v).depth == 0 && !self.policy.in_loop;
-        if !always && (outside || self.policy.prefer_kept) {
+        if outside || self.policy.prefer_kept {
             return None;
         }
         let cost = match self.src.insts[inst].op {
