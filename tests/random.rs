@@ -4,7 +4,8 @@
 //! `llvm`, in 1, 4, 8 and 16 lanes); forward and reverse mode
 //! agree; both agree with dual numbers on the code before differentiation; and with differences where those can be
 //! trusted (two step sizes agree, so no branch lies between). So do second derivatives, by forward and by reverse mode
-//! over derivatives of either mode. Programs of numbers of all types print the same bits on
+//! over derivatives of either mode. Some run on a device by wgpu, if there is one, and while LLVM takes over from Cranelift
+//! (with the features `wgpu` and `llvm`). Programs of numbers of all types print the same bits on
 //! both, optimised or not. `PULLBACK_RANDOM` sets how many programs are made, `PULLBACK_SEED` the first;
 //! `PULLBACK_KEEP` names a folder for the programs, and the output of the latter, to compare with other compilers.
 //! `PULLBACK_FILE` names a program to check, with the points of the seed: to make a failure smaller.
@@ -305,6 +306,54 @@ impl Evaluated {
     }
 }
 
+/// What the kernel writes for these numbers on the device; `None` if its language cannot express the program.
+#[cfg(feature = "wgpu")]
+fn probe_on_device(module: &Module, numbers: &[f64]) -> Result<Option<Vec<f64>>, Failure> {
+    match probe(module, Backend::Wgpu, numbers) {
+        Ok(found) => Ok(Some(found)),
+        Err(Failure::Program(list)) if list.iter().any(|d| d.code.starts_with("E093")) => Ok(None),
+        Err(failure) => Err(failure),
+    }
+}
+
+/// A random program on `run`, whose results are those of the interpreter within the tolerance; whether there are any.
+#[cfg(any(feature = "wgpu", feature = "llvm"))]
+fn check_as(
+    seed: u64,
+    tolerance: f64,
+    run: impl Fn(&Module, &[f64]) -> Result<Option<Vec<f64>>, Failure>,
+) -> Result<bool, String> {
+    let program = generate::program(seed, "double");
+    let mut rng = Rng::new(seed ^ 0xABCD);
+    let mut numbers = Vec::new();
+    for _ in 0..2 {
+        let point = Point::of(&mut rng);
+        (0..INPUTS).for_each(|input| numbers.extend(point.numbers(unit(input))));
+    }
+    let whole = with_probe(&program.text, None);
+    let mut session = Session::new(FileOptions::default());
+    let mut loaded = load(&mut session, &whole);
+    let outcome = (|| {
+        let entry = loaded.entry(Some("probe"))?;
+        let request = Request { entries: vec![entry], ..Request::default() };
+        let module = loaded.compile(&request, &Options::default())?.module;
+        Ok((run(&module, &numbers)?, probe(&module, Backend::Interp, &numbers)?))
+    })();
+    let fail = |why: String| Err(format!("seed {seed}: {why}\n{whole}"));
+    let (found, wanted) = match outcome {
+        Ok(outcome) => outcome,
+        Err(failure) => return fail(explain(&session, failure)),
+    };
+    let Some(found) = found else { return Ok(false) };
+    if found.len() != wanted.len() {
+        return fail(format!("{} numbers instead of {}", found.len(), wanted.len()));
+    }
+    match found.iter().zip(&wanted).position(|(&a, &b)| !near(a, b, tolerance)) {
+        None => Ok(true),
+        Some(at) => fail(format!("number {at} is {} and the interpreter gives {}", found[at], wanted[at])),
+    }
+}
+
 fn check_kernel(seed: u64) -> Result<(), String> {
     let text = generate::kernel(seed, seed.is_multiple_of(2));
     let fail = |why: String| Err(format!("seed {seed}: {why}\n{text}"));
@@ -352,6 +401,45 @@ fn derivatives_of_random_programs() {
         return outcome.unwrap_or_else(|why| panic!("{why}"));
     }
     all(check, 10);
+}
+
+/// On the first device that wgpu lists, if there is one. Its functions of numbers are those of its language.
+#[cfg(feature = "wgpu")]
+#[test]
+fn derivatives_of_random_programs_on_a_device() {
+    if driver::gpu::devices().is_empty() {
+        return eprintln!("there is no device with a Vulkan driver: skipped");
+    }
+    let ran = std::sync::atomic::AtomicU64::new(0);
+    let check = |seed| {
+        let done = check_as(seed, 1e-6, probe_on_device)?;
+        ran.fetch_add(u64::from(done), std::sync::atomic::Ordering::Relaxed);
+        Ok(())
+    };
+    all(check, 6);
+    let ran = ran.into_inner();
+    eprintln!("{ran} ran, the others its language cannot express");
+    assert!(ran > 0);
+}
+
+/// While LLVM takes over from Cranelift: so many groups that it does, and every round of them has the same bits.
+#[cfg(feature = "llvm")]
+#[test]
+fn derivatives_of_random_programs_through_the_tiers() {
+    let run = |module: &Module, numbers: &[f64]| {
+        let many = numbers.repeat(2000);
+        let options = CodeOptions { lanes: Some(8), lane_order: true, ..CodeOptions::default() };
+        let mut found = probe_with(module, Backend::Tiers, &options, &many)?;
+        let n = found.len() / 2000;
+        let bits = |round: &[f64]| round.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+        let first = bits(&found[..n]);
+        if let Some(round) = found.chunks(n).position(|round| bits(round) != first) {
+            return Err(driver::Error::input(format!("round {round} has other bits than the first")).into());
+        }
+        found.truncate(n);
+        Ok(Some(found))
+    };
+    all(|seed| check_as(seed, 1e-9, run).map(|_| ()), 3);
 }
 
 #[test]
