@@ -29,7 +29,7 @@ const BATCH: usize = 36;
 /// Threads whose inputs are anywhere; those of the others are zeros and ties, where dual numbers say nothing.
 const ORDINARY: usize = 6;
 
-/// What happened to programs of a kind in one place.
+/// The results of programs of a kind in one place.
 #[derive(Default)]
 struct Tally {
     agreed: u64,
@@ -37,7 +37,7 @@ struct Tally {
     refused: BTreeMap<String, u64>,
 }
 
-/// What happened, by place and kind; and what differed, with the shortest program of each place.
+/// The results, by place and kind; and the differences, with the shortest program of each place.
 #[derive(Default)]
 struct Report {
     programs: u64,
@@ -117,7 +117,7 @@ struct File {
     seed: u64,
     scalar: &'static str,
     programs: Vec<Small>,
-    /// What the threads read.
+    /// The inputs of the threads.
     given: Vec<f64>,
 }
 
@@ -230,7 +230,7 @@ fn compile(read: &mut Read, level: u8) -> Result<Compiled, Failure> {
     read.loaded.compile(&request, &options)
 }
 
-/// What each kernel leaves in `found`, and in `count`.
+/// The content that each kernel leaves in `found`, and in `count`.
 type Found = Vec<(Vec<f64>, Vec<u8>)>;
 
 fn run(

@@ -213,7 +213,7 @@ fn random_programs_give_the_same_in_lanes() {
     assert!(failures.is_empty(), "{}\n\n{shown}", reasons.join("\n"));
 }
 
-/// What the buffers hold after a dispatch of a kernel of [`generate::shared`], and how many lanes there were.
+/// The content of the buffers after a dispatch of a kernel of [`generate::shared`], and how many lanes there were.
 fn shared_memory(text: &str, backend: Backend, lanes: Option<u32>) -> Result<(Vec<Vec<u8>>, u32), String> {
     let mut session = Session::new(FileOptions::default());
     let mut program = session.program();

@@ -187,7 +187,7 @@ impl Function {
     }
 }
 
-/// What the kernels of all functions write.
+/// The numbers that the kernels of all functions write.
 fn run(
     functions: &[Function],
     ty: Float,

@@ -19,7 +19,7 @@ use pullback_tests::setting;
 const INPUTS: usize = 3;
 /// Points that a program is run at.
 const POINTS: usize = 6;
-/// What a point gives: the value, three forward derivatives, three of reverse mode.
+/// The results at a point: the value, three forward derivatives, three of reverse mode.
 const RESULTS: usize = 1 + 2 * INPUTS;
 /// Singular for something.
 const NUMBERS: [f64; 8] = [0.0, 1.0, -1.0, 0.5, 2.0, 0.0, 1.0, f64::INFINITY];
@@ -249,7 +249,7 @@ fn scalar_text(op: Scalar, r: usize, a: usize, b: usize, c: f64) -> String {
 
 // ---- the oracle
 
-/// What a number was made of.
+/// The origin of a number.
 enum Made {
     /// A sum of others, scaled.
     Of(Vec<(usize, f64)>),

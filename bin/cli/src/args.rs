@@ -257,7 +257,7 @@ const SECONDS: f64 = 600.0;
 /// The same, where there are many.
 const SECONDS_OF_CALLS: f64 = 60.0;
 
-/// What a program may take.
+/// The memory and time that a program may take.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct LimitArgs {
     #[command(flatten)]
@@ -604,7 +604,7 @@ pub(crate) struct GradArgs {
     pub(crate) along: Vec<String>,
     #[command(flatten)]
     pub(crate) memory: MemoryArgs,
-    /// What runs it
+    /// The backend that runs it
     #[arg(long, value_enum, default_value_t = Backend::Interp)]
     pub(crate) backend: Backend,
     #[command(flatten)]
@@ -643,7 +643,7 @@ pub(crate) struct GradcheckArgs {
     pub(crate) tolerance: f64,
     #[command(flatten)]
     pub(crate) memory: MemoryArgs,
-    /// What runs it
+    /// The backend that runs it
     #[arg(long, value_enum, default_value_t = Backend::Interp)]
     pub(crate) backend: Backend,
     #[command(flatten)]
@@ -679,7 +679,7 @@ pub(crate) struct VerifyArgs {
     pub(crate) tolerance: f64,
     #[command(flatten)]
     pub(crate) memory: MemoryArgs,
-    /// What is checked [default: all that this build has, and graphics processors where there is one]
+    /// The backends that are checked [default: all that this build has, and graphics processors where there is one]
     #[arg(long, value_enum, value_name = "BACKEND,…", value_delimiter = ',')]
     pub(crate) backend: Vec<Backend>,
     /// Optimisation levels

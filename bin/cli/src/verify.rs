@@ -85,7 +85,7 @@ fn numbers(numbers: Numbers) -> &'static str {
     }
 }
 
-/// What was found on one backend, at all levels.
+/// The sums of one backend, at all levels.
 #[derive(Default)]
 struct Total {
     levels: Vec<u8>,
@@ -166,7 +166,7 @@ fn lines(function: &Checked, rows: &[Row], cells: &mut Vec<[String; 8]>) {
     }
 }
 
-/// What differs, and what is refused, each once.
+/// The differences and the refusals, each once.
 fn differences(function: &Checked, rows: &[Row]) -> String {
     let mut text = String::new();
     let (mut shown, mut hidden) = (0, 0);

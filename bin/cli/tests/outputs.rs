@@ -1,4 +1,5 @@
-//! What cannot be written, read or allocated is an error, and what is there already stays whole.
+//! A file that cannot be written or read, or memory that cannot be had, is an error; a file that is there already stays
+//! whole.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

@@ -1,4 +1,4 @@
-//! What diagnostics say, as it is shown: the words of the main ones, and that none shows a name of the compiler's own.
+//! The text of diagnostics, as it is shown: the words of the main ones, and that none shows a name of the compiler's own.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,7 +7,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// What `pullback check` says of a file, without its path.
+/// The output of `pullback check` for a file, without its path.
 fn checked(path: &Path) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pullback"));
     command.arg("check").arg(path);

@@ -60,7 +60,7 @@ fn directions(module: &Module, func: &mut Function, calls: &[(Inst, usize)]) {
     }
 }
 
-/// What stands for a differential of which some numbers, or all, are written as zero; none if there are none.
+/// The value that stands for a differential of which some numbers, or all, are written as zero; none if there are none.
 fn absent(
     module: &Module,
     func: &mut Function,
@@ -106,7 +106,7 @@ fn push(func: &mut Function, op: Op, args: &[Value], like: Value, span: Span, ou
     v
 }
 
-/// What a value is, seen through calls of functions that hand it on.
+/// The origin of a value, seen through calls of functions that hand it on.
 enum Source {
     Zero,
     Value(Value),

@@ -134,7 +134,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Whether the same functions are called so often, directly and by way of others, that residuals of all these calls
+    /// True if the same functions are called so often, directly and by way of others, that residuals of all these calls
     /// are too many to be kept: the calls of a function are as large as the tree that they span, what they compute is
     /// no larger than the functions in it.
     fn is_bush(&mut self, func: Func) -> bool {

@@ -549,7 +549,7 @@ impl<I: Iterator> NextIfActive for I {
     }
 }
 
-/// Whether a value is absent, or has parts that are.
+/// True if a value is absent, or has parts that are.
 fn has_absent(func: &Function, defs: &Defs, v: Value) -> bool {
     let Some(inst) = defs[v].expand() else { return false };
     let data = &func.insts[inst];

@@ -25,7 +25,7 @@ use ir::{Op, Scalar, Value};
 
 use crate::linearize::Linearize;
 
-/// What a quotient's tangent, or that of a remainder's divisor, is multiplied with: emitted before the tangent, as it is not one.
+/// The factor of a quotient's tangent, or of that of a remainder's divisor: emitted before the tangent, as it is none.
 pub(crate) fn factor(pass: &mut Linearize, data: &ir::InstData) -> Option<Value> {
     if data.op == Op::Rem {
         return whole(pass, data);

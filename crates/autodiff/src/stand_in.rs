@@ -1,4 +1,5 @@
-//! What is differentiated in a function's place: `f`, with a primal substitute wherever it calls what has one.
+//! The function that is differentiated in another's place: `f`, with a primal substitute wherever it calls a function
+//! that has one.
 //!
 //! A substitute stands for its function in all that is run as part of a derivative, whether or not anything flows through
 //! the call. So before a function is differentiated, it and those that it calls are copied as far as substitutes are
@@ -79,7 +80,7 @@ impl Engine<'_> {
         at
     }
 
-    /// Whether the derivative of a function's body would run one that has a substitute.
+    /// True if the derivative of a function's body would run one that has a substitute.
     fn reaches_substitute(&self, func: Func, mode: Mode) -> bool {
         let mut seen = EntitySet::new();
         let mut left = vec![func];

@@ -93,7 +93,7 @@ impl Engine<'_> {
     }
 }
 
-/// What a backward derivative that is written by hand is called as.
+/// A backward derivative that is written by hand, as it is called.
 struct Rule {
     func: Func,
     /// It takes and gives its cotangents as numbers, as it is not linear in them or has effects.

@@ -567,9 +567,9 @@ impl Program {
         out
     }
 
-    /// What extensions of every type that conforms to something make of this one, if that is the interface or one that
-    /// inherits from it. The constraints of other extensions are not looked at: each asks for interfaces itself, so that
-    /// the questions would multiply.
+    /// The interfaces that extensions of every type that conforms to something give this one, if that is the interface or
+    /// one that inherits from it. The constraints of other extensions are not looked at: each asks for interfaces itself,
+    /// so that the questions would multiply.
     pub(crate) fn blanket_interfaces(&mut self, ty: Ty, interface: DeclId) -> Vec<Ty> {
         self.resolve_extensions();
         let mut offering = Vec::new();

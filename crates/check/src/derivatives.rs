@@ -115,7 +115,7 @@ impl Program {
         self.report(diagnostic.help("give the substitute this derivative, or remove one of the two"));
     }
 
-    /// Whether no call of a function has a derivative, whoever asks.
+    /// True if no call of a function has a derivative, whoever asks.
     pub fn is_never_differentiable(&mut self, func: &FuncRef) -> bool {
         !self.is_core(func.decl) && self.differentiable_level(func, View::default()) == Level::None
     }

@@ -224,12 +224,12 @@ impl Program {
         self.is_modified_type(ty, Modifiers::NO_DIFF)
     }
 
-    /// Whether a matrix of a type lies in memory column by column.
+    /// True if a matrix of a type lies in memory column by column.
     pub(crate) fn is_column_major_type(&self, ty: ExprId) -> bool {
         self.is_modified_type(ty, Modifiers::COLUMN_MAJOR)
     }
 
-    /// Whether a variable or field is declared `column_major`.
+    /// True if a variable or field is declared `column_major`.
     pub fn is_column_major(&self, decl: DeclId) -> bool {
         let d = &self.ast.decls[decl];
         let ty = match d.kind {
@@ -239,7 +239,7 @@ impl Program {
         d.modifiers.has(Modifiers::COLUMN_MAJOR) || ty.is_some_and(|ty| self.is_column_major_type(ty))
     }
 
-    /// Whether a type, or what an array of it consists of, is written with a modifier.
+    /// True if a type, or what an array of it consists of, is written with a modifier.
     fn is_modified_type(&self, ty: ExprId, wanted: Modifiers) -> bool {
         match &self.ast.exprs[ty].kind {
             syntax::ast::ExprKind::Modified(modifiers, inner) => {

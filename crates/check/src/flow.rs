@@ -60,7 +60,7 @@ pub(crate) enum Purpose {
     Derivatives,
     /// Variables only: the function is not differentiable.
     Variables,
-    /// Whether its result is made from the bits of its arguments. Nothing is reported.
+    /// True if its result is made from the bits of its arguments. Nothing is reported.
     Bits,
 }
 
@@ -185,7 +185,7 @@ impl Program {
 }
 
 impl<'p> Flow<'p> {
-    /// What is known of a function at its start.
+    /// The state at a function's start.
     fn of(p: &'p mut Program, decl: DeclId, subst: Subst, purpose: Purpose) -> Flow<'p> {
         let level = p.level(decl);
         let signature = p.raw_signature(decl);
@@ -350,7 +350,7 @@ impl Flow<'_> {
         }
     }
 
-    /// Whether values of a type have a derivative, for the arguments of this instance.
+    /// True if values of a type have a derivative, for the arguments of this instance.
     pub(crate) fn has_differential(&mut self, ty: Ty) -> bool {
         let ty = self.p.substitute(ty, &self.subst);
         self.p.differential(ty).is_some()
@@ -374,7 +374,7 @@ impl Flow<'_> {
         join(&mut self.places, &after);
     }
 
-    /// What is compiled of an `if` on types.
+    /// The arms of an `if` on types that are compiled.
     fn taken(
         &mut self,
         cond: ExprId,

@@ -43,13 +43,13 @@ impl Locals {
         }
     }
 
-    /// What a name means.
+    /// The meaning of a name.
     pub(crate) fn find(&self, name: Symbol) -> Option<DeclId> {
         let &place = self.places.get(&name)?.last()?;
         Some(self.entries[place as usize].1)
     }
 
-    /// What a name was first declared as since there were so many.
+    /// The first declaration of a name since there were so many.
     pub(crate) fn first_since(&self, name: Symbol, len: usize) -> Option<DeclId> {
         let places = self.places.get(&name)?;
         let &place = places.get(places.partition_point(|&place| (place as usize) < len))?;

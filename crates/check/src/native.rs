@@ -187,7 +187,7 @@ pub(crate) enum NativeGeneric {
 }
 
 impl NativeGeneric {
-    /// Whether values of its argument lie in memory that the host sees.
+    /// True if values of its argument lie in memory that the host sees.
     pub(crate) fn is_memory(self) -> bool {
         matches!(self, NativeGeneric::Ptr | NativeGeneric::Buffer(_))
     }

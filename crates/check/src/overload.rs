@@ -54,7 +54,7 @@ enum Failure {
 /// So many candidates are shown.
 const MAX_CANDIDATES: usize = 5;
 
-/// What a function takes whose parameters are bound by one of the library's own interfaces.
+/// The kinds of arguments of a function whose parameters are bound by one of the library's own interfaces.
 fn taken(bound: &str) -> &'static str {
     match bound {
         "__FloatElementwise" => "floating-point numbers, vectors and matrices",
@@ -442,7 +442,7 @@ impl Checker<'_> {
         Some(format!("it is '{word}({name})({})'{gives}", list.join(", ")))
     }
 
-    /// What to write where a pair is wanted and its primal is given.
+    /// The text to write where a pair is wanted and its primal is given.
     fn pair_wanted(&mut self, arg: ExprId, from: Ty, to: Ty) -> Option<String> {
         let TyKind::DiffPair(primal) = self.p.types[to] else { return None };
         self.p.conversion(from, primal, Source::default())?;

@@ -100,7 +100,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Whether the receiver of a method can be held fixed in its derivative.
+    /// True if the receiver of a method can be held fixed in its derivative.
     fn may_be_bound(&mut self, candidate: &Candidate, op: DiffOp) -> bool {
         let this = self.p.raw_signature(candidate.decl).this.clone();
         matches!(op, DiffOp::Fwd | DiffOp::Bwd) && this.is_some_and(|t| !t.mutating && !t.pointer_like)

@@ -42,7 +42,7 @@ impl Checker<'_> {
         self.p.types.intern(TyKind::Array(element, n))
     }
 
-    /// What a name of a type stands for.
+    /// The type that a name stands for.
     pub(crate) fn aliased_type(&mut self, ty: ExprId) -> Ty {
         if self.p.is_column_major_type(ty) {
             // The order belongs to the variable here, not to the type.

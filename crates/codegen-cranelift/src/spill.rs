@@ -29,12 +29,12 @@ struct Life {
     last: u32,
     /// Where it is kept in the frame, plus one; 0: in a register.
     slot: u32,
-    /// What makes it again wherever it is used, of a constant or an address in the frame.
+    /// The instruction that makes it again wherever it is used, of a constant or an address in the frame.
     again: Option<Inst>,
 }
 
 impl Life {
-    /// Whether it is in no register but where it is used.
+    /// True if it is in no register but where it is used.
     fn is_apart(self) -> bool {
         self.slot != 0 || self.again.is_some()
     }
@@ -161,7 +161,8 @@ fn lives(func: &Function) -> SecondaryMap<Value, Life> {
     lives
 }
 
-/// What makes a value, if that can be done again wherever it is used: a constant or an address in the frame.
+/// The instruction that makes a value, if that can be done again wherever it is used: a constant or an address in the
+/// frame.
 fn maker(func: &Function, v: Value) -> Option<Inst> {
     let inst = func.dfg.value_def(v).inst()?;
     matches!(

@@ -11,11 +11,11 @@ const MOST: usize = 256;
 /// A pointer within a global's memory.
 #[derive(Clone, Debug)]
 pub(crate) struct Behind {
-    /// What holds it.
+    /// The memory that holds it.
     pub(crate) holder: Global,
     /// Where it is there.
     pub(crate) at: usize,
-    /// What it points to.
+    /// The memory that it points to.
     pub(crate) pointer: Global,
 }
 

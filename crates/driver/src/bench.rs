@@ -32,7 +32,7 @@ pub struct Options {
     pub backend: Backend,
     /// Lanes, for backends that have them; `None`: what suits.
     pub lanes: Option<u32>,
-    /// What each launch may take.
+    /// The memory and time that each launch may take.
     pub limits: Limits,
     /// Given to the compiler.
     pub compile: pipeline::Options,
@@ -158,7 +158,7 @@ fn numbers(module: &Module, info: &FunctionInfo, options: &Options) -> Result<Ve
     })
 }
 
-/// What sums are held in: nothing wider than what the function works with, so that it has its lanes.
+/// The type of sums: nothing wider than the function's own numbers, so that it has its lanes.
 fn widest(module: &Module, info: &FunctionInfo) -> Scalar {
     let f = &module.funcs[info.func];
     let mut scalars = f.params.iter().chain(&f.results).filter_map(|s| module.types.scalar_of(s.ty));

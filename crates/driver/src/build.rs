@@ -171,7 +171,7 @@ fn is_plain(module: &Module, func: Func) -> bool {
     f.params.iter().chain(&f.results).all(|slot| is_number(module, slot.ty))
 }
 
-/// Whether a type is of numbers.
+/// True if a type is of numbers.
 fn is_number(module: &Module, ty: ir::Type) -> bool {
     module.types.scalar_of(ty).is_some() && !module.types.has_stack(ty)
 }

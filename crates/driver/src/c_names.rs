@@ -38,13 +38,13 @@ fn has(list: &str, name: &str) -> bool {
     list.split_whitespace().any(|word| word == name)
 }
 
-/// Whether a parameter of that name may not compile: keywords, macros, and the names of types and constants.
+/// True if a parameter of that name may not compile: keywords, macros, and the names of types and constants.
 pub(crate) fn is_odd(name: &str) -> bool {
     let is_constant = name == "I" || name.len() > 1 && !name.chars().any(|c| c.is_ascii_lowercase());
     has(KEYWORDS, name) || has(MACROS, name) || name.ends_with("_t") || is_constant
 }
 
-/// Whether C or its library means something by a name, so that no function of a library can have it.
+/// True if C or its library means something by a name, so that no function of a library can have it.
 pub(crate) fn is_taken(name: &str) -> bool {
     let short = name.strip_suffix(['f', 'l']).unwrap_or(name);
     is_odd(name)

@@ -47,7 +47,7 @@ pub struct Callee {
     hessian: Option<Wrapped>,
     /// Threads of a group.
     group: usize,
-    /// What calls may change, and its content before each; `None`: nothing.
+    /// The memory that calls may change, and its content before each; `None`: none.
     writable: Option<Vec<(ir::Global, Vec<u8>)>>,
 }
 
@@ -295,7 +295,7 @@ pub(crate) fn signature(types: &Types, info: &FunctionInfo) -> (Vec<Number>, Vec
     (numbers(types, info.params.iter().filter(|p| p.is_input)), numbers(types, outputs))
 }
 
-/// Whether kernels may change a global, for each other or for the host to see.
+/// True if kernels may change a global, for each other or for the host to see.
 fn is_written(module: &Module, global: &ir::GlobalData) -> bool {
     match global.space {
         Space::ReadWrite => true,

@@ -1,7 +1,7 @@
 //! Files of the user's, and memory that the user asks for: read, written and allocated with care.
 //!
-//! What is written is there whole or not at all: it is written to a file beside, which then takes the name. What is
-//! read ends at a limit, so that a file without an end (`/dev/zero`) is an error.
+//! A file is written whole or not at all: to a file beside, which then takes the name. Reading ends at a limit, so that
+//! a file without an end (`/dev/zero`) is an error.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -13,7 +13,7 @@ use crate::error::Error;
 pub const PROGRAM: u64 = 256 << 20;
 /// The largest file of numbers.
 pub const DATA: u64 = 16 << 30;
-/// What a pipe or device may give, whose end is not known.
+/// The bytes that a pipe or device may give, whose end is not known.
 const ENDLESS: u64 = 1 << 30;
 
 /// A file's bytes; an error if there are more than `most`.
@@ -94,7 +94,7 @@ fn beside(path: &Path) -> PathBuf {
     path.with_file_name(name)
 }
 
-/// Whether files can be made in a folder, which is made if it is not there.
+/// True if files can be made in a folder, which is made if it is not there.
 pub fn prepare_folder(folder: &Path) -> Result<(), Error> {
     fs::create_dir_all(folder).map_err(|e| Error::write(folder, plain(&e)))?;
     let probe = folder.join(format!(".pullback-{}", std::process::id()));

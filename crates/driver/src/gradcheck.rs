@@ -43,7 +43,7 @@ pub enum Verdict {
     Differs,
 }
 
-/// What is known of a function at a point by other ways than differentiation.
+/// A function's values and slopes at a point by other ways than differentiation.
 #[derive(Clone, Debug)]
 pub struct Reference {
     /// The value of each output that has derivatives.

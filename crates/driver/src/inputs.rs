@@ -16,7 +16,7 @@ pub struct Unused {
     pub element: MemType,
     /// Its content.
     pub bytes: Vec<u8>,
-    /// What `element` is of.
+    /// The types of memory that `element` is one of.
     pub mem: MemTypes,
 }
 

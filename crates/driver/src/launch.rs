@@ -83,7 +83,7 @@ pub fn end(status: u8) -> ! {
     std::process::exit(i32::from(status))
 }
 
-/// What a program may take.
+/// The memory and time that a program may take.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Limits {
     /// [`CodeOptions::memory`].
@@ -246,7 +246,7 @@ impl Runner {
         Ok(())
     }
 
-    /// Whether a global's memory holds pointers alone, which have names of their own.
+    /// True if a global's memory holds pointers alone, which have names of their own.
     pub fn of_pointers(&self, global: Global) -> bool {
         let n = self.behind.iter().filter(|b| b.holder == global).count() as u64;
         n > 0 && n * 8 == self.module.mem.size(self.element_of(global))

@@ -210,7 +210,7 @@ impl Module {
         self.runner.bind_tensor(&Bind { name: name.to_string(), value: BindValue::Array(array) })
     }
 
-    /// Whether a global is what a tensor or texture consists of.
+    /// True if a global is what a tensor or texture consists of.
     fn is_shaped(&self, global: Global) -> bool {
         self.runner.tensor(global).is_some()
     }

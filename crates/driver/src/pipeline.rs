@@ -75,7 +75,7 @@ pub struct Loaded {
 pub struct Listed {
     /// `Type.name`.
     pub name: String,
-    /// What it is.
+    /// Its declaration.
     pub function: FuncRef,
     /// Of a type.
     pub is_member: bool,
@@ -83,7 +83,7 @@ pub struct Listed {
     pub why_not: Option<String>,
 }
 
-/// What is around declarations.
+/// The context around declarations.
 struct Around {
     /// With a dot at its end.
     path: String,

@@ -163,7 +163,7 @@ struct Window<'a> {
     labels: Vec<(std::ops::Range<usize>, &'a str, bool)>,
 }
 
-/// Whether lines of a file are shown for a span.
+/// True if lines of a file are shown for a span.
 fn is_shown(sources: &Sources, span: Span) -> bool {
     let file = sources.files.get(span.file.0 as usize);
     span.is_place() && file.is_some_and(|file| !file.path.starts_with("core/"))

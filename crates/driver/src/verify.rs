@@ -39,13 +39,13 @@ pub struct Options {
     pub tolerance: f64,
     /// The memory that functions reach, and how its matrices lie.
     pub memory: (Vec<Bind>, MatrixLayout),
-    /// What to check.
+    /// The backends to check.
     pub backends: Vec<Backend>,
     /// Levels of optimisation.
     pub levels: Vec<u8>,
     /// Lanes, for backends that have them; `None`: what suits.
     pub lanes: Option<u32>,
-    /// What each launch may take.
+    /// The memory and time that each launch may take.
     pub limits: Limits,
 }
 
@@ -61,22 +61,22 @@ pub enum Numbers {
 /// A function on one backend, at one level, in one kind of numbers.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// What runs it.
+    /// The backend that runs it.
     pub backend: Backend,
     /// The level of optimisation.
     pub level: u8,
-    /// What its numbers are.
+    /// The kind of its numbers.
     pub numbers: Numbers,
-    /// What was found; or why it cannot be compiled there.
+    /// The findings; or why it cannot be compiled there.
     pub found: Result<Found, String>,
 }
 
-/// What was found, each with the number of the point.
+/// The findings, each with the number of the point.
 #[derive(Clone, Debug, Default)]
 pub struct Found {
     /// Of derivatives.
     pub entries: Vec<(usize, Entry)>,
-    /// What differs besides: values, and where it stops.
+    /// Other differences: values, and where it stops.
     pub others: Vec<(usize, String)>,
 }
 
@@ -99,16 +99,16 @@ pub struct Checked {
     pub name: String,
     /// The points, as text.
     pub points: Vec<String>,
-    /// What was found; or why it is not checked.
+    /// The findings; or why it is not checked.
     pub rows: Result<Vec<Row>, String>,
 }
 
-/// What was found of a file.
+/// The findings of a file.
 #[derive(Clone, Debug, Default)]
 pub struct Verified {
     /// Its functions.
     pub functions: Vec<Checked>,
-    /// What the user should know of the program.
+    /// The warnings of the program.
     pub warnings: Vec<Diagnostic>,
 }
 
@@ -328,7 +328,7 @@ fn refused(failure: Failure) -> Result<String, Failure> {
     }
 }
 
-/// What a backend says of a function at a point.
+/// The value and derivatives that a backend gives for a function at a point.
 struct Outcome {
     value: Vec<u64>,
     forward: Vec<Vec<f64>>,

@@ -1,4 +1,4 @@
-//! What ends a process whose kernel does not end.
+//! The watch that ends a process whose kernel does not end.
 //!
 //! The interpreter looks at the clock itself. Machine code and devices do not: a look in every trip of every loop would
 //! cost what loops are optimised for. So a thread of its own wakes twenty times in a second, and where a launch is past
@@ -28,7 +28,7 @@ static WATCHED: Mutex<Watched> = Mutex::new(Watched { launch: None, sources: Sou
 struct Watched {
     /// When the launch that runs has to have ended, and what is told else.
     launch: Option<(Instant, Arc<Diagnostic>)>,
-    /// What diagnostics refer to.
+    /// The files that diagnostics refer to.
     sources: Sources,
 }
 

@@ -21,7 +21,7 @@ fn held(s: Scalar) -> Scalar {
     }
 }
 
-/// Whether values of a type are made of numbers.
+/// True if values of a type are made of numbers.
 pub(crate) fn is_number(types: &Types, ty: Type) -> bool {
     types.scalar_of(ty).is_some() && !types.has_stack(ty)
 }
@@ -146,7 +146,7 @@ pub(crate) struct Kernel<'a> {
     pub(crate) b: Builder<'a>,
     /// The thread's number.
     pub(crate) thread: Value,
-    /// What floats outside of arrays are multiplied with.
+    /// The factor of floats outside of arrays.
     pub(crate) scale: Option<Value>,
 }
 

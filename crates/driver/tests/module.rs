@@ -1,4 +1,4 @@
-//! What a host program writes is there, or it is told why not.
+//! A host program's writes are there, or it is told why not.
 
 use pullback_driver::module::{Module, Options};
 use pullback_driver::session::{FileOptions, Session};

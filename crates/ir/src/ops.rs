@@ -13,7 +13,8 @@
 //!
 //! # Differentials
 //!
-//! What an arm, a selection or a loop does not take has no differential: it is *absent*. That is not the number 0, since
+//! A value that an arm, a selection or a loop does not take has no differential: it is *absent*. That is not the number 0,
+//! since
 //! an absent differential stays absent whatever it is scaled with, while `0 * inf` is NaN. Its representation is -0, which
 //! is the identity of addition in IEEE arithmetic: `x + -0` is `x` for every `x`, `-0` among them. So sums need nothing of
 //! their own, sums of differentials start from [`Op::Absent`], and absence passes through memory, loops and calls like any

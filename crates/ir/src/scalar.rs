@@ -209,7 +209,7 @@ fn int_binary(op: &Op, s: Scalar, a: u64, b: u64) -> Option<u64> {
     Some(canonical(s, bits))
 }
 
-/// Whether a differential is absent: the number -0.
+/// True if a differential is absent: the number -0.
 pub fn is_absent(s: Scalar, bits: u64) -> bool {
     s.is_float() && bits == absent(s)
 }
@@ -219,7 +219,7 @@ pub fn absent(s: Scalar) -> u64 {
     sign(s)
 }
 
-/// What keeps a differential absent.
+/// The result of an op that keeps a differential absent.
 fn differential(op: &Op, s: Scalar, a: u64, b: u64) -> Option<u64> {
     if !s.is_float() {
         return None;

@@ -271,14 +271,14 @@ impl Body<'_, '_, '_> {
         returned
     }
 
-    /// Whether nobody has a derivative of a function: in a differentiable one its calls have none.
+    /// True if nobody has a derivative of a function: in a differentiable one its calls have none.
     fn is_plain(&mut self, declared: &Declared) -> bool {
         let key = self.lw.declared.get_index(declared.func.as_u32() as usize).map(|d| d.0.clone());
         matches!(key, Some(Key::Callable(Callable::Func(f))) if self.lw.program.is_never_differentiable(&f))
     }
 
-    /// What a call of an interface's requirement calls in a differentiable function: what has no derivative as the interface
-    /// declares it has none, whatever the function that meets it has.
+    /// The function that a call of an interface's requirement calls in a differentiable function: what has no derivative as
+    /// the interface declares it has none, whatever the function that meets it has.
     pub(crate) fn as_declared(&mut self, named: &FuncRef, declared: Rc<Declared>) -> Rc<Declared> {
         let program = &mut self.lw.program;
         let container = program.container_of(named.decl);

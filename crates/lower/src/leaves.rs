@@ -342,7 +342,7 @@ impl Lowerer<'_> {
         }
     }
 
-    /// Whether a variable or field of a type is a matrix that lies in memory column by column. In an array of matrices it
+    /// True if a variable or field of a type is a matrix that lies in memory column by column. In an array of matrices it
     /// is not clear what is meant: Slang ignores the word in front of `T name[n]`.
     pub(crate) fn lies_in_columns(&mut self, decl: DeclId, ty: Ty) -> bool {
         if !self.program.is_column_major(decl) {
@@ -364,7 +364,7 @@ impl Lowerer<'_> {
         is_matrix && inner == ty
     }
 
-    /// Whether a matrix in a value of a type lies in memory column by column.
+    /// True if a matrix in a value of a type lies in memory column by column.
     pub(crate) fn holds_columns(&mut self, types: &mut Types, ty: Ty) -> bool {
         if let Some((element, _)) = self.array_of(ty) {
             return self.holds_columns(types, element);

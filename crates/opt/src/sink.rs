@@ -171,7 +171,7 @@ impl Sink<'_> {
         }
     }
 
-    /// Whether an instruction is nothing if these values are absent differentials.
+    /// True if an instruction is nothing if these values are absent differentials.
     fn vanishes(&self, inst: Inst, zeros: &FxHashSet<Value>) -> bool {
         let data = &self.func.insts[inst];
         let z = |n: usize| zeros.contains(&data.args[n]);

@@ -106,7 +106,7 @@ impl Buffers {
         self.all[self.number(global)].element
     }
 
-    /// What a pointer to the bytes bound to a global is in memory.
+    /// The bits of a pointer to the bytes bound to a global.
     pub fn pointer(&self, global: Global) -> u64 {
         self.number(global) as u64 + 1
     }

@@ -151,7 +151,7 @@ struct Work<'a> {
     alone: bool,
     /// Whether small numbers may be zeros.
     flush: bool,
-    /// What the workers' threads may hold together.
+    /// The bytes that the workers' threads may hold together.
     budget: Arc<Budget>,
     /// Where text goes, if the code prints.
     printed: Option<&'a Arc<Printed>>,

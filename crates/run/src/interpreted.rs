@@ -23,7 +23,7 @@ struct Thread<'a> {
     races: Option<&'a mut Races>,
 }
 
-/// What a thread has printed and nobody has taken.
+/// The text that a thread has printed and nobody has taken.
 #[derive(Default)]
 struct Text {
     text: String,

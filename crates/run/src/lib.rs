@@ -91,7 +91,7 @@ impl std::fmt::Debug for Options<'_> {
 /// What a dispatch gives besides its buffers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Output {
-    /// What `printf` wrote and no [`Console`] took.
+    /// The text that `printf` wrote and no [`Console`] took.
     pub stdout: String,
     /// The time it took.
     pub seconds: f64,
@@ -104,7 +104,7 @@ pub struct Output {
 pub struct Stopped {
     /// Why.
     pub error: RunError,
-    /// What `printf` had written and no [`Console`] took.
+    /// The text that `printf` had written and no [`Console`] took.
     pub stdout: String,
 }
 

@@ -32,7 +32,7 @@ pub struct Race {
 pub struct RaceAccess {
     /// The thread, by its place in the dispatch.
     pub thread: [u32; 3],
-    /// What it does.
+    /// The kind of access.
     pub kind: AccessKind,
     /// The user's line.
     pub span: Span,
@@ -80,7 +80,7 @@ impl Pasts {
     }
 }
 
-/// What is known of all places.
+/// The accesses of all places.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Races {
     /// By buffer and byte; one for each way of access.
@@ -128,7 +128,7 @@ impl Races {
         }
     }
 
-    /// What was found, in order; `place` says whose memory a buffer is, and how large its elements are.
+    /// The findings, in order; `place` says whose memory a buffer is, and how large its elements are.
     pub(crate) fn all(&self, place: impl Fn(u32) -> (Option<Global>, u64)) -> Vec<Race> {
         let races = self.found.iter().map(|&(buffer, at, accesses)| {
             let (global, size) = place(buffer);

@@ -44,7 +44,7 @@ const DIRECTIVES: [&str; 12] = [
 const MAX_INCLUDE_DEPTH: usize = 64;
 /// Bytes of all that is included, each file as often as it is.
 const MAX_INCLUDED: usize = 1 << 24;
-/// What a file counts at least.
+/// The bytes that a file counts at least.
 const LEAST_INCLUDED: usize = 1 << 10;
 /// Macros may add tokens up to this number; more is a macro that grows without end.
 pub(crate) const MAX_TOKENS: usize = 1 << 21;

@@ -23,7 +23,7 @@ impl Span {
         Span { file, start: u32::MAX, end: u32::MAX }
     }
 
-    /// Whether it is a place in a file.
+    /// True if it is a place in a file.
     pub fn is_place(self) -> bool {
         self.start != u32::MAX
     }

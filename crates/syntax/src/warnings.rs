@@ -61,7 +61,7 @@ impl WarningLevels {
         self.directives
     }
 
-    /// What has this code is a warning, whether it is an error else or silent.
+    /// A diagnostic of this code is a warning, whether it is an error else or silent.
     pub fn warn(&mut self, code: u32) {
         self.warned.push(code);
     }

@@ -1,6 +1,6 @@
 //! Kernels whose threads share memory, with and without order: buffers, fields, memory of the group, pointers.
 //!
-//! What such a kernel leaves is what one thread after the other leaves, each from barrier to barrier, though nobody
+//! Such a kernel leaves what one thread after the other leaves, each from barrier to barrier, though nobody
 //! should rely on it between groups. The text depends on the seed alone.
 
 use std::fmt::Write as _;

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use serde_json::Value as Json;
 
-/// What a run gave.
+/// The result of a run.
 pub(crate) struct Out {
     pub(crate) status: Option<i32>,
     pub(crate) stdout: String,
@@ -13,7 +13,7 @@ pub(crate) struct Out {
 }
 
 impl Out {
-    /// What it printed as JSON.
+    /// Its output as JSON.
     pub(crate) fn json(&self) -> Json {
         serde_json::from_str(&self.stdout).unwrap_or_else(|e| panic!("{e}: {}\n{}", self.stdout, self.stderr))
     }

@@ -16,7 +16,7 @@ struct Part {
     inside: Option<Expr>,
 }
 
-/// What is added to a place.
+/// The value that is added to a place.
 #[derive(Clone, Copy)]
 enum Added {
     Value(Expr),

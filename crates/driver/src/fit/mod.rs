@@ -56,7 +56,7 @@ pub struct Setup {
     pub backend: Backend,
     /// Lanes, for backends that have them; `None`: what suits.
     pub lanes: Option<u32>,
-    /// What each launch may take.
+    /// The memory and time that each launch may take.
     pub limits: Limits,
     /// Worker threads.
     pub threads: usize,

@@ -30,7 +30,7 @@ pub struct Access<'a> {
     pub len: u64,
     /// Read or written.
     pub kind: AccessKind,
-    /// What is written.
+    /// The bits that are written.
     pub bytes: Option<&'a [u8]>,
     /// The user's line.
     pub span: Span,
@@ -46,7 +46,7 @@ pub trait Host {
     fn read(&mut self, buffer: u32, at: u64, out: &mut [u8]);
     /// Copies bytes into a buffer; the range is within it.
     fn write(&mut self, buffer: u32, at: u64, bytes: &[u8]);
-    /// Whether to be told of each access before it is made: [`Host::accesses`].
+    /// True if the host is to be told of each access before it is made: [`Host::accesses`].
     fn watches(&self) -> bool {
         false
     }

@@ -13,9 +13,9 @@ const MOST: usize = 1200;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Root {
     Global(Global),
-    /// What a global that is a pointer points to.
+    /// The memory that a global that is a pointer points to.
     Pointee(Global),
-    /// What a handle points to that all lanes have loaded.
+    /// The memory that a handle points to which all lanes have loaded.
     Loaded(Atom),
     Unknown,
 }
@@ -37,7 +37,7 @@ pub(super) struct Access {
     pub(super) size: u64,
     /// The way from an element of the root's own type, where that is what the handle refers to.
     pub(super) path: Option<Path>,
-    /// What is written is written in the order of the lanes: it is a number, or overlaps no other lane's in part.
+    /// A write is made in the order of the lanes: it is a number, or overlaps no other lane's in part.
     pub(super) ordered: bool,
     /// Its number among accesses and barriers, in the order of the text.
     pub(super) order: u32,
@@ -94,7 +94,7 @@ impl Accesses {
         None
     }
 
-    /// Whether no two accesses of different lanes meet at all, seen together.
+    /// True if no two accesses of different lanes meet at all, seen together.
     fn apart(&self, all: &[&Access], lanes: u32) -> bool {
         let [first, rest @ ..] = all else { return true };
         let mut at = first.at.clone();
@@ -146,7 +146,7 @@ impl Accesses {
         false
     }
 
-    /// Whether a later instruction is reached from an earlier one without a barrier, but not in another trip.
+    /// True if a later instruction is reached from an earlier one without a barrier, but not in another trip.
     fn before(&self, earlier: &Access, later: &Access) -> bool {
         !self.barriers.iter().any(|&(region, order)| {
             (earlier.order..later.order).contains(&order)
@@ -154,7 +154,7 @@ impl Accesses {
         })
     }
 
-    /// Whether an instruction is reached from another one in a later trip of a loop around both, without a barrier.
+    /// True if an instruction is reached from another one in a later trip of a loop around both, without a barrier.
     fn again(&self, earlier: &Access, later: &Access) -> bool {
         let mut at = Some(earlier.region);
         while let Some(region) = at {
@@ -176,14 +176,14 @@ impl Accesses {
     }
 }
 
-/// Whether two accesses are of different parts of an element, whichever elements these are.
+/// True if two accesses are of different parts of an element, whichever elements these are.
 fn parts(a: &Access, b: &Access) -> bool {
     let (Some(a), Some(b)) = (&a.path, &b.path) else { return false };
     let differs = |(a, b): (&Step, &Step)| matches!((a, b), (Step::Static(a), Step::Static(b)) if a != b);
     a.0.iter().zip(&b.0).any(differs)
 }
 
-/// Whether two handles may refer to the same memory.
+/// True if two handles may refer to the same memory.
 fn may_be_one(module: &Module, a: Root, b: Root) -> bool {
     match (a, b) {
         (Root::Global(a), Root::Global(b)) | (Root::Pointee(a), Root::Pointee(b)) => a == b,

@@ -100,12 +100,12 @@ impl Form {
         self.lane == 0 && self.loose.is_none()
     }
 
-    /// Whether no two of so many lanes have the same number.
+    /// True if no two of so many lanes have the same number.
     pub(super) fn tells_lanes_apart(&self, lanes: u32) -> bool {
         self.loose.is_none() && (1..i64::from(lanes)).all(|d| wrapped(self.lane.wrapping_mul(d)) != 0)
     }
 
-    /// Whether what is not known of it lies within bounds, or is a multiple of more than 1.
+    /// True if what is not known of it lies within bounds, or is a multiple of more than 1.
     pub(super) fn is_bounded(&self) -> bool {
         self.loose.is_none_or(|l| l.bounds.is_some() || l.step > 1)
     }
@@ -151,7 +151,7 @@ impl Form {
         self.plus(&Form { loose: Some(Loose::any(power(step))), ..Form::constant(0) })
     }
 
-    /// What is known of a number that is either.
+    /// The facts of a number that is either.
     pub(super) fn or(&self, other: &Form) -> Form {
         if self == other {
             return self.clone();
@@ -170,7 +170,7 @@ impl Form {
         Form { loose: Some(Loose { bounds, step }.bounded()), ..self.clone() }
     }
 
-    /// Whether `size` bytes from here in lane `i + d` and `other_size` bytes from `other` in lane `i` never meet,
+    /// True if `size` bytes from here in lane `i + d` and `other_size` bytes from `other` in lane `i` never meet,
     /// whatever the lane `i`, for each `d` in `1..lanes`.
     pub(super) fn is_apart(&self, size: u64, other: &Form, other_size: u64, lanes: u32) -> bool {
         let mut rest = self.minus(other);

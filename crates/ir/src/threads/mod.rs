@@ -1,4 +1,4 @@
-//! What threads of a dispatch have to do with each other through memory.
+//! Threads of a dispatch, and the memory through which they have to do with each other.
 //!
 //! - [`conflict`]: may threads that run side by side in lanes give other results than one after the other?
 //!
@@ -39,7 +39,7 @@ pub struct Lanes {
 /// An access that another one of another thread may meet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conflict {
-    /// What is accessed.
+    /// The name of the memory that is accessed.
     pub what: String,
     /// Where.
     pub span: Span,

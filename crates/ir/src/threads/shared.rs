@@ -52,7 +52,7 @@ pub fn shared_writes(module: &Module, entry: &Entry) -> Vec<SharedWrite> {
 struct Search<'m> {
     module: &'m Module,
     size: [u32; 3],
-    /// What each value depends on, whoever calls its function.
+    /// The dependences of each value, whoever calls its function.
     bits: SecondaryMap<Func, SecondaryMap<Value, u8>>,
     results: SecondaryMap<Func, Vec<u8>>,
     seen: EntitySet<Func>,
@@ -294,7 +294,7 @@ impl<'m> Search<'m> {
         }
     }
 
-    /// Whether a condition, where it holds and where it does not, may single out threads.
+    /// True if a condition, where it holds and where it does not, may single out threads.
     fn singles_out(&self, func: Func, f: &Function, defs: &Definitions, c: Value, left: u32) -> (bool, bool) {
         if self.bits[func][c] == 0 {
             return (false, false);
@@ -333,7 +333,7 @@ impl<'m> Search<'m> {
         self.module.types.scalar_of(f.ty(v)).is_some_and(|s| s.is_float())
     }
 
-    /// Whether a number is computed from what is at a place of this kind.
+    /// True if a number is computed from what is at a place of this kind.
     fn reads(
         &self,
         f: &Function,

@@ -20,7 +20,7 @@ const BUDGET: u32 = 1 << 19;
 /// Calls within calls.
 const DEPTH: u32 = 100;
 
-/// What makes an atom: equal numbers of equal keys.
+/// The key of an atom: equal numbers of equal keys.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Key {
     Builtin(Builtin, u32),
@@ -44,7 +44,7 @@ struct Handle {
     cast: bool,
 }
 
-/// What is known of a value: its numbers, if they are at most four; or the handle that it is.
+/// The facts of a value: its numbers, if they are at most four; or the handle that it is.
 #[derive(Clone, Debug, Default)]
 struct Known {
     numbers: SmallVec<[Form; 1]>,
@@ -240,7 +240,7 @@ impl<'m> Walk<'m> {
         Some(all)
     }
 
-    /// Whether all of a number is in its low 32 bits.
+    /// True if all of a number is in its low 32 bits.
     fn is_narrow(&self, f: &Function, v: Value) -> bool {
         self.module.types.scalar_of(f.ty(v)).is_some_and(|s| s.bits() <= 32 || s.is_float())
     }
@@ -467,7 +467,7 @@ impl<'m> Walk<'m> {
         }
     }
 
-    /// What is loaded.
+    /// The facts of a loaded value.
     fn loaded(&mut self, f: &Function, values: &Values, data: &InstData, path: &Path) -> Known {
         let ty = f.ty(data.results[0]);
         let mut known = self.unknown(ty);
@@ -619,7 +619,7 @@ impl<'a> NextIfDynamic<'a> for std::slice::Iter<'a, Value> {
     }
 }
 
-/// What is known of a value that is one of two, the first where a condition holds.
+/// The facts of a value that is one of two, the first where a condition holds.
 fn either(condition: &Truth, a: &Known, b: &Known) -> Known {
     let numbers = if a.numbers.len() == b.numbers.len() {
         a.numbers.iter().zip(&b.numbers).map(|(a, b)| a.or(b)).collect()
@@ -652,7 +652,7 @@ fn either(condition: &Truth, a: &Known, b: &Known) -> Known {
     Known { numbers, handle, truth }
 }
 
-/// What a condition says.
+/// The facts that a condition gives.
 fn truth(values: &Values, data: &InstData, from: Option<Scalar>) -> Option<Truth> {
     let is_unsigned = from == Some(Scalar::U32);
     let number = |k: usize| match &values[data.args[k]].numbers[..] {
@@ -729,7 +729,7 @@ fn change(
     }
 }
 
-/// Whether numbers of a type are known by their low 32 bits, with all that is computed from them.
+/// True if numbers of a type are known by their low 32 bits, with all that is computed from them.
 fn is_wide(s: Scalar) -> bool {
     matches!(s, Scalar::I32 | Scalar::U32 | Scalar::I64 | Scalar::U64)
 }

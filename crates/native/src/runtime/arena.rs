@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const FIRST: usize = 64 << 10;
-/// What the arenas of all threads hold together at most, if nobody says otherwise: a loop without an end that keeps what
-/// its reversal needs shall end with a message.
+/// The bytes that the arenas of all threads hold together at most, if nobody says otherwise: a loop without an end that
+/// keeps what its reversal needs shall end with a message.
 pub const DEFAULT_MEMORY: u64 = 2 << 30;
 
-/// What some arenas may hold together.
+/// The bytes that some arenas may hold together.
 #[derive(Debug)]
 pub struct Budget {
     limit: u64,
@@ -73,7 +73,7 @@ impl Arena {
         self.budget = budget;
     }
 
-    /// What it and those that share with it may hold.
+    /// The bytes that it and those that share with it may hold.
     pub fn limit(&self) -> u64 {
         self.budget.limit
     }

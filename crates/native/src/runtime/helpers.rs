@@ -50,7 +50,7 @@ macro_rules! helpers {
                 match self { $(Helper::$variant => $function as *const () as Address,)* }
             }
 
-            /// Whether it may take memory from the arena.
+            /// True if it may take memory from the arena.
             pub fn allocates(self) -> bool {
                 matches!(
                     self,

@@ -214,7 +214,7 @@ impl Flow<'_> {
     }
 }
 
-/// Whether a zero that is read here may be what nobody has added to: a stack in a cell grows with zeros.
+/// True if a zero that is read here may be what nobody has added to: a stack in a cell grows with zeros.
 pub(super) fn is_sparse(types: &Types, func: &Function, defs: &Defs, inst: Inst) -> bool {
     let data = &func.insts[inst];
     let of = data.args[0];

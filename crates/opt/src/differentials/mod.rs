@@ -245,7 +245,7 @@ impl Lower<'_> {
         self.push(inst, Some(Mark { wild, loose: true, ..mark }));
     }
 
-    /// Whether a value is a constant that zero may be divided by.
+    /// True if a value is a constant that zero may be divided by.
     fn is_divisor(&self, v: Value) -> bool {
         let lanes = self.defs.lanes(self.types, self.func, v);
         lanes.is_some_and(|(s, lanes)| lanes.iter().all(|&bits| float_value(s, bits).is_normal()))
@@ -305,7 +305,7 @@ impl Lower<'_> {
         self.out.push(inst);
     }
 
-    /// Whether a -0 of an absent differential may be among the elements of an array. What nobody asks about is written as
+    /// True if a -0 of an absent differential may be among the elements of an array. What nobody asks about is written as
     /// zeros.
     fn may_hold_absent(&self, v: Value, depth: u32) -> bool {
         if !self.may_be_absent(v) {

@@ -249,7 +249,7 @@ impl Simplify<'_> {
         }
     }
 
-    /// Whether `v` is the absent differential.
+    /// True if `v` is the absent differential.
     fn is_absent(&self, v: Value) -> bool {
         self.op(v) == Some(&Op::Absent)
     }

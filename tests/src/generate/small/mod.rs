@@ -7,7 +7,7 @@ mod statements;
 
 use super::Rng;
 
-/// What a program is about.
+/// The subject of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Vectors and matrices whose components are on different sides of a condition.
@@ -54,7 +54,7 @@ pub const FOUND: usize = 4;
 /// The direction of the derivative by forward mode.
 pub const WAY: [f64; 2] = [1.0, -0.5];
 
-/// What all programs of a file share; `scalar` is the type of numbers.
+/// The text that all programs of a file share; `scalar` is the type of numbers.
 pub fn head(scalar: &str) -> String {
     format!("typedef {scalar} F;\n{}", HEAD)
 }
@@ -114,7 +114,7 @@ F noted(uint at, F x) { InterlockedAdd(count[at], 1u); return x * 0.5; }
 
 /// A program of a file.
 pub struct Small {
-    /// What it is about.
+    /// Its subject.
     pub kind: Kind,
     /// Its declarations, whose names all end with its number.
     pub text: String,

@@ -121,7 +121,7 @@ impl Generator {
         self.line(&text);
     }
 
-    /// What the kind is about.
+    /// Statements of the kind's subject.
     pub(super) fn special(&mut self) {
         match self.kind {
             Kind::Effects => {
