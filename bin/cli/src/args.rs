@@ -313,7 +313,7 @@ pub(crate) struct RunArgs {
     /// Threads of a group, for kernels that do not say it themselves [default: 1,1,1]
     #[arg(long, value_name = "X[,Y[,Z]]")]
     pub(crate) block: Option<String>,
-    /// What runs it
+    /// The backend that runs it
     #[arg(long, value_enum, default_value_t)]
     pub(crate) backend: Backend,
     #[command(flatten)]
@@ -329,7 +329,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "NAME[=@FILE.npy]")]
     pub(crate) out: Vec<String>,
     /// Dispatch so many times on the same buffers, and report the seconds of each
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) repeat: Option<u32>,
     /// Worker threads [default: all cores]
     #[arg(long, value_name = "N")]
@@ -378,7 +378,7 @@ pub(crate) struct BenchArgs {
     /// How long each kernel is measured
     #[arg(long, value_name = "S", default_value_t = 0.3)]
     pub(crate) seconds: f64,
-    /// What runs it
+    /// The backend that runs it
     #[arg(long, value_enum, default_value_t = Backend::FASTEST)]
     pub(crate) backend: Backend,
     #[command(flatten)]
@@ -584,24 +584,14 @@ pub(crate) enum Mode {
     Hvp,
 }
 
+/// A function that is called, and how.
 #[derive(Debug, Args)]
-pub(crate) struct GradArgs {
+pub(crate) struct CallArgs {
     #[command(flatten)]
     pub(crate) source: SourceArgs,
-    #[command(flatten)]
-    pub(crate) compile: CompileArgs,
     /// The function
     #[arg(value_name = "FUNCTION")]
     pub(crate) function: String,
-    /// Arguments as JSON values: `x=1.5,y=[1,2,3]`
-    #[arg(long, value_name = "NAME=VALUE,…")]
-    pub(crate) at: Vec<String>,
-    /// How derivatives are computed
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) mode: Mode,
-    /// The direction of `--mode hvp`, as JSON values; what is left out is zero
-    #[arg(long, value_name = "NAME=VALUE,…", required_if_eq("mode", "hvp"))]
-    pub(crate) along: Vec<String>,
     #[command(flatten)]
     pub(crate) memory: MemoryArgs,
     /// The backend that runs it
@@ -616,13 +606,9 @@ pub(crate) struct GradArgs {
     pub(crate) json: bool,
 }
 
+/// The points where derivatives are compared.
 #[derive(Debug, Args)]
-pub(crate) struct GradcheckArgs {
-    #[command(flatten)]
-    pub(crate) source: SourceArgs,
-    /// The function
-    #[arg(value_name = "FUNCTION")]
-    pub(crate) function: String,
+pub(crate) struct PointArgs {
     /// Arguments as JSON values; those left out are random
     #[arg(long, value_name = "NAME=VALUE,…")]
     pub(crate) at: Vec<String>,
@@ -635,24 +621,37 @@ pub(crate) struct GradcheckArgs {
     /// Start of the random numbers
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
+    /// Largest relative error that is accepted in double precision
+    #[arg(long, value_name = "X", default_value_t = 1e-5)]
+    pub(crate) tolerance: f64,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct GradArgs {
+    #[command(flatten)]
+    pub(crate) call: CallArgs,
+    #[command(flatten)]
+    pub(crate) compile: CompileArgs,
+    /// Arguments as JSON values: `x=1.5,y=[1,2,3]`
+    #[arg(long, value_name = "NAME=VALUE,…")]
+    pub(crate) at: Vec<String>,
+    /// How derivatives are computed
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) mode: Mode,
+    /// The direction of `--mode hvp`, as JSON values; what is left out is zero
+    #[arg(long, value_name = "NAME=VALUE,…", required_if_eq("mode", "hvp"))]
+    pub(crate) along: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct GradcheckArgs {
+    #[command(flatten)]
+    pub(crate) call: CallArgs,
+    #[command(flatten)]
+    pub(crate) points: PointArgs,
     /// Stop where a derivative first makes an infinity or NaN, and say of what
     #[arg(long)]
     pub(crate) check_nan: bool,
-    /// Largest relative error that is accepted
-    #[arg(long, value_name = "X", default_value_t = 1e-5)]
-    pub(crate) tolerance: f64,
-    #[command(flatten)]
-    pub(crate) memory: MemoryArgs,
-    /// The backend that runs it
-    #[arg(long, value_enum, default_value_t = Backend::Interp)]
-    pub(crate) backend: Backend,
-    #[command(flatten)]
-    pub(crate) lanes: LanesArgs,
-    #[command(flatten)]
-    pub(crate) limits: LimitArgs,
-    /// Print one JSON object
-    #[arg(long)]
-    pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]
@@ -662,21 +661,8 @@ pub(crate) struct VerifyArgs {
     /// The functions [default: every differentiable function of the file]
     #[arg(value_name = "FUNCTION")]
     pub(crate) function: Vec<String>,
-    /// Arguments as JSON values; those left out are random
-    #[arg(long, value_name = "NAME=VALUE,…")]
-    pub(crate) at: Vec<String>,
-    /// Random points
-    #[arg(long, value_name = "N", default_value_t = 5)]
-    pub(crate) points: u32,
-    /// Random numbers are drawn from here; integers are 0 to 3
-    #[arg(long, value_name = "LO,HI", default_value = "-2,2", allow_hyphen_values = true)]
-    pub(crate) range: String,
-    /// Start of the random numbers, the same for each function
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub(crate) seed: u64,
-    /// Largest relative error that is accepted in double precision
-    #[arg(long, value_name = "X", default_value_t = 1e-5)]
-    pub(crate) tolerance: f64,
+    #[command(flatten)]
+    pub(crate) points: PointArgs,
     #[command(flatten)]
     pub(crate) memory: MemoryArgs,
     /// The backends that are checked [default: all that this build has, and graphics processors where there is one]
@@ -730,7 +716,7 @@ pub(crate) struct FitArgs {
     /// Learning rate of Adam: for all (0.01), for a parameter (x=0.1) or a field (x.center=0.1)
     #[arg(long, value_name = "[NAME=]RATE")]
     pub(crate) rate: Vec<String>,
-    /// What runs it
+    /// The backend that runs it
     #[arg(long, value_enum, default_value_t)]
     pub(crate) backend: Backend,
     #[command(flatten)]

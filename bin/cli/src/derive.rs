@@ -4,32 +4,24 @@ use std::fmt::Write as _;
 
 use driver::call::{Callee, parse_arguments};
 use driver::gradcheck::{self, Entry, Random, Verdict};
-use driver::launch::{Backend, CodeOptions, Limits};
+use driver::launch::{Backend, CodeOptions};
 use driver::pipeline::{self, Options};
 use driver::session::Session;
 use driver::{Error, Request};
 
-use crate::args::{GradArgs, GradcheckArgs, MemoryArgs, Mode, SourceArgs};
+use crate::args::{CallArgs, GradArgs, GradcheckArgs, Mode};
 use crate::report::{self, Stop};
 
 /// Rows of a table that are printed.
 const MAX_ROWS: usize = 40;
 
 pub(crate) fn grad(args: &GradArgs) -> u8 {
-    report::finish(&args.source, args.json, |session| {
+    report::finish(&args.call.source, args.call.json, |session| {
         let named = parse_arguments(&args.at).map_err(|e| Stop::Usage(e.to_string()))?;
         let along = parse_arguments(&args.along).map_err(|e| Stop::Usage(e.to_string()))?;
         let second = matches!(args.mode, Mode::Hessian | Mode::Hvp);
         let options = Options { hessian: second, ..report::options(&args.compile) };
-        let target = Target {
-            source: &args.source,
-            function: &args.function,
-            memory: &args.memory,
-            backend: args.backend.into(),
-            lanes: args.lanes.lanes(),
-            limits: args.limits.limits(),
-        };
-        let mut callee = target.callee(session, &options)?;
+        let mut callee = callee(&args.call, session, &options)?;
         let point = callee.point(&named, &mut |_| None)?;
         let value = callee.value(&point)?;
         let outputs: Vec<_> = callee.outputs.iter().filter(|n| n.diff).cloned().collect();
@@ -102,46 +94,40 @@ pub(crate) fn grad(args: &GradArgs) -> u8 {
                 json.push('}');
             }
         }
-        report::out(&if args.json { json + "}\n" } else { text });
+        report::out(&if args.call.json { json + "}\n" } else { text });
         Ok(0)
     })
 }
 
 pub(crate) fn gradcheck(args: &GradcheckArgs) -> u8 {
-    report::finish(&args.source, args.json, |session| {
-        let named = parse_arguments(&args.at).map_err(|e| Stop::Usage(e.to_string()))?;
-        let (low, high) = range(&args.range)?;
+    report::finish(&args.call.source, args.call.json, |session| {
+        let named = parse_arguments(&args.points.at).map_err(|e| Stop::Usage(e.to_string()))?;
+        let (low, high) = range(&args.points.range)?;
         let options = Options { widen: true, check_nan: args.check_nan, ..Options::default() };
-        let target = Target {
-            source: &args.source,
-            function: &args.function,
-            memory: &args.memory,
-            backend: args.backend.into(),
-            lanes: args.lanes.lanes(),
-            limits: args.limits.limits(),
-        };
-        let mut callee = target.callee(session, &options)?;
-        let mut random = Random::new(args.seed);
+        let mut callee = callee(&args.call, session, &options)?;
+        let mut random = Random::new(args.points.seed);
         let mut entries: Vec<(u32, Entry)> = Vec::new();
         let all_named =
             callee.info.params.iter().filter(|p| p.is_input).all(|p| named.iter().any(|n| n.0 == p.name));
-        let points = if all_named { 1 } else { args.points.max(1) };
+        let points = if all_named { 1 } else { args.points.points.max(1) };
         for k in 0..points {
             let point = callee.point(&named, &mut |n| Some(random.scalar(n.scalar, low, high)))?;
-            let found = gradcheck::check(&mut callee, &point, args.tolerance)?;
+            let found = gradcheck::check(&mut callee, &point, args.points.tolerance)?;
             entries.extend(found.into_iter().map(|e| (k, e)));
         }
         if entries.is_empty() {
-            return Err(
-                Error::input(format!("`{}` has no differentiable input and output", args.function)).into()
-            );
+            return Err(Error::input(format!(
+                "`{}` has no differentiable input and output",
+                args.call.function
+            ))
+            .into());
         }
         let count = |v| entries.iter().filter(|e| e.1.verdict == v).count();
         let (agree, unclear, differ) =
             (count(Verdict::Agrees), count(Verdict::Unclear), count(Verdict::Differs));
         let clear = entries.iter().filter(|e| e.1.verdict != Verdict::Unclear);
         let worst = clear.map(|e| e.1.error).fold(0.0, gradcheck::worse);
-        if args.json {
+        if args.call.json {
             let list: Vec<_> = entries.iter().map(|(point, e)| to_json(*point, e)).collect();
             let all = serde_json::json!({ "agrees": differ == 0, "entries": list });
             report::out(&format!("{all}\n"));
@@ -160,33 +146,25 @@ pub(crate) fn gradcheck(args: &GradcheckArgs) -> u8 {
     })
 }
 
-/// A function, and how it is called.
-struct Target<'a> {
-    source: &'a SourceArgs,
-    function: &'a str,
-    memory: &'a MemoryArgs,
-    backend: Backend,
-    lanes: Option<u32>,
-    limits: Limits,
-}
-
-impl Target<'_> {
-    /// Compiles the function and binds the memory that it reaches.
-    fn callee(&self, session: &mut Session, options: &Options) -> Result<Callee, Stop> {
-        let (binds, layout) = report::binds(self.memory)?;
-        self.backend.prepare();
-        let mut loaded = pipeline::load(session, &self.source.file)?;
-        loaded.errors()?;
-        let function = loaded.function(self.function)?;
-        let request = Request { functions: vec![function], derivatives: true, ..Request::default() };
-        let compiled = loaded.compile(&request, options)?;
-        report::warn(session, &compiled.warnings);
-        let code =
-            CodeOptions { lanes: self.lanes, fast_math: options.optimise.fast_math, ..self.limits.options() };
-        let mut callee = Callee::new(compiled, self.backend, &code)?;
-        callee.bind(&mut loaded, &binds, layout)?;
-        Ok(callee)
-    }
+/// Compiles a function and binds the memory that it reaches.
+fn callee(args: &CallArgs, session: &mut Session, options: &Options) -> Result<Callee, Stop> {
+    let (binds, layout) = report::binds(&args.memory)?;
+    let backend = Backend::from(args.backend);
+    backend.prepare();
+    let mut loaded = pipeline::load(session, &args.source.file)?;
+    loaded.errors()?;
+    let function = loaded.function(&args.function)?;
+    let request = Request { functions: vec![function], derivatives: true, ..Request::default() };
+    let compiled = loaded.compile(&request, options)?;
+    report::warn(session, &compiled.warnings);
+    let code = CodeOptions {
+        lanes: args.lanes.lanes(),
+        fast_math: options.optimise.fast_math,
+        ..args.limits.limits().options()
+    };
+    let mut callee = Callee::new(compiled, backend, &code)?;
+    callee.bind(&mut loaded, &binds, layout)?;
+    Ok(callee)
 }
 
 pub(crate) fn range(text: &str) -> Result<(f64, f64), Stop> {

@@ -29,11 +29,11 @@ pub(crate) fn verify(args: &VerifyArgs) -> u8 {
         levels.dedup();
         let options = Options {
             functions: args.function.clone(),
-            at: parse_arguments(&args.at).map_err(|e| Stop::Usage(e.to_string()))?,
-            points: args.points,
-            range: range(&args.range)?,
-            seed: args.seed,
-            tolerance: args.tolerance,
+            at: parse_arguments(&args.points.at).map_err(|e| Stop::Usage(e.to_string()))?,
+            points: args.points.points,
+            range: range(&args.points.range)?,
+            seed: args.points.seed,
+            tolerance: args.points.tolerance,
             memory: report::binds(&args.memory)?,
             backends,
             levels,

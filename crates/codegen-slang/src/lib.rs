@@ -18,6 +18,8 @@ mod types;
 use ir::{Func, Module, Op, Span};
 use rustc_hash::FxHashMap;
 
+pub use types::scalar as scalar_name;
+
 /// Something that cannot be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unsupported {

@@ -16,7 +16,7 @@ pub(crate) struct StackBounds {
 }
 
 /// The name of a scalar type.
-pub(crate) fn scalar(scalar: Scalar) -> &'static str {
+pub fn scalar(scalar: Scalar) -> &'static str {
     match scalar {
         Scalar::Bool => "bool",
         Scalar::I8 => "int8_t",

@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 use std::path::PathBuf;
 
+use codegen_slang::scalar_name;
 use ir::{MemData, MemType, MemTypes, Scalar, scalar};
 use serde_json::Value as Json;
 
@@ -301,12 +302,17 @@ fn from_numbers(mem: &MemTypes, element: MemType, from: Scalar, bits: &[u64]) ->
     for (idx, chunk) in bits.chunks(leaves.len().max(1)).enumerate() {
         for (&b, &(offset, to)) in chunk.iter().zip(&leaves) {
             if from.is_float() && !to.is_float() {
-                return Err(format!("the file holds {}, the program wants {}", from.name(), to.name()));
+                return Err(unfit(from, to));
             }
             put(&mut bytes, idx * stride + offset, to, scalar::convert(from, to, b));
         }
     }
     Ok(bytes)
+}
+
+/// Says that numbers of a file would be cut off.
+pub(crate) fn unfit(from: Scalar, to: Scalar) -> String {
+    format!("the file holds {}, the program wants {}", scalar_name(from), scalar_name(to))
 }
 
 /// Turns every matrix of a run of elements between the two layouts: from columns to rows, or back.
@@ -439,7 +445,7 @@ fn fill(mem: &MemTypes, ty: MemType, json: &Json, bytes: &mut [u8], at: usize) -
 
 /// The bits of a JSON number (or `true`, or "nan") in a scalar type.
 pub fn number(json: &Json, s: Scalar) -> Result<u64, String> {
-    let unfit = || format!("{} is not a value of type {}", shown(json), s.name());
+    let unfit = || format!("{} is not a value of type {}", shown(json), scalar_name(s));
     match json {
         Json::Bool(b) => Ok(scalar::from_i64(s, *b as i64)),
         Json::Number(n) if s.is_float() => {

@@ -136,11 +136,7 @@ fn numbers(value: &BindValue, s: Scalar) -> Result<Numbers, String> {
                 _ => ir::scalar::convert(array.scalar, s, b),
             };
             if array.scalar.is_float() && !s.is_float() {
-                return Err(format!(
-                    "the file holds {}, the program wants {}",
-                    array.scalar.name(),
-                    s.name()
-                ));
+                return Err(bind::unfit(array.scalar, s));
             }
             Ok((array.shape.clone(), Some(array.bits.iter().map(|&b| convert(b)).collect()), 1))
         }

@@ -200,20 +200,27 @@ impl<'a> Kernel<'a> {
             TypeData::Array(t, n) => {
                 let empty = self.b.zero(ty, false);
                 let cell = self.b.emit(Op::Local, &[empty]);
-                let trips = self.b.u32(n);
-                let body = self.b.open();
-                let i = self.b.region_param(Type::U32, false);
-                let each = self.b.u32(count(self.b.types, t));
-                let offset = self.b.emit(Op::Mul, &[i, each]);
-                let at = self.b.emit(Op::Add, &[at, offset]);
-                let x = self.read(t, kind, table, at);
-                self.b.effect(Op::Store, &[cell, i, x]);
-                self.b.close(Vec::new());
-                self.b.nest(Op::For(LoopInfo::default()), &[trips], &[body]);
+                self.each((t, n), at, |kernel, i, at| {
+                    let x = kernel.read(t, kind, table, at);
+                    kernel.b.effect(Op::Store, &[cell, i, x]);
+                });
                 self.b.emit(Op::Load, &[cell])
             }
             _ => self.b.zero(ty, false),
         }
+    }
+
+    /// A loop over the elements of an array that begins at `at`: each with its index and its place.
+    fn each(&mut self, (t, n): (Type, u32), at: Value, element: impl FnOnce(&mut Self, Value, Value)) {
+        let trips = self.b.u32(n);
+        let body = self.b.open();
+        let i = self.b.region_param(Type::U32, false);
+        let each = self.b.u32(count(self.b.types, t));
+        let offset = self.b.emit(Op::Mul, &[i, each]);
+        let at = self.b.emit(Op::Add, &[at, offset]);
+        element(self, i, at);
+        self.b.close(Vec::new());
+        self.b.nest(Op::For(LoopInfo::default()), &[trips], &[body]);
     }
 
     fn parts(&mut self, ty: Type, part: Type, n: u32, kind: Scalar, table: Value, at: Value) -> Value {
@@ -244,16 +251,10 @@ impl<'a> Kernel<'a> {
                 }
             }
             TypeData::Array(t, n) => {
-                let trips = self.b.u32(n);
-                let body = self.b.open();
-                let i = self.b.region_param(Type::U32, false);
-                let each = self.b.u32(count(self.b.types, t));
-                let offset = self.b.emit(Op::Mul, &[i, each]);
-                let at = self.b.emit(Op::Add, &[at, offset]);
-                let part = self.b.emit(Op::Index, &[v, i]);
-                self.write(part, kind, table, at);
-                self.b.close(Vec::new());
-                self.b.nest(Op::For(LoopInfo::default()), &[trips], &[body]);
+                self.each((t, n), at, |kernel, i, at| {
+                    let part = kernel.b.emit(Op::Index, &[v, i]);
+                    kernel.write(part, kind, table, at);
+                });
             }
             _ => {}
         }

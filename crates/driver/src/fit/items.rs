@@ -80,8 +80,9 @@ impl Items {
             let cells = cells(line);
             if cells.len() != names.len() {
                 return Err(Error::input(format!(
-                    "row {n} of the .csv file has {} cells, {} wanted",
+                    "row {n} of the .csv file has {} cell{}, {} wanted",
                     cells.len(),
+                    if cells.len() == 1 { "" } else { "s" },
                     names.len()
                 )));
             }
