@@ -40,10 +40,10 @@ fn a_launch_without_an_end_is_stopped_at_a_line() {
         assert_eq!(first["code"], "E0801");
         let message = first["message"].as_str().unwrap_or_default();
         assert!(message.starts_with("the program runs longer than 0.2 seconds"), "{message}");
-        assert!(out.stderr.contains("limits-endless.slang:6:5"), "the loop: {}", out.stderr);
+        assert!(out.stderr.contains("limits-endless.slang:6:"), "the loop: {}", out.stderr);
         for command in [&["grad", &path, "f", "--at", "x=1"][..], &["gradcheck", &path, "f"]] {
             let out = pullback(&[command, &["--backend", backend, "--seconds", "0.2"]].concat());
-            assert!(out.stderr.contains("limits-endless.slang:6:5"), "{backend}: {}", out.stderr);
+            assert!(out.stderr.contains("limits-endless.slang:6:"), "{backend}: {}", out.stderr);
             assert_eq!((out.status, &out.stdout[..]), (Some(1), ""), "{command:?}");
         }
     }

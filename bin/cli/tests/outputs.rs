@@ -292,3 +292,16 @@ fn a_checkpoint_does_not_grow_and_need_not_be_there() {
     let (most, _) = size("120000");
     assert!(most < 150_000, "{most} bytes");
 }
+
+#[test]
+fn what_cannot_be_written_names_the_folder() {
+    let folder = folder("nowhere");
+    let run = |args: &[&str]| run(&folder, args);
+    let (status, out, err) = run(&["run", "k.slang", "--bind", "o=zeros:1", "--out", "o=@nowhere/x.npy"]);
+    assert!(status == Some(1) && err.contains("there is no such folder"), "{out}{err}");
+    let fit = ["fit", "fit.slang", "--loss", "quad", "--items", "1", "--steps", "1"];
+    let (status, out, err) = run(&[&fit[..], &["--out", "k.slang"]].concat());
+    assert!(status == Some(1) && err.contains("it is no folder"), "{out}{err}");
+    let (status, out, err) = run(&[&fit[..], &["--out", "out", "--checkpoint", "."]].concat());
+    assert!(status == Some(1) && err.contains("it is a directory") && !err.contains("step"), "{out}{err}");
+}

@@ -38,6 +38,16 @@ pub fn read_text(path: &Path, most: u64) -> Result<String, Error> {
     String::from_utf8(read(path, most)?).map_err(|_| Error::read(path, "it is not text in UTF-8"))
 }
 
+/// Why something was not written.
+fn unwritten(error: &std::io::Error) -> String {
+    match error.kind() {
+        // What is written need not be there.
+        std::io::ErrorKind::NotFound => "there is no such folder".into(),
+        std::io::ErrorKind::AlreadyExists | std::io::ErrorKind::NotADirectory => "it is no folder".into(),
+        _ => plain(error),
+    }
+}
+
 /// An error of the system without its number.
 pub fn plain(error: &std::io::Error) -> String {
     match error.kind() {
@@ -62,7 +72,7 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<(), Error> {
 
 /// Has a file made beside the one wanted, which it then becomes.
 pub fn make(path: &Path, made: impl FnOnce(&Path) -> std::io::Result<()>) -> Result<(), Error> {
-    let error = |e: std::io::Error| Error::write(path, plain(&e));
+    let error = |e: std::io::Error| Error::write(path, unwritten(&e));
     // A device, a pipe, or a link to somewhere: the name stays what it is.
     let about = fs::metadata(path).ok();
     if about.as_ref().is_some_and(|a| !a.is_file()) {
@@ -96,10 +106,10 @@ fn beside(path: &Path) -> PathBuf {
 
 /// True if files can be made in a folder, which is made if it is not there.
 pub fn prepare_folder(folder: &Path) -> Result<(), Error> {
-    fs::create_dir_all(folder).map_err(|e| Error::write(folder, plain(&e)))?;
+    fs::create_dir_all(folder).map_err(|e| Error::write(folder, unwritten(&e)))?;
     let probe = folder.join(format!(".pullback-{}", std::process::id()));
-    File::create(&probe).map_err(|e| Error::write(folder, plain(&e)))?;
-    fs::remove_file(&probe).map_err(|e| Error::write(&probe, plain(&e)))
+    File::create(&probe).map_err(|e| Error::write(folder, unwritten(&e)))?;
+    fs::remove_file(&probe).map_err(|e| Error::write(&probe, unwritten(&e)))
 }
 
 /// So many zeros, where memory allows; the caller makes at most one copy.

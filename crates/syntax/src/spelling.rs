@@ -23,12 +23,16 @@ fn distance(a: &str, b: &str) -> usize {
     row[b.len()]
 }
 
+/// Longer words are no names that somebody spelt wrongly, and each letter costs as much as every name has.
+const LONGEST: usize = 256;
+
 /// The nearest of some names; the first in alphabetical order among equals.
 pub fn nearest<'a>(text: &str, names: impl Iterator<Item = &'a str>) -> Option<String> {
     let most = match text.len() {
         0..=2 => return None,
         3..=4 => 1,
-        _ => 2,
+        5..=LONGEST => 2,
+        _ => return None,
     };
     names
         .filter(|n| *n != text && !n.is_empty() && !n.starts_with("__") && !n.starts_with('$'))
@@ -51,5 +55,6 @@ mod tests {
         assert_eq!(find("rya").as_deref(), Some("ray"));
         assert_eq!(find("direction"), None);
         assert_eq!(find("y"), None);
+        assert_eq!(find(&"y".repeat(1 << 24)), None);
     }
 }

@@ -56,6 +56,9 @@ pub(crate) fn fit(args: &FitArgs) -> u8 {
         if !args.show_kernel {
             // What cannot be written is said before it takes time to find.
             files::prepare_folder(&out)?;
+            if let Some(path) = args.checkpoint.as_ref().filter(|path| path.is_dir()) {
+                return Err(Error::write(path, "it is a directory").into());
+            }
             if let Some(folder) = args.checkpoint.as_ref().and_then(|c| c.parent()) {
                 files::prepare_folder(if folder.as_os_str().is_empty() { Path::new(".") } else { folder })?;
             }
