@@ -26,7 +26,7 @@ static END: OnceLock<End> = OnceLock::new();
 static WATCHED: Mutex<Watched> = Mutex::new(Watched { launch: None, sources: Sources { files: Vec::new() } });
 
 struct Watched {
-    /// When the launch that runs has to have ended, and what is told else.
+    /// The time by which the launch that runs has to end, and the error that is told else.
     launch: Option<(Instant, Arc<Diagnostic>)>,
     /// The files that diagnostics refer to.
     sources: Sources,

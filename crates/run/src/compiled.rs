@@ -153,7 +153,7 @@ struct Work<'a> {
     flush: bool,
     /// The bytes that the workers' threads may hold together.
     budget: Arc<Budget>,
-    /// Where text goes, if the code prints.
+    /// The text of the dispatch, if the code prints.
     printed: Option<&'a Arc<Printed>>,
     /// True if a run's turn to print comes while it waits.
     may_wait: bool,

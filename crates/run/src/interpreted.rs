@@ -33,7 +33,7 @@ struct Text {
     offered: usize,
 }
 
-/// Where the text of a group goes.
+/// The way of a group's text.
 struct Out<'a> {
     printed: &'a Printed,
     turn: Turn,

@@ -40,7 +40,7 @@ struct State {
     out: String,
     /// The lowest run that failed: those after it need not wait.
     failed: Option<u64>,
-    /// Why the console takes no more.
+    /// The reason for which the console takes no more.
     closed: Option<String>,
 }
 
@@ -165,7 +165,7 @@ impl Printed {
     }
 }
 
-/// Where a worker stands among the runs.
+/// The place of a worker among the runs.
 pub(crate) struct Place {
     first: AtomicU64,
     /// Bytes of its text that count as held.

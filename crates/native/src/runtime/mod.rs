@@ -205,7 +205,7 @@ pub struct Context {
     pub exchange: Exchange,
     /// What `printf` wrote.
     pub stdout: String,
-    /// Where that goes while the thread runs, if anywhere.
+    /// Takes that while the thread runs, if anything does.
     pub printer: Option<Arc<dyn Printer>>,
     /// True if all that comes before it in the order of output is in `stdout`, or has gone on.
     pub in_order: bool,
