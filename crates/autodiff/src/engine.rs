@@ -70,6 +70,8 @@ pub(crate) struct Engine<'m> {
     pub(crate) resolved: FxHashSet<Func>,
     /// Functions with nothing to resolve in them or in what they call.
     pub(crate) without_requests: EntitySet<Func>,
+    /// Functions without marks, as all that they call.
+    pub(crate) plain: EntitySet<Func>,
     /// What a pass is working on, to notice recursion.
     pub(crate) running: Vec<Func>,
     /// The forward derivatives that [`Engine::note_if_affine`] has looked at.
@@ -101,6 +103,8 @@ pub(crate) struct Engine<'m> {
     pub(crate) tidy: Option<fn(&mut Module, Func) -> bool>,
     pub(crate) unmarked: crate::rule::Unmarked,
     names: FxHashSet<String>,
+    /// The last number that came after a name.
+    numbers: FxHashMap<String, usize>,
 }
 
 /// How many parameters and results of a forward derivative come before the tangents.
@@ -160,6 +164,8 @@ impl<'m> Engine<'m> {
             origins: FxHashMap::default(),
             unmarked: FxHashMap::default(),
             names,
+            numbers: FxHashMap::default(),
+            plain: EntitySet::new(),
         }
     }
 
@@ -180,13 +186,13 @@ impl<'m> Engine<'m> {
         if self.names.insert(base.clone()) {
             return base;
         }
-        let mut n = 2usize;
+        let n = self.numbers.entry(base.clone()).or_insert(1);
         loop {
+            *n += 1;
             let name = format!("{base}_{n}");
             if self.names.insert(name.clone()) {
                 return name;
             }
-            n += 1;
         }
     }
 

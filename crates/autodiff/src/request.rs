@@ -86,10 +86,15 @@ impl Engine<'_> {
     }
 
     pub(crate) fn reachable(&self, roots: &[Func]) -> EntitySet<Func> {
+        self.reachable_but(roots, &EntitySet::new())
+    }
+
+    /// What the roots reach, without some functions and what only those call.
+    fn reachable_but(&self, roots: &[Func], without: &EntitySet<Func>) -> EntitySet<Func> {
         let mut reached = EntitySet::new();
         let mut left: Vec<Func> = roots.to_vec();
         while let Some(func) = left.pop() {
-            if reached.insert(func) {
+            if !without.contains(func) && reached.insert(func) {
                 let src = &self.module.funcs[func];
                 if src.has_body() {
                     src.walk(src.body(), &mut |inst| left.extend(src.insts[inst].op.callee()));
@@ -428,10 +433,22 @@ impl Engine<'_> {
         let halves = Halves { primal: unzipped.primal, residuals: unzipped.residuals, transposed, active };
         let made = self.backward_wrapper(func, declared, Some(&halves));
         self.halves.insert(func, halves);
-        for func in self.reachable(&[made]).iter().collect::<Vec<_>>() {
+        self.forget_marks(made);
+        (self.problems.len() == n_problems).then_some(made)
+    }
+
+    /// Drops the marks of a function and of all that it calls, each once. What calls a function without a body yet is
+    /// looked at again, as the body may have marks.
+    fn forget_marks(&mut self, made: Func) {
+        let reached: Vec<Func> = self.reachable_but(&[made], &self.plain).iter().collect();
+        let is_whole = |f: &Func| self.module.funcs[*f].has_body() || !self.origins.contains_key(f);
+        let all_whole = reached.iter().all(is_whole);
+        for &func in &reached {
             forget(&mut self.module.funcs[func]);
         }
-        (self.problems.len() == n_problems).then_some(made)
+        if all_whole {
+            self.plain.extend(reached);
+        }
     }
 
     /// Calls the custom primal, and with its context the vjp.
