@@ -89,19 +89,44 @@ fn steps_of_a_struct(n: usize) -> String {
     )
 }
 
+const ALL: [(&str, Of); 5] = [
+    ("cases of a switch in a loop", cases),
+    ("arms of else-ifs in a loop", else_ifs),
+    ("ifs in sequence", ifs),
+    ("straight lines", straight),
+    ("fields of a struct", steps_of_a_struct),
+];
+
 #[test]
 fn programs_grow_in_proportion() {
-    let all: [(&str, Of); 5] = [
-        ("cases of a switch in a loop", cases),
-        ("arms of else-ifs in a loop", else_ifs),
-        ("ifs in sequence", ifs),
-        ("straight lines", straight),
-        ("fields of a struct", steps_of_a_struct),
-    ];
     on_large_stack(|| {
-        for (name, of) in all {
+        for (name, of) in ALL {
             let (one, two) = (size(&compiled(of(40))), size(&compiled(of(80))));
             assert!(10 * two <= 23 * one, "{name}: {one} for 40, {two} for 80");
+        }
+    });
+}
+
+/// How long LLVM's text is of a module's functions: all, and the longest.
+#[cfg(feature = "llvm")]
+fn lines_for_llvm(module: &Module) -> (usize, usize) {
+    let machine = codegen_llvm::Machine::generic();
+    let text =
+        codegen_llvm::text(module, &native::Options::default(), &machine).expect("LLVM can express it");
+    let functions = text.text.split("\ndefine ").skip(1).map(|function| function.lines().count());
+    (text.text.lines().count(), functions.max().unwrap_or(0))
+}
+
+/// LLVM's time grows faster than a function.
+#[cfg(feature = "llvm")]
+#[test]
+fn llvm_is_given_no_long_functions() {
+    on_large_stack(|| {
+        for (name, of) in [ALL[2], ALL[3]] {
+            let one = lines_for_llvm(&compiled(of(400)));
+            let two = lines_for_llvm(&compiled(of(800)));
+            assert!(two.0 * 10 <= one.0 * 23, "{name}: {} lines for 400, {} for 800", one.0, two.0);
+            assert!(two.1 <= 1000, "{name}: a function of {} lines", two.1);
         }
     });
 }

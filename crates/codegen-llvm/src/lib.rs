@@ -23,6 +23,7 @@ mod jit;
 mod link;
 #[cfg(feature = "jit")]
 mod object;
+mod pieces;
 #[cfg(feature = "jit")]
 mod split;
 mod text;
@@ -136,6 +137,10 @@ pub fn text(module: &Module, options: &Options, machine: &Machine) -> Result<Tex
         library: !options.plain_math && (machine.has("fma") || machine.has("neon")),
         used_library: Default::default(),
         frames: 0,
+        piece: match machine.has_waves {
+            true => usize::MAX,
+            false => options.piece.unwrap_or(pieces::LENGTH),
+        },
     };
     let only = |stop: Stop| match stop {
         Stop::Unsupported(unsupported) => unsupported,
@@ -310,7 +315,9 @@ fn head(module: &Module) -> String {
          !9 = !{!\"branch_weights\", i32 1, i32 1000}\n\
          !10 = !{!\"context\", !0}\n\
          !11 = !{!10, !10, i64 0}\n\
-         !12 = distinct !{!12}\n",
+         !12 = distinct !{!12}\n\
+         !13 = !{!\"frame\", !0}\n\
+         !14 = !{!13, !13, i64 0}\n",
     );
     // For each global its scope, the list of it, and the list of all others.
     let n = module.globals.len();

@@ -10,6 +10,8 @@ use std::fmt::Write as _;
 
 use smallvec::SmallVec;
 
+use crate::pieces::Registers;
+
 /// The type of one number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum El {
@@ -185,7 +187,8 @@ pub(crate) struct Writer {
     pieces: Vec<String>,
     phis: Vec<Phi>,
     entry: String,
-    next: u32,
+    /// The registers' types.
+    registers: Vec<(El, bool)>,
     /// The block that is written.
     pub(crate) block: Block,
     blocks: u32,
@@ -204,7 +207,7 @@ impl Writer {
             pieces: vec![String::new()],
             phis: Vec::new(),
             entry: String::new(),
-            next: 0,
+            registers: Vec::new(),
             block: Block(0),
             blocks: 1,
             memory: 0,
@@ -226,14 +229,19 @@ impl Writer {
 
     /// A new register.
     pub(crate) fn reg(&mut self, el: El, var: bool) -> Val {
-        let id = Id::Reg(self.next);
-        self.next += 1;
+        let id = Id::Reg(self.registers.len() as u32);
+        self.registers.push((el, var));
         Val { id, el, var, wide: false, lin: None }
     }
 
     /// Bytes of the function's frame at most: its memory, and every register spilled.
     pub(crate) fn frame(&self) -> u64 {
-        self.memory + u64::from(self.next) * 8 * u64::from(self.lanes) + 256
+        self.memory + self.registers.len() as u64 * 8 * u64::from(self.lanes) + 256
+    }
+
+    /// The registers, at the end of the function.
+    pub(crate) fn registers(&mut self) -> Registers {
+        Registers { types: std::mem::take(&mut self.registers), lanes: self.lanes }
     }
 
     /// The text of the function's blocks.

@@ -82,6 +82,9 @@ pub struct Options {
     /// The caller promises that one dispatch at a time, on one thread, touches the buffers: atomic additions of floats are
     /// plain ones from the start.
     pub exclusive: bool,
+    /// Longer functions are compiled in pieces of so many lines of the backend's text; `None` for what suits. It makes no
+    /// difference to what code does.
+    pub piece: Option<usize>,
     /// Look for the code in the user's cache, and keep it there, if the backend's code is worth that.
     pub cache: bool,
 }

@@ -14,6 +14,8 @@ use crate::text::{Block, El, Id, Val, Vals};
 
 /// A function gives more results than these by way of memory.
 pub(super) const IN_REGISTERS: usize = 8;
+/// And takes more arguments than these so: LLVM's time is quadratic in the operands of a call.
+pub(super) const PASSED: usize = 64;
 
 impl<'m> Emitter<'_, 'm> {
     /// Calls and the ops that hold regions.
@@ -81,11 +83,17 @@ impl<'m> Emitter<'_, 'm> {
             vec![false; callee.results.len()]
         };
         let mut list = vec!["ptr %ctx".to_string()];
+        let mut passed = Vals::new();
         for &arg in args {
             let (ty, vals, varying) = (self.ty(arg), self.get(arg), self.varies(arg));
-            let vals = self.fit_all(ty, vals, varying, span)?;
-            list.extend(vals.iter().map(|&v| self.w.typed(v)));
+            passed.extend(self.fit_all(ty, vals, varying, span)?);
         }
+        if passed.len() > PASSED {
+            let at = self.room(passed.len());
+            self.store_words(at, &passed);
+            passed = Vals::from_slice(&[at]);
+        }
+        list.extend(passed.iter().map(|&v| self.w.typed(v)));
         let mut arrays = Vals::new();
         for (ty, &varying) in slot_types(&callee.results).zip(&results) {
             if is_array(self.ts, ty) {
@@ -103,18 +111,12 @@ impl<'m> Emitter<'_, 'm> {
         let (number, _) = self.cx.versions.insert_full(version);
         let parts = self.returned(func, &results);
         if parts.len() > IN_REGISTERS {
-            let to = self.result_memory(&parts);
+            let to = self.room(parts.len());
             let mut more = list;
             more.push(self.w.typed(to));
             let text = more.join(", ");
             self.w.line(format_args!("call fastcc void @f{number}({text})"));
-            let mut returned = Vals::new();
-            for (k, part) in parts.iter().enumerate() {
-                let at = self.result_word(to, k);
-                let note = self.note(Class::Local, 8);
-                let x = self.w.load(part.el, part.var, at, &note);
-                returned.push(Val { wide: part.wide, ..x });
-            }
+            let returned = self.load_words(to, &parts);
             return Ok(self.deal_results(func, arrays, returned));
         }
         let types: Vec<String> = parts.iter().map(|&p| self.w.ty(p.el, p.var)).collect();
@@ -144,15 +146,34 @@ impl<'m> Emitter<'_, 'm> {
         Ok(self.deal_results(func, arrays, returned))
     }
 
-    /// Memory for results that do not come back in registers.
-    fn result_memory(&mut self, parts: &[Val]) -> Val {
-        let bytes = 8 * parts.len() as u64 * self.lanes as u64;
-        self.w.alloca(bytes, 64)
+    /// Memory for so many parts that are not passed in registers.
+    fn room(&mut self, n: usize) -> Val {
+        self.w.alloca(8 * n as u64 * self.lanes as u64, 64)
     }
 
-    /// Where result number `k` is in such memory.
-    pub(super) fn result_word(&mut self, to: Val, k: usize) -> Val {
-        self.w.offset(to, Val::i64(8 * k as i64 * self.lanes as i64))
+    /// Where part number `k` is in such memory.
+    fn room_word(&mut self, at: Val, k: usize) -> Val {
+        self.w.offset(at, Val::i64(8 * k as i64 * self.lanes as i64))
+    }
+
+    pub(super) fn store_words(&mut self, to: Val, parts: &[Val]) {
+        let note = self.note(Class::Local, 8);
+        for (k, &part) in parts.iter().enumerate() {
+            let at = self.room_word(to, k);
+            self.w.store(part, at, &note);
+        }
+    }
+
+    /// What such memory holds; `like`: what was stored.
+    pub(super) fn load_words(&mut self, from: Val, like: &[Val]) -> Vals {
+        let note = self.note(Class::Local, 8);
+        let mut all = Vals::new();
+        for (k, part) in like.iter().enumerate() {
+            let at = self.room_word(from, k);
+            let x = self.w.load(part.el, part.var, at, &note);
+            all.push(Val { wide: part.wide, ..x });
+        }
+        all
     }
 
     /// The parts of each result of a call.

@@ -11,9 +11,10 @@ use ir::{Builtin, Func, Op};
 use native::runtime::{Site, offsets};
 use native::types::{is_array, size, words};
 
-use super::control::IN_REGISTERS;
+use super::control::{IN_REGISTERS, PASSED};
 use super::local::{Class, Place};
 use super::{Emitter, ModuleCx, Res, Version, slot_types};
+use crate::pieces;
 use crate::text::{El, Id, Lin, Val, Vals};
 use crate::uniform::{Dealing, Facts};
 
@@ -54,17 +55,29 @@ impl Emitter<'_, '_> {
         let (f, func) = (self.f, version.func);
         let mut list = vec!["ptr %ctx".to_string()];
         let body = f.body();
+        let mut parts = Vals::new();
+        let mut counts = Vec::with_capacity(version.params.len());
         for (&param, &varying) in f.regions[body].params.iter().zip(&version.params) {
-            let ty = self.ty(param);
-            let mut vals = Vals::new();
-            for part in self.blank(ty, varying) {
-                let v = self.w.reg(part.el, part.var);
-                let v = Val { wide: part.wide, ..v };
-                list.push(self.w.typed(v));
-                vals.push(v);
-            }
+            let blank = self.blank(self.ty(param), varying);
+            counts.push(blank.len());
+            parts.extend(blank);
             self.facts.varying[param] |= varying;
-            self.set(param, &vals);
+        }
+        let passed = if parts.len() > PASSED {
+            let from = self.w.reg(El::Ptr, false);
+            list.push(format!("ptr noalias {}", self.w.operand(from, false)));
+            self.load_words(from, &parts)
+        } else {
+            let regs = parts.iter().map(|part| Val { wide: part.wide, ..self.w.reg(part.el, part.var) });
+            let regs: Vals = regs.collect();
+            list.extend(regs.iter().map(|&v| self.w.typed(v)));
+            regs
+        };
+        let mut passed = &passed[..];
+        for (&param, n) in f.regions[body].params.iter().zip(counts) {
+            let (vals, rest) = passed.split_at(n);
+            self.set(param, vals);
+            passed = rest;
         }
         let mut destinations = Vals::new();
         let results = if self.lanes > 1 { self.facts.results.clone() } else { vec![false; f.results.len()] };
@@ -122,11 +135,7 @@ impl Emitter<'_, '_> {
             let to = self.w.reg(El::Ptr, false);
             let to_text = self.w.operand(to, false);
             list.push(format!("ptr noalias {to_text}"));
-            let note = self.note(Class::Local, 8);
-            for (k, &v) in returned.iter().enumerate() {
-                let at = self.result_word(to, k);
-                self.w.store(v, at, &note);
-            }
+            self.store_words(to, &returned);
             returned.clear();
         }
         let types: Vec<String> = returned.iter().map(|&v| self.w.ty(v.el, v.var)).collect();
@@ -176,11 +185,17 @@ impl Emitter<'_, '_> {
     }
 
     /// Ends the function.
-    fn done(self, head: &str) {
+    fn done(mut self, head: &str) {
         let frame = self.w.frame();
         self.cx.frames = self.cx.frames.saturating_add(frame);
+        let registers = self.w.registers();
         let (text, declared) = self.w.finish();
-        let _ = write!(self.cx.text, "{head} {{\n{text}}}\n\n");
+        match pieces::split(head, &text, &registers, ABOUT, self.cx.piece) {
+            Some(all) => self.cx.text.push_str(&all),
+            None => {
+                let _ = write!(self.cx.text, "{head} {{\n{text}}}\n\n");
+            }
+        }
         self.cx.declared.extend(declared);
     }
 

@@ -109,6 +109,8 @@ pub(crate) struct ModuleCx<'m> {
     pub(crate) used_library: indexmap::IndexSet<(ir::Math, El, u32), rustc_hash::FxBuildHasher>,
     /// Bytes of all frames together, at most.
     pub(crate) frames: u64,
+    /// Lines of a piece: see [`crate::pieces`]. Devices have little room for frames, and are given whole functions.
+    pub(crate) piece: usize,
 }
 
 impl<'m> ModuleCx<'m> {
