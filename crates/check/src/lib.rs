@@ -13,6 +13,7 @@ mod call;
 mod conform;
 mod constant;
 mod constraints;
+mod construct;
 mod conversion;
 mod cut;
 mod declarations;
