@@ -8,6 +8,7 @@
 
 pub mod api;
 mod apply;
+mod assign;
 pub mod budget;
 mod call;
 mod conform;
@@ -56,6 +57,7 @@ mod tests;
 mod type_expr;
 pub mod types;
 mod unset;
+mod user_operators;
 mod views;
 mod visible;
 

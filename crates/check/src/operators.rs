@@ -1,19 +1,15 @@
-//! Operators: on numbers they are built in, on other types they are the user's functions.
+//! Operators: on numbers they are built in, on other types they are the user's functions (see
+//! [`crate::user_operators`]).
 
-use smallvec::SmallVec;
-use syntax::ast::{BinaryOp, DeclKind, ExprKind, UnaryOp};
+use syntax::ast::{BinaryOp, ExprKind, UnaryOp};
 use syntax::{Diagnostic, ExprId};
 
 use crate::infer::Checker;
-use crate::lookup::{Base, Candidate, Ref};
-use crate::overload::Argument;
 use crate::program::Program;
-use crate::signature::Direction;
-use crate::subst::unary_method;
-use crate::tables::{Arg, Callable, ExprInfo, FuncRef, Meaning};
+use crate::tables::{Arg, Callable, ExprInfo, Meaning};
 use crate::types::{Ty, TyKind};
 
-fn is_comparison(op: BinaryOp) -> bool {
+pub(crate) fn is_comparison(op: BinaryOp) -> bool {
     matches!(op, BinaryOp::Eq | BinaryOp::Ne | BinaryOp::Lt | BinaryOp::Le | BinaryOp::Gt | BinaryOp::Ge)
 }
 
@@ -22,107 +18,6 @@ fn is_bitwise(op: BinaryOp) -> bool {
 }
 
 impl Program {
-    /// The user's function for an operator on two values of a type; `None` for built-in numbers.
-    pub fn operator_of(&mut self, op: BinaryOp, ty: Ty) -> Option<FuncRef> {
-        if matches!(self.types[ty], TyKind::Scalar(_) | TyKind::Vector(..) | TyKind::Matrix(..)) {
-            return None;
-        }
-        let method = match op {
-            BinaryOp::Add => "add",
-            BinaryOp::Sub => "sub",
-            BinaryOp::Mul => "mul",
-            BinaryOp::Div => "div",
-            BinaryOp::Rem => "mod",
-            BinaryOp::Lt => "lessThan",
-            BinaryOp::Le => "lessThanOrEquals",
-            BinaryOp::Eq => "equals",
-            BinaryOp::Shl => "shl",
-            BinaryOp::Shr => "shr",
-            BinaryOp::BitAnd => "bitAnd",
-            BinaryOp::BitOr => "bitOr",
-            BinaryOp::BitXor => "bitXor",
-            BinaryOp::And => "and",
-            BinaryOp::Or => "or",
-            BinaryOp::Ne | BinaryOp::Gt | BinaryOp::Ge | BinaryOp::Comma => "",
-        };
-        self.operator_function(&format!("operator{}", op.text()), ty, 2)
-            .or_else(|| self.method_named(ty, method, 1))
-    }
-
-    /// The user's function for a prefix operator on a type.
-    pub fn unary_operator_of(&mut self, op: UnaryOp, ty: Ty) -> Option<FuncRef> {
-        if matches!(self.types[ty], TyKind::Scalar(_) | TyKind::Vector(..) | TyKind::Matrix(..)) {
-            return None;
-        }
-        let text = match op {
-            UnaryOp::Plus => "+",
-            UnaryOp::Neg => "-",
-            UnaryOp::Not => "!",
-            UnaryOp::BitNot => "~",
-            UnaryOp::PreInc => "++",
-            UnaryOp::PreDec => "--",
-            UnaryOp::Deref => "*",
-            UnaryOp::AddressOf => "&",
-        };
-        self.operator_function(&format!("operator{text}"), ty, 1)
-            .or_else(|| self.method_named(ty, unary_method(op)?, 0))
-    }
-
-    /// `operator+(T, T)` anywhere in the program's modules.
-    fn operator_function(&mut self, name: &str, ty: Ty, n_params: usize) -> Option<FuncRef> {
-        let symbol = self.ast.symbols.find(name)?;
-        for module in 0..self.modules.len() {
-            let decls: SmallVec<[syntax::DeclId; 4]> = self.modules[module]
-                .names
-                .get(&symbol)
-                .map(|d| d.iter().copied().collect())
-                .unwrap_or_default();
-            for decl in decls {
-                let signature = self.raw_signature(decl);
-                if signature.params.len() != n_params {
-                    continue;
-                }
-                let params = self.all_generic_params(decl);
-                let mut env = crate::Subst::default();
-                if signature.params.iter().all(|p| self.unify(p.ty, ty, &params, &mut env))
-                    && params.iter().all(|&p| env.get(p).is_some())
-                    && self.satisfies(decl, &env)
-                {
-                    let args = params.iter().filter_map(|&p| env.get(p).cloned()).collect();
-                    return Some(FuncRef { decl, args, self_ty: None });
-                }
-            }
-        }
-        None
-    }
-
-    fn method_named(&mut self, ty: Ty, name: &str, n_params: usize) -> Option<FuncRef> {
-        let symbol = self.ast.symbols.find(name)?;
-        for facet in self.facets(ty).iter() {
-            let Some(decls) = self.names_in(facet.container).and_then(|n| n.get(&symbol)).cloned() else {
-                continue;
-            };
-            for decl in decls {
-                if matches!(self.ast.decls[decl].kind, DeclKind::Func { .. })
-                    && self.params_of(decl).len() == n_params
-                    && self.ast.decls[decl].generics.is_none()
-                {
-                    let params = self.all_generic_params(decl);
-                    let args = params
-                        .into_iter()
-                        .map(|p| facet.env.get(p).cloned().unwrap_or_else(|| self.param_arg(p)))
-                        .collect();
-                    let func = FuncRef { decl, args, self_ty: Some(facet.self_ty) };
-                    return match self.resolve_requirement(&func) {
-                        crate::Resolved::Func(func) => Some(func),
-                        _ => None,
-                    };
-                }
-            }
-        }
-        None
-    }
-
     fn with_element(&mut self, shape: Ty, element: Ty) -> Ty {
         match self.types[shape].clone() {
             TyKind::Vector(_, n) => self.types.intern(TyKind::Vector(element, n)),
@@ -131,7 +26,7 @@ impl Program {
         }
     }
 
-    fn element(&self, ty: Ty) -> Ty {
+    pub(crate) fn element(&self, ty: Ty) -> Ty {
         match self.types[ty] {
             TyKind::Vector(e, _) | TyKind::Matrix(e, _, _) => e,
             _ => ty,
@@ -141,7 +36,7 @@ impl Program {
 
 impl Checker<'_> {
     /// Whether the operands of an operator are numbers, as far as is known.
-    fn numbers(&mut self, ty: Ty) -> bool {
+    pub(crate) fn numbers(&mut self, ty: Ty) -> bool {
         ty == Ty::ERROR || matches!(self.p.types[ty], TyKind::Enum(_)) || self.p.has_operators(ty)
     }
 
@@ -267,7 +162,7 @@ impl Checker<'_> {
         }
     }
 
-    fn operand_error(&mut self, expr: ExprId, op: &str, a: Ty, b: Ty) -> Ty {
+    pub(crate) fn operand_error(&mut self, expr: ExprId, op: &str, a: Ty, b: Ty) -> Ty {
         let span = self.span(expr);
         let message = format!("no operator '{op}' for '{}' and '{}'", self.name(a), self.name(b));
         self.p.report(Diagnostic::error("E39999", span, message));
@@ -275,7 +170,7 @@ impl Checker<'_> {
     }
 
     /// The types that the operands are converted to, and the result's.
-    fn binary_types(&mut self, op: BinaryOp, a: Ty, b: Ty) -> Option<(Ty, Ty, Ty)> {
+    pub(crate) fn binary_types(&mut self, op: BinaryOp, a: Ty, b: Ty) -> Option<(Ty, Ty, Ty)> {
         if matches!(op, BinaryOp::Eq | BinaryOp::Ne) && a == b && matches!(self.p.types[a], TyKind::Enum(_)) {
             return Some((a, a, Ty::BOOL));
         }
@@ -327,118 +222,13 @@ impl Checker<'_> {
     }
 
     /// Reads through constant buffers; the type that remains.
-    fn load(&mut self, expr: ExprId) -> Ty {
+    pub(crate) fn load(&mut self, expr: ExprId) -> Ty {
         let ty = self.ty_of(expr);
         let loaded = self.p.loaded(ty);
         if loaded != ty {
             self.coerce(expr, loaded);
         }
         loaded
-    }
-
-    fn operator_candidates(&mut self, name: &str) -> Vec<Candidate> {
-        let Some(symbol) = self.p.ast.symbols.find(name) else { return Vec::new() };
-        match self.lookup(symbol) {
-            Ref::Funcs(candidates, _) => candidates,
-            _ => Vec::new(),
-        }
-    }
-
-    fn argument(&self, expr: ExprId) -> Argument {
-        Argument {
-            expr,
-            ty: Some(self.ty_of(expr)),
-            source: self.source_of(expr),
-            lvalue: self.p.tables.exprs[expr].lvalue,
-        }
-    }
-
-    /// Arithmetic and comparisons of pointers.
-    fn pointer_binary(&mut self, expr: ExprId, op: BinaryOp, left: ExprId, right: ExprId) -> Option<Ty> {
-        let (a, b) = (self.ty_of(left), self.ty_of(right));
-        let is_pointer = |checker: &Self, ty: Ty| matches!(checker.p.types[ty], TyKind::Pointer(_));
-        let is_int = |checker: &Self, ty: Ty| match checker.p.types[ty] {
-            TyKind::Scalar(s) => s.is_int(),
-            TyKind::Enum(_) => true,
-            _ => false,
-        };
-        let result = match op {
-            BinaryOp::Add | BinaryOp::Sub if is_pointer(self, a) && is_int(self, b) => a,
-            BinaryOp::Add if is_int(self, a) && is_pointer(self, b) => b,
-            BinaryOp::Sub if is_pointer(self, a) && a == b => {
-                self.p.types.intern(TyKind::Scalar(crate::types::Scalar::Int64))
-            }
-            _ if is_comparison(op) && is_pointer(self, a) && a == b => Ty::BOOL,
-            _ => return None,
-        };
-        Some(self.set_value(expr, result, Meaning::Binary(op, left, right)))
-    }
-
-    fn user_binary(&mut self, expr: ExprId, op: BinaryOp, left: ExprId, right: ExprId) -> Ty {
-        let (a, b) = (self.ty_of(left), self.ty_of(right));
-        if let Some(ty) = self.pointer_binary(expr, op, left, right) {
-            return ty;
-        }
-        let candidates = self.operator_candidates(&format!("operator{}", op.text()));
-        let arguments = [self.argument(left), self.argument(right)];
-        if !candidates.is_empty() {
-            let before = self.p.diagnostics.len();
-            let span = self.span(expr);
-            if let Some(chosen) = self.choose(&candidates, &arguments, span) {
-                let args = self.fit_arguments(&chosen, &arguments);
-                let ty = chosen.signature.ret;
-                return self.set_value(expr, ty, Meaning::Call { func: chosen.callable, base: None, args });
-            }
-            self.p.diagnostics.truncate(before);
-        }
-        // Pointers, optionals and the like compare with their empty value.
-        if matches!(op, BinaryOp::Eq | BinaryOp::Ne) {
-            let comparable = |checker: &Self, ty: Ty| {
-                matches!(
-                    checker.p.types[ty],
-                    TyKind::Optional(_) | TyKind::NoneLiteral | TyKind::Pointer(_) | TyKind::NullPtr
-                )
-            };
-            if comparable(self, a)
-                && comparable(self, b)
-                && let Some(ty) = self.p.join(a, b)
-            {
-                self.coerce(left, ty);
-                self.coerce(right, ty);
-                return self.set_value(expr, Ty::BOOL, Meaning::Binary(op, left, right));
-            }
-        }
-        // A member operator, or the method that an interface has for it.
-        let name = format!("operator{}", op.text());
-        if let Some(symbol) = self.p.ast.symbols.find(&name)
-            && let Ref::Funcs(candidates, _) = self.declared_member(a, symbol, Base::Value(left, false))
-        {
-            let span = self.span(expr);
-            let arguments = [self.argument(right)];
-            if let Some(chosen) = self.choose(&candidates, &arguments, span) {
-                let args = self.fit_arguments(&chosen, &arguments);
-                let ty = chosen.signature.ret;
-                let meaning = Meaning::Call { func: chosen.callable, base: Some(left), args };
-                return self.set_value(expr, ty, meaning);
-            }
-            return self.set_error(expr);
-        }
-        if a == b
-            && let Some(func) = self.p.operator_of(op, a)
-        {
-            let signature = self.p.func_signature(&func);
-            let meaning = if signature.this.is_some() {
-                Meaning::Call { func: Callable::Func(func), base: Some(left), args: vec![Arg::Expr(right)] }
-            } else {
-                Meaning::Call {
-                    func: Callable::Func(func),
-                    base: None,
-                    args: vec![Arg::Expr(left), Arg::Expr(right)],
-                }
-            };
-            return self.set_value(expr, signature.ret, meaning);
-        }
-        self.operand_error(expr, op.text(), a, b)
     }
 
     /// A prefix operator.
@@ -517,192 +307,6 @@ impl Checker<'_> {
         self.coerce(inner, result);
         let meaning = if op == UnaryOp::Plus { Meaning::Same(inner) } else { Meaning::Unary(op, inner) };
         self.set_value(expr, result, meaning)
-    }
-
-    /// `++e`, `e--` and so on.
-    pub(crate) fn infer_inc_dec(&mut self, expr: ExprId, inner: ExprId) -> Ty {
-        let ty = self.infer(inner, None);
-        if ty == Ty::ERROR {
-            return self.set_error(expr);
-        }
-        let span = self.span(expr);
-        self.need_place(inner);
-        if let Some(func) = self.counting_function(expr, ty) {
-            let ret = self.p.func_signature(&func).ret;
-            let args = vec![Arg::Expr(inner)];
-            return self.set_value(expr, ret, Meaning::Call { func: Callable::Func(func), base: None, args });
-        }
-        let is_pointer = matches!(self.p.types[ty], TyKind::Pointer(_));
-        if !is_pointer && (!self.p.has_operators(ty) || self.p.element(ty) == Ty::BOOL) {
-            let message = format!("a value of type '{}' cannot be counted up or down", self.name(ty));
-            self.error("E39999", span, message);
-            return self.set_error(expr);
-        }
-        self.set_value(expr, ty, Meaning::IncDec(inner))
-    }
-
-    /// The function for `++` or `--` on a struct.
-    fn counting_function(&mut self, expr: ExprId, ty: Ty) -> Option<FuncRef> {
-        if !matches!(self.p.types[ty], TyKind::Struct(..)) {
-            return None;
-        }
-        let name = match self.p.ast.exprs[expr].kind {
-            ExprKind::Unary(UnaryOp::PreInc, _) => "operator++",
-            ExprKind::Unary(UnaryOp::PreDec, _) => "operator--",
-            ExprKind::Postfix(true, _) => "__postfix_increment",
-            ExprKind::Postfix(false, _) => "__postfix_decrement",
-            _ => return None,
-        };
-        self.p.operator_function(name, ty, 1)
-    }
-
-    /// Says so if an expression cannot be assigned to.
-    pub(crate) fn need_place(&mut self, expr: ExprId) -> bool {
-        let info = &self.p.tables.exprs[expr];
-        if info.lvalue || matches!(info.meaning, Meaning::Error) {
-            return true;
-        }
-        let help = match self.root_of(expr).map(|e| self.p.tables.exprs[e].meaning.clone()) {
-            Some(Meaning::Var(decl)) => {
-                let modifiers = self.p.ast.decls[decl].modifiers;
-                let name = self.p.ast.name(self.p.ast.decls[decl].name).to_string();
-                if modifiers.has(syntax::ast::Modifiers::LET) {
-                    Some(format!("'{name}' is declared with 'let': use 'var'"))
-                } else if modifiers.has(syntax::ast::Modifiers::CONST) {
-                    Some(format!("'{name}' is constant"))
-                } else {
-                    None
-                }
-            }
-            Some(Meaning::This | Meaning::Field { base: None, .. }) if self.capture.is_some() => {
-                Some("a lambda has a copy of what is around it, which cannot be changed".to_string())
-            }
-            Some(Meaning::This | Meaning::Field { base: None, .. }) => {
-                Some("mark the method '[mutating]' to change its object".to_string())
-            }
-            Some(Meaning::PairField { .. }) => Some("make a new pair: 'p = diffPair(p.p, d)'".to_string()),
-            _ => None,
-        };
-        let span = self.span(expr);
-        let mut diagnostic = Diagnostic::error("E30011", span, "left of '=' is not an l-value")
-            .label("this cannot be assigned to");
-        if let Some(help) = help {
-            diagnostic = diagnostic.help(help);
-        }
-        self.p.report(diagnostic);
-        false
-    }
-
-    /// The expression that decides whether a path can be assigned to.
-    fn root_of(&self, expr: ExprId) -> Option<ExprId> {
-        match &self.p.tables.exprs[expr].meaning {
-            Meaning::Field { base: Some(base), .. }
-            | Meaning::DiffField { base, .. }
-            | Meaning::TupleField { base, .. }
-            | Meaning::Swizzle { base, .. }
-            | Meaning::MatrixSwizzle { base, .. }
-            | Meaning::Index { base, .. }
-            | Meaning::TupleSwizzle { base, .. }
-            | Meaning::Each(base)
-            | Meaning::Expand { inner: base, .. }
-            | Meaning::Same(base) => {
-                if self.p.tables.exprs[*base].lvalue {
-                    Some(expr)
-                } else {
-                    self.root_of(*base)
-                }
-            }
-            _ => Some(expr),
-        }
-    }
-
-    /// `a = b`, `a op= b`.
-    pub(crate) fn infer_assign(
-        &mut self,
-        expr: ExprId,
-        op: Option<BinaryOp>,
-        target: ExprId,
-        value: ExprId,
-    ) -> Ty {
-        let ty = self.infer(target, None);
-        let span = self.span(expr);
-        if ty == Ty::ERROR {
-            if !matches!(self.p.ast.exprs[value].kind, ExprKind::InitList(_)) {
-                self.infer(value, None);
-            }
-            return self.set_error(expr);
-        }
-        let is_place = self.need_place(target);
-        let lvalue = is_place;
-        let Some(op) = op else {
-            self.check(value, ty);
-            let meaning = Meaning::Assign { op: None, target, value };
-            return self.set(expr, ExprInfo { ty, coerce: None, meaning, lvalue });
-        };
-        self.infer(value, None);
-        let b = self.load(value);
-        if b == Ty::ERROR {
-            return self.set_value(expr, ty, Meaning::Error);
-        }
-        if self.numbers(ty) && self.numbers(b) {
-            let types = self.binary_types(op, ty, b);
-            let Some((_, y, result)) = types else { return self.operand_error(expr, op.text(), ty, b) };
-            // The result has to come back to the target's shape.
-            if self
-                .p
-                .conversion(result, ty, crate::conversion::Source { explicit: true, literal: None })
-                .is_none()
-                || self.truncates(result, ty)
-            {
-                return self.operand_error(expr, &format!("{}=", op.text()), ty, b);
-            }
-            self.coerce(value, y);
-            let meaning = Meaning::Assign { op: Some(op), target, value };
-            return self.set(expr, ExprInfo { ty, coerce: None, meaning, lvalue });
-        }
-        if matches!(self.p.types[ty], TyKind::Pointer(_))
-            && matches!(self.p.types[b], TyKind::Scalar(s) if s.is_int())
-            && matches!(op, BinaryOp::Add | BinaryOp::Sub)
-        {
-            let meaning = Meaning::Assign { op: Some(op), target, value };
-            return self.set(expr, ExprInfo { ty, coerce: None, meaning, lvalue });
-        }
-        let arguments = [self.argument(target), self.argument(value)];
-        for name in [format!("operator{}=", op.text()), format!("operator{}", op.text())] {
-            let candidates = self.operator_candidates(&name);
-            if candidates.is_empty() {
-                continue;
-            }
-            let before = self.p.diagnostics.len();
-            if let Some(chosen) = self.choose(&candidates, &arguments, span)
-                && let Callable::Func(func) = &chosen.callable
-            {
-                let func = func.clone();
-                self.fit_arguments(&chosen, &arguments);
-                let signature = self.p.func_signature(&func);
-                if signature.params.first().is_some_and(|p| p.dir == Direction::Ref) {
-                    // It works on the place, and nothing is assigned.
-                    let args = vec![Arg::Expr(target), Arg::Expr(value)];
-                    let meaning = Meaning::Call { func: Callable::Func(func), base: None, args };
-                    return self.set_value(expr, signature.ret, meaning);
-                }
-                let meaning = Meaning::AssignCall { func, target, value };
-                return self.set(expr, ExprInfo { ty, coerce: None, meaning, lvalue });
-            }
-            self.p.diagnostics.truncate(before);
-        }
-        if ty == b
-            && let Some(func) = self.p.operator_of(op, ty)
-        {
-            let meaning = Meaning::AssignCall { func, target, value };
-            return self.set(expr, ExprInfo { ty, coerce: None, meaning, lvalue });
-        }
-        self.operand_error(expr, &format!("{}=", op.text()), ty, b)
-    }
-
-    fn truncates(&self, from: Ty, to: Ty) -> bool {
-        let shape = |ty: Ty| matches!(self.p.types[ty], TyKind::Vector(..) | TyKind::Matrix(..));
-        shape(from) && !shape(to)
     }
 
     /// `c ? a : b`.

@@ -1,0 +1,185 @@
+//! Assignments: `a = b`, `a op= b`, `++a` and `a--`.
+//!
+//! The target has to be a place. An operator's result has to come back to the target's type, so a vector is not assigned
+//! to a scalar by way of `op=`; on other types than numbers the user's function gives the value, or works on the place.
+
+use syntax::ast::{BinaryOp, ExprKind};
+use syntax::{Diagnostic, ExprId};
+
+use crate::infer::Checker;
+use crate::signature::Direction;
+use crate::tables::{Arg, Callable, ExprInfo, Meaning};
+use crate::types::{Ty, TyKind};
+
+impl Checker<'_> {
+    /// `++e`, `e--` and so on.
+    pub(crate) fn infer_inc_dec(&mut self, expr: ExprId, inner: ExprId) -> Ty {
+        let ty = self.infer(inner, None);
+        if ty == Ty::ERROR {
+            return self.set_error(expr);
+        }
+        let span = self.span(expr);
+        self.need_place(inner);
+        if let Some(func) = self.counting_function(expr, ty) {
+            let ret = self.p.func_signature(&func).ret;
+            let args = vec![Arg::Expr(inner)];
+            return self.set_value(expr, ret, Meaning::Call { func: Callable::Func(func), base: None, args });
+        }
+        let is_pointer = matches!(self.p.types[ty], TyKind::Pointer(_));
+        if !is_pointer && (!self.p.has_operators(ty) || self.p.element(ty) == Ty::BOOL) {
+            let message = format!("a value of type '{}' cannot be counted up or down", self.name(ty));
+            self.error("E39999", span, message);
+            return self.set_error(expr);
+        }
+        self.set_value(expr, ty, Meaning::IncDec(inner))
+    }
+
+    /// Says so if an expression cannot be assigned to.
+    pub(crate) fn need_place(&mut self, expr: ExprId) -> bool {
+        let info = &self.p.tables.exprs[expr];
+        if info.lvalue || matches!(info.meaning, Meaning::Error) {
+            return true;
+        }
+        let help = match self.root_of(expr).map(|e| self.p.tables.exprs[e].meaning.clone()) {
+            Some(Meaning::Var(decl)) => {
+                let modifiers = self.p.ast.decls[decl].modifiers;
+                let name = self.p.ast.name(self.p.ast.decls[decl].name).to_string();
+                if modifiers.has(syntax::ast::Modifiers::LET) {
+                    Some(format!("'{name}' is declared with 'let': use 'var'"))
+                } else if modifiers.has(syntax::ast::Modifiers::CONST) {
+                    Some(format!("'{name}' is constant"))
+                } else {
+                    None
+                }
+            }
+            Some(Meaning::This | Meaning::Field { base: None, .. }) if self.capture.is_some() => {
+                Some("a lambda has a copy of what is around it, which cannot be changed".to_string())
+            }
+            Some(Meaning::This | Meaning::Field { base: None, .. }) => {
+                Some("mark the method '[mutating]' to change its object".to_string())
+            }
+            Some(Meaning::PairField { .. }) => Some("make a new pair: 'p = diffPair(p.p, d)'".to_string()),
+            _ => None,
+        };
+        let span = self.span(expr);
+        let mut diagnostic = Diagnostic::error("E30011", span, "left of '=' is not an l-value")
+            .label("this cannot be assigned to");
+        if let Some(help) = help {
+            diagnostic = diagnostic.help(help);
+        }
+        self.p.report(diagnostic);
+        false
+    }
+
+    /// The expression that decides whether a path can be assigned to.
+    fn root_of(&self, expr: ExprId) -> Option<ExprId> {
+        match &self.p.tables.exprs[expr].meaning {
+            Meaning::Field { base: Some(base), .. }
+            | Meaning::DiffField { base, .. }
+            | Meaning::TupleField { base, .. }
+            | Meaning::Swizzle { base, .. }
+            | Meaning::MatrixSwizzle { base, .. }
+            | Meaning::Index { base, .. }
+            | Meaning::TupleSwizzle { base, .. }
+            | Meaning::Each(base)
+            | Meaning::Expand { inner: base, .. }
+            | Meaning::Same(base) => {
+                if self.p.tables.exprs[*base].lvalue {
+                    Some(expr)
+                } else {
+                    self.root_of(*base)
+                }
+            }
+            _ => Some(expr),
+        }
+    }
+
+    /// `a = b`, `a op= b`.
+    pub(crate) fn infer_assign(
+        &mut self,
+        expr: ExprId,
+        op: Option<BinaryOp>,
+        target: ExprId,
+        value: ExprId,
+    ) -> Ty {
+        let ty = self.infer(target, None);
+        let span = self.span(expr);
+        if ty == Ty::ERROR {
+            if !matches!(self.p.ast.exprs[value].kind, ExprKind::InitList(_)) {
+                self.infer(value, None);
+            }
+            return self.set_error(expr);
+        }
+        let is_place = self.need_place(target);
+        let lvalue = is_place;
+        let Some(op) = op else {
+            self.check(value, ty);
+            let meaning = Meaning::Assign { op: None, target, value };
+            return self.set(expr, ExprInfo { ty, coerce: None, meaning, lvalue });
+        };
+        self.infer(value, None);
+        let b = self.load(value);
+        if b == Ty::ERROR {
+            return self.set_value(expr, ty, Meaning::Error);
+        }
+        if self.numbers(ty) && self.numbers(b) {
+            let types = self.binary_types(op, ty, b);
+            let Some((_, y, result)) = types else { return self.operand_error(expr, op.text(), ty, b) };
+            // The result has to come back to the target's shape.
+            if self
+                .p
+                .conversion(result, ty, crate::conversion::Source { explicit: true, literal: None })
+                .is_none()
+                || self.truncates(result, ty)
+            {
+                return self.operand_error(expr, &format!("{}=", op.text()), ty, b);
+            }
+            self.coerce(value, y);
+            let meaning = Meaning::Assign { op: Some(op), target, value };
+            return self.set(expr, ExprInfo { ty, coerce: None, meaning, lvalue });
+        }
+        if matches!(self.p.types[ty], TyKind::Pointer(_))
+            && matches!(self.p.types[b], TyKind::Scalar(s) if s.is_int())
+            && matches!(op, BinaryOp::Add | BinaryOp::Sub)
+        {
+            let meaning = Meaning::Assign { op: Some(op), target, value };
+            return self.set(expr, ExprInfo { ty, coerce: None, meaning, lvalue });
+        }
+        let arguments = [self.argument(target), self.argument(value)];
+        for name in [format!("operator{}=", op.text()), format!("operator{}", op.text())] {
+            let candidates = self.operator_candidates(&name);
+            if candidates.is_empty() {
+                continue;
+            }
+            let before = self.p.diagnostics.len();
+            if let Some(chosen) = self.choose(&candidates, &arguments, span)
+                && let Callable::Func(func) = &chosen.callable
+            {
+                let func = func.clone();
+                self.fit_arguments(&chosen, &arguments);
+                let signature = self.p.func_signature(&func);
+                if signature.params.first().is_some_and(|p| p.dir == Direction::Ref) {
+                    // It works on the place, and nothing is assigned.
+                    let args = vec![Arg::Expr(target), Arg::Expr(value)];
+                    let meaning = Meaning::Call { func: Callable::Func(func), base: None, args };
+                    return self.set_value(expr, signature.ret, meaning);
+                }
+                let meaning = Meaning::AssignCall { func, target, value };
+                return self.set(expr, ExprInfo { ty, coerce: None, meaning, lvalue });
+            }
+            self.p.diagnostics.truncate(before);
+        }
+        if ty == b
+            && let Some(func) = self.p.operator_of(op, ty)
+        {
+            let meaning = Meaning::AssignCall { func, target, value };
+            return self.set(expr, ExprInfo { ty, coerce: None, meaning, lvalue });
+        }
+        self.operand_error(expr, &format!("{}=", op.text()), ty, b)
+    }
+
+    fn truncates(&self, from: Ty, to: Ty) -> bool {
+        let shape = |ty: Ty| matches!(self.p.types[ty], TyKind::Vector(..) | TyKind::Matrix(..));
+        shape(from) && !shape(to)
+    }
+}
