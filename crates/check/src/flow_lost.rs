@@ -1,0 +1,141 @@
+//! The diagnostics of derivatives that get lost: see [`crate::flow`].
+//!
+//! They are errors in a function as it is declared. In an instance of a generic function they are warnings, since the
+//! derivative is zero there by the declarations.
+
+use syntax::ast::{AccessorKind, DeclKind};
+use syntax::{DeclId, Diagnostic, ExprId};
+
+use crate::flow::Flow;
+use crate::signature::Level;
+use crate::tables::{Callable, FuncRef, Meaning};
+
+impl Flow<'_> {
+    /// A value with a derivative that is needed is assigned: through calls of `set`, where properties or users' subscripts
+    /// are on the way.
+    pub(crate) fn check_setters(&mut self, target: ExprId) {
+        let member = match self.p.tables.exprs[target].meaning.clone() {
+            Meaning::Property { property, .. } => Some(property),
+            Meaning::Subscript { subscript, .. } => Some(subscript),
+            _ => None,
+        };
+        if let Some(member) = member {
+            let member = self.p.substitute_func(&member, &self.subst);
+            if let Some(set) = self.p.declared_accessors(&member).set
+                && !self.p.is_core(set.decl)
+            {
+                if self.p.differentiable_level(&set, self.view) < self.level {
+                    self.lost_in_call(target, &Callable::Func(set));
+                } else {
+                    let signature = self.p.func_signature(&set);
+                    let value = signature.params.last().filter(|p| !p.differentiable && !p.no_diff);
+                    if let Some(value) = value {
+                        self.lost_by_declaration(target, set.decl, value.decl);
+                    }
+                    if signature.this.as_ref().is_some_and(|t| t.mutating && !t.differentiable)
+                        && !self.p.says_no_diff_this(set.decl)
+                    {
+                        self.lost_by_declaration(target, set.decl, None);
+                    }
+                }
+            }
+        }
+        if let Some(base) = self.base(target) {
+            self.check_setters(base);
+        }
+    }
+
+    /// A field whose type has derivatives, of an object whose type has none.
+    pub(crate) fn check_field_of_this(&mut self, expr: ExprId, field: DeclId) {
+        let ty = self.p.tables.exprs[expr].ty;
+        let span = self.p.ast.exprs[expr].span;
+        if self.p.differential(ty).is_none() {
+            return;
+        }
+        let name = self.p.ast.name(self.p.ast.decls[field].name).to_string();
+        let message = format!("'{name}' has no derivative here: the type of 'this' is not differentiable");
+        let help =
+            "write '[NoDiffThis]' before the function if this is meant, or make the type 'IDifferentiable'";
+        self.report(Diagnostic::warning("E31159", span, message).help(help));
+    }
+
+    /// A place that is passed for a differentiable output.
+    pub(crate) fn check_output(&mut self, arg: ExprId) {
+        // A parameter can be assigned to, but what is passed on is the caller's.
+        let is_plain_param = self.place(arg).is_some_and(|place| self.p.is_no_diff(place.key.0));
+        if is_plain_param || !self.has_tangent(arg) {
+            let span = self.p.ast.exprs[arg].span;
+            let message =
+                "the derivative is lost: this place has none, and is passed for a differentiable output";
+            let help = "pass a local variable, and assign 'detach' of it";
+            self.report(Diagnostic::error("E41025", span, message).help(help));
+        }
+    }
+
+    pub(crate) fn lost_in_call(&mut self, expr: ExprId, func: &Callable) {
+        let Callable::Func(FuncRef { decl, .. }) = func else { return };
+        let decl = *decl;
+        if self.is_instance {
+            return self.lost_by_declaration(expr, decl, None);
+        }
+        self.p.lost.insert(expr);
+        let name = self.callee_name(decl);
+        let mode = if self.level == Level::Backward { "backward" } else { "forward" };
+        let span = self.p.ast.exprs[expr].span;
+        let declared = self.p.ast.decls[decl].name_span;
+        let mut diagnostic = Diagnostic::error(
+            "E41022",
+            span,
+            format!("the derivative is lost in this call: '{name}' is not {mode}-differentiable"),
+        )
+        .help("write 'no_diff' before the call if this is meant, or mark the function '[Differentiable]'");
+        if !self.p.is_core(decl) {
+            diagnostic = diagnostic.note(declared, "declared here");
+        }
+        self.report(diagnostic);
+    }
+
+    fn callee_name(&self, decl: DeclId) -> String {
+        let name = |decl: DeclId| self.p.ast.name(self.p.ast.decls[decl].name).to_string();
+        match self.p.ast.decls[decl].kind {
+            DeclKind::Init { .. } => "__init".to_string(),
+            DeclKind::Accessor { kind, .. } => {
+                let kind = match kind {
+                    AccessorKind::Get => "get",
+                    AccessorKind::Set => "set",
+                    AccessorKind::Ref => "ref",
+                };
+                let member = self.p.ast.decls[decl].parent.map_or(String::new(), name);
+                let member = if member.is_empty() { "__subscript".to_string() } else { member };
+                format!("{member}.{kind}")
+            }
+            _ => name(decl),
+        }
+    }
+
+    /// A derivative is zero since a declaration names a type that has none, as `T` or an interface, where the value has
+    /// one: in a parameter, or (without one) in the receiver or the result.
+    pub(crate) fn lost_by_declaration(&mut self, expr: ExprId, decl: DeclId, param: Option<DeclId>) {
+        if self.p.is_core(decl) {
+            return;
+        }
+        let span = self.p.ast.exprs[expr].span;
+        // Of what is refused for all arguments there is nothing to be said for some.
+        if self.p.diagnostics.iter().any(|d| d.code == "E41022" && d.primary.span == span) {
+            return;
+        }
+        let name = self.callee_name(decl);
+        let (at, what) = match param {
+            Some(param) => {
+                let param_name = self.p.ast.name(self.p.ast.decls[param].name).to_string();
+                (param, format!("'{param_name}' of '{name}'"))
+            }
+            None => (decl, format!("'{name}'")),
+        };
+        let message =
+            format!("the derivative is zero here: {what} has none for the types that it is declared with");
+        let help = "declare it with types that are 'IDifferentiable', or write 'detach' or 'no_diff' if zero is meant";
+        let declared = self.p.ast.decls[at].name_span;
+        self.report(Diagnostic::warning("E41033", span, message).note(declared, "declared here").help(help));
+    }
+}

@@ -1,0 +1,259 @@
+//! Places that are read and assigned to: see [`crate::flow`].
+//!
+//! A place is a variable or a part of one, where its path says which; then it is marked by itself. Any other place stands
+//! for the variable that it is in, or for `this`: to read it is to read all of that, and an assignment to it replaces
+//! nothing. So what is not told apart only adds marks.
+
+use syntax::ast::{DeclKind, ExprKind, Modifiers};
+use syntax::{Diagnostic, ExprId};
+
+use crate::flow::{Direction, Flow, Key, Mark, Part, Purpose};
+use crate::tables::Meaning;
+
+/// A place in a variable.
+pub(crate) struct Place {
+    /// The variable, and the part of it that the place is or is in.
+    pub(crate) key: Key,
+    /// The place is that part, and not only in it.
+    pub(crate) exact: bool,
+    /// A field on the way has no derivative.
+    pub(crate) plain: bool,
+}
+
+impl Flow<'_> {
+    /// The place in a variable that an expression denotes, if it is one and no code of the user's is run for it.
+    pub(crate) fn place(&mut self, expr: ExprId) -> Option<Place> {
+        let (base, part, exact, plain) = match self.p.tables.exprs[expr].meaning.clone() {
+            Meaning::Var(decl) => return Some(Place { key: (decl, None), exact: true, plain: false }),
+            Meaning::Same(base) => return self.place(base),
+            Meaning::Field { base: Some(base), field } => {
+                (base, Some(Part::Field(field)), true, self.p.is_no_diff(field))
+            }
+            Meaning::DiffField { base, field } => (base, Some(Part::Field(field)), true, false),
+            Meaning::TupleField { base, idx } => (base, Some(Part::Element(idx.into())), true, false),
+            Meaning::Swizzle { base, comps } if comps.len() == 1 => {
+                (base, Some(Part::Element(comps[0].into())), true, false)
+            }
+            Meaning::MatrixSwizzle { base, comps } if comps.len() == 1 => {
+                (base, Some(Part::Element(comps[0].0.into())), false, false)
+            }
+            Meaning::Index { base, index } => match self.p.ast.exprs[index].kind {
+                ExprKind::Int { value, .. } => (base, Some(Part::Element(value)), true, false),
+                _ => (base, None, false, false),
+            },
+            Meaning::PairField { base, .. }
+            | Meaning::Swizzle { base, .. }
+            | Meaning::MatrixSwizzle { base, .. }
+            | Meaning::TupleSwizzle { base, .. } => (base, None, false, false),
+            _ => return None,
+        };
+        let outer = self.place(base)?;
+        let plain = plain || outer.plain;
+        Some(match (outer.key.1, outer.exact) {
+            // The variable itself.
+            (None, true) => Place { key: (outer.key.0, part), exact, plain },
+            _ => Place { exact: false, plain, ..outer },
+        })
+    }
+
+    /// The place that a place is a part of.
+    pub(crate) fn base(&self, expr: ExprId) -> Option<ExprId> {
+        match self.p.tables.exprs[expr].meaning {
+            Meaning::Field { base, .. } | Meaning::Property { base, .. } => base,
+            Meaning::DiffField { base, .. }
+            | Meaning::PairField { base, .. }
+            | Meaning::TupleField { base, .. }
+            | Meaning::Swizzle { base, .. }
+            | Meaning::MatrixSwizzle { base, .. }
+            | Meaning::TupleSwizzle { base, .. }
+            | Meaning::Index { base, .. }
+            | Meaning::Subscript { base, .. }
+            | Meaning::Same(base)
+            | Meaning::Each(base)
+            | Meaning::Expand { inner: base, .. } => Some(base),
+            _ => None,
+        }
+    }
+
+    /// The place that a place is a part of in the end, a variable or a member of `this` mostly.
+    fn root(&self, expr: ExprId) -> ExprId {
+        let mut at = expr;
+        while let Some(base) = self.base(at) {
+            at = base;
+        }
+        at
+    }
+
+    /// Reads a place: whether it carries a derivative. Backwards it is needed from here on.
+    pub(crate) fn read(&mut self, expr: ExprId, key: Key, needed: bool) -> bool {
+        match self.direction {
+            Direction::Forward => {
+                self.check_set(expr, key);
+                self.holds(key)
+            }
+            Direction::Backward => {
+                if needed {
+                    self.places.insert((Mark::Derivative, key.0, key.1));
+                }
+                false
+            }
+        }
+    }
+
+    pub(crate) fn read_and_set(&mut self, target: ExprId) {
+        if let Some(place) = self.place(target) {
+            self.check_set(target, place.key);
+        }
+        self.set(target);
+    }
+
+    /// What is assigned replaces what was there, if it is all of it.
+    pub(crate) fn overwrite(&mut self, target: ExprId) {
+        self.set(target);
+        if let Some(place) = self.place(target).filter(|p| p.exact) {
+            self.forget(place.key);
+        }
+    }
+
+    pub(crate) fn place_needed(&mut self, target: ExprId) -> bool {
+        // What is put where no derivative can be is not needed for one.
+        if self.direction == Direction::Forward || !self.has_tangent(target) {
+            return false;
+        }
+        if let Some(place) = self.place(target) {
+            return self.holds(place.key);
+        }
+        match self.p.tables.exprs[self.root(target)].meaning {
+            Meaning::Var(decl) => self.holds((decl, None)),
+            Meaning::This | Meaning::Field { base: None, .. } | Meaning::Property { base: None, .. } => {
+                self.this.1
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether a place carries a derivative now.
+    pub(crate) fn carries(&mut self, target: ExprId) -> bool {
+        if self.direction == Direction::Backward || !self.has_tangent(target) {
+            return false;
+        }
+        if let Some(place) = self.place(target) {
+            return self.holds(place.key);
+        }
+        match self.p.tables.exprs[self.root(target)].meaning {
+            Meaning::Var(decl) => self.holds((decl, None)),
+            Meaning::This | Meaning::Field { base: None, .. } => self.this.0,
+            _ => false,
+        }
+    }
+
+    /// The indices within a place are expressions of their own.
+    pub(crate) fn indices(&mut self, target: ExprId) {
+        match self.p.tables.exprs[target].meaning.clone() {
+            Meaning::Index { base, index } => {
+                self.expr(index, false);
+                self.indices(base);
+            }
+            Meaning::Field { base: Some(base), .. }
+            | Meaning::DiffField { base, .. }
+            | Meaning::PairField { base, .. }
+            | Meaning::TupleField { base, .. }
+            | Meaning::Swizzle { base, .. }
+            | Meaning::MatrixSwizzle { base, .. }
+            | Meaning::Same(base)
+            | Meaning::Each(base)
+            | Meaning::Expand { inner: base, .. }
+            | Meaning::TupleSwizzle { base, .. } => self.indices(base),
+            _ => {}
+        }
+    }
+
+    pub(crate) fn store_to(&mut self, target: ExprId) {
+        if let Some(place) = self.place(target) {
+            return self.carry(place.key);
+        }
+        match self.p.tables.exprs[self.root(target)].meaning {
+            Meaning::Var(decl) => self.carry((decl, None)),
+            Meaning::This | Meaning::Field { base: None, .. } | Meaning::Property { base: None, .. }
+                if self.this.1 =>
+            {
+                self.this.0 = true;
+            }
+            _ => {}
+        }
+    }
+
+    /// A value is assigned.
+    pub(crate) fn store(&mut self, expr: ExprId, target: ExprId, value: ExprId, carried: bool) {
+        let ty = self.p.tables.exprs[target].ty;
+        self.cut_store(target, value, carried);
+        if !carried || !self.may_carry(ty) {
+            return;
+        }
+        if self.has_tangent(target) || !self.has_differential(ty) {
+            self.store_to(target);
+        } else if self.purpose == Purpose::Derivatives {
+            let span = self.p.ast.exprs[expr].span;
+            let place = self.p.ast.exprs[target].span;
+            self.p.lost.insert(value);
+            self.report(
+                Diagnostic::error("E41031", span, "the derivative is lost in this assignment")
+                    .note(place, "this place has no derivative")
+                    .help("use 'detach(…)' to say that this is meant"),
+            );
+        }
+    }
+
+    /// Whether a place can hold a derivative.
+    pub(crate) fn has_tangent(&mut self, target: ExprId) -> bool {
+        match self.p.tables.exprs[target].meaning.clone() {
+            Meaning::Var(decl) => {
+                if let DeclKind::Param { .. } = self.p.ast.decls[decl].kind {
+                    // One that is not handed back is a variable of the function's own.
+                    let written = Modifiers(Modifiers::OUT.0 | Modifiers::INOUT.0 | Modifiers::REF.0);
+                    return !self.p.is_no_diff(decl) || !self.p.ast.decls[decl].modifiers.has(written);
+                }
+                let modifiers = self.p.ast.decls[decl].modifiers;
+                let shared = Modifiers(Modifiers::STATIC.0 | Modifiers::GROUPSHARED.0);
+                let global = self.p.ast.decls[decl].parent.is_none_or(|p| {
+                    !matches!(
+                        self.p.ast.decls[p].kind,
+                        DeclKind::Func { .. } | DeclKind::Init { .. } | DeclKind::Accessor { .. }
+                    )
+                });
+                !modifiers.has(shared) && !self.p.is_no_diff(decl) && !global
+            }
+            Meaning::Field { base, field } => {
+                if self.p.is_no_diff(field) {
+                    return false;
+                }
+                match base {
+                    Some(base) => {
+                        let info = &self.p.tables.exprs[base];
+                        let ty = info.coerce.unwrap_or(info.ty);
+                        self.has_differential(ty) && self.has_tangent(base)
+                    }
+                    // A field of `this`; one of a type without derivatives is not told apart here.
+                    None => self.this.1,
+                }
+            }
+            Meaning::This => self.this.1,
+            Meaning::DiffField { base, .. }
+            | Meaning::PairField { base, .. }
+            | Meaning::TupleField { base, .. }
+            | Meaning::Swizzle { base, .. }
+            | Meaning::MatrixSwizzle { base, .. }
+            | Meaning::Same(base)
+            | Meaning::Each(base)
+            | Meaning::Expand { inner: base, .. }
+            | Meaning::TupleSwizzle { base, .. } => self.has_tangent(base),
+            Meaning::Index { base, .. } => {
+                let ty = self.p.tables.exprs[base].ty;
+                self.has_differential(ty) && self.has_tangent(base)
+            }
+            Meaning::StaticMember(_) | Meaning::Deref(_) => false,
+            // Setters are functions; what they do with the value is checked there.
+            _ => true,
+        }
+    }
+}

@@ -1,0 +1,416 @@
+//! Derivatives in statements, forwards and backwards: see [`crate::flow`].
+//!
+//! Both walks go over the statements as they are nested. Arms start from one state, and what they come to is joined; a
+//! loop is repeated until a pass adds nothing. The sets only grow in a loop, so this ends; a loop deep inside of others is
+//! left to those to repeat.
+
+use syntax::ast::{DeclKind, StmtKind};
+use syntax::{DeclId, ExprId, StmtId};
+
+use crate::flow::{Direction, Flow, Mark, Places};
+
+/// Adds all of them; whether any was new.
+pub(crate) fn join(places: &mut Places, more: &Places) -> bool {
+    let before = places.len();
+    places.extend(more.iter().copied());
+    places.len() != before
+}
+
+impl Flow<'_> {
+    /// Runs both, one after the other from the same state, and joins what they come to.
+    fn either(&mut self, then: Option<StmtId>, otherwise: Option<StmtId>, go: fn(&mut Self, StmtId)) {
+        let before = self.places.clone();
+        if let Some(then) = then {
+            go(self, then);
+        }
+        let after = std::mem::replace(&mut self.places, before);
+        if let Some(otherwise) = otherwise {
+            go(self, otherwise);
+        }
+        join(&mut self.places, &after);
+    }
+
+    /// The arms of an `if` on types that are compiled.
+    fn taken(
+        &mut self,
+        cond: ExprId,
+        then: StmtId,
+        otherwise: Option<StmtId>,
+    ) -> (Option<StmtId>, Option<StmtId>) {
+        match self.p.known_condition(cond, &self.subst).filter(|_| self.is_instance) {
+            Some(true) => (Some(then), None),
+            Some(false) => (None, otherwise),
+            None => (Some(then), otherwise),
+        }
+    }
+
+    fn enter(&mut self) -> bool {
+        self.depth += 1;
+        self.depth <= 1500
+    }
+
+    /// Whether a loop is so deep inside of others that these have to repeat it: else the time would be exponential in
+    /// the depth. Nothing is forgotten there, so that each pass only adds.
+    fn enter_loop(&mut self) -> bool {
+        self.loops += 1;
+        let is_deep = self.loops > 3;
+        self.weak += u32::from(is_deep);
+        is_deep
+    }
+
+    fn leave_loop(&mut self) {
+        self.weak -= u32::from(self.loops > 3);
+        self.loops -= 1;
+    }
+
+    pub(crate) fn forward(&mut self, stmt: StmtId) {
+        if self.enter() {
+            self.forward_kind(stmt);
+        }
+        self.depth -= 1;
+    }
+
+    fn forward_kind(&mut self, stmt: StmtId) {
+        match self.p.ast.stmts[stmt].kind.clone() {
+            StmtKind::Block(stmts) => stmts.into_iter().for_each(|s| self.forward(s)),
+            StmtKind::Expr(expr) => {
+                self.expr(expr, false);
+            }
+            StmtKind::Decl(decls) => decls.into_iter().for_each(|decl| self.declare(decl)),
+            StmtKind::If { cond, then, otherwise } => {
+                self.expr(cond, false);
+                let (then, otherwise) = self.taken(cond, then, otherwise);
+                self.either(then, otherwise, Self::forward);
+            }
+            StmtKind::IfLet { var, then, otherwise } => {
+                self.declare(var);
+                self.either(Some(then), otherwise, Self::forward);
+            }
+            StmtKind::For { init, cond, step, body } => {
+                if let Some(init) = init {
+                    self.forward(init);
+                }
+                self.loop_forward(cond, body, step);
+            }
+            StmtKind::While { cond, body } => self.loop_forward(Some(cond), body, None),
+            StmtKind::DoWhile { body, cond } => {
+                self.breaks.push(Places::new());
+                let is_deep = self.enter_loop();
+                loop {
+                    let entry = self.places.clone();
+                    self.continues.push(Places::new());
+                    self.forward(body);
+                    let continued = self.continues.pop().unwrap_or_default();
+                    join(&mut self.places, &continued);
+                    self.expr(cond, false);
+                    let end = self.places.clone();
+                    self.places.clone_from(&entry);
+                    if !join(&mut self.places, &end) || is_deep {
+                        self.places = end;
+                        break;
+                    }
+                }
+                self.leave_loop();
+                let broken = self.breaks.pop().unwrap_or_default();
+                join(&mut self.places, &broken);
+            }
+            StmtKind::Switch { scrutinee, cases } => {
+                self.expr(scrutinee, false);
+                let has_default = cases.iter().any(|case| case.labels.contains(&None));
+                let entry = self.places.clone();
+                self.breaks.push(Places::new());
+                for case in cases {
+                    // From the case before, too.
+                    join(&mut self.places, &entry);
+                    case.body.into_iter().for_each(|s| self.forward(s));
+                }
+                if !has_default {
+                    join(&mut self.places, &entry);
+                }
+                let broken = self.breaks.pop().unwrap_or_default();
+                join(&mut self.places, &broken);
+            }
+            StmtKind::TargetSwitch(cases) => {
+                // Only the CPU's case has been checked; in the others nothing is known to carry anything.
+                self.take_unset();
+                let entry = self.places.clone();
+                for case in cases {
+                    join(&mut self.places, &entry);
+                    case.1.into_iter().for_each(|s| self.forward(s));
+                }
+                join(&mut self.places, &entry);
+                self.take_unset();
+            }
+            StmtKind::Return(value) => {
+                if let Some(value) = value {
+                    self.expr(value, false);
+                    self.cuts.is_result |= self.is_cut(value);
+                }
+                self.check_outputs_set(self.p.ast.stmts[stmt].span);
+                self.places.clear();
+            }
+            StmtKind::Break => {
+                if let Some(to) = self.breaks.last_mut() {
+                    join(to, &self.places);
+                }
+                self.places.clear();
+            }
+            StmtKind::BreakTo { .. } => {
+                for to in &mut self.breaks {
+                    join(to, &self.places);
+                }
+                self.places.clear();
+            }
+            StmtKind::Continue => {
+                if let Some(to) = self.continues.last_mut() {
+                    join(to, &self.places);
+                }
+                self.places.clear();
+            }
+            StmtKind::DoCatch { body, catches, .. } => {
+                self.weak += 1;
+                self.forward(body);
+                self.weak -= 1;
+                let entry = self.places.clone();
+                for catch in catches {
+                    join(&mut self.places, &entry);
+                    self.forward(catch.1);
+                }
+                join(&mut self.places, &entry);
+            }
+            StmtKind::Throw(value) => {
+                self.expr(value, false);
+                self.take_unset();
+            }
+            StmtKind::Try(var) => {
+                if let DeclKind::Var { init: Some(call), .. } = self.p.ast.decls[var].kind {
+                    self.expr(call, false);
+                }
+            }
+            StmtKind::Defer(body) => {
+                // It runs later, when more is set.
+                let unset = self.take_unset();
+                self.weak += 1;
+                self.forward(body);
+                self.weak -= 1;
+                self.places.extend(unset);
+            }
+            StmtKind::Labeled { body, .. } => {
+                self.breaks.push(Places::new());
+                self.forward(body);
+                let broken = self.breaks.pop().unwrap_or_default();
+                join(&mut self.places, &broken);
+            }
+            StmtKind::Discard | StmtKind::Unsupported(_) | StmtKind::IntrinsicAsm(_) | StmtKind::Error => {
+                self.take_unset();
+            }
+            StmtKind::Empty => {}
+        }
+    }
+
+    /// A variable and its initial value.
+    fn declare(&mut self, decl: DeclId) {
+        let DeclKind::Var { init, .. } = self.p.ast.decls[decl].kind else { return };
+        let needed = self.direction == Direction::Backward && self.holds((decl, None));
+        if self.direction == Direction::Backward {
+            self.forget((decl, None));
+        }
+        let carried = init.is_some_and(|init| self.expr(init, needed));
+        if self.direction == Direction::Forward {
+            self.forget((decl, None));
+            if carried {
+                self.carry((decl, None));
+            }
+            match init {
+                Some(init) if self.is_cut(init) => {
+                    self.places.insert((Mark::Cut, decl, None));
+                }
+                Some(_) => {}
+                None => self.declare_unset(decl),
+            }
+        }
+    }
+
+    fn loop_forward(&mut self, cond: Option<ExprId>, body: StmtId, step: Option<ExprId>) {
+        self.breaks.push(Places::new());
+        let is_deep = self.enter_loop();
+        loop {
+            let entry = self.places.clone();
+            if let Some(cond) = cond {
+                self.expr(cond, false);
+            }
+            self.continues.push(Places::new());
+            self.forward(body);
+            let continued = self.continues.pop().unwrap_or_default();
+            join(&mut self.places, &continued);
+            if let Some(step) = step {
+                self.expr(step, false);
+            }
+            let end = std::mem::replace(&mut self.places, entry);
+            if !join(&mut self.places, &end) || is_deep {
+                self.leave_unset(&end, cond);
+                break;
+            }
+        }
+        self.leave_loop();
+        let broken = self.breaks.pop().unwrap_or_default();
+        join(&mut self.places, &broken);
+    }
+
+    pub(crate) fn backward(&mut self, stmt: StmtId) {
+        if self.enter() {
+            self.backward_kind(stmt);
+        }
+        self.depth -= 1;
+    }
+
+    fn backward_kind(&mut self, stmt: StmtId) {
+        match self.p.ast.stmts[stmt].kind.clone() {
+            StmtKind::Block(stmts) => stmts.into_iter().rev().for_each(|s| self.backward(s)),
+            StmtKind::Expr(expr) => {
+                self.expr(expr, false);
+            }
+            StmtKind::Decl(decls) => decls.into_iter().rev().for_each(|decl| self.declare(decl)),
+            StmtKind::If { cond, then, otherwise } => {
+                let (then, otherwise) = self.taken(cond, then, otherwise);
+                self.either(then, otherwise, Self::backward);
+                self.expr(cond, false);
+            }
+            StmtKind::IfLet { var, then, otherwise } => {
+                self.either(Some(then), otherwise, Self::backward);
+                self.declare(var);
+            }
+            StmtKind::For { init, cond, step, body } => {
+                self.loop_backward(cond, body, step);
+                if let Some(init) = init {
+                    self.backward(init);
+                }
+            }
+            StmtKind::While { cond, body } => self.loop_backward(Some(cond), body, None),
+            StmtKind::DoWhile { body, cond } => {
+                let after = self.places.clone();
+                let mut head = Places::new();
+                let is_deep = self.enter_loop();
+                loop {
+                    join(&mut self.places, &after);
+                    self.expr(cond, false);
+                    self.breaks.push(after.clone());
+                    self.continues.push(self.places.clone());
+                    self.backward(body);
+                    self.breaks.pop();
+                    self.continues.pop();
+                    if !join(&mut head, &self.places) || is_deep {
+                        break;
+                    }
+                    self.places.clone_from(&head);
+                }
+                self.leave_loop();
+                self.places = head;
+            }
+            StmtKind::Switch { scrutinee, cases } => {
+                let after = self.places.clone();
+                let mut all = after.clone();
+                self.breaks.push(after);
+                for case in cases.into_iter().rev() {
+                    // What follows is the next case, where this one does not leave.
+                    case.body.into_iter().rev().for_each(|s| self.backward(s));
+                    join(&mut all, &self.places);
+                }
+                self.breaks.pop();
+                self.places = all;
+                self.expr(scrutinee, false);
+            }
+            StmtKind::TargetSwitch(cases) => {
+                let after = self.places.clone();
+                let mut all = after.clone();
+                for case in cases {
+                    self.places.clone_from(&after);
+                    case.1.into_iter().rev().for_each(|s| self.backward(s));
+                    join(&mut all, &self.places);
+                }
+                self.places = all;
+            }
+            StmtKind::Return(value) => {
+                self.places.clone_from(&self.outputs);
+                if let Some(value) = value {
+                    self.expr(value, self.returns);
+                }
+            }
+            StmtKind::Break => {
+                let to = self.breaks.last().cloned().unwrap_or_default();
+                self.places = to;
+            }
+            StmtKind::BreakTo { .. } => {
+                self.places.clear();
+                for to in &self.breaks {
+                    self.places.extend(to.iter().copied());
+                }
+            }
+            StmtKind::Continue => {
+                let to = self.continues.last().cloned().unwrap_or_default();
+                self.places = to;
+            }
+            StmtKind::DoCatch { body, catches, .. } => {
+                let after = self.places.clone();
+                let mut all = after.clone();
+                for catch in catches {
+                    self.places.clone_from(&after);
+                    self.backward(catch.1);
+                    join(&mut all, &self.places);
+                }
+                self.places = all;
+                self.weak += 1;
+                self.backward(body);
+                self.weak -= 1;
+            }
+            StmtKind::Throw(value) => {
+                self.expr(value, false);
+            }
+            StmtKind::Try(var) => {
+                if let DeclKind::Var { init: Some(call), .. } = self.p.ast.decls[var].kind {
+                    self.expr(call, false);
+                }
+            }
+            StmtKind::Defer(body) => {
+                self.weak += 1;
+                self.backward(body);
+                self.weak -= 1;
+            }
+            StmtKind::Labeled { body, .. } => {
+                self.breaks.push(self.places.clone());
+                self.backward(body);
+                self.breaks.pop();
+            }
+            StmtKind::Empty
+            | StmtKind::Discard
+            | StmtKind::Unsupported(_)
+            | StmtKind::IntrinsicAsm(_)
+            | StmtKind::Error => {}
+        }
+    }
+
+    fn loop_backward(&mut self, cond: Option<ExprId>, body: StmtId, step: Option<ExprId>) {
+        let after = self.places.clone();
+        let mut head = after.clone();
+        let is_deep = self.enter_loop();
+        loop {
+            self.places.clone_from(&head);
+            if let Some(step) = step {
+                self.expr(step, false);
+            }
+            self.breaks.push(after.clone());
+            self.continues.push(self.places.clone());
+            self.backward(body);
+            self.breaks.pop();
+            self.continues.pop();
+            if let Some(cond) = cond {
+                self.expr(cond, false);
+            }
+            if !join(&mut head, &self.places) || is_deep {
+                break;
+            }
+        }
+        self.leave_loop();
+        self.places = head;
+    }
+}
