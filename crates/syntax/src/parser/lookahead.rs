@@ -1,0 +1,198 @@
+//! Questions about the tokens ahead, that are answered without building anything.
+//!
+//! Brackets are paired, and the names of types found, in one pass before parsing. Whether a `<` opens generic arguments
+//! is found out when it is asked, for all `<` up to its end at once; each answer is kept, so that all of them together
+//! take time linear in the file.
+
+use rustc_hash::FxHashSet;
+
+use super::{NONE, Parser};
+use crate::ast::*;
+use crate::keywords as kw;
+use crate::token::{Token, TokenKind};
+
+impl Parser<'_> {
+    /// The `>` that closes the `<` at `open`, if what is between can be generic arguments.
+    pub(crate) fn angle_close(&mut self, open: usize) -> Option<usize> {
+        if let Some(&known) = self.angles.get(&(open as u32)) {
+            return known.map(|close| close as usize);
+        }
+        self.scan_angles(open);
+        self.angles.get(&(open as u32)).copied().flatten().map(|close| close as usize)
+    }
+
+    /// Finds out about the `<` at `open` and all others up to its end.
+    fn scan_angles(&mut self, open: usize) {
+        // The `<` that are open, and for each how many brackets were open before it.
+        let mut angles: Vec<(u32, usize)> = vec![(open as u32, 0)];
+        let mut brackets = 0usize;
+        let mut pos = open + 1;
+        while let Some(&(top, level)) = angles.last() {
+            match self.at(pos).kind {
+                TokenKind::Lt => angles.push((pos as u32, brackets)),
+                TokenKind::Gt if level == brackets => {
+                    self.angles.insert(top, Some(pos as u32));
+                    angles.pop();
+                }
+                TokenKind::LParen | TokenKind::LBracket => brackets += 1,
+                TokenKind::RParen | TokenKind::RBracket => {
+                    self.drop_angles(&mut angles, brackets);
+                    brackets = brackets.saturating_sub(1);
+                }
+                TokenKind::Eof | TokenKind::Semi | TokenKind::LBrace | TokenKind::RBrace => {
+                    self.drop_angles(&mut angles, 0);
+                }
+                kind if ends_angles(kind) => self.drop_angles(&mut angles, brackets),
+                _ => {}
+            }
+            pos += 1;
+        }
+    }
+
+    /// The open `<` at this level of brackets or deeper are operators.
+    fn drop_angles(&mut self, angles: &mut Vec<(u32, usize)>, level: usize) {
+        while let Some(&(top, at)) = angles.last()
+            && at >= level
+        {
+            self.angles.insert(top, None);
+            angles.pop();
+        }
+    }
+
+    /// The position after a type that starts at `pos`, if there can be one.
+    pub(crate) fn skip_type(&mut self, mut pos: usize) -> Option<usize> {
+        while self.is_type_modifier(self.word_at(pos)) && self.at(pos + 1).kind == TokenKind::Ident {
+            pos += 1;
+        }
+        if self.at(pos).kind == TokenKind::ColonColon {
+            pos += 1;
+        }
+        if self.word_at(pos) == kw::FUNCTYPE && self.at(pos + 1).kind == TokenKind::LParen {
+            let close = self.partner(pos + 1)?;
+            return if self.at(close + 1).kind == TokenKind::Arrow {
+                self.skip_type(close + 2)
+            } else {
+                None
+            };
+        }
+        if self.at(pos).kind != TokenKind::Ident {
+            return None;
+        }
+        pos += 1;
+        if self.word_at(pos - 1) == kw::UNSIGNED && self.word_at(pos) == kw::INT {
+            pos += 1;
+        }
+        loop {
+            match self.at(pos).kind {
+                TokenKind::Dot | TokenKind::ColonColon if self.at(pos + 1).kind == TokenKind::Ident => {
+                    pos += 2
+                }
+                TokenKind::Lt => pos = self.angle_close(pos)? + 1,
+                TokenKind::LBracket => pos = self.partner(pos)? + 1,
+                TokenKind::Star => pos += 1,
+                _ => return Some(pos),
+            }
+        }
+    }
+
+    pub(crate) fn is_type_modifier(&self, word: Symbol) -> bool {
+        matches!(
+            word,
+            kw::CONST
+                | kw::NO_DIFF
+                | kw::ROW_MAJOR
+                | kw::COLUMN_MAJOR
+                | kw::UNORM
+                | kw::SNORM
+                | kw::VOLATILE
+                | kw::EACH
+                | kw::EXPAND
+                | kw::DYN
+                | kw::SOME
+        )
+    }
+}
+
+/// Tokens that no generic argument has outside brackets.
+fn ends_angles(kind: TokenKind) -> bool {
+    use TokenKind as T;
+    matches!(
+        kind,
+        T::AndAnd
+            | T::OrOr
+            | T::Question
+            | T::Colon
+            | T::Eq
+            | T::Le
+            | T::Ge
+            | T::PlusEq
+            | T::MinusEq
+            | T::StarEq
+            | T::SlashEq
+            | T::PercentEq
+            | T::AmpEq
+            | T::PipeEq
+            | T::CaretEq
+            | T::ShlEq
+            | T::ShrEq
+            | T::PlusPlus
+            | T::MinusMinus
+            | T::Hash
+            | T::At
+            | T::Dollar
+            | T::Backslash
+    )
+}
+
+/// One look at all tokens: which brackets belong together, and which names are declared as types.
+pub(super) fn survey(tokens: &[Token]) -> (Vec<u32>, FxHashSet<Symbol>, usize) {
+    let mut partners = vec![NONE; tokens.len()];
+    let mut types = FxHashSet::default();
+    let mut open: Vec<(TokenKind, usize)> = Vec::new();
+    let mut last_stray = 0;
+    for (pos, token) in tokens.iter().enumerate() {
+        match token.kind {
+            TokenKind::LParen => open.push((TokenKind::RParen, pos)),
+            TokenKind::LBracket => open.push((TokenKind::RBracket, pos)),
+            TokenKind::LBrace => open.push((TokenKind::RBrace, pos)),
+            TokenKind::RParen | TokenKind::RBracket | TokenKind::RBrace => {
+                // A brace closes whatever was left open inside it; other brackets only their own kind.
+                let brace = token.kind == TokenKind::RBrace;
+                if brace && open.iter().all(|o| o.0 != TokenKind::RBrace) {
+                    last_stray = pos;
+                }
+                while let Some(&(kind, at)) = open.last() {
+                    if kind == token.kind {
+                        partners[at] = pos as u32;
+                        open.pop();
+                        break;
+                    }
+                    if token.kind != TokenKind::RBrace {
+                        break;
+                    }
+                    open.pop();
+                }
+            }
+            TokenKind::Ident => match token.symbol {
+                kw::STRUCT | kw::CLASS | kw::ENUM | kw::INTERFACE | kw::TYPEALIAS | kw::ASSOCIATEDTYPE => {
+                    let mut next = pos + 1;
+                    if token.symbol == kw::ENUM && tokens.get(next).is_some_and(|t| t.symbol == kw::CLASS) {
+                        next += 1;
+                    }
+                    types.extend(tokens.get(next).filter(|t| t.kind == TokenKind::Ident).map(|t| t.symbol));
+                }
+                kw::TYPEDEF => {
+                    let mut rest = tokens[pos..].iter().take(64);
+                    if let Some(length) = rest.position(|t| t.kind == TokenKind::Semi) {
+                        let name = &tokens[pos + length - 1];
+                        types.extend((name.kind == TokenKind::Ident).then_some(name.symbol));
+                    }
+                }
+                _ => {}
+            },
+            _ => {}
+        }
+    }
+    types.remove(&kw::EMPTY);
+    (partners, types, last_stray)
+}

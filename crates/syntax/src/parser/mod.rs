@@ -1,0 +1,377 @@
+//! The parser's state: the tokens, and where it is. The grammar is in `grammar/`.
+//!
+//! There is no backtracking. Where Slang is ambiguous (`a < b`, `T x`, `(T) x`) the parser looks ahead
+//! over tokens only, without building anything, and keeps what it found out, so that each question is
+//! answered in time linear in the file. Recursion is counted: text that nests deeper than
+//! [`MAX_NESTING`] gets a diagnostic and the rest of the file is skipped.
+
+mod lookahead;
+mod recovery;
+mod tokens;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::ast::*;
+use crate::diagnostic::Diagnostic;
+use crate::grammar::bit_fields::BitField;
+use crate::keywords as kw;
+use crate::preprocess::IncludeLoader;
+use crate::source::{FileId, Sources, Span};
+use crate::token::{Token, TokenKind, lex};
+use lookahead::survey;
+use tokens::{damage, tokens_of};
+
+/// Expressions, types and statements may nest so deep.
+pub const MAX_NESTING: u32 = 1000;
+/// Words that statements and declarations start with.
+pub const WORDS: [&str; 20] = [
+    "return",
+    "while",
+    "switch",
+    "for",
+    "else",
+    "break",
+    "continue",
+    "case",
+    "default",
+    "discard",
+    "struct",
+    "interface",
+    "extension",
+    "namespace",
+    "typedef",
+    "typealias",
+    "associatedtype",
+    "import",
+    "property",
+    "func",
+];
+/// So many errors in one file, and the rest is skipped.
+const MAX_ERRORS: usize = 200;
+
+/// Parses a file and everything that it `#include`s. Gives the index of its tree in [`Ast::files`].
+pub fn parse_file(
+    ast: &mut Ast,
+    sources: &mut Sources,
+    file: FileId,
+    loader: &mut dyn IncludeLoader,
+    defines: &[(String, String)],
+    diagnostics: &mut Vec<Diagnostic>,
+) -> usize {
+    let before = diagnostics.len();
+    let tokens = tokens_of(ast, sources, file, loader, defines, diagnostics);
+    let damage = damage(sources, &diagnostics[before..]);
+    // About as many nodes as Slang text has; growing is slower than reading.
+    ast.exprs.reserve(tokens.len() / 3);
+    ast.stmts.reserve(tokens.len() / 16);
+    ast.decls.reserve(tokens.len() / 12);
+    let mut parser = Parser::new(ast, tokens, damage, diagnostics);
+    parser.sources = Some(sources);
+    let decls = parser.file();
+    ast.files.push(FileAst { file, decls });
+    ast.files.len() - 1
+}
+
+/// The expression that a text is, if it is one; every node lies at `span`.
+pub fn parse_expression(ast: &mut Ast, text: &str, span: Span) -> Option<ExprId> {
+    let mut tokens = lex(&mut ast.symbols, span.file, text).tokens;
+    tokens.iter_mut().for_each(|token| token.span = span);
+    let mut diagnostics = Vec::new();
+    let mut parser = Parser::new(ast, tokens, Vec::new(), &mut diagnostics);
+    let expr = parser.any_expr();
+    let at_end = parser.kind() == TokenKind::Eof;
+    (at_end && diagnostics.is_empty()).then_some(expr)
+}
+
+/// No partner.
+const NONE: u32 = u32::MAX;
+
+/// The parser.
+pub(crate) struct Parser<'a> {
+    pub(crate) ast: &'a mut Ast,
+    tokens: Vec<Token>,
+    pos: usize,
+    /// For each bracket that opens, the position of the one that closes it.
+    partners: Vec<u32>,
+    /// The position of the last `}` that closes nothing; 0 if each closes something.
+    last_stray: usize,
+    /// For each `<` that was asked about, the `>` that closes it, if it opens generic arguments.
+    angles: FxHashMap<u32, Option<u32>>,
+    diagnostics: &'a mut Vec<Diagnostic>,
+    /// Text with lexical errors: what the parser finds there follows from them.
+    damage: Vec<Span>,
+    /// For where a line starts.
+    sources: Option<&'a Sources>,
+    errors: usize,
+    last_error: usize,
+    stopped: bool,
+    depth: u32,
+    /// The first token of the innermost statement or declaration that has begun last.
+    head: usize,
+    /// The declaration around what is parsed now.
+    pub(crate) parent: Option<DeclId>,
+    /// Inside generic arguments, where `>` closes and isn't an operator.
+    pub(crate) in_angle: bool,
+    /// In a constraint, where a brace after a type opens a body.
+    pub(crate) in_constraint: bool,
+    /// Names that this file declares as types.
+    types: FxHashSet<Symbol>,
+    /// Names of the generic type parameters in scope, innermost last.
+    pub(crate) type_params: Vec<Symbol>,
+    /// Labels around what is parsed now, innermost last.
+    pub(crate) labels: Vec<Symbol>,
+    /// `try` calls of the statement that is parsed now.
+    pub(crate) tries: Vec<StmtId>,
+    /// Bit-fields of the struct that is parsed now.
+    pub(crate) bit_fields: Vec<BitField>,
+    /// That struct.
+    pub(crate) bit_owner: Option<DeclId>,
+}
+
+impl<'a> Parser<'a> {
+    fn new(
+        ast: &'a mut Ast,
+        tokens: Vec<Token>,
+        damage: Vec<Span>,
+        diagnostics: &'a mut Vec<Diagnostic>,
+    ) -> Parser<'a> {
+        let (partners, types, last_stray) = survey(&tokens);
+        Parser {
+            ast,
+            tokens,
+            pos: 0,
+            partners,
+            last_stray,
+            angles: FxHashMap::default(),
+            diagnostics,
+            damage,
+            sources: None,
+            errors: 0,
+            last_error: usize::MAX,
+            stopped: false,
+            depth: 0,
+            head: 0,
+            parent: None,
+            in_angle: false,
+            in_constraint: false,
+            types,
+            type_params: Vec::new(),
+            labels: Vec::new(),
+            tries: Vec::new(),
+            bit_fields: Vec::new(),
+            bit_owner: None,
+        }
+    }
+
+    // Looking at tokens.
+
+    pub(crate) fn pos(&self) -> usize {
+        self.pos
+    }
+
+    /// The token at a position; the end of the file for all after it.
+    pub(crate) fn n_tokens(&self) -> usize {
+        self.tokens.len()
+    }
+
+    pub(crate) fn at(&self, pos: usize) -> &Token {
+        &self.tokens[pos.min(self.tokens.len() - 1)]
+    }
+
+    pub(crate) fn current(&self) -> &Token {
+        &self.tokens[self.pos]
+    }
+
+    pub(crate) fn kind(&self) -> TokenKind {
+        self.tokens[self.pos].kind
+    }
+
+    pub(crate) fn nth(&self, ahead: usize) -> TokenKind {
+        self.at(self.pos + ahead).kind
+    }
+
+    /// The name at a position; empty if there is none.
+    pub(crate) fn word_at(&self, pos: usize) -> Symbol {
+        let token = self.at(pos);
+        if token.kind == TokenKind::Ident { token.symbol } else { kw::EMPTY }
+    }
+
+    /// The current name; empty if the current token is none.
+    pub(crate) fn word(&self) -> Symbol {
+        self.word_at(self.pos)
+    }
+
+    pub(crate) fn is(&self, kind: TokenKind) -> bool {
+        self.kind() == kind
+    }
+
+    pub(crate) fn is_word(&self, word: Symbol) -> bool {
+        self.word() == word
+    }
+
+    /// The place of the current token.
+    pub(crate) fn span(&self) -> Span {
+        self.current().span
+    }
+
+    /// From `start` to the last token that was read.
+    pub(crate) fn span_from(&self, start: Span) -> Span {
+        if self.pos == 0 {
+            return start;
+        }
+        let last = self.tokens[self.pos - 1].span;
+        if last.file == start.file && last.end < start.end { start } else { start.to(last) }
+    }
+
+    /// The place of the last token that was read.
+    pub(crate) fn span_before(&self) -> Span {
+        self.tokens[self.pos.saturating_sub(1)].span
+    }
+
+    /// A statement or declaration starts with the current token.
+    pub(crate) fn begin(&mut self) {
+        self.head = self.pos;
+    }
+
+    /// Whether the current token is the first of a line that is not indented, as those of a file's declarations are.
+    pub(crate) fn at_margin(&self) -> bool {
+        let span = self.span();
+        let starts = self.sources.and_then(|s| s.files.get(span.file.0 as usize)).map(|f| &f.line_starts);
+        self.current().at_line_start()
+            && matches!(self.kind(), TokenKind::Ident | TokenKind::LBracket)
+            && starts.is_some_and(|starts| starts.binary_search(&span.start).is_ok())
+    }
+
+    /// The bracket that closes the one at `pos`.
+    pub(crate) fn partner(&self, pos: usize) -> Option<usize> {
+        self.partners.get(pos).copied().filter(|&p| p != NONE).map(|p| p as usize)
+    }
+
+    /// Whether a `{` that is not here is really missing: there is a `}` too much.
+    pub(crate) fn lacks_brace(&self) -> bool {
+        self.last_stray > self.pos
+    }
+
+    /// After an error in a declaration of the file: if it has ended too early, goes on after its real end, which is
+    /// where a `}` closes nothing.
+    pub(crate) fn skip_strays(&mut self) {
+        if self.lacks_brace() && !self.stopped && !self.at_margin() {
+            self.pos = self.last_stray;
+            self.bump();
+        }
+    }
+
+    /// How many errors have been reported.
+    pub(crate) fn n_errors(&self) -> usize {
+        self.errors
+    }
+
+    pub(crate) fn is_known_type(&self, name: Symbol) -> bool {
+        self.types.contains(&name) || self.type_params.contains(&name)
+    }
+
+    // Reading tokens.
+
+    pub(crate) fn bump(&mut self) -> Token {
+        let token = self.tokens[self.pos];
+        if self.pos + 1 < self.tokens.len() {
+            self.pos += 1;
+        }
+        token
+    }
+
+    pub(crate) fn eat(&mut self, kind: TokenKind) -> bool {
+        let found = self.is(kind);
+        if found {
+            self.bump();
+        }
+        found
+    }
+
+    pub(crate) fn eat_word(&mut self, word: Symbol) -> bool {
+        let found = self.is_word(word);
+        if found {
+            self.bump();
+        }
+        found
+    }
+
+    /// Reads the first half of `<<`.
+    pub(crate) fn use_half_shift(&mut self) {
+        let token = &mut self.tokens[self.pos];
+        token.kind = TokenKind::Lt;
+        token.span.start = (token.span.start + 1).min(token.span.end);
+    }
+
+    /// Enters a level of nesting; false if that is too deep.
+    pub(crate) fn enter(&mut self) -> bool {
+        if self.depth >= MAX_NESTING {
+            if !self.stopped {
+                let error = Diagnostic::error("E0007", self.span(), "this nests too deep");
+                self.last_error = usize::MAX;
+                self.report(error.help(format!("at most {MAX_NESTING} levels are possible")));
+                self.stop();
+            }
+            return false;
+        }
+        self.depth += 1;
+        true
+    }
+
+    pub(crate) fn leave(&mut self) {
+        self.depth -= 1;
+    }
+
+    /// Goes back to a token that was read already.
+    pub(crate) fn rewind(&mut self, pos: usize) {
+        if !self.stopped {
+            self.pos = pos;
+        }
+    }
+
+    // Nodes.
+
+    pub(crate) fn expr(&mut self, start: Span, kind: ExprKind) -> ExprId {
+        let span = self.span_from(start);
+        self.ast.exprs.push(Expr { kind, span })
+    }
+
+    pub(crate) fn expr_at(&mut self, span: Span, kind: ExprKind) -> ExprId {
+        self.ast.exprs.push(Expr { kind, span })
+    }
+
+    pub(crate) fn stmt(&mut self, start: Span, kind: StmtKind) -> StmtId {
+        let span = self.span_from(start);
+        self.ast.stmts.push(Stmt { kind, attributes: Vec::new(), span })
+    }
+
+    /// A declaration that gets its kind later, so that its members can name it as their parent.
+    pub(crate) fn new_decl(&mut self, span: Span) -> DeclId {
+        self.ast.decls.push(Decl {
+            kind: DeclKind::Empty,
+            name: kw::EMPTY,
+            name_span: span,
+            span,
+            modifiers: Modifiers::default(),
+            attributes: Vec::new(),
+            generics: None,
+            parent: self.parent,
+        })
+    }
+
+    /// Runs a part of the grammar with another parent.
+    pub(crate) fn inside<R>(&mut self, parent: DeclId, part: impl FnOnce(&mut Self) -> R) -> R {
+        let outer = self.parent.replace(parent);
+        let result = part(self);
+        self.parent = outer;
+        result
+    }
+
+    /// Runs a part of the grammar where `>` is an operator (false) or closes (true).
+    pub(crate) fn angled<R>(&mut self, in_angle: bool, part: impl FnOnce(&mut Self) -> R) -> R {
+        let outer = std::mem::replace(&mut self.in_angle, in_angle);
+        let result = part(self);
+        self.in_angle = outer;
+        result
+    }
+}

@@ -1,0 +1,228 @@
+//! What the parser expects, how it reports that something else is there, and where it goes on.
+//!
+//! Only the first error at a token is reported, since the others follow from it. To go on, the parser skips brackets whole:
+//! what is inside of them does not end the statement around them. Each skip moves on or stands at the end of a block or of
+//! the file, so parsing comes to an end whatever the text is.
+
+use super::{MAX_ERRORS, Parser, WORDS};
+use crate::ast::*;
+use crate::diagnostic::Diagnostic;
+use crate::keywords as kw;
+use crate::source::{FileId, Span};
+use crate::spelling::nearest;
+use crate::token::{Token, TokenKind};
+
+impl Parser<'_> {
+    pub(crate) fn expect(&mut self, kind: TokenKind) -> bool {
+        let found = self.eat(kind);
+        if !found {
+            self.expected(&format!("`{}`", kind.text()));
+        }
+        found
+    }
+
+    /// Like [`Parser::expect_close`] after the elements of a list.
+    pub(crate) fn expect_list_end(&mut self, kind: TokenKind, open: Span) -> bool {
+        if self.eat(kind) {
+            return true;
+        }
+        self.report_open(&format!("`,` or `{}`", kind.text()), open);
+        false
+    }
+
+    /// Reads a closing bracket, or says where the one that is open came from.
+    pub(crate) fn expect_close(&mut self, kind: TokenKind, open: Span) -> bool {
+        if self.eat(kind) {
+            return true;
+        }
+        self.report_open(&format!("`{}`", kind.text()), open);
+        false
+    }
+
+    /// Says that a bracket is not closed: at the end of the line before, if a line starts here.
+    fn report_open(&mut self, wanted: &str, open: Span) {
+        // The end of a block may be many lines before.
+        let place = self.line_end().filter(|_| wanted != "`}`");
+        let (message, span) = match place {
+            Some(end) => (format!("expected {wanted} at the end of this line"), end),
+            None => (format!("expected {wanted}, found {}", self.found()), self.span()),
+        };
+        self.report(Diagnostic::error("E0001", span, message).note(open, "to close this"));
+    }
+
+    /// The last character of the line before, if the current token starts a line.
+    fn line_end(&self) -> Option<Span> {
+        if !self.current().at_line_start() || self.pos == 0 {
+            return None;
+        }
+        let span = self.tokens[self.pos - 1].span;
+        Some(Span { start: span.end.saturating_sub(1).max(span.start), ..span })
+    }
+
+    pub(crate) fn expect_word(&mut self, word: Symbol) -> bool {
+        let found = self.eat_word(word);
+        if !found {
+            let text = self.ast.name(word).to_owned();
+            self.expected(&format!("`{text}`"));
+        }
+        found
+    }
+
+    /// A name and its place; the empty name (with a report) if there is none.
+    pub(crate) fn expect_name(&mut self, what: &str) -> (Symbol, Span) {
+        if self.is(TokenKind::Ident) {
+            let token = self.bump();
+            return (token.symbol, token.span);
+        }
+        self.expected(what);
+        (kw::EMPTY, self.span())
+    }
+
+    /// Closes generic arguments; takes the first half of `>=` and the first third of `>>=`.
+    pub(crate) fn expect_angle(&mut self, open: Span) -> bool {
+        let rest = match self.kind() {
+            TokenKind::Ge => TokenKind::Eq,
+            TokenKind::ShrEq => TokenKind::Ge,
+            _ => return self.expect_list_end(TokenKind::Gt, open),
+        };
+        let token = &mut self.tokens[self.pos];
+        token.kind = rest;
+        token.span.start = (token.span.start + 1).min(token.span.end);
+        true
+    }
+
+    /// Ends a statement or declaration. Without `;` it goes on at the next line, if a statement may start
+    /// there, and else after the next `;` or at the end of the block.
+    pub(crate) fn expect_semi(&mut self) {
+        if self.eat(TokenKind::Semi) {
+            return;
+        }
+        // The statement has an error already.
+        let silent = self.errors > 0 && self.last_error != usize::MAX && self.last_error >= self.head;
+        let found = self.found();
+        let next_line = self.current().at_line_start() || matches!(self.kind(), TokenKind::RBrace);
+        let error = Diagnostic::error("E0001", self.span(), format!("expected `;`, found {found}"));
+        if next_line && self.pos > 0 {
+            let mut place = self.tokens[self.pos - 1].span;
+            place.start = place.end.saturating_sub(1).max(place.start);
+            let error = Diagnostic { message: "expected `;` at the end of this line".to_owned(), ..error };
+            let error = Diagnostic { primary: crate::Label { span: place, message: String::new() }, ..error };
+            if !silent {
+                self.report(error);
+            }
+            return;
+        }
+        if !silent {
+            self.report(error);
+        }
+        self.skip_statement();
+    }
+
+    /// How the current token is called in a message.
+    pub(crate) fn found(&self) -> String {
+        let token = self.current();
+        match token.kind {
+            TokenKind::Eof => "end of file".to_owned(),
+            TokenKind::String => "a string".to_owned(),
+            _ => format!("`{}`", token.text(&self.ast.symbols)),
+        }
+    }
+
+    pub(crate) fn expected(&mut self, what: &str) {
+        let message = format!("expected {what}, found {}", self.found());
+        let error = Diagnostic::error("E0001", self.span(), message);
+        self.report(error);
+    }
+
+    pub(crate) fn error(&mut self, code: &'static str, span: Span, message: impl Into<String>) {
+        self.report(Diagnostic::error(code, span, message));
+    }
+
+    /// Reports an error that any error before it may have caused, if there is none.
+    pub(crate) fn follow_up(&mut self, code: &'static str, span: Span, message: impl Into<String>) {
+        if self.errors == 0 {
+            self.error(code, span, message);
+        }
+    }
+
+    /// Reports an error, but only the first at a token: the others follow from it.
+    pub(crate) fn report(&mut self, error: Diagnostic) {
+        if self.stopped || self.last_error == self.pos {
+            return;
+        }
+        self.last_error = self.pos;
+        if self.is_damaged() {
+            return;
+        }
+        self.errors += 1;
+        let error = self.with_word(error);
+        self.diagnostics.push(error);
+        if self.errors >= MAX_ERRORS {
+            self.diagnostics.push(Diagnostic::error(
+                "E0008",
+                self.span(),
+                "too many errors; the rest of the file is not parsed",
+            ));
+            self.stop();
+        }
+    }
+
+    /// Adds the word that the statement may be meant to start with.
+    fn with_word(&self, error: Diagnostic) -> Diagnostic {
+        let read = &self.tokens[self.head.min(self.pos)..self.pos];
+        let ended = |t: &Token| matches!(t.kind, TokenKind::Semi | TokenKind::LBrace | TokenKind::RBrace);
+        if error.code != "E0001" || error.help.is_some() || read.iter().any(ended) {
+            return error;
+        }
+        let Some(first) = read.first().filter(|t| t.kind == TokenKind::Ident) else { return error };
+        match nearest(self.ast.name(first.symbol), WORDS.into_iter()) {
+            Some(word) => error.note(first.span, format!("did you mean `{word}`?")),
+            None => error,
+        }
+    }
+
+    /// Whether the current token, or the end of the one before, is in damaged text.
+    fn is_damaged(&self) -> bool {
+        let within =
+            |file: FileId, at: u32| self.damage.iter().any(|d| d.file == file && d.start <= at && at < d.end);
+        let before = self.pos.checked_sub(1).map(|p| self.tokens[p].span);
+        within(self.span().file, self.span().start)
+            || before.is_some_and(|b| within(b.file, b.end.saturating_sub(1).max(b.start)))
+    }
+
+    /// Gives up: as if the file ended here.
+    pub(super) fn stop(&mut self) {
+        self.stopped = true;
+        self.pos = self.tokens.len() - 1;
+    }
+
+    /// Skips to after the next `;` or before the `}` that closes the block. Blocks inside are skipped whole.
+    pub(crate) fn skip_statement(&mut self) {
+        loop {
+            match self.kind() {
+                TokenKind::Eof | TokenKind::RBrace => return,
+                TokenKind::Semi => {
+                    self.bump();
+                    return;
+                }
+                TokenKind::LBrace => {
+                    self.skip_brackets();
+                    if self.current().at_line_start() {
+                        return;
+                    }
+                }
+                _ => {
+                    self.bump();
+                }
+            }
+        }
+    }
+
+    /// Skips a bracket and what it holds. Not at a bracket: skips one token.
+    pub(crate) fn skip_brackets(&mut self) {
+        if let Some(close) = self.partner(self.pos) {
+            self.pos = close;
+        }
+        self.bump();
+    }
+}

@@ -1,0 +1,99 @@
+//! The tokens that the parser sees: those of the file, preprocessed if need be, without the bad ones.
+//!
+//! A token that is none gets its diagnostic here, and the text around it counts as *damaged*: the parser finds other tokens
+//! there than the user meant, so what it has to say of them follows from that diagnostic and is kept back.
+
+use super::MAX_ERRORS;
+use crate::ast::*;
+use crate::diagnostic::Diagnostic;
+use crate::preprocess::{IncludeLoader, Preprocessor};
+use crate::source::{FileId, Sources, Span};
+use crate::token::{Token, TokenKind, lex};
+
+/// Macros that say which compiler and which language this is.
+const PREDEFINED: [(&str, &str); 4] =
+    [("__SLANG__", "1"), ("__SLANG_COMPILER__", "1"), ("__HLSL__", "0"), ("__HLSL_VERSION", "2018")];
+
+/// The tokens that the parser sees, without those of `Bad…` kinds; the last is the end of the file.
+pub(super) fn tokens_of(
+    ast: &mut Ast,
+    sources: &mut Sources,
+    file: FileId,
+    loader: &mut dyn IncludeLoader,
+    defines: &[(String, String)],
+    diagnostics: &mut Vec<Diagnostic>,
+) -> Vec<Token> {
+    let text = sources.files.get(file.0 as usize).map_or_else(|| "".into(), |f| f.text.clone());
+    let lexed = lex(&mut ast.symbols, file, &text);
+    let mut tokens = lexed.tokens;
+    let mut has_bad = lexed.has_bad;
+    if lexed.needs_preprocessing || !defines.is_empty() {
+        let eof = tokens[tokens.len() - 1];
+        let mut preprocessor =
+            Preprocessor::new(&mut ast.symbols, sources, &mut ast.warnings, diagnostics, loader);
+        preprocessor.out.reserve(tokens.len());
+        for (name, value) in PREDEFINED {
+            if !defines.iter().any(|d| d.0 == name) {
+                preprocessor.predefine(file, name, value);
+            }
+        }
+        for (name, value) in defines {
+            preprocessor.predefine(file, name, value);
+        }
+        preprocessor.file(&tokens);
+        preprocessor.end_pragmas();
+        tokens = preprocessor.out;
+        tokens.push(eof);
+        has_bad = true;
+    }
+    if has_bad {
+        tokens.retain_mut(|token| report_bad(&mut ast.symbols, token, diagnostics));
+    }
+    tokens
+}
+
+/// Reports a token that is none; false if the parser must not see it. A literal without end gets one, so
+/// that nothing else is reported for it.
+fn report_bad(symbols: &mut Symbols, token: &mut Token, diagnostics: &mut Vec<Diagnostic>) -> bool {
+    let error = match token.kind {
+        TokenKind::BadString => {
+            let character = symbols.name(token.symbol).starts_with('\'');
+            let what = if character { "character" } else { "string" };
+            let quote = if character { '\'' } else { '"' };
+            token.kind = TokenKind::String;
+            token.symbol = symbols.intern("\"\"");
+            Diagnostic::error("E0003", token.span, format!("{what} without end"))
+                .help(format!("add the closing `{quote}` on the same line"))
+        }
+        TokenKind::BadComment => {
+            Diagnostic::error("E0004", token.span, "comment without end").help("close it with `*/`")
+        }
+        TokenKind::BadChar => {
+            let text = symbols.name(token.symbol).escape_debug();
+            Diagnostic::error("E0005", token.span, format!("unexpected character `{text}`"))
+        }
+        _ => return true,
+    };
+    if diagnostics.len() < MAX_ERRORS {
+        diagnostics.push(error);
+    }
+    token.kind == TokenKind::String
+}
+
+/// Text whose tokens are not what the user meant: a lexical error up to the end of its line, all after what has no end.
+pub(super) fn damage(sources: &Sources, errors: &[Diagnostic]) -> Vec<Span> {
+    let damaged = errors.iter().filter_map(|error| {
+        let span = error.primary.span;
+        let file = sources.files.get(span.file.0 as usize)?;
+        let end = match error.code {
+            "E0003" | "E0005" | "E0029" | "E0031" => {
+                let next = file.line_starts.partition_point(|&s| s < span.end);
+                file.line_starts.get(next).copied().unwrap_or(u32::MAX)
+            }
+            "E0004" | "E0028" => u32::MAX,
+            _ => return None,
+        };
+        Some(Span { end, ..span })
+    });
+    damaged.collect()
+}
