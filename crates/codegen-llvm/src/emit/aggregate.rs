@@ -3,7 +3,8 @@
 use ir::{InstData, Op, Type, TypeData};
 use native::types::size;
 
-use super::local::{Class, Place, UNROLL};
+use super::copies::UNROLL;
+use super::local::{Class, Place};
 use super::{Emitter, Res};
 use crate::text::{El, Val, Vals};
 

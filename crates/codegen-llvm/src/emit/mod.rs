@@ -16,8 +16,10 @@
 //! its own memory: of the frame or, if it is big, of the arena.
 
 mod aggregate;
+mod blocks;
 mod cells;
 mod control;
+mod copies;
 mod entry;
 mod handles;
 pub(crate) mod library;
@@ -26,6 +28,7 @@ mod loops;
 mod math;
 mod memory;
 mod scalar;
+mod scattered;
 mod waves;
 
 use cranelift_entity::{EntitySet, SecondaryMap};

@@ -1,0 +1,228 @@
+//! Accesses whose addresses rise evenly from lane to lane.
+//!
+//! Where they rise by just what is accessed, the lanes are one block of memory: it is loaded or stored as such if all of
+//! it is in range, which is tested once. In memory the numbers of a lane are together; in a [`Val`] those of a component
+//! are, so a shuffle turns one order into the other. Where the addresses rise by more, each lane has its own load or store
+//! then, at a known distance from the first. Where the test fails, the helpers of [`super::scattered`] do the access.
+
+use super::local::{Class, Place, memory_el};
+use super::{Emitter, Res};
+use crate::text::{El, Id, Val, Vals};
+
+impl Emitter<'_, '_> {
+    /// Numbers at places that vary.
+    pub(super) fn load_lanes(&mut self, words: &[(El, u64)], place: Place, mask: Option<Val>) -> Res<Vals> {
+        let scale = self.scale(place.addr);
+        let Some((base, step, holds)) = place.block.filter(|_| self.is_row(words)) else {
+            let mut out = Vals::new();
+            for &(e, at) in words {
+                let at = self.w.offset(place.addr, Val::i64((at * scale) as i64));
+                out.push(self.read(e, at, place.class, mask));
+            }
+            return Ok(out);
+        };
+        let (fast, slow, join) = (self.w.new_block(), self.w.new_block(), self.w.new_block());
+        self.w.branch(holds, fast, slow, ", !prof !8");
+        self.w.enter(fast);
+        let quick = if is_block(words, step) {
+            self.load_block(words, base, place.class)
+        } else {
+            self.load_apart(words, base, step, place.class)
+        };
+        let fast_end = self.w.block;
+        self.w.jump(join);
+        self.w.enter(slow);
+        let mut other = Vals::new();
+        for &(e, at) in words {
+            other.push(self.rare_gather(e, place, at * scale));
+        }
+        let slow_end = self.w.block;
+        self.w.jump(join);
+        self.w.enter(join);
+        let mut out = Vals::new();
+        for (&a, &b) in quick.iter().zip(&other) {
+            let (phi, v) = self.w.phi(a.el, true, false);
+            self.w.flow(phi, a, fast_end);
+            self.w.flow(phi, b, slow_end);
+            out.push(v);
+        }
+        Ok(out)
+    }
+
+    /// Whether lanes whose addresses rise evenly have so few numbers each that these are loaded or stored one by one.
+    pub(super) fn is_row(&self, words: &[(El, u64)]) -> bool {
+        words.len() as u32 * self.lanes <= 64
+    }
+
+    /// All lanes' numbers, those of a lane `step` bytes after those of the one before.
+    fn load_apart(&mut self, words: &[(El, u64)], base: Val, step: i64, class: Class) -> Vals {
+        let mut out = Vals::new();
+        for &(e, at) in words {
+            let mem = memory_el(e);
+            let note = self.note(class, mem.bytes());
+            let mut all = Val { var: true, ..Val::uniform(Id::Poison, mem) };
+            for k in 0..i64::from(self.lanes) {
+                let from = self.w.offset(base, Val::i64(k * step + at as i64));
+                let x = self.w.load(mem, false, from, &note);
+                all = self.w.with_lane(all, Val::i32(k), x);
+            }
+            out.push(self.number_of(e, all, class));
+        }
+        out
+    }
+
+    /// Writes all lanes' numbers, those of a lane `step` bytes after those of the one before.
+    pub(super) fn store_apart(
+        &mut self,
+        vals: &[Val],
+        words: &[(El, u64)],
+        base: Val,
+        step: i64,
+        class: Class,
+    ) {
+        for k in 0..self.lanes {
+            for (&x, &(_, at)) in vals.iter().zip(words) {
+                let x = self.w.lane(x, Val::i32(i64::from(k)));
+                let x = if x.el == El::I1 { self.w.cast("zext", x, El::I8) } else { x };
+                let to = self.w.offset(base, Val::i64(i64::from(k) * step + at as i64));
+                let note = self.note(class, x.el.bytes());
+                self.w.store(x, to, &note);
+            }
+        }
+    }
+
+    /// A block of all lanes' numbers, lane after lane.
+    fn load_block(&mut self, words: &[(El, u64)], base: Val, class: Class) -> Vals {
+        let (n, w, e) = (words.len() as u32, self.lanes, words[0].0);
+        let mem = memory_el(e);
+        if n == 1 {
+            let x = self.read(e, Val { wide: true, ..base }, class, None);
+            return Vals::from_slice(&[x]);
+        }
+        let all = self.w.reg(mem, true);
+        let note = self.note(class, mem.bytes());
+        let (a, ty, at) = (self.w.operand(all, true), mem.name(), self.w.typed(base));
+        let total = n * w;
+        self.w.line(format_args!("{a} = load <{total} x {ty}>, {at}{note}"));
+        let mut out = Vals::new();
+        for k in 0..n {
+            let part = self.w.reg(mem, true);
+            let p = self.w.operand(part, true);
+            let picks: Vec<String> = (0..w).map(|l| format!("i32 {}", l * n + k)).collect();
+            self.w.line(format_args!(
+                "{p} = shufflevector <{total} x {ty}> {a}, <{total} x {ty}> poison, <{w} x i32> <{}>",
+                picks.join(", ")
+            ));
+            let part = if e == El::I1 { self.w.compare("icmp ne", part, Val::bits(El::I8, 0)) } else { part };
+            out.push(part);
+        }
+        out
+    }
+
+    /// Writes all lanes' numbers to a block, lane after lane; there are a power of two of them.
+    pub(super) fn store_block(&mut self, vals: &[Val], base: Val, class: Class, mask: Option<Val>) {
+        let (n, w) = (vals.len() as u32, self.lanes);
+        let vals: Vals = vals
+            .iter()
+            .map(|&x| {
+                let x = if x.el == El::I1 { self.w.cast("zext", x, El::I8) } else { x };
+                self.w.spread(x)
+            })
+            .collect();
+        let (e, total) = (vals[0].el, n * w);
+        let ty = format!("<{total} x {}>", e.name());
+        // Side by side, then in the order of memory.
+        let mut parts: Vec<(String, u32)> = vals.iter().map(|&x| (self.w.operand(x, true), w)).collect();
+        let mut padded = n;
+        while !padded.is_power_of_two() {
+            parts.push(("poison".to_string(), w));
+            padded += 1;
+        }
+        while parts.len() > 1 {
+            let mut joined = Vec::new();
+            for pair in parts.chunks(2) {
+                let len = pair[0].1;
+                let both = self.w.reg(e, true);
+                let b = self.w.operand(both, true);
+                let picks: Vec<String> = (0..2 * len).map(|k| format!("i32 {k}")).collect();
+                let half = format!("<{len} x {}>", e.name());
+                self.w.line(format_args!(
+                    "{b} = shufflevector {half} {}, {half} {}, <{} x i32> <{}>",
+                    pair[0].0,
+                    pair[1].0,
+                    2 * len,
+                    picks.join(", ")
+                ));
+                joined.push((b, 2 * len));
+            }
+            parts = joined;
+        }
+        let (side, len) = parts.remove(0);
+        let order = |k: u32| (k % n) * w + k / n;
+        let x = if n == 1 {
+            side
+        } else {
+            let out = self.w.reg(e, true);
+            let o = self.w.operand(out, true);
+            let picks: Vec<String> = (0..total).map(|k| format!("i32 {}", order(k))).collect();
+            let from = format!("<{len} x {}>", e.name());
+            self.w.line(format_args!(
+                "{o} = shufflevector {from} {side}, {from} poison, <{total} x i32> <{}>",
+                picks.join(", ")
+            ));
+            o
+        };
+        let at = self.w.typed(base);
+        let Some(mask) = mask else {
+            let note = self.note(class, e.bytes());
+            return self.w.line(format_args!("store {ty} {x}, {at}{note}"));
+        };
+        let mask = self.w.spread(mask);
+        let full = if self.cx.slow_masks { self.all_active() } else { None };
+        if let Some(full) = full {
+            // Mostly all lanes are active.
+            let note = self.note(class, e.bytes());
+            let (all, some, join) = (self.w.new_block(), self.w.new_block(), self.w.new_block());
+            self.w.branch(full, all, some, ", !prof !8");
+            self.w.enter(all);
+            self.w.line(format_args!("store {ty} {x}, {at}{note}"));
+            self.w.jump(join);
+            self.w.enter(some);
+            self.masked_store(&x, &at, n, total, mask, class, e);
+            self.w.jump(join);
+            self.w.enter(join);
+            return;
+        }
+        self.masked_store(&x, &at, n, total, mask, class, e);
+    }
+
+    /// Writes the numbers of the active lanes, `n` of each, to a block.
+    #[expect(clippy::too_many_arguments)]
+    fn masked_store(&mut self, x: &str, at: &str, n: u32, total: u32, mask: Val, class: Class, e: El) {
+        let w = self.lanes;
+        let ty = format!("<{total} x {}>", e.name());
+        let m = self.w.operand(mask, true);
+        let m = if n == 1 {
+            m
+        } else {
+            let out = self.w.reg(El::I1, true);
+            let o = self.w.operand(out, true);
+            let picks: Vec<String> = (0..total).map(|k| format!("i32 {}", k / n)).collect();
+            self.w.line(format_args!(
+                "{o} = shufflevector <{w} x i1> {m}, <{w} x i1> poison, <{total} x i32> <{}>",
+                picks.join(", ")
+            ));
+            o
+        };
+        let full = format!("llvm.masked.store.v{total}{}.p0", self.w.mangle(e, false));
+        self.w.declare(format!("declare void @{full}({ty}, ptr, i32, <{total} x i1>)"));
+        let (note, align) = (self.call_note(class), e.bytes());
+        self.w.line(format_args!("call void @{full}({ty} {x}, {at}, i32 {align}, <{total} x i1> {m}){note}"));
+    }
+}
+
+/// Whether these numbers, one lane after the other, fill the memory between.
+pub(super) fn is_block(words: &[(El, u64)], step: i64) -> bool {
+    let bytes: u64 = words.iter().map(|w| memory_el(w.0).bytes()).sum();
+    words.len() <= 4 && words.iter().all(|w| w.0 == words[0].0) && step == bytes as i64
+}

@@ -1,0 +1,163 @@
+//! Arrays in memory: their numbers one by one, copies, and loops over elements.
+//!
+//! An array that neither varies nor lies in a buffer is not copied when it is loaded: its place is its value. Else it is
+//! copied, whole where both sides have the same layout, and else number by number under the mask.
+
+use ir::{Scalar, Span, Type};
+use native::types::{flat, size};
+
+use super::local::{Class, Place};
+use super::{Emitter, Res, el};
+use crate::text::{El, Val, Vals};
+
+/// Components or elements up to which a loop over them is written out.
+pub(super) const UNROLL: u64 = 16;
+
+impl Emitter<'_, '_> {
+    /// Number `k` of an array in local memory.
+    pub(super) fn load_local(&mut self, s: Scalar, array: Val, k: Val) -> Val {
+        let at = self.number_at(s, array, k);
+        self.read(el(s), at, Class::Local, None)
+    }
+
+    /// Writes number `k` of an array that is being made.
+    pub(super) fn store_local(&mut self, s: Scalar, x: Val, array: Val, k: Val) {
+        let at = self.number_at(s, array, k);
+        self.write(x, at, Class::Local, None);
+    }
+
+    fn number_at(&mut self, s: Scalar, array: Val, k: Val) -> Val {
+        let step = s.bytes() as u64 * if array.wide { self.lanes as u64 } else { 1 };
+        let by = self.times(k, step);
+        self.w.offset(array, by)
+    }
+
+    pub(super) fn load_array(&mut self, ty: Type, place: Place, span: Span) -> Res<Vals> {
+        let buffer = matches!(place.class, Class::Buffer { .. });
+        if !place.addr.var && !buffer {
+            let zero = Val { wide: place.addr.wide, ..Val::name(El::Ptr, "@rt_zero") };
+            let at = match place.inside {
+                Some(inside) => Val { wide: place.addr.wide, ..self.w.select(inside, place.addr, zero) },
+                None => place.addr,
+            };
+            return Ok(Vals::from_slice(&[at]));
+        }
+        let Some((s, n)) = flat(self.ts, ty) else {
+            return self.no_lanes("an array of handles or stacks at a place that varies", span);
+        };
+        if place.addr.var {
+            let to = self.memory(size(self.ts, ty), true);
+            let mask = self.both(place.inside, self.mask);
+            self.each(n, &mut |e, k| {
+                let from = e.number_at(s, place.addr, k);
+                let x = e.read(el(s), from, place.class, mask);
+                e.store_local(s, x, to, k);
+                Ok(())
+            })?;
+            return Ok(Vals::from_slice(&[to]));
+        }
+        let to = self.memory(size(self.ts, ty), false);
+        let bytes = size(self.ts, ty);
+        let (yes, no, join) = (self.w.new_block(), self.w.new_block(), self.w.new_block());
+        self.w.branch(place.inside.unwrap_or(Val::bool(true)), yes, no, ", !prof !8");
+        self.w.enter(yes);
+        if s == Scalar::Bool {
+            self.each(n, &mut |e, k| {
+                let from = e.number_at(s, place.addr, k);
+                let x = e.read(El::I1, from, place.class, None);
+                e.store_local(s, x, to, k);
+                Ok(())
+            })?;
+        } else {
+            self.copy_from(to, place.addr, bytes, s.bytes() as u64);
+        }
+        self.w.jump(join);
+        self.w.enter(no);
+        self.clear(to, bytes);
+        self.w.jump(join);
+        self.w.enter(join);
+        Ok(Vals::from_slice(&[to]))
+    }
+
+    pub(super) fn store_array(
+        &mut self,
+        ty: Type,
+        from: Val,
+        place: Place,
+        mask: Option<Val>,
+        span: Span,
+    ) -> Res {
+        let plain = !from.wide && !place.addr.wide && !place.addr.var;
+        if plain || (mask.is_none() && from.wide && place.addr.wide && !place.addr.var) {
+            let wide = if from.wide { self.lanes as u64 } else { 1 };
+            let align = flat(self.ts, ty).map_or(8, |(s, _)| s.bytes() as u64);
+            self.copy_from(place.addr, from, size(self.ts, ty) * wide, align);
+            return Ok(());
+        }
+        let Some((s, n)) = flat(self.ts, ty) else {
+            return self.no_lanes("an array of handles or stacks that varies", span);
+        };
+        self.each(n, &mut |e, k| {
+            let x = e.load_local(s, from, k);
+            let at = e.number_at(s, place.addr, k);
+            e.write(x, at, place.class, mask);
+            Ok(())
+        })
+    }
+
+    /// Copies bytes between places that are equal or do not overlap.
+    pub(crate) fn copy_from(&mut self, to: Val, from: Val, bytes: u64, align: u64) {
+        if to.id == from.id {
+            return;
+        }
+        self.w.declare("declare void @llvm.memmove.p0.p0.i64(ptr, ptr, i64, i1)".to_string());
+        let (t, f) = (self.w.operand(to, false), self.w.operand(from, false));
+        self.w.line(format_args!(
+            "call void @llvm.memmove.p0.p0.i64(ptr align {align} {t}, ptr align {align} {f}, i64 {bytes}, i1 false)"
+        ));
+    }
+
+    /// Writes zeros.
+    pub(crate) fn clear(&mut self, to: Val, bytes: u64) {
+        self.w.declare("declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)".to_string());
+        let t = self.w.operand(to, false);
+        self.w.line(format_args!("call void @llvm.memset.p0.i64(ptr {t}, i8 0, i64 {bytes}, i1 false)"));
+    }
+
+    /// `to[k] = c ? a[k] : b[k]`, in wide memory.
+    pub(super) fn blend(&mut self, ty: Type, to: Val, a: Val, b: Val, c: Val) -> Res {
+        let Some((s, n)) = flat(self.ts, ty) else {
+            return self.no_lanes("an array of handles or stacks that varies", Span::NONE);
+        };
+        self.each(n, &mut |e, k| {
+            let (x, y) = (e.load_local(s, a, k), e.load_local(s, b, k));
+            let x = e.w.select(c, x, y);
+            e.store_local(s, x, to, k);
+            Ok(())
+        })
+    }
+
+    /// Runs `body` with `0..n`, in a loop if they are many.
+    pub(crate) fn each(&mut self, n: u64, body: &mut dyn FnMut(&mut Self, Val) -> Res) -> Res {
+        if n <= UNROLL {
+            for k in 0..n {
+                body(self, Val::i64(k as i64))?;
+            }
+            return Ok(());
+        }
+        let before = self.w.block;
+        let (head, exit) = (self.w.new_block(), self.w.new_block());
+        self.w.jump(head);
+        self.w.enter(head);
+        let (phi, k) = self.w.phi(El::I64, false, false);
+        self.w.flow(phi, Val::i64(0), before);
+        body(self, k)?;
+        let next = self.w.binary("add nuw nsw", k, Val::i64(1));
+        let more = self.w.compare("icmp ult", next, Val::i64(n as i64));
+        let end = self.w.block;
+        self.w.flow(phi, next, end);
+        self.w.branch(more, head, exit, "");
+        self.w.enter(exit);
+        Ok(())
+    }
+}
