@@ -508,7 +508,9 @@ impl Check<'_, '_> {
     /// Makes arithmetic that a derivative was written with that of differentials.
     fn scale(&mut self, inst: Inst, before: &mut Vec<Inst>) {
         let data = &self.dst.insts[inst];
-        let (a, b) = (data.args[0], data.args.get(1).copied());
+        // A call may have no operands: what it differentiates is constant.
+        let Some(&a) = data.args.first() else { return };
+        let b = data.args.get(1).copied();
         let (op, args) = match (&data.op, b) {
             (Op::Mul, Some(b)) if self.dst.is_linear(a) => (Op::Scale, [a, b]),
             (Op::Mul, Some(b)) => (Op::Scale, [b, a]),
