@@ -61,7 +61,7 @@ impl Emitter<'_, '_> {
             let is_bad = self.w.compare("fcmp uno", rest, rest);
             bad = self.w.binary("or", bad, is_bad);
         }
-        let bad = self.active(bad);
+        let bad = self.for_any(bad);
         let any = self.any(bad);
         let (stop, go_on) = (self.w.new_block(), self.w.new_block());
         self.w.branch(any, stop, go_on, ", !prof !9");

@@ -344,9 +344,15 @@ impl<'a, 'm> Emitter<'a, 'm> {
     /// Which of the active lanes a truth value holds for; without lanes, itself.
     pub(crate) fn active(&mut self, c: Val) -> Val {
         match self.mask {
-            Some(mask) if c.var => self.w.binary("and", mask, c),
-            _ => c,
+            Some(mask) => self.w.binary("and", mask, c),
+            None => c,
         }
+    }
+
+    /// The same, to ask whether it holds for any lane that is active. If it is the same for all lanes it is that already:
+    /// what may stop the program runs only where a lane is active.
+    pub(crate) fn for_any(&mut self, c: Val) -> Val {
+        if c.var { self.active(c) } else { c }
     }
 
     /// Looks once, at the head of code that runs under the mask, whether all lanes are active.
@@ -412,7 +418,7 @@ impl<'a, 'm> Emitter<'a, 'm> {
     /// Stops the program with the message of a site if `c` holds for an active lane.
     pub(crate) fn fail_if(&mut self, c: Val, site: Site) {
         let (bad, good) = (self.w.new_block(), self.w.new_block());
-        let c = self.active(c);
+        let c = self.for_any(c);
         let stop = self.any(c);
         self.w.branch(stop, bad, good, ", !prof !9");
         self.w.enter(bad);
