@@ -306,7 +306,7 @@ impl Evaluated {
     }
 }
 
-/// What the kernel writes for these numbers on the device; `None` if its language cannot express the program.
+/// The numbers that the kernel writes for these numbers on the device; `None` if its language cannot express the program.
 #[cfg(feature = "wgpu")]
 fn probe_on_device(module: &Module, numbers: &[f64]) -> Result<Option<Vec<f64>>, Failure> {
     match probe(module, Backend::Wgpu, numbers) {

@@ -89,7 +89,7 @@ impl Engine<'_> {
         self.reachable_but(roots, &EntitySet::new())
     }
 
-    /// What the roots reach, without some functions and what only those call.
+    /// The functions that the roots reach, without some functions and what only those call.
     fn reachable_but(&self, roots: &[Func], without: &EntitySet<Func>) -> EntitySet<Func> {
         let mut reached = EntitySet::new();
         let mut left: Vec<Func> = roots.to_vec();

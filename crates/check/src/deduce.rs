@@ -82,7 +82,7 @@ impl Checker<'_> {
         Ok(env)
     }
 
-    /// What the arguments for one parameter have in common; an integer becomes `float` where only floats will do.
+    /// The type that the arguments for one parameter have in common; an integer becomes `float` where only floats will do.
     fn solve(&mut self, param: DeclId, found: &Found) -> Option<Ty> {
         let mut exact = found.types.iter().filter(|t| t.0 == param && t.2).map(|t| t.1);
         let mut ty = exact.next();
@@ -232,7 +232,7 @@ impl Checker<'_> {
     }
 }
 
-/// What arguments say of generic parameters.
+/// The generic arguments that follow from a call's arguments.
 #[derive(Debug, Default)]
 struct Found {
     /// Parameter, type, and whether it has to be exactly that.
@@ -242,7 +242,7 @@ struct Found {
 }
 
 impl Found {
-    /// What an exact match gave.
+    /// The types that an exact match gave.
     fn add(&mut self, env: Subst) {
         for (param, arg) in env.map {
             match arg {

@@ -107,7 +107,7 @@ impl Flow<'_> {
         self.set(target);
     }
 
-    /// What is assigned replaces what was there, if it is all of it.
+    /// A value that is assigned replaces the one that was there, if it is all of it.
     pub(crate) fn overwrite(&mut self, target: ExprId) {
         self.set(target);
         if let Some(place) = self.place(target).filter(|p| p.exact) {
@@ -132,7 +132,7 @@ impl Flow<'_> {
         }
     }
 
-    /// Whether a place carries a derivative now.
+    /// True if a place carries a derivative now.
     pub(crate) fn carries(&mut self, target: ExprId) -> bool {
         if self.direction == Direction::Backward || !self.has_tangent(target) {
             return false;
@@ -204,7 +204,7 @@ impl Flow<'_> {
         }
     }
 
-    /// Whether a place can hold a derivative.
+    /// True if a place can hold a derivative.
     pub(crate) fn has_tangent(&mut self, target: ExprId) -> bool {
         match self.p.tables.exprs[target].meaning.clone() {
             Meaning::Var(decl) => {

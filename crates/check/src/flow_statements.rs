@@ -49,7 +49,7 @@ impl Flow<'_> {
         self.depth <= 1500
     }
 
-    /// Whether a loop is so deep inside of others that these have to repeat it: else the time would be exponential in
+    /// True if a loop is so deep inside of others that these have to repeat it: else the time would be exponential in
     /// the depth. Nothing is forgotten there, so that each pass only adds.
     fn enter_loop(&mut self) -> bool {
         self.loops += 1;

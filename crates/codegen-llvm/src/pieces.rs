@@ -2,7 +2,7 @@
 //!
 //! A *piece* is a run of lines that control enters at its first and leaves at its last: no jump has one end inside and
 //! one outside. Each becomes a function of its own, and a call of it stands in its place. Pieces nest.
-//! What one makes and another reads is in a frame that they share: a value is stored where it is made, and loaded at
+//! A value that one makes and another reads is in a frame that they share: a value is stored where it is made, and loaded at
 //! the head of each piece that reads it, or after the call of the piece that made it.
 //!
 //! # Why this is right
@@ -35,7 +35,7 @@ pub(crate) struct Registers {
     pub(crate) lanes: u32,
 }
 
-/// What is known of a line.
+/// The facts about a line.
 struct Line<'t> {
     text: &'t str,
     /// The line of its block's label.
@@ -96,7 +96,7 @@ struct Cx<'t> {
     owner: Vec<usize>,
     /// By the jumps past each line: a hash of them all.
     past: Vec<u64>,
-    /// What a piece loads before a line.
+    /// The values that a piece loads before a line.
     loads: FxHashMap<(usize, usize), Vec<usize>>,
     /// Where a value is in the frame.
     places: FxHashMap<usize, u64>,
@@ -177,7 +177,7 @@ impl<'t> Cx<'t> {
         Some(())
     }
 
-    /// Whether the type of what a line makes is not that of its register, as with structs and halves of vectors.
+    /// True if the type of what a line makes is not that of its register, as with structs and halves of vectors.
     fn is_odd(&self, value: usize, text: &str) -> bool {
         let ty = &self.types[value].0;
         let vector = ty.split(' ').next().filter(|n| n.starts_with('<'));
@@ -192,7 +192,7 @@ impl<'t> Cx<'t> {
                 && text.split('<').skip(1).any(|t| other(t.split(" x ").next().unwrap_or_default()))
     }
 
-    /// Whether something may stand before a line: it is in a block, and neither the first one nor at its head.
+    /// True if something may stand before a line: it is in a block, and neither the first one nor at its head.
     fn is_within(&self, p: usize) -> bool {
         let line = &self.lines[p];
         !line.is_phi && line.block != 0 && line.block != p
@@ -459,7 +459,7 @@ fn mixed(k: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// What stands after each `%` of a line.
+/// The text after each `%` of a line.
 fn symbols(text: &str) -> impl Iterator<Item = &str> {
     text.match_indices('%').map(|(at, _)| {
         let rest = &text[at + 1..];

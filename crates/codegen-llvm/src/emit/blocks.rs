@@ -49,7 +49,7 @@ impl Emitter<'_, '_> {
         Ok(out)
     }
 
-    /// Whether lanes whose addresses rise evenly have so few numbers each that these are loaded or stored one by one.
+    /// True if lanes whose addresses rise evenly have so few numbers each that these are loaded or stored one by one.
     pub(super) fn is_row(&self, words: &[(El, u64)]) -> bool {
         words.len() as u32 * self.lanes <= 64
     }
@@ -221,7 +221,7 @@ impl Emitter<'_, '_> {
     }
 }
 
-/// Whether these numbers, one lane after the other, fill the memory between.
+/// True if these numbers, one lane after the other, fill the memory between.
 pub(super) fn is_block(words: &[(El, u64)], step: i64) -> bool {
     let bytes: u64 = words.iter().map(|w| memory_el(w.0).bytes()).sum();
     words.len() <= 4 && words.iter().all(|w| w.0 == words[0].0) && step == bytes as i64

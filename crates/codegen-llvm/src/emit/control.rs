@@ -164,7 +164,7 @@ impl<'m> Emitter<'_, 'm> {
         }
     }
 
-    /// What such memory holds; `like`: what was stored.
+    /// The number that such memory holds; `like`: what was stored.
     pub(super) fn load_words(&mut self, from: Val, like: &[Val]) -> Vals {
         let note = self.note(Class::Local, 8);
         let mut all = Vals::new();

@@ -110,7 +110,7 @@ impl Emitter<'_, '_> {
         numbers
     }
 
-    /// What follows an access that is a call.
+    /// The metadata that follows an access that is a call.
     pub(super) fn call_note(&self, class: Class) -> String {
         let note = self.note(class, 1);
         note.trim_start_matches(", align 1").replace(", !invariant.load !4", "")

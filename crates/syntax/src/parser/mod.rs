@@ -233,7 +233,7 @@ impl<'a> Parser<'a> {
         self.head = self.pos;
     }
 
-    /// Whether the current token is the first of a line that is not indented, as those of a file's declarations are.
+    /// True if the current token is the first of a line that is not indented, as those of a file's declarations are.
     pub(crate) fn at_margin(&self) -> bool {
         let span = self.span();
         let starts = self.sources.and_then(|s| s.files.get(span.file.0 as usize)).map(|f| &f.line_starts);
@@ -247,7 +247,7 @@ impl<'a> Parser<'a> {
         self.partners.get(pos).copied().filter(|&p| p != NONE).map(|p| p as usize)
     }
 
-    /// Whether a `{` that is not here is really missing: there is a `}` too much.
+    /// True if a `{` that is not here is really missing: there is a `}` too much.
     pub(crate) fn lacks_brace(&self) -> bool {
         self.last_stray > self.pos
     }

@@ -1,4 +1,4 @@
-//! What the parser expects, how it reports that something else is there, and where it goes on.
+//! The tokens that the parser expects, how it reports that something else is there, and where it goes on.
 //!
 //! Only the first error at a token is reported, since the others follow from it. To go on, the parser skips brackets whole:
 //! what is inside of them does not end the statement around them. Each skip moves on or stands at the end of a block or of
@@ -181,7 +181,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Whether the current token, or the end of the one before, is in damaged text.
+    /// True if the current token, or the end of the one before, is in damaged text.
     fn is_damaged(&self) -> bool {
         let within =
             |file: FileId, at: u32| self.damage.iter().any(|d| d.file == file && d.start <= at && at < d.end);

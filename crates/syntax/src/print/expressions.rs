@@ -38,7 +38,7 @@ impl Printer<'_> {
         }
     }
 
-    /// What follows the leftmost sub-expression.
+    /// The rest of an expression after the leftmost sub-expression.
     fn rest(&mut self, expr: ExprId) {
         let ast = self.ast;
         match &ast.exprs[expr].kind {

@@ -1,6 +1,6 @@
 //! The AST as source text again, for `emit --stage ast` and for messages that quote an expression.
 //!
-//! What comes out parses to the same tree. Parentheses are nodes of the tree, so none are added. The left
+//! The text parses to the same tree. Parentheses are nodes of the tree, so none are added. The left
 //! spine of an expression is walked in a loop: a sum of a million terms needs no stack.
 
 mod declarations;
