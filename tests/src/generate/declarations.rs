@@ -49,16 +49,16 @@ IPart choose(F a, F b, no_diff int k)
 
 impl Generator {
     pub(super) fn program(&mut self, scalar: &str) {
-        let _ = writeln!(self.out, "typedef {scalar} F;");
-        self.line("RWStructuredBuffer<F> data;");
-        self.line("static const F weights[3] = { 0.75, -0.5, 1.25 };");
-        self.line("interface IBlend { [Differentiable] static F blend(F a, F b); }");
-        self.line(
+        let _ = writeln!(self.writer.text, "typedef {scalar} F;");
+        self.writer.line("RWStructuredBuffer<F> data;");
+        self.writer.line("static const F weights[3] = { 0.75, -0.5, 1.25 };");
+        self.writer.line("interface IBlend { [Differentiable] static F blend(F a, F b); }");
+        self.writer.line(
             "struct Mean : IBlend { [Differentiable] static F blend(F a, F b) { return 0.5 * (a + b); } }",
         );
-        self.line("struct Wave : IBlend { [Differentiable] static F blend(F a, F b) { return sin(a * b) - 0.3 * b; } }");
+        self.writer.line("struct Wave : IBlend { [Differentiable] static F blend(F a, F b) { return sin(a * b) - 0.3 * b; } }");
         self.types();
-        self.out.push_str(PARTS);
+        self.writer.text.push_str(PARTS);
         let n_helpers = self.rng.below(4);
         let mut helpers = Vec::new();
         for idx in 0..n_helpers {
@@ -79,8 +79,8 @@ impl Generator {
             self.helper(&name, shape, &helpers);
             helpers.push((name, shape));
         }
-        self.line("[Differentiable]");
-        self.open("F f(F x, F y, S s, no_diff int n)");
+        self.writer.line("[Differentiable]");
+        self.writer.open("F f(F x, F y, S s, no_diff int n)");
         self.scope = Scope {
             ints: vec!["n".into()],
             helpers,
@@ -95,18 +95,18 @@ impl Generator {
         let n = 3 + self.rng.below(6);
         self.statements(n);
         let e = self.float(2);
-        self.line(&format!("return {e};"));
-        self.close();
+        self.writer.line(&format!("return {e};"));
+        self.writer.close();
     }
 
     fn types(&mut self) {
-        self.open("struct S : IDifferentiable");
+        self.writer.open("struct S : IDifferentiable");
         for field in ["F a;", "int k;", "F b[3];", "no_diff F c;"] {
-            self.line(field);
+            self.writer.line(field);
         }
         for (head, returns) in [("F weigh(F t)", Some(Ty::Float)), ("[mutating] void shift(F t)", None)] {
-            self.line("[Differentiable]");
-            self.open(head);
+            self.writer.line("[Differentiable]");
+            self.writer.open(head);
             self.scope = Scope { ints: vec!["k".into()], returns, depth: 1, ..Scope::default() };
             let constant = returns.is_some();
             for (name, ty) in [("a", Ty::Float), ("b", Ty::Array(3))] {
@@ -117,12 +117,12 @@ impl Generator {
             self.statements(n);
             if returns.is_some() {
                 let e = self.float(2);
-                self.line(&format!("return {e};"));
+                self.writer.line(&format!("return {e};"));
             }
-            self.close();
+            self.writer.close();
         }
-        self.close();
-        self.line(
+        self.writer.close();
+        self.writer.line(
             "struct T : IDifferentiable { S one; vector<F, 3> v; S many[2]; no_diff F w; F table[2][3]; }",
         );
     }
@@ -150,19 +150,19 @@ impl Generator {
             1 => format!("[ForwardDerivative({name}_fwd)] [BackwardDerivative({name}_bwd)]"),
             _ => format!("[Differentiable] [BackwardDerivative({name}_bwd)]"),
         };
-        self.line(&format!("{attributes} F {name}(F a, F b) {{ return {value}; }}"));
+        self.writer.line(&format!("{attributes} F {name}(F a, F b) {{ return {value}; }}"));
         if way < 2 {
-            self.line(&forward);
+            self.writer.line(&forward);
         }
         if way > 0 {
-            self.line(&backward);
+            self.writer.line(&backward);
         }
     }
 
     /// A function that calls itself: what is random in it is the step and the end.
     fn recursive(&mut self, name: &str) {
-        self.line("[Differentiable]");
-        self.open(&format!("F {name}(F a, F b, no_diff int n)"));
+        self.writer.line("[Differentiable]");
+        self.writer.open(&format!("F {name}(F a, F b, no_diff int n)"));
         self.declare("a", Ty::Float, false);
         self.declare("b", Ty::Float, false);
         self.scope.ints.push("n".into());
@@ -170,47 +170,47 @@ impl Generator {
         let n = 1 + self.rng.below(2);
         self.statements(n);
         let end = self.float(2);
-        self.line(&format!("if (n <= 0) return {end};"));
+        self.writer.line(&format!("if (n <= 0) return {end};"));
         self.statements(1);
         let (next, other) = (self.float(1), self.float(1));
-        self.line(&format!("F next = {name}({next}, {other}, n - 1);"));
+        self.writer.line(&format!("F next = {name}({next}, {other}, n - 1);"));
         self.declare("next", Ty::Float, false);
         if self.rng.one_in(3) {
             let c = self.condition();
             let (next, other) = (self.float(1), self.float(1));
-            self.line(&format!("if ({c}) next = tanh(next) + {name}({next}, {other}, n - 2);"));
+            self.writer.line(&format!("if ({c}) next = tanh(next) + {name}({next}, {other}, n - 2);"));
         }
         let e = self.float(2);
-        self.line(&format!("return 0.5 * sin(next) + {e};"));
-        self.close();
+        self.writer.line(&format!("return 0.5 * sin(next) + {e};"));
+        self.writer.close();
     }
 
     /// A function over values whose type is chosen at run time and may change.
     fn dynamic(&mut self, name: &str) {
-        self.line("[Differentiable]");
-        self.open(&format!("F {name}(F a, F b, no_diff int k)"));
+        self.writer.line("[Differentiable]");
+        self.writer.open(&format!("F {name}(F a, F b, no_diff int k)"));
         self.declare("a", Ty::Float, false);
         self.declare("b", Ty::Float, false);
         self.scope.ints.push("k".into());
         let first = self.float(2);
-        self.line(&format!("IPart part = choose({first}, b, k);"));
-        self.line("F sum = part.get(a);");
+        self.writer.line(&format!("IPart part = choose({first}, b, k);"));
+        self.writer.line("F sum = part.get(a);");
         self.declare("sum", Ty::Float, false);
         self.statements(1);
         let trips = 1 + self.rng.below(3);
-        self.open(&format!("for (int i = 0; i < {trips}; i++)"));
+        self.writer.open(&format!("for (int i = 0; i < {trips}; i++)"));
         let (x, y) = (self.float(1), self.float(1));
         let c = self.condition();
-        self.line(&format!("if ({c}) part = choose({x}, part.get(b), k + i);"));
-        self.line(&format!("sum = 0.5 * sum + part.get({y});"));
+        self.writer.line(&format!("if ({c}) part = choose({x}, part.get(b), k + i);"));
+        self.writer.line(&format!("sum = 0.5 * sum + part.get({y});"));
         if !self.rng.one_in(3) {
             let (c, z) = (self.condition(), self.float(1));
-            self.line(&format!("if ({c}) sum += 0.5 * tanh(part.move({z}, k + i));"));
+            self.writer.line(&format!("if ({c}) sum += 0.5 * tanh(part.move({z}, k + i));"));
         }
-        self.close();
+        self.writer.close();
         let e = self.float(1);
-        self.line(&format!("return sum + {e};"));
-        self.close();
+        self.writer.line(&format!("return sum + {e};"));
+        self.writer.close();
     }
 
     fn helper(&mut self, name: &str, shape: Shape, helpers: &[(String, Shape)]) {
@@ -230,7 +230,7 @@ impl Generator {
             _ => {}
         }
         if self.rng.one_in(5) {
-            self.line("[PreferRecompute]");
+            self.writer.line("[PreferRecompute]");
         }
         let (head, params, returns): (String, &[(&str, Ty)], _) = match shape {
             Shape::Pure => {
@@ -259,21 +259,21 @@ impl Generator {
                 Some(Ty::Vector(3)),
             ),
         };
-        self.line("[Differentiable]");
-        self.open(&head);
+        self.writer.line("[Differentiable]");
+        self.writer.open(&head);
         self.scope.returns = returns;
         for &(name, ty) in params {
             self.declare(name, ty, false);
         }
         match shape {
-            Shape::Out => self.line("a = s.a;"),
+            Shape::Out => self.writer.line("a = s.a;"),
             Shape::Generic => {
-                self.line("F g = B.blend(a, b);");
+                self.writer.line("F g = B.blend(a, b);");
                 self.declare("g", Ty::Float, false);
             }
             Shape::Array => {
                 self.scope.ints.push("i".into());
-                self.line("F t = a[1];");
+                self.writer.line("F t = a[1];");
                 self.declare("t", Ty::Float, false);
             }
             Shape::NoDiff => self.declare("c", Ty::Float, true),
@@ -283,8 +283,8 @@ impl Generator {
         self.statements(n);
         if let Some(ty) = returns {
             let e = self.value(ty, 2);
-            self.line(&format!("return {e};"));
+            self.writer.line(&format!("return {e};"));
         }
-        self.close();
+        self.writer.close();
     }
 }

@@ -4,7 +4,7 @@
 //! are rounded exactly are used, so that another compiler must give the same bits. A `tame` program keeps to what C
 //! defines: no division by zero, no wide shifts, no conversion out of range.
 
-use super::Rng;
+use super::{Rng, Writer};
 
 const INTEGERS: [&str; 8] =
     ["int", "uint", "int8_t", "uint8_t", "int16_t", "uint16_t", "int64_t", "uint64_t"];
@@ -16,9 +16,7 @@ pub fn kernel(seed: u64, tame: bool) -> String {
     let mut kernel = Kernel {
         rng: Rng::new(seed ^ 0x5EED),
         tame,
-        out: String::new(),
-        indent: 0,
-        names: 0,
+        writer: Writer::default(),
         vars: Vec::new(),
         functions: Vec::new(),
         depth: 3,
@@ -26,7 +24,7 @@ pub fn kernel(seed: u64, tame: bool) -> String {
         exits: Vec::new(),
     };
     kernel.program();
-    kernel.out
+    kernel.writer.text
 }
 
 #[derive(Clone)]
@@ -52,9 +50,7 @@ struct Function {
 struct Kernel {
     rng: Rng,
     tame: bool,
-    out: String,
-    indent: usize,
-    names: usize,
+    writer: Writer,
     vars: Vec<Var>,
     functions: Vec<Function>,
     depth: usize,
@@ -68,28 +64,6 @@ fn is_float(ty: &str) -> bool {
 }
 
 impl Kernel {
-    fn line(&mut self, text: &str) {
-        self.out.push_str(&"    ".repeat(self.indent));
-        self.out.push_str(text);
-        self.out.push('\n');
-    }
-
-    fn open(&mut self, text: &str) {
-        self.line(text);
-        self.line("{");
-        self.indent += 1;
-    }
-
-    fn close(&mut self) {
-        self.indent -= 1;
-        self.line("}");
-    }
-
-    fn fresh(&mut self) -> String {
-        self.names += 1;
-        format!("v{}", self.names)
-    }
-
     fn scalar(&mut self) -> &'static str {
         match self.rng.below(12) {
             0..=6 => INTEGERS[self.rng.below(8)],
@@ -100,20 +74,20 @@ impl Kernel {
     }
 
     fn program(&mut self) {
-        self.line("RWStructuredBuffer<int> counts;");
-        self.line("RWStructuredBuffer<float> state;");
-        self.line("struct P { int16_t i; float f[2]; uint2 u; double d; }");
-        self.line("int bits(float x) { if (isnan(x)) return 1; return asint(x); }");
-        self.line("double number(double x) { if (x != x) return 1.0lf; return x; }");
-        self.line("static const int primes[4] = { 2, -3, 5, 7 };");
+        self.writer.line("RWStructuredBuffer<int> counts;");
+        self.writer.line("RWStructuredBuffer<float> state;");
+        self.writer.line("struct P { int16_t i; float f[2]; uint2 u; double d; }");
+        self.writer.line("int bits(float x) { if (isnan(x)) return 1; return asint(x); }");
+        self.writer.line("double number(double x) { if (x != x) return 1.0lf; return x; }");
+        self.writer.line("static const int primes[4] = { 2, -3, 5, 7 };");
         let n = self.rng.below(4);
         for _ in 0..n {
             self.function();
         }
-        self.open("void main()");
+        self.writer.open("void main()");
         self.vars.clear();
         self.exits.clear();
-        self.line("P p = { (int16_t)3, { 0.5f, -2.0f }, uint2(7u, 9u), 1.5lf };");
+        self.writer.line("P p = { (int16_t)3, { 0.5f, -2.0f }, uint2(7u, 9u), 1.5lf };");
         for (name, scalar) in [("p.i", "int16_t"), ("p.f[0]", "float"), ("p.u.y", "uint"), ("p.d", "double")]
         {
             self.vars.push(Var { name: name.into(), scalar, lanes: 0, length: 0, constant: false });
@@ -130,7 +104,7 @@ impl Kernel {
         for var in self.vars.clone() {
             self.print(&var);
         }
-        self.close();
+        self.writer.close();
     }
 
     fn function(&mut self) {
@@ -145,10 +119,10 @@ impl Kernel {
             texts.push(format!("{mode} {ty} a{k}"));
             self.vars.push(Var { name: format!("a{k}"), scalar: ty, lanes: 0, length: 0, constant: false });
         }
-        self.open(&format!("{result} {name}({})", texts.join(", ")));
+        self.writer.open(&format!("{result} {name}({})", texts.join(", ")));
         for (k, (ty, mode)) in params.iter().enumerate() {
             if *mode == "out" {
-                self.line(&format!("a{k} = ({ty})({k});"));
+                self.writer.line(&format!("a{k} = ({ty})({k});"));
             }
         }
         self.depth = 2;
@@ -157,12 +131,12 @@ impl Kernel {
             self.statement();
             if self.rng.one_in(3) {
                 let (c, e) = (self.value("bool", 1), self.value(result, 2));
-                self.line(&format!("if ({c}) return {e};"));
+                self.writer.line(&format!("if ({c}) return {e};"));
             }
         }
         let e = self.value(result, 2);
-        self.line(&format!("return {e};"));
-        self.close();
+        self.writer.line(&format!("return {e};"));
+        self.writer.close();
         self.depth = 3;
         self.functions.push(Function { name, result, params });
     }
@@ -182,16 +156,16 @@ impl Kernel {
             let text = match var.scalar {
                 "float" | "half" => format!("bits((float)({place}))"),
                 "double" => {
-                    self.line(&format!("printf(\"%.17g\\n\", number({place}));"));
+                    self.writer.line(&format!("printf(\"%.17g\\n\", number({place}));"));
                     continue;
                 }
                 "int64_t" | "uint64_t" => {
-                    self.line(&format!("printf(\"%d %d\\n\", (int)({place} >> 32), (int){place});"));
+                    self.writer.line(&format!("printf(\"%d %d\\n\", (int)({place} >> 32), (int){place});"));
                     continue;
                 }
                 _ => format!("(int)({place})"),
             };
-            self.line(&format!("printf(\"%d\\n\", {text});"));
+            self.writer.line(&format!("printf(\"%d\\n\", {text});"));
         }
     }
 
@@ -227,7 +201,7 @@ impl Kernel {
                         } else {
                             format!("{op}{};", place.0)
                         };
-                        self.line(&text);
+                        self.writer.line(&text);
                     }
                 }
             }
@@ -235,41 +209,41 @@ impl Kernel {
                 let name = self.rng.of(&["Add", "Max", "Min", "Or", "And", "Xor"]);
                 let (i, e) = (self.index(8), self.value("int", 1));
                 match self.rng.one_in(2) {
-                    true => self.line(&format!("Interlocked{name}(counts[{i}], {e});")),
+                    true => self.writer.line(&format!("Interlocked{name}(counts[{i}], {e});")),
                     false => {
-                        let old = self.fresh();
-                        self.line(&format!("int {old};"));
-                        self.line(&format!("Interlocked{name}(counts[{i}], {e}, {old});"));
+                        let old = self.writer.fresh("v");
+                        self.writer.line(&format!("int {old};"));
+                        self.writer.line(&format!("Interlocked{name}(counts[{i}], {e}, {old});"));
                         self.push(&old, "int", 0, 0);
                     }
                 }
             }
             8 => {
-                let (old, e) = (self.fresh(), self.value("int", 2));
-                self.line(&format!("int {old} = {e};"));
+                let (old, e) = (self.writer.fresh("v"), self.value("int", 2));
+                self.writer.line(&format!("int {old} = {e};"));
                 self.push(&old, "int", 0, 0);
             }
             9 => {
                 if !self.exits.is_empty() {
                     let exit = self.exits[self.rng.below(self.exits.len())].clone();
                     let c = self.value("bool", 1);
-                    self.line(&format!("if ({c}) {exit};"));
+                    self.writer.line(&format!("if ({c}) {exit};"));
                 }
             }
             10..=12 => {
                 let c = self.value("bool", 2);
-                self.open(&format!("if ({c})"));
+                self.writer.open(&format!("if ({c})"));
                 self.block(None);
-                self.close();
+                self.writer.close();
                 if self.rng.one_in(2) {
-                    self.open("else");
+                    self.writer.open("else");
                     self.block(None);
-                    self.close();
+                    self.writer.close();
                 }
             }
             13 => self.switch(),
             14 | 15 => {
-                let i = self.fresh();
+                let i = self.writer.fresh("v");
                 let ty = INTEGERS[self.rng.below(8)];
                 let (from, to) = (self.rng.below(3), 1 + self.rng.below(5));
                 let head = match self.rng.below(4) {
@@ -279,35 +253,35 @@ impl Kernel {
                     1 => format!("for ({ty} {i} = ({ty})({from}); {i} < ({ty})(9); {i} += ({ty})({to}))"),
                     _ => format!("for ({ty} {i} = ({ty})({from}); {i} <= ({ty})({to}); ++{i})"),
                 };
-                self.open(&head);
+                self.writer.open(&head);
                 let saved = self.vars.len();
                 self.vars.push(Var { name: i, scalar: ty, lanes: 0, length: 0, constant: true });
                 self.block(Some(&["break", "continue"]));
                 self.vars.truncate(saved);
-                self.close();
+                self.writer.close();
             }
             _ => {
-                let i = self.fresh();
+                let i = self.writer.fresh("v");
                 let n = 1 + self.rng.below(4);
-                self.line(&format!("int {i} = 0;"));
+                self.writer.line(&format!("int {i} = 0;"));
                 let c = self.value("bool", 1);
                 match self.rng.below(3) {
                     0 => {
-                        self.open(&format!("while ({i}++ < {n} && {c})"));
+                        self.writer.open(&format!("while ({i}++ < {n} && {c})"));
                         self.block(Some(&["break", "continue"]));
-                        self.close();
+                        self.writer.close();
                     }
                     1 => {
-                        self.open("do");
+                        self.writer.open("do");
                         self.block(Some(&["break", "continue"]));
-                        self.indent -= 1;
-                        self.line(&format!("}} while (++{i} < {n} && {c});"));
+                        self.writer.indent -= 1;
+                        self.writer.line(&format!("}} while (++{i} < {n} && {c});"));
                     }
                     _ => {
-                        self.open("for (;;)");
-                        self.line(&format!("if ({i}++ >= {n} || {c}) break;"));
+                        self.writer.open("for (;;)");
+                        self.writer.line(&format!("if ({i}++ >= {n} || {c}) break;"));
                         self.block(Some(&["break", "continue"]));
-                        self.close();
+                        self.writer.close();
                     }
                 }
             }
@@ -316,26 +290,26 @@ impl Kernel {
 
     fn switch(&mut self) {
         let e = self.value("int", 1);
-        self.open(&format!("switch ({e} & 3)"));
+        self.writer.open(&format!("switch ({e} & 3)"));
         let n = 2 + self.rng.below(3);
         let default = self.rng.below(n + 1);
         let inside = self.loops > 0 && !self.exits.is_empty();
         for k in 0..n {
-            self.line(&if k == default { "default:".to_string() } else { format!("case {k}:") });
-            self.indent += 1;
-            self.line("{");
-            self.indent += 1;
+            self.writer.line(&if k == default { "default:".to_string() } else { format!("case {k}:") });
+            self.writer.indent += 1;
+            self.writer.line("{");
+            self.writer.indent += 1;
             let loops = self.loops;
             self.block(Some(&["break"]));
             self.loops = loops;
-            self.close();
+            self.writer.close();
             if k + 1 == n || self.rng.one_in(2) {
                 let end = if inside && self.rng.one_in(4) { "continue;" } else { "break;" };
-                self.line(if self.exits.iter().any(|e| e == "continue") { end } else { "break;" });
+                self.writer.line(if self.exits.iter().any(|e| e == "continue") { end } else { "break;" });
             }
-            self.indent -= 1;
+            self.writer.indent -= 1;
         }
-        self.close();
+        self.writer.close();
     }
 
     fn push(&mut self, name: &str, scalar: &'static str, lanes: usize, length: usize) {
@@ -343,24 +317,24 @@ impl Kernel {
     }
 
     fn variable(&mut self) {
-        let name = self.fresh();
+        let name = self.writer.fresh("v");
         let scalar = self.scalar();
         match self.rng.below(6) {
             0 => {
                 let n = 2 + self.rng.below(3);
                 let parts: Vec<String> = (0..n).map(|_| self.value(scalar, 1)).collect();
-                self.line(&format!("{scalar} {name}[{n}] = {{ {} }};", parts.join(", ")));
+                self.writer.line(&format!("{scalar} {name}[{n}] = {{ {} }};", parts.join(", ")));
                 self.push(&name, scalar, 0, n);
             }
             1 | 2 => {
                 let n = 2 + self.rng.below(3);
                 let e = self.vector(scalar, n, 2);
-                self.line(&format!("vector<{scalar}, {n}> {name} = {e};"));
+                self.writer.line(&format!("vector<{scalar}, {n}> {name} = {e};"));
                 self.push(&name, scalar, n, 0);
             }
             _ => {
                 let e = self.value(scalar, 3);
-                self.line(&format!("{scalar} {name} = {e};"));
+                self.writer.line(&format!("{scalar} {name} = {e};"));
                 self.push(&name, scalar, 0, 0);
             }
         }
@@ -382,7 +356,7 @@ impl Kernel {
             let n = if lanes.is_empty() { v.lanes } else { lanes.len() };
             let e = self.vector(v.scalar, n, 2);
             let dot = if lanes.is_empty() { "" } else { "." };
-            return self.line(&format!("{}{dot}{lanes} = {e};", v.name));
+            return self.writer.line(&format!("{}{dot}{lanes} = {e};", v.name));
         }
         let Some((place, ty)) = self.place(None) else { return };
         let op = match ty {
@@ -391,7 +365,7 @@ impl Kernel {
             _ => self.rng.of(&["=", "+=", "-=", "*=", "&=", "|=", "^="]),
         };
         let e = self.value(ty, 2);
-        self.line(&format!("{place} {op} {e};"));
+        self.writer.line(&format!("{place} {op} {e};"));
     }
 
     fn index(&mut self, n: usize) -> String {
@@ -508,8 +482,8 @@ impl Kernel {
         }
         // nor is the order of evaluation, where a call writes what its neighbour reads
         if !written.is_empty() {
-            let v = self.fresh();
-            self.line(&format!("{} {v} = {}({});", f.result, f.name, args.join(", ")));
+            let v = self.writer.fresh("v");
+            self.writer.line(&format!("{} {v} = {}({});", f.result, f.name, args.join(", ")));
             self.push(&v, f.result, 0, 0);
             return Some(v);
         }

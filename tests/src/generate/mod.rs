@@ -13,6 +13,9 @@ mod second;
 mod shared;
 pub mod small;
 mod statements;
+mod writer;
+
+pub(crate) use writer::Writer;
 
 pub use kernel::kernel;
 pub use second::{Way, directional};
@@ -86,16 +89,14 @@ pub fn program(seed: u64, scalar: &str) -> Program {
     };
     let mut generator = Generator {
         rng,
-        out: String::new(),
-        indent: 0,
-        names: 0,
+        writer: Writer::default(),
         scope: Scope::default(),
         features,
         used: Features::default(),
     };
     generator.program(scalar);
     let Features { lossy, cuts, nested, .. } = generator.used;
-    Program { text: generator.out, lossy, cuts, nested }
+    Program { text: generator.writer.text, lossy, cuts, nested }
 }
 
 /// What a program may use.
@@ -186,39 +187,13 @@ enum Shape {
 
 struct Generator {
     rng: Rng,
-    out: String,
-    indent: usize,
-    names: usize,
+    writer: Writer,
     scope: Scope,
     features: Features,
     used: Features,
 }
 
 impl Generator {
-    fn line(&mut self, text: &str) {
-        for _ in 0..self.indent {
-            self.out.push_str("    ");
-        }
-        self.out.push_str(text);
-        self.out.push('\n');
-    }
-
-    fn open(&mut self, text: &str) {
-        self.line(text);
-        self.line("{");
-        self.indent += 1;
-    }
-
-    fn close(&mut self) {
-        self.indent -= 1;
-        self.line("}");
-    }
-
-    fn fresh(&mut self, prefix: &str) -> String {
-        self.names += 1;
-        format!("{prefix}{}", self.names)
-    }
-
     fn declare(&mut self, name: &str, ty: Ty, constant: bool) {
         self.scope.vars.push(Var { name: name.to_string(), ty, constant });
     }

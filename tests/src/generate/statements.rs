@@ -37,7 +37,7 @@ impl Generator {
             13 => {
                 if let Some(s) = self.find(Ty::Struct, true) {
                     let k = self.rng.below(5);
-                    self.line(&format!("{s}.k = ({s}.k + {k}) % 5;"));
+                    self.writer.line(&format!("{s}.k = ({s}.k + {k}) % 5;"));
                 }
             }
             14 => self.reverse(),
@@ -46,13 +46,13 @@ impl Generator {
             20 => self.swap(),
             21..=24 => {
                 let c = self.condition();
-                self.open(&format!("if ({c})"));
+                self.writer.open(&format!("if ({c})"));
                 self.block(false, false);
-                self.close();
+                self.writer.close();
                 if self.rng.one_in(2) {
-                    self.open("else");
+                    self.writer.open("else");
                     self.block(false, false);
-                    self.close();
+                    self.writer.close();
                 }
             }
             25 => self.switch(),
@@ -73,7 +73,7 @@ impl Generator {
             8..=10 => Ty::Vector(2 + self.rng.below(3)),
             _ => Ty::Matrix(2 + self.rng.below(2), 2 + self.rng.below(2)),
         };
-        let name = self.fresh("v");
+        let name = self.writer.fresh("v");
         let value = self.initialiser(ty);
         let head = match ty {
             Ty::Float => format!("F {name}"),
@@ -87,7 +87,7 @@ impl Generator {
         };
         let constant = self.rng.one_in(6);
         let word = if constant { "const " } else { "" };
-        self.line(&format!("{word}{head} = {value};"));
+        self.writer.line(&format!("{word}{head} = {value};"));
         self.declare(&name, ty, constant);
     }
 
@@ -101,14 +101,14 @@ impl Generator {
         let Some(place) = self.find(ty, true) else { return };
         if !matches!(ty, Ty::Float | Ty::Vector(_) | Ty::Matrix(..)) {
             if let Some(from) = self.find(ty, false) {
-                self.line(&format!("{place} = {from};"));
+                self.writer.line(&format!("{place} = {from};"));
             }
             return;
         }
         let op = self.rng.of(&["=", "=", "+=", "-=", "*="]);
         let e = self.value(ty, 2);
         let e = if op == "*=" { format!("(0.25 + 0.5 * sin({e}))") } else { e };
-        self.line(&format!("{place} {op} {e};"));
+        self.writer.line(&format!("{place} {op} {e};"));
     }
 
     /// Changes a whole matrix or array by a part of it that is known at run time only.
@@ -132,7 +132,7 @@ impl Generator {
             },
             _ => format!("{place}[{i}] = sin({place}[{j}] * {place}[{i}]) + F({by});"),
         };
-        self.line(&text);
+        self.writer.line(&text);
     }
 
     /// Exchanges two arrays or structs; of one, two parts.
@@ -144,8 +144,8 @@ impl Generator {
             _ => (Ty::Struct, "S", ""),
         };
         let (Some(a), Some(b)) = (self.find(ty, true), self.find(ty, true)) else { return };
-        let old = self.fresh("old");
-        self.line(&format!("{name} {old}{dimensions} = {a}; {a} = {b}; {b} = {old};"));
+        let old = self.writer.fresh("old");
+        self.writer.line(&format!("{name} {old}{dimensions} = {a}; {a} = {b}; {b} = {old};"));
         self.declare(&old, ty, true);
     }
 
@@ -162,7 +162,7 @@ impl Generator {
             k => self.vector(k, 1),
         };
         let op = self.rng.of(&["=", "+=", "-="]);
-        self.line(&format!("{v}.{lanes} {op} {e};"));
+        self.writer.line(&format!("{v}.{lanes} {op} {e};"));
     }
 
     /// Integers of all widths, declared or changed.
@@ -177,15 +177,15 @@ impl Generator {
                 1 => format!("--{name};"),
                 _ => format!("{name} {op} ({ty})({e});"),
             };
-            return self.line(&text);
+            return self.writer.line(&text);
         }
         let ty = self.rng.of(&INTEGERS);
-        let name = self.fresh("q");
+        let name = self.writer.fresh("q");
         let e = match self.rng.below(4) {
             0 => format!("{} * 2.5", self.float(1)),
             _ => self.int(),
         };
-        self.line(&format!("{ty} {name} = ({ty})({e});"));
+        self.writer.line(&format!("{ty} {name} = ({ty})({e});"));
         self.scope.ints.push(format!("(int){name}"));
         self.scope.counters.push((name, ty));
     }
@@ -195,12 +195,12 @@ impl Generator {
         if !self.scope.labels.is_empty() && self.rng.one_in(3) {
             let n = self.scope.labels.len();
             let label = self.scope.labels[self.rng.below(n)].clone();
-            self.line(&format!("if ({c}) break {label};"));
+            self.writer.line(&format!("if ({c}) break {label};"));
         } else if self.scope.in_loop && self.rng.one_in(2) {
             let exit = if self.rng.one_in(2) { "break" } else { "continue" };
-            self.line(&format!("if ({c}) {exit};"));
+            self.writer.line(&format!("if ({c}) {exit};"));
         } else if self.scope.in_switch && self.rng.one_in(2) {
-            self.line(&format!("if ({c}) break;"));
+            self.writer.line(&format!("if ({c}) break;"));
         } else if let Some(ty) = self.scope.returns {
             let e = match ty {
                 Ty::Struct => match self.find(ty, false) {
@@ -209,46 +209,46 @@ impl Generator {
                 },
                 _ => self.value(ty, 2),
             };
-            self.line(&format!("if ({c}) return {e};"));
+            self.writer.line(&format!("if ({c}) return {e};"));
         }
     }
 
     fn switch(&mut self) {
         let tag = self.int();
-        self.open(&format!("switch ({tag} % 4)"));
+        self.writer.open(&format!("switch ({tag} % 4)"));
         let n = 2 + self.rng.below(3);
         let default = self.rng.below(n + 1);
         for k in 0..n {
             if k == default {
-                self.line("default:");
+                self.writer.line("default:");
             } else {
-                self.line(&format!("case {k}:"));
+                self.writer.line(&format!("case {k}:"));
                 if self.rng.one_in(4) {
-                    self.line(&format!("case {}:", k + 10));
+                    self.writer.line(&format!("case {}:", k + 10));
                 }
             }
-            self.indent += 1;
-            self.line("{");
-            self.indent += 1;
+            self.writer.indent += 1;
+            self.writer.line("{");
+            self.writer.indent += 1;
             self.block(false, true);
-            self.close();
+            self.writer.close();
             if k + 1 == n || !self.rng.one_in(3) {
                 let end = match self.scope.in_loop && self.rng.one_in(4) {
                     true => "continue;",
                     false => "break;",
                 };
-                self.line(end);
+                self.writer.line(end);
             }
-            self.indent -= 1;
+            self.writer.indent -= 1;
         }
-        self.close();
+        self.writer.close();
     }
 
     fn counted(&mut self) {
         if self.scope.loops > 2 {
             return;
         }
-        let i = self.fresh("i");
+        let i = self.writer.fresh("i");
         let ty = if self.rng.one_in(2) { "int" } else { self.rng.of(&INTEGERS) };
         let signed = !ty.starts_with('u');
         let (from, to) = (self.rng.below(3), 2 + self.rng.below(4));
@@ -265,21 +265,21 @@ impl Generator {
             _ => format!("for ({ty} {i} = 1; {i} <= {to}; {i} *= 2)"),
         };
         let label = if self.rng.one_in(8) {
-            self.line("[ForceUnroll]");
+            self.writer.line("[ForceUnroll]");
             let head = format!("for (int {i} = 0; {i} < {to}; {i}++)");
-            self.open(&head);
+            self.writer.open(&head);
             false
         } else {
             self.checkpoint();
             let label = self.label();
-            self.open(&head);
+            self.writer.open(&head);
             label
         };
         let saved = self.scope.ints.len();
         self.scope.ints.push(format!("(int){i}"));
         self.block(true, false);
         self.scope.ints.truncate(saved);
-        self.close();
+        self.writer.close();
         self.end_label(label);
     }
 
@@ -288,7 +288,7 @@ impl Generator {
         if self.scope.loops > 2 {
             return;
         }
-        let t = self.fresh("t");
+        let t = self.writer.fresh("t");
         let (from, to) = (self.rng.float(), 0.5 + self.rng.below(4) as f64);
         let step = self.leaf();
         let head = match self.rng.below(3) {
@@ -297,12 +297,12 @@ impl Generator {
             _ => format!("for (F {t} = abs({step}) + F(1); {t} > F(0.25); {t} *= F(0.375))"),
         };
         let label = self.label();
-        self.open(&head);
+        self.writer.open(&head);
         let saved = self.scope.vars.len();
         self.declare(&t, Ty::Float, true);
         self.block(true, false);
         self.scope.vars.truncate(saved);
-        self.close();
+        self.writer.close();
         self.end_label(label);
     }
 
@@ -310,8 +310,8 @@ impl Generator {
     fn label(&mut self) -> bool {
         let labelled = self.rng.one_in(3);
         if labelled {
-            let label = self.fresh("label");
-            self.line(&format!("{label}:"));
+            let label = self.writer.fresh("label");
+            self.writer.line(&format!("{label}:"));
             self.scope.labels.push(label);
         }
         labelled
@@ -326,10 +326,10 @@ impl Generator {
     /// Perhaps an attribute that says what reverse mode keeps of the loop that follows.
     fn checkpoint(&mut self) {
         match self.rng.below(10) {
-            0 => self.line("[Checkpoint]"),
+            0 => self.writer.line("[Checkpoint]"),
             1 => {
                 let n = 1 + self.rng.below(3);
-                self.line(&format!("[Checkpoint({n})]"));
+                self.writer.line(&format!("[Checkpoint({n})]"));
             }
             _ => {}
         }
@@ -348,9 +348,9 @@ impl Generator {
         if self.scope.loops > 2 {
             return;
         }
-        let i = self.fresh("j");
+        let i = self.writer.fresh("j");
         let trips = 1 + self.rng.below(4);
-        self.line(&format!("int {i} = 0;"));
+        self.writer.line(&format!("int {i} = 0;"));
         let c = self.condition();
         let (head, end) = match self.rng.below(4) {
             0 => ("do".to_string(), format!("}} while ({i} < {trips} && {c});")),
@@ -360,17 +360,17 @@ impl Generator {
         };
         self.checkpoint();
         let label = self.label();
-        self.open(&head);
+        self.writer.open(&head);
         if head == "while (true)" || head == "for (;;)" {
-            self.line(&format!("if ({i} >= {trips} || !({c})) break;"));
+            self.writer.line(&format!("if ({i} >= {trips} || !({c})) break;"));
         }
-        self.line(&format!("{i}++;"));
+        self.writer.line(&format!("{i}++;"));
         let saved = self.scope.ints.len();
         self.scope.ints.push(i);
         self.block(true, false);
         self.scope.ints.truncate(saved);
-        self.indent -= 1;
-        self.line(&end);
+        self.writer.indent -= 1;
+        self.writer.line(&end);
         self.end_label(label);
     }
 
@@ -384,26 +384,26 @@ impl Generator {
                 && let Some(s) = self.find(Ty::Struct, true)
             {
                 let e = self.float(1);
-                self.line(&format!("{s}.shift({e});"));
+                self.writer.line(&format!("{s}.shift({e});"));
             }
             return;
         }
         let (name, shape) = helpers[self.rng.below(helpers.len())].clone();
-        let v = self.fresh("v");
+        let v = self.writer.fresh("v");
         match shape {
             Shape::Recursive | Shape::Dynamic => {
                 let (a, b) = (self.float(1), self.float(1));
                 let n = self.small();
-                self.line(&format!("F {v} = {name}({a}, {b}, ({n}) & 3);"));
+                self.writer.line(&format!("F {v} = {name}({a}, {b}, ({n}) & 3);"));
             }
             Shape::Pure | Shape::Written => {
                 let (a, b) = (self.float(1), self.float(1));
-                self.line(&format!("F {v} = {name}({a}, {b});"));
+                self.writer.line(&format!("F {v} = {name}({a}, {b});"));
             }
             Shape::Generic => {
                 let (a, b) = (self.float(1), self.float(1));
                 let with = self.rng.of(&["Mean", "Wave"]);
-                self.line(&format!("F {v} = {name}<{with}>({a}, {b});"));
+                self.writer.line(&format!("F {v} = {name}<{with}>({a}, {b});"));
             }
             Shape::NoDiff => {
                 let a = self.float(1);
@@ -412,32 +412,33 @@ impl Generator {
                     self.used.cuts = true;
                     c = format!("detach({})", self.float(1));
                 }
-                self.line(&format!("F {v} = {name}({a}, {c});"));
+                self.writer.line(&format!("F {v} = {name}({a}, {c});"));
             }
             Shape::InOut => {
                 let Some(place) = self.find(Ty::Float, true) else { return };
                 let b = self.float(1);
-                self.line(&format!("F {v} = {name}({place}, {b});"));
+                self.writer.line(&format!("F {v} = {name}({place}, {b});"));
             }
             Shape::Vector => {
                 let Some(place) = self.find(Ty::Outer, true) else { return };
                 let a = self.vector(3, 1);
-                self.line(&format!("F {v} = dot({name}({a}, {place}), vector<F, 3>(0.3, -0.2, 0.25));"));
+                self.writer
+                    .line(&format!("F {v} = dot({name}({a}, {place}), vector<F, 3>(0.3, -0.2, 0.25));"));
             }
             Shape::Out => {
                 let Some(s) = self.find(Ty::Struct, false) else { return };
                 let Some(place) = self.find(Ty::Float, true) else { return };
-                return self.line(&format!("{name}({s}, {place});"));
+                return self.writer.line(&format!("{name}({s}, {place});"));
             }
             Shape::Struct => {
                 let Some(s) = self.find(Ty::Struct, true) else { return };
                 let a = self.float(1);
-                return self.line(&format!("{s} = {name}({s}, {a});"));
+                return self.writer.line(&format!("{s} = {name}({s}, {a});"));
             }
             Shape::Array => {
                 let Some(w) = self.find(Ty::Array(4), false) else { return };
                 let i = self.int();
-                self.line(&format!("F {v} = {name}({w}, {i});"));
+                self.writer.line(&format!("F {v} = {name}({w}, {i});"));
             }
         }
         self.declare(&v, Ty::Float, false);
@@ -464,9 +465,9 @@ impl Generator {
         let (name, shape) = helpers[self.rng.below(helpers.len())].clone();
         let name = if shape == Shape::Generic { format!("{name}<Mean>") } else { name };
         let (a, b, d, e) = (self.float(1), self.float(1), self.float(1), self.float(1));
-        let (p, q, v) = (self.fresh("p"), self.fresh("p"), self.fresh("v"));
+        let (p, q, v) = (self.writer.fresh("p"), self.writer.fresh("p"), self.writer.fresh("v"));
         if shape != Shape::InOut && self.rng.one_in(2) {
-            self.line(&format!(
+            self.writer.line(&format!(
                 "F {v} = tanh(fwd_diff({name})(DifferentialPair<F>({a}, {d}), DifferentialPair<F>({b}, {e})).d);"
             ));
             return self.declare(&v, Ty::Float, false);
@@ -475,32 +476,37 @@ impl Generator {
             let first = [a, b, d, e];
             return self.pullback(&name, shape == Shape::InOut, first);
         }
-        self.line(&format!("DifferentialPair<F> {p} = DifferentialPair<F>({a}, {e});"));
-        self.line(&format!("DifferentialPair<F> {q} = DifferentialPair<F>({b}, 0);"));
-        self.line(&format!("bwd_diff({name})({p}, {q}, {d});"));
-        self.line(&format!("F {v} = tanh({p}.d) + 0.5 * sin({q}.d);"));
+        self.writer.line(&format!("DifferentialPair<F> {p} = DifferentialPair<F>({a}, {e});"));
+        self.writer.line(&format!("DifferentialPair<F> {q} = DifferentialPair<F>({b}, 0);"));
+        self.writer.line(&format!("bwd_diff({name})({p}, {q}, {d});"));
+        self.writer.line(&format!("F {v} = tanh({p}.d) + 0.5 * sin({q}.d);"));
         self.declare(&v, Ty::Float, false);
     }
 
     /// Two pullbacks of one function, of which a condition chooses one, called after some other statements.
     fn pullback(&mut self, name: &str, inout: bool, [a, b, d, e]: [String; 4]) {
         let (c, other) = (self.condition(), self.float(1));
-        let (x, z, y, p, q) =
-            (self.fresh("x"), self.fresh("x"), self.fresh("y"), self.fresh("p"), self.fresh("p"));
-        let (u, w, v) = (self.fresh("u"), self.fresh("u"), self.fresh("v"));
-        self.line(&format!("F {x} = {a}; F {z} = {other};"));
-        self.line(&format!("let ({y}, {p}) = __apply({name})({x}, {b});"));
-        self.line(&format!("let ({y}b, {q}) = __apply({name})({z}, {b});"));
+        let (x, z, y, p, q) = (
+            self.writer.fresh("x"),
+            self.writer.fresh("x"),
+            self.writer.fresh("y"),
+            self.writer.fresh("p"),
+            self.writer.fresh("p"),
+        );
+        let (u, w, v) = (self.writer.fresh("u"), self.writer.fresh("u"), self.writer.fresh("v"));
+        self.writer.line(&format!("F {x} = {a}; F {z} = {other};"));
+        self.writer.line(&format!("let ({y}, {p}) = __apply({name})({x}, {b});"));
+        self.writer.line(&format!("let ({y}b, {q}) = __apply({name})({z}, {b});"));
         self.declare(&y, Ty::Float, true);
         if self.rng.one_in(2) {
             self.statements(1);
         }
-        self.line(&format!("var {p}c = {p};"));
-        self.line(&format!("if ({c}) {p}c = {q};"));
+        self.writer.line(&format!("var {p}c = {p};"));
+        self.writer.line(&format!("if ({c}) {p}c = {q};"));
         let start = if inout { e } else { "0".to_string() };
-        self.line(&format!("F {u} = {start}; F {w};"));
-        self.line(&format!("{p}c({u}, {w}, {d});"));
-        self.line(&format!("F {v} = tanh({u}) + 0.5 * sin({w}) + 0.1 * {y}b;"));
+        self.writer.line(&format!("F {u} = {start}; F {w};"));
+        self.writer.line(&format!("{p}c({u}, {w}, {d});"));
+        self.writer.line(&format!("F {v} = tanh({u}) + 0.5 * sin({w}) + 0.1 * {y}b;"));
         self.declare(&v, Ty::Float, false);
     }
 }

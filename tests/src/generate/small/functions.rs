@@ -20,8 +20,8 @@ impl Generator {
     fn stock(&mut self) {
         let n = self.leaf();
         let m = self.leaf();
-        self.line(&format!("A3 arr = {{ {n}, F(0.5), {m} }};"));
-        self.line(&format!("S st = {{ {m}, F2({n}, 0.25), {{ F(0.75), {n} }}, 0.375, n }};"));
+        self.writer.line(&format!("A3 arr = {{ {n}, F(0.5), {m} }};"));
+        self.writer.line(&format!("S st = {{ {m}, F2({n}, 0.25), {{ F(0.75), {n} }}, 0.375, n }};"));
         self.declare("arr", Ty::Array, false);
         self.declare("st", Ty::Struct, false);
     }
@@ -57,7 +57,7 @@ impl Generator {
             .collect();
         let attributes = self.rng.of(&["", "", "", "[PreferRecompute] ", "[ForceInline] "]);
         let attributes = if recursive { "" } else { attributes };
-        self.open(&format!(
+        self.writer.open(&format!(
             "[Differentiable] {attributes}{} {name}({}, no_diff int n)",
             result.name(),
             list.join(", ")
@@ -76,30 +76,31 @@ impl Generator {
                     ),
                     _ => text,
                 };
-                self.line(&text);
+                self.writer.line(&text);
             }
         }
         self.stock();
         if recursive {
             let end = self.value(result, 1);
-            self.line(&format!("if (n <= 0) return {end};"));
+            self.writer.line(&format!("if (n <= 0) return {end};"));
         }
         let k = 1 + self.rng.below(2);
         self.statements(k);
         if recursive {
             let args: Vec<String> = names.iter().map(|_| self.float(1)).collect();
-            self.line(&format!("F next = {name}({}, n - 1);", args.join(", ")));
+            self.writer.line(&format!("F next = {name}({}, n - 1);", args.join(", ")));
             self.declare("next", Ty::Number, false);
             if self.rng.one_in(3) {
                 let c = self.condition();
                 let args: Vec<String> = names.iter().map(|_| self.float(1)).collect();
-                self.line(&format!("if ({c}) next = tanh(next) + 0.5 * {name}({}, n - 2);", args.join(", ")));
+                self.writer
+                    .line(&format!("if ({c}) next = tanh(next) + 0.5 * {name}({}, n - 2);", args.join(", ")));
             }
         }
         let e = self.value(result, 2);
         let e = if recursive { format!("sin(next) * 0.5 + {e}") } else { e };
-        self.line(&format!("return {e};"));
-        self.close();
+        self.writer.line(&format!("return {e};"));
+        self.writer.close();
         self.helpers.push(Helper { name, params, result, counted: true });
     }
 
@@ -122,8 +123,8 @@ impl Generator {
             1 => format!("[ForwardDerivative({name}_fwd)] [BackwardDerivative({name}_bwd)]"),
             2 => format!("[Differentiable] [BackwardDerivative({name}_bwd)]"),
             _ => {
-                self.line(&format!("F {name}(F a, F b) {{ return {value}; }}"));
-                self.line(&format!(
+                self.writer.line(&format!("F {name}(F a, F b) {{ return {value}; }}"));
+                self.writer.line(&format!(
                     "[PrimalSubstituteOf({name})] [Differentiable] F {name}_sub(F a, F b) \
                      {{ F s = sin(a * F({c})); if (b > F(4)) return s * b + F({k}) * a; return a * F({k}) + b * s; }}"
                 ));
@@ -138,12 +139,12 @@ impl Generator {
                 return;
             }
         };
-        self.line(&format!("{attributes} F {name}(F a, F b) {{ return {value}; }}"));
+        self.writer.line(&format!("{attributes} F {name}(F a, F b) {{ return {value}; }}"));
         if attributes.contains("_fwd") {
-            self.line(&forward);
+            self.writer.line(&forward);
         }
         if attributes.contains("_bwd") {
-            self.line(&backward);
+            self.writer.line(&backward);
         }
         self.helpers.push(Helper {
             name: name.to_string(),
@@ -163,7 +164,7 @@ impl Generator {
         self.declare("x", Ty::Number, false);
         self.declare("y", Ty::Number, false);
         let k = self.number;
-        self.open(&format!("[Differentiable] F f{k}(F x, F y, no_diff int n)"));
+        self.writer.open(&format!("[Differentiable] F f{k}(F x, F y, no_diff int n)"));
         self.stock();
         let n = 1 + self.rng.below(3);
         self.statements(n);
@@ -183,74 +184,74 @@ impl Generator {
             };
             let _ = write!(sum, " + 0.25 * {part}");
         }
-        self.line(&format!("return {sum};"));
-        self.close();
-        self.open(&format!(
+        self.writer.line(&format!("return {sum};"));
+        self.writer.close();
+        self.writer.open(&format!(
             "[shader(\"compute\")] [numthreads({THREADS}, 1, 1)] void k{k}(uint3 tid : SV_DispatchThreadID)"
         ));
-        self.line(&format!("uint i = tid.x * {GIVEN}; uint o = tid.x * {FOUND};"));
-        self.line("F x = given[i]; F y = given[i + 1]; int n = int(given[i + 2]);");
-        self.line(&format!("found[o] = f{k}(x, y, n);"));
-        self.line(&format!(
+        self.writer.line(&format!("uint i = tid.x * {GIVEN}; uint o = tid.x * {FOUND};"));
+        self.writer.line("F x = given[i]; F y = given[i + 1]; int n = int(given[i + 2]);");
+        self.writer.line(&format!("found[o] = f{k}(x, y, n);"));
+        self.writer.line(&format!(
             "found[o + 1] = fwd_diff(f{k})(DifferentialPair<F>(x, F({})), DifferentialPair<F>(y, F({})), n).d;",
             WAY[0], WAY[1]
         ));
-        self.line("var px = DifferentialPair<F>(x, F(0)); var py = DifferentialPair<F>(y, F(0));");
-        self.line(&format!("bwd_diff(f{k})(px, py, n, F(1));"));
-        self.line("found[o + 2] = px.d; found[o + 3] = py.d;");
-        self.close();
+        self.writer.line("var px = DifferentialPair<F>(x, F(0)); var py = DifferentialPair<F>(y, F(0));");
+        self.writer.line(&format!("bwd_diff(f{k})(px, py, n, F(1));"));
+        self.writer.line("found[o + 2] = px.d; found[o + 3] = py.d;");
+        self.writer.close();
     }
 
     /// A kernel whose threads work in the memory of their group, between barriers.
     pub(super) fn shared(&mut self) {
         let k = self.number;
-        self.line(&format!("groupshared F mem{k}[{THREADS}]; groupshared uint all{k};"));
-        self.open(&format!(
+        self.writer.line(&format!("groupshared F mem{k}[{THREADS}]; groupshared uint all{k};"));
+        self.writer.open(&format!(
             "[shader(\"compute\")] [numthreads({THREADS}, 1, 1)] void k{k}(uint3 tid : SV_DispatchThreadID)"
         ));
-        self.line(&format!("uint i = tid.x * {GIVEN}; uint o = tid.x * {FOUND}; uint t = tid.x;"));
-        self.line("F x = given[i]; F y = given[i + 1]; int n = int(given[i + 2]);");
+        self.writer.line(&format!("uint i = tid.x * {GIVEN}; uint o = tid.x * {FOUND}; uint t = tid.x;"));
+        self.writer.line("F x = given[i]; F y = given[i + 1]; int n = int(given[i + 2]);");
         self.begin(&[], Ty::Number);
         self.returns = None;
         self.declare("x", Ty::Number, false);
         self.declare("y", Ty::Number, false);
         self.stock();
         let e = self.float(2);
-        self.line(&format!("mem{k}[t] = {e};"));
-        self.line(&format!("if (t == 0) all{k} = 0;"));
-        self.line("GroupMemoryBarrierWithGroupSync();");
+        self.writer.line(&format!("mem{k}[t] = {e};"));
+        self.writer.line(&format!("if (t == 0) all{k} = 0;"));
+        self.writer.line("GroupMemoryBarrierWithGroupSync();");
         let n = 1 + self.rng.below(4);
         for _ in 0..n {
             let (c, e, d) = (self.condition(), self.float(1), 1 + self.rng.below(THREADS - 1));
             match self.rng.below(5) {
                 0 => {
                     // From a neighbour, to its own place.
-                    let v = self.fresh();
-                    self.line(&format!("F {v} = mem{k}[(t + {d}) % {THREADS}];"));
+                    let v = self.writer.fresh("v");
+                    self.writer.line(&format!("F {v} = mem{k}[(t + {d}) % {THREADS}];"));
                     self.declare(&v, Ty::Number, false);
-                    self.line("GroupMemoryBarrierWithGroupSync();");
-                    self.line(&format!("mem{k}[t] = 0.5 * {v} + {e};"));
-                    self.line("GroupMemoryBarrierWithGroupSync();");
+                    self.writer.line("GroupMemoryBarrierWithGroupSync();");
+                    self.writer.line(&format!("mem{k}[t] = 0.5 * {v} + {e};"));
+                    self.writer.line("GroupMemoryBarrierWithGroupSync();");
                 }
-                1 => self.line(&format!("if ({c}) InterlockedAdd(all{k}, t + {d});")),
+                1 => self.writer.line(&format!("if ({c}) InterlockedAdd(all{k}, t + {d});")),
                 2 => {
-                    self.line(&format!("if ({c}) mem{k}[t] += {e};"));
-                    self.line("GroupMemoryBarrierWithGroupSync();");
+                    self.writer.line(&format!("if ({c}) mem{k}[t] += {e};"));
+                    self.writer.line("GroupMemoryBarrierWithGroupSync();");
                 }
                 3 => {
                     // A tree of sums.
-                    self.open(&format!("for (uint s = {}; s > 0; s /= 2)", THREADS / 2));
-                    self.line(&format!("if (t < s) mem{k}[t] += mem{k}[t + s];"));
-                    self.line("GroupMemoryBarrierWithGroupSync();");
-                    self.close();
+                    self.writer.open(&format!("for (uint s = {}; s > 0; s /= 2)", THREADS / 2));
+                    self.writer.line(&format!("if (t < s) mem{k}[t] += mem{k}[t + s];"));
+                    self.writer.line("GroupMemoryBarrierWithGroupSync();");
+                    self.writer.close();
                 }
                 _ => self.statements(1),
             }
         }
-        self.line("GroupMemoryBarrierWithGroupSync();");
+        self.writer.line("GroupMemoryBarrierWithGroupSync();");
         let (other, e) = (self.rng.below(THREADS), self.float(1));
-        self.line(&format!("found[o] = mem{k}[t]; found[o + 1] = mem{k}[{other}];"));
-        self.line(&format!("found[o + 2] = F(all{k}); found[o + 3] = {e};"));
-        self.close();
+        self.writer.line(&format!("found[o] = mem{k}[t]; found[o + 1] = mem{k}[{other}];"));
+        self.writer.line(&format!("found[o + 2] = F(all{k}); found[o + 3] = {e};"));
+        self.writer.close();
     }
 }

@@ -5,7 +5,7 @@ mod expressions;
 mod functions;
 mod statements;
 
-use super::Rng;
+use super::{Rng, Writer};
 
 /// The subject of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,9 +132,7 @@ pub fn small(seed: u64, kind: Kind, number: usize) -> Small {
         rng: Rng::new(seed ^ 0x5_A11),
         kind,
         number,
-        out: String::new(),
-        indent: 0,
-        names: 0,
+        writer: Writer::default(),
         vars: Vec::new(),
         helpers: Vec::new(),
         loops: 0,
@@ -149,7 +147,7 @@ pub fn small(seed: u64, kind: Kind, number: usize) -> Small {
     } else {
         g.function()
     }
-    Small { kind, text: g.out, cuts: g.cuts, nested: g.nested, plain }
+    Small { kind, text: g.writer.text, cuts: g.cuts, nested: g.nested, plain }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -190,9 +188,7 @@ struct Generator {
     rng: Rng,
     kind: Kind,
     number: usize,
-    out: String,
-    indent: usize,
-    names: usize,
+    writer: Writer,
     vars: Vec<Var>,
     helpers: Vec<Helper>,
     loops: usize,
@@ -203,28 +199,6 @@ struct Generator {
 }
 
 impl Generator {
-    fn line(&mut self, text: &str) {
-        self.out.push_str(&"    ".repeat(self.indent));
-        self.out.push_str(text);
-        self.out.push('\n');
-    }
-
-    fn open(&mut self, text: &str) {
-        self.line(text);
-        self.line("{");
-        self.indent += 1;
-    }
-
-    fn close(&mut self) {
-        self.indent -= 1;
-        self.line("}");
-    }
-
-    fn fresh(&mut self) -> String {
-        self.names += 1;
-        format!("v{}", self.names)
-    }
-
     fn declare(&mut self, name: &str, ty: Ty, fixed: bool) {
         self.vars.push(Var { name: name.to_string(), ty, fixed });
     }

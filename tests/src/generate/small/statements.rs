@@ -24,7 +24,7 @@ impl Generator {
             8 => {
                 if let Some(s) = self.find(Ty::Struct, true) {
                     let e = self.float(1);
-                    self.line(&format!("{s}.shift({e});"));
+                    self.writer.line(&format!("{s}.shift({e});"));
                 }
             }
             9 | 10 => self.special(),
@@ -32,35 +32,35 @@ impl Generator {
             12 => {
                 if let Some(ty) = self.returns.filter(|_| self.rng.one_in(2)) {
                     let (c, e) = (self.condition(), self.value(ty, 1));
-                    self.line(&format!("if ({c}) return {e};"));
+                    self.writer.line(&format!("if ({c}) return {e};"));
                 }
             }
             13..=16 => {
                 let c = self.condition();
-                self.open(&format!("if ({c})"));
+                self.writer.open(&format!("if ({c})"));
                 self.block();
-                self.close();
+                self.writer.close();
                 if self.rng.one_in(2) {
-                    self.open("else");
+                    self.writer.open("else");
                     self.block();
-                    self.close();
+                    self.writer.close();
                 }
             }
             17 => {
-                self.open("switch (n & 3)");
+                self.writer.open("switch (n & 3)");
                 for k in 0..2 {
-                    self.line(&format!("case {k}:"));
-                    self.open("");
+                    self.writer.line(&format!("case {k}:"));
+                    self.writer.open("");
                     self.block();
-                    self.close();
-                    self.line("break;");
+                    self.writer.close();
+                    self.writer.line("break;");
                 }
-                self.line("default:");
-                self.open("");
+                self.writer.line("default:");
+                self.writer.open("");
                 self.block();
-                self.close();
-                self.line("break;");
-                self.close();
+                self.writer.close();
+                self.writer.line("break;");
+                self.writer.close();
             }
             _ => self.r#loop(),
         }
@@ -68,7 +68,7 @@ impl Generator {
 
     fn variable(&mut self) {
         let ty = Ty::ALL[self.rng.below(6)];
-        let name = self.fresh();
+        let name = self.writer.fresh("v");
         let value = match ty {
             Ty::Array => format!("{{ {}, {}, {} }}", self.float(1), self.float(1), self.float(0)),
             Ty::Struct => format!(
@@ -82,7 +82,7 @@ impl Generator {
             ),
             _ => self.value(ty, 1),
         };
-        self.line(&format!("{} {name} = {value};", ty.name()));
+        self.writer.line(&format!("{} {name} = {value};", ty.name()));
         self.declare(&name, ty, false);
     }
 
@@ -91,11 +91,11 @@ impl Generator {
         let Some(place) = self.find(ty, true) else { return };
         let e = self.value(ty, 1);
         match ty {
-            Ty::Array | Ty::Struct => self.line(&format!("{place} = {e};")),
+            Ty::Array | Ty::Struct => self.writer.line(&format!("{place} = {e};")),
             _ => {
                 let op = self.rng.of(&["=", "=", "+=", "-=", "*="]);
                 let e = if op == "*=" { format!("(0.5 * sin({e}))") } else { e };
-                self.line(&format!("{place} {op} {e};"));
+                self.writer.line(&format!("{place} {op} {e};"));
             }
         }
     }
@@ -118,7 +118,7 @@ impl Generator {
             }
             _ => format!("{place}[{}] {op} {};", self.index(3), self.float(1)),
         };
-        self.line(&text);
+        self.writer.line(&text);
     }
 
     /// Statements of the kind's subject.
@@ -126,28 +126,28 @@ impl Generator {
         match self.kind {
             Kind::Effects => {
                 let x = self.float(1);
-                self.line(&format!("note({}, {x});", self.number));
+                self.writer.line(&format!("note({}, {x});", self.number));
             }
             Kind::Ignored => {
                 let (a, b, c) = (self.float(1), self.float(1), self.condition());
-                let (p, v) = (self.fresh(), self.fresh());
+                let (p, v) = (self.writer.fresh("v"), self.writer.fresh("v"));
                 match self.rng.below(3) {
                     0 => {
-                        self.line(&format!("IPick {p} = make({a}, {b}, n);"));
-                        self.line(&format!("if ({c}) {p}.step({b});"));
-                        self.line(&format!("F {v} = {p}.pick({b}, {a});"));
+                        self.writer.line(&format!("IPick {p} = make({a}, {b}, n);"));
+                        self.writer.line(&format!("if ({c}) {p}.step({b});"));
+                        self.writer.line(&format!("F {v} = {p}.pick({b}, {a});"));
                     }
                     1 => {
-                        self.line(&format!("IPick {p} = make({a}, {b}, n + 1);"));
+                        self.writer.line(&format!("IPick {p} = make({a}, {b}, n + 1);"));
                         let t = 1 + self.rng.below(3);
-                        self.line(&format!("F {v} = 0;"));
-                        self.line(&format!(
+                        self.writer.line(&format!("F {v} = 0;"));
+                        self.writer.line(&format!(
                             "for (int i = 0; i < {t}; i++) {{ {p}.step({v} + {b}); {v} = 0.5 * {v} + {p}.pick({a}, {b}); }}"
                         ));
                     }
                     _ => {
-                        self.line(&format!("F {v} = {a};"));
-                        self.line(&format!("if ({c}) keep({v}, {b});"));
+                        self.writer.line(&format!("F {v} = {a};"));
+                        self.writer.line(&format!("if ({c}) keep({v}, {b});"));
                     }
                 }
                 self.declare(&v, Ty::Number, false);
@@ -175,8 +175,8 @@ impl Generator {
         let helper = fit[self.rng.below(fit.len())].clone();
         let mut names = Vec::new();
         for _ in &helper.params {
-            let (p, a) = (self.fresh(), self.float(1));
-            self.line(&format!("var {p} = DifferentialPair<F>({a}, F(0));"));
+            let (p, a) = (self.writer.fresh("v"), self.float(1));
+            self.writer.line(&format!("var {p} = DifferentialPair<F>({a}, F(0));"));
             names.push(p);
         }
         let d = self.float(1);
@@ -184,10 +184,10 @@ impl Generator {
         if helper.counted {
             args.push("n & 3".into());
         }
-        self.line(&format!("bwd_diff({})({}, {d});", helper.name, args.join(", ")));
-        let v = self.fresh();
+        self.writer.line(&format!("bwd_diff({})({}, {d});", helper.name, args.join(", ")));
+        let v = self.writer.fresh("v");
         let sum: Vec<String> = names.iter().map(|p| format!("tanh({p}.d)")).collect();
-        self.line(&format!("F {v} = {};", sum.join(" + ")));
+        self.writer.line(&format!("F {v} = {};", sum.join(" + ")));
         self.declare(&v, Ty::Number, false);
     }
 
@@ -214,8 +214,8 @@ impl Generator {
         if helper.counted {
             args.push("n & 3".into());
         }
-        let v = self.fresh();
-        self.line(&format!("{} {v} = {}({});", helper.result.name(), helper.name, args.join(", ")));
+        let v = self.writer.fresh("v");
+        self.writer.line(&format!("{} {v} = {}({});", helper.result.name(), helper.name, args.join(", ")));
         self.declare(&v, helper.result, false);
     }
 
@@ -223,17 +223,17 @@ impl Generator {
         if self.loops > 1 || self.depth == 0 {
             return;
         }
-        let i = self.fresh();
+        let i = self.writer.fresh("v");
         let c = self.condition();
         let e = self.leaf();
         let trips = 1 + self.rng.below(4);
         if self.rng.one_in(6) {
             let n = 1 + self.rng.below(2);
-            self.line(&format!("[Checkpoint({n})]"));
+            self.writer.line(&format!("[Checkpoint({n})]"));
         }
         let label = self.rng.one_in(4).then(|| format!("{i}_out"));
         if let Some(label) = &label {
-            self.line(&format!("{label}:"));
+            self.writer.line(&format!("{label}:"));
         }
         let head = match self.rng.below(6) {
             0 => format!("for (int {i} = 0; {i} < {trips}; {i}++)"),
@@ -243,7 +243,7 @@ impl Generator {
             4 => format!("for (int {i} = 0; {i} < {trips} && {c}; {i}++)"),
             _ => format!("for (F {i} = 0; {i} < 1 + abs(tanh({e})); {i} += 0.5)"),
         };
-        self.open(&head);
+        self.writer.open(&head);
         self.loops += 1;
         let n_vars = self.vars.len();
         if head.starts_with("for (F") {
@@ -258,20 +258,20 @@ impl Generator {
         if self.rng.one_in(3) {
             let c = self.condition();
             let exit = self.rng.of(&["break", "continue"]);
-            self.line(&format!("if ({c}) {exit};"));
+            self.writer.line(&format!("if ({c}) {exit};"));
             self.statements(1);
         }
         if let Some(label) = &label {
             let c = self.condition();
-            self.line(&format!("for (int q{i} = 0; q{i} < 2; q{i}++)"));
-            self.open("");
+            self.writer.line(&format!("for (int q{i} = 0; q{i} < 2; q{i}++)"));
+            self.writer.open("");
             self.statements(1);
-            self.line(&format!("if ({c}) break {label};"));
-            self.close();
+            self.writer.line(&format!("if ({c}) break {label};"));
+            self.writer.close();
         }
         self.depth += 1;
         self.vars.truncate(n_vars);
         self.loops -= 1;
-        self.close();
+        self.writer.close();
     }
 }
