@@ -27,8 +27,6 @@ pub(crate) struct Cuts {
     numbers: FxHashMap<ExprId, Ty>,
     /// Calls that give such a value or number, and the type that cuts.
     calls: FxHashMap<ExprId, Ty>,
-    /// Fields of `this` that such a value is assigned to.
-    fields: FxHashSet<DeclId>,
     /// Variables that are assigned to after their declaration.
     assigned: FxHashSet<DeclId>,
     /// The function's result is such a value.
@@ -56,12 +54,6 @@ impl Flow<'_> {
         let ty = self.p.tables.exprs[expr].ty;
         match self.p.tables.exprs[expr].meaning.clone() {
             Meaning::Call { .. } | Meaning::Init { .. } => self.cuts.calls.get(&expr).copied(),
-            Meaning::Field { base: None, field } => self.cuts.fields.contains(&field).then_some(ty),
-            Meaning::Field { base: Some(base), field }
-                if matches!(self.p.tables.exprs[base].meaning, Meaning::This) =>
-            {
-                self.cuts.fields.contains(&field).then_some(ty)
-            }
             Meaning::Var(_)
             | Meaning::Field { .. }
             | Meaning::DiffField { .. }
@@ -118,13 +110,25 @@ impl Flow<'_> {
             return (is_of_it && self.is_cut(base)).then_some(whole);
         };
         let (decl, part) = place.key;
-        let whole = self.p.tables.decl_types[decl].unwrap_or(Ty::ERROR);
+        let whole = self.variable_ty(decl);
         let is_cut = !place.plain
             && self.has(Mark::Cut, place.key)
             && (self.places.contains(&(Mark::Cut, decl, part))
                 || self.has_number(ty, Scalar::is_float)
                 || !self.has_number(whole, Scalar::is_float));
-        is_cut.then_some(if self.has_differential(whole) { ty } else { whole })
+        if !is_cut {
+            return None;
+        }
+        if !self.has_differential(whole) {
+            return Some(whole);
+        }
+        // The part on the way that has none.
+        let mut at = expr;
+        while self.has_differential(self.p.tables.exprs[at].ty) {
+            let Some(base) = self.base(at) else { return Some(ty) };
+            at = base;
+        }
+        Some(self.p.tables.exprs[at].ty)
     }
 
     /// A part of a value is cut, or carries what the value does not.
@@ -220,17 +224,11 @@ impl Flow<'_> {
     fn mark_cut(&mut self, target: ExprId) {
         let mut at = target;
         loop {
-            if !self.has_differential(self.p.tables.exprs[at].ty) {
-                if let Some((decl, part)) = self.place(at).filter(|p| !p.plain).map(|p| p.key) {
-                    self.places.insert((Mark::Cut, decl, part));
-                    return;
-                }
-                if let Meaning::Field { field, .. } = self.p.tables.exprs[at].meaning
-                    && self.base(at).is_none_or(|b| matches!(self.p.tables.exprs[b].meaning, Meaning::This))
-                {
-                    self.cuts.fields.insert(field);
-                    return;
-                }
+            if !self.has_differential(self.p.tables.exprs[at].ty)
+                && let Some((decl, part)) = self.place(at).filter(|p| !p.plain).map(|p| p.key)
+            {
+                self.places.insert((Mark::Cut, decl, part));
+                return;
             }
             let Some(base) = self.base(at) else { return };
             at = base;

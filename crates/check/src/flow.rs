@@ -26,7 +26,7 @@ use crate::cut::Cuts;
 use crate::program::Program;
 use crate::signature::{Level, Subst};
 use crate::tables::{FuncRef, Meaning};
-use crate::types::{Ty, TyKind};
+use crate::types::{Ty, TyKind, Val};
 use crate::views::View;
 
 /// A part of a variable.
@@ -37,7 +37,7 @@ pub(crate) enum Part {
     Element(u64),
 }
 
-/// A variable, or a part of it.
+/// A variable, or a part of it. `this` has the function's own id.
 pub(crate) type Key = (DeclId, Option<Part>);
 
 /// A fact about a variable.
@@ -83,6 +83,8 @@ pub(crate) struct Flow<'p> {
     pub(crate) places: Places,
     /// Expressions that carry a derivative.
     pub(crate) carried: FxHashSet<ExprId>,
+    /// Calls of methods that do not name `this`, where it carries one.
+    pub(crate) this_carried: FxHashSet<ExprId>,
     /// Expressions whose derivative is cut.
     pub(crate) cuts: Cuts,
     /// Parameters that are outputs only.
@@ -98,8 +100,10 @@ pub(crate) struct Flow<'p> {
     /// Inside of what may not be run to its end, where assignments do not replace what is there.
     pub(crate) weak: u32,
     pub(crate) loops: u32,
-    /// `this` carries a derivative, and is a differentiable result.
-    pub(crate) this: (bool, bool),
+    /// The type of `this`, which is a variable that has the function's own id.
+    pub(crate) this_ty: Ty,
+    /// `this` is a differentiable result.
+    pub(crate) this_returns: bool,
     /// `this` has no derivative, and nobody says that this is meant.
     pub(crate) plain_this: bool,
     /// The result is differentiable.
@@ -168,7 +172,9 @@ impl Program {
         let signature = self.raw_signature(decl);
         let body = self.body_of(decl);
         let mut flow = Flow::of(self, decl, Subst::default(), Purpose::Bits);
-        flow.this.0 = signature.this.as_ref().is_some_and(|this| flow.has_differential(this.ty));
+        if signature.this.as_ref().is_some_and(|this| flow.has_differential(this.ty)) {
+            flow.places.insert((Mark::Derivative, decl, None));
+        }
         for param in signature.params.iter().filter(|p| p.dir != crate::Direction::Out) {
             if let Some(decl) = param.decl {
                 flow.carry((decl, None));
@@ -198,16 +204,15 @@ impl<'p> Flow<'p> {
             unset_uses: BTreeMap::new(),
             places: Places::new(),
             carried: FxHashSet::default(),
+            this_carried: FxHashSet::default(),
             cuts: Cuts::default(),
             breaks: Vec::new(),
             continues: Vec::new(),
             outputs: Places::new(),
             weak: 0,
             loops: 0,
-            this: signature
-                .this
-                .as_ref()
-                .map_or((false, false), |t| (t.differentiable, t.differentiable && t.mutating)),
+            this_ty: signature.this.as_ref().map_or(Ty::ERROR, |this| this.ty),
+            this_returns: signature.this.as_ref().is_some_and(|this| this.differentiable && this.mutating),
             plain_this: false,
             returns: signature.ret_differentiable,
             decl,
@@ -220,12 +225,22 @@ impl<'p> Flow<'p> {
             open: FxHashSet::default(),
         };
         if let DeclKind::Init { .. } = flow.p.ast.decls[decl].kind {
-            flow.this = (false, signature.ret_differentiable);
+            flow.this_ty = signature.ret;
+            flow.this_returns = signature.ret_differentiable;
+            flow.declare_unset(decl);
         }
         if let Some(this) = &signature.this {
             let p = &mut flow.p;
             flow.plain_this =
                 p.differentiability(this.ty, false) == (false, false) && !p.says_no_diff_this(decl);
+        }
+        if purpose == Purpose::Derivatives {
+            if signature.this.as_ref().is_some_and(|this| this.differentiable) {
+                flow.places.insert((Mark::Derivative, decl, None));
+            }
+            if flow.this_returns {
+                flow.outputs.insert((Mark::Derivative, decl, None));
+            }
         }
         let outputs = signature.params.iter().filter(|p| p.dir == crate::Direction::Out);
         flow.written = outputs.filter_map(|p| p.decl).collect();
@@ -245,17 +260,8 @@ impl<'p> Flow<'p> {
     }
 
     fn check(&mut self, body: StmtId) {
-        // `this` is not told apart by place: once more with what it came to carry.
-        let inputs = self.places.clone();
-        loop {
-            let before = self.this;
-            self.places.clone_from(&inputs);
-            self.forward(body);
-            self.check_outputs_set(self.p.ast.decls[self.decl].name_span);
-            if self.this == before {
-                break;
-            }
-        }
+        self.forward(body);
+        self.check_outputs_set(self.p.ast.decls[self.decl].name_span);
         self.report_unset();
         if self.purpose != Purpose::Derivatives {
             return;
@@ -326,8 +332,16 @@ impl Flow<'_> {
         }
         match part {
             Some(_) => {
-                self.places.remove(&(Mark::Derivative, decl, part));
-                self.places.remove(&(Mark::Cut, decl, part));
+                for mark in [Mark::Derivative, Mark::Cut] {
+                    // What holds of the whole does so of the other parts.
+                    if self.places.contains(&(mark, decl, None))
+                        && let Some(parts) = self.parts(decl)
+                    {
+                        self.places.remove(&(mark, decl, None));
+                        self.places.extend(parts.into_iter().map(|part| (mark, decl, Some(part))));
+                    }
+                    self.places.remove(&(mark, decl, part));
+                }
             }
             None => {
                 self.places.retain(|p| p.1 != decl || matches!(p.0, Mark::Set | Mark::Unset));
@@ -337,10 +351,32 @@ impl Flow<'_> {
 
     /// A place carries a derivative.
     pub(crate) fn carry(&mut self, (decl, part): Key) {
-        let ty = self.p.tables.decl_types[decl].unwrap_or(Ty::ERROR);
-        if self.direction == Direction::Forward && self.may_carry(ty) {
+        let ty = self.variable_ty(decl);
+        if self.direction == Direction::Forward
+            && self.may_carry(ty)
+            && (decl != self.decl || self.this_returns)
+        {
             self.places.insert((Mark::Derivative, decl, part));
         }
+    }
+
+    /// All parts of a variable, if they are few.
+    fn parts(&mut self, decl: DeclId) -> Option<Vec<Part>> {
+        let ty = self.p.substitute(self.variable_ty(decl), &self.subst);
+        let elements = |n: i64| (n <= 16).then(|| (0..n.max(0) as u64).map(Part::Element).collect());
+        match self.p.types[ty] {
+            TyKind::Struct(..) => {
+                let fields = self.p.fields(ty).into_iter();
+                Some(fields.filter(|field| !field.2).map(|field| Part::Field(field.0)).collect())
+            }
+            TyKind::Vector(_, Val::Int(n)) | TyKind::Array(_, Some(Val::Int(n))) => elements(n),
+            _ => None,
+        }
+    }
+
+    /// The type of a variable, or of `this`.
+    pub(crate) fn variable_ty(&self, decl: DeclId) -> Ty {
+        if decl == self.decl { self.this_ty } else { self.p.tables.decl_types[decl].unwrap_or(Ty::ERROR) }
     }
 
     /// True if values of a type have a derivative, for the arguments of this instance.

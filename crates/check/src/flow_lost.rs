@@ -62,7 +62,8 @@ impl Flow<'_> {
     /// A place that is passed for a differentiable output.
     pub(crate) fn check_output(&mut self, arg: ExprId) {
         // A parameter can be assigned to, but what is passed on is the caller's.
-        let is_plain_param = self.place(arg).is_some_and(|place| self.p.is_no_diff(place.key.0));
+        let variable = self.place(arg).map(|place| place.key.0).filter(|&decl| decl != self.decl);
+        let is_plain_param = variable.is_some_and(|decl| self.p.is_no_diff(decl));
         if is_plain_param || !self.has_tangent(arg) {
             let span = self.p.ast.exprs[arg].span;
             let message =

@@ -1,11 +1,11 @@
 //! Places that are read and assigned to: see [`crate::flow`].
 //!
 //! A place is a variable or a part of one, where its path says which; then it is marked by itself. Any other place stands
-//! for the variable that it is in, or for `this`: to read it is to read all of that, and an assignment to it replaces
-//! nothing. So what is not told apart only adds marks.
+//! for the variable that it is in: to read it is to read all of that, and an assignment to it replaces nothing. So what
+//! is not told apart only adds marks. `this` is a variable, too.
 
 use syntax::ast::{DeclKind, ExprKind, Modifiers};
-use syntax::{Diagnostic, ExprId};
+use syntax::{DeclId, Diagnostic, ExprId};
 
 use crate::flow::{Direction, Flow, Key, Mark, Part, Purpose};
 use crate::tables::Meaning;
@@ -25,6 +25,11 @@ impl Flow<'_> {
     pub(crate) fn place(&mut self, expr: ExprId) -> Option<Place> {
         let (base, part, exact, plain) = match self.p.tables.exprs[expr].meaning.clone() {
             Meaning::Var(decl) => return Some(Place { key: (decl, None), exact: true, plain: false }),
+            Meaning::This => return Some(Place { key: (self.decl, None), exact: true, plain: false }),
+            Meaning::Field { base: None, field } => {
+                let plain = self.p.is_no_diff(field);
+                return Some(Place { key: (self.decl, Some(Part::Field(field))), exact: true, plain });
+            }
             Meaning::Same(base) => return self.place(base),
             Meaning::Field { base: Some(base), field } => {
                 (base, Some(Part::Field(field)), true, self.p.is_no_diff(field))
@@ -75,13 +80,19 @@ impl Flow<'_> {
         }
     }
 
-    /// The place that a place is a part of in the end, a variable or a member of `this` mostly.
-    fn root(&self, expr: ExprId) -> ExprId {
+    /// The variable that a place is in, through accessors, too.
+    fn variable(&self, expr: ExprId) -> Option<DeclId> {
         let mut at = expr;
         while let Some(base) = self.base(at) {
             at = base;
         }
-        at
+        match self.p.tables.exprs[at].meaning {
+            Meaning::Var(decl) => Some(decl),
+            Meaning::This | Meaning::Field { base: None, .. } | Meaning::Property { base: None, .. } => {
+                Some(self.decl)
+            }
+            _ => None,
+        }
     }
 
     /// Reads a place: whether it carries a derivative. Backwards it is needed from here on.
@@ -100,11 +111,28 @@ impl Flow<'_> {
         }
     }
 
-    pub(crate) fn read_and_set(&mut self, target: ExprId) {
-        if let Some(place) = self.place(target) {
-            self.check_set(target, place.key);
+    /// Reads `this` for a call that does not name it: whether it carries a derivative.
+    pub(crate) fn read_this(&mut self, call: ExprId, needed: bool) -> bool {
+        if self.read(call, (self.decl, None), needed) {
+            self.this_carried.insert(call);
         }
+        self.this_carried.contains(&call)
+    }
+
+    /// Reads a place that is assigned to by what is read: whether it carries a derivative. What it was is needed
+    /// afterwards as it is.
+    pub(crate) fn read_and_set(&mut self, target: ExprId, needed: bool) -> bool {
+        let carried = match self.place(target) {
+            Some(place) => {
+                self.indices(target);
+                self.check_set(target, place.key);
+                self.direction == Direction::Forward && !place.plain && self.holds(place.key)
+            }
+            // An accessor is called.
+            None => self.expr(target, needed),
+        };
         self.set(target);
+        carried
     }
 
     /// A value that is assigned replaces the one that was there, if it is all of it.
@@ -123,28 +151,7 @@ impl Flow<'_> {
         if let Some(place) = self.place(target) {
             return self.holds(place.key);
         }
-        match self.p.tables.exprs[self.root(target)].meaning {
-            Meaning::Var(decl) => self.holds((decl, None)),
-            Meaning::This | Meaning::Field { base: None, .. } | Meaning::Property { base: None, .. } => {
-                self.this.1
-            }
-            _ => false,
-        }
-    }
-
-    /// True if a place carries a derivative now.
-    pub(crate) fn carries(&mut self, target: ExprId) -> bool {
-        if self.direction == Direction::Backward || !self.has_tangent(target) {
-            return false;
-        }
-        if let Some(place) = self.place(target) {
-            return self.holds(place.key);
-        }
-        match self.p.tables.exprs[self.root(target)].meaning {
-            Meaning::Var(decl) => self.holds((decl, None)),
-            Meaning::This | Meaning::Field { base: None, .. } => self.this.0,
-            _ => false,
-        }
+        self.variable(target).is_some_and(|decl| self.holds((decl, None)))
     }
 
     /// The indices within a place are expressions of their own.
@@ -169,17 +176,9 @@ impl Flow<'_> {
     }
 
     pub(crate) fn store_to(&mut self, target: ExprId) {
-        if let Some(place) = self.place(target) {
-            return self.carry(place.key);
-        }
-        match self.p.tables.exprs[self.root(target)].meaning {
-            Meaning::Var(decl) => self.carry((decl, None)),
-            Meaning::This | Meaning::Field { base: None, .. } | Meaning::Property { base: None, .. }
-                if self.this.1 =>
-            {
-                self.this.0 = true;
-            }
-            _ => {}
+        let place = self.place(target).map(|place| place.key);
+        if let Some(key) = place.or_else(|| self.variable(target).map(|decl| (decl, None))) {
+            self.carry(key);
         }
     }
 
@@ -234,10 +233,10 @@ impl Flow<'_> {
                         self.has_differential(ty) && self.has_tangent(base)
                     }
                     // A field of `this`; one of a type without derivatives is not told apart here.
-                    None => self.this.1,
+                    None => self.this_returns,
                 }
             }
-            Meaning::This => self.this.1,
+            Meaning::This => self.this_returns,
             Meaning::DiffField { base, .. }
             | Meaning::PairField { base, .. }
             | Meaning::TupleField { base, .. }

@@ -212,10 +212,11 @@ impl Flow<'_> {
     fn declare(&mut self, decl: DeclId) {
         let DeclKind::Var { init, .. } = self.p.ast.decls[decl].kind else { return };
         let needed = self.direction == Direction::Backward && self.holds((decl, None));
+        let parts = init.map_or(Vec::new(), |init| self.parts_needed(init, decl));
         if self.direction == Direction::Backward {
             self.forget((decl, None));
         }
-        let carried = init.is_some_and(|init| self.expr(init, needed));
+        let carried = init.is_some_and(|init| self.value(init, parts, needed));
         if self.direction == Direction::Forward {
             self.forget((decl, None));
             if carried {

@@ -6,10 +6,10 @@
 use syntax::ast::BinaryOp;
 use syntax::{DeclId, Diagnostic, ExprId};
 
-use crate::flow::{Direction, Flow};
+use crate::flow::{Direction, Flow, Part};
 use crate::signature::Level;
 use crate::tables::{Arg, Callable, FuncRef, Initializer, Meaning};
-use crate::types::Ty;
+use crate::types::{Ty, TyKind, Val};
 
 impl Flow<'_> {
     /// Whether an expression may carry a derivative. `needed`: a differentiable result depends on it.
@@ -19,12 +19,13 @@ impl Flow<'_> {
             return false;
         }
         self.value_depth += 1;
-        // A number that is converted to an integer, or is part of what has no derivative, is not needed for one.
+        // A number that is converted to or from an integer, or is part of what has no derivative, is not needed for one.
         let info = &self.p.tables.exprs[expr];
-        let ty = info.coerce.unwrap_or(info.ty);
+        let (own, ty) = (info.ty, info.coerce.unwrap_or(info.ty));
         let is_differentiable = self.has_differential(ty);
         let needed = needed && is_differentiable;
-        let carries = if self.value_depth > 3000 { false } else { self.kind(expr, needed) };
+        let is_number_needed = needed && (own == ty || self.has_differential(own));
+        let carries = if self.value_depth > 3000 { false } else { self.kind(expr, is_number_needed) };
         self.value_depth -= 1;
         self.open.remove(&expr);
         if self.direction == Direction::Backward {
@@ -59,7 +60,7 @@ impl Flow<'_> {
             | Meaning::TypeTest { .. }
             | Meaning::TypeIs(..) => false,
             Meaning::Var(decl) => self.read(expr, (decl, None), needed),
-            Meaning::This => self.this.0,
+            Meaning::This => self.read(expr, (self.decl, None), needed),
             Meaning::Field { base, field } => {
                 let plain = self.p.is_no_diff(field);
                 let of_this = base.is_none_or(|b| matches!(self.p.tables.exprs[b].meaning, Meaning::This));
@@ -70,10 +71,7 @@ impl Flow<'_> {
                     self.indices(expr);
                     return self.read(expr, place.key, needed && !place.plain) && !place.plain;
                 }
-                match base {
-                    Some(base) => self.expr(base, needed && !plain) && !plain,
-                    None => self.this.0 && !plain,
-                }
+                base.is_some_and(|base| self.expr(base, needed && !plain) && !plain)
             }
             Meaning::DiffField { base, .. }
             | Meaning::PairField { base, .. }
@@ -127,20 +125,24 @@ impl Flow<'_> {
             }
             Meaning::Assign { target, value, op } => {
                 let place_needed = self.place_needed(target);
+                let whole = self.place(target).filter(|place| place.exact && place.key.1.is_none());
+                let whole = whole.map(|place| place.key.0).filter(|_| op.is_none() && !needed);
+                let parts = whole.map_or(Vec::new(), |decl| self.parts_needed(value, decl));
                 if op.is_none() && self.direction == Direction::Backward {
                     self.overwrite(target);
                 }
-                let mut carried = self.expr(value, place_needed || needed);
+                let mut carried = self.value(value, parts, place_needed || needed);
+                if op.is_some() {
+                    carried |= self.read_and_set(target, place_needed || needed);
+                }
                 if carried && place_needed {
                     self.check_setters(target);
                 }
-                self.indices(target);
-                if op.is_some() {
-                    // `a op= b` reads the place too.
-                    self.read_and_set(target);
-                    carried |= self.has_differential(self.p.tables.exprs[target].ty) && self.carries(target);
-                } else if self.direction == Direction::Forward {
-                    self.overwrite(target);
+                if op.is_none() {
+                    self.indices(target);
+                    if self.direction == Direction::Forward {
+                        self.overwrite(target);
+                    }
                 }
                 self.store(expr, target, value, carried);
                 carried
@@ -148,17 +150,15 @@ impl Flow<'_> {
             Meaning::AssignCall { func, target, value } => {
                 let place_needed = self.place_needed(target);
                 let carried = self.expr(value, place_needed || needed);
-                self.indices(target);
-                self.read_and_set(target);
+                if self.read_and_set(target, place_needed || needed) {
+                    self.carried.insert(target);
+                }
                 if place_needed && (carried || self.carried.contains(&target)) {
                     self.check_setters(target);
                     let func = self.p.substitute_func(&func, &self.subst);
                     if self.p.differentiable_level(&func, self.view) < self.level {
                         self.lost_in_call(expr, &Callable::Func(func));
                     }
-                }
-                if self.carries(target) {
-                    self.carried.insert(target);
                 }
                 self.cut_store(target, value, carried);
                 if carried {
@@ -167,8 +167,12 @@ impl Flow<'_> {
                 carried
             }
             Meaning::IncDec(target) => {
-                self.read_and_set(target);
-                self.carries(target)
+                let place_needed = self.place_needed(target);
+                let carried = self.read_and_set(target, place_needed || needed);
+                if carried && place_needed {
+                    self.check_setters(target);
+                }
+                carried
             }
             Meaning::NoDiff(inner) => {
                 // What is inside is a constant; its arguments are looked at as if it were not needed.
@@ -176,6 +180,59 @@ impl Flow<'_> {
                 false
             }
         }
+    }
+
+    /// Looks at a value that a variable is given: of one that is made of parts, at these.
+    pub(crate) fn value(&mut self, value: ExprId, parts: Vec<(ExprId, bool)>, needed: bool) -> bool {
+        if parts.is_empty() {
+            return self.expr(value, needed);
+        }
+        for (part, is_needed) in parts {
+            self.expr(part, is_needed);
+        }
+        self.carried.contains(&value)
+    }
+
+    /// Backwards, the parts that a variable's value is made of, and whether these parts of the variable are needed.
+    pub(crate) fn parts_needed(&mut self, value: ExprId, decl: DeclId) -> Vec<(ExprId, bool)> {
+        if self.direction == Direction::Forward || !self.has_differential(self.p.tables.exprs[value].ty) {
+            return Vec::new();
+        }
+        let info = &self.p.tables.exprs[value];
+        let (ty, meaning) = (info.ty, info.meaning.clone());
+        if info.coerce.is_some_and(|to| to != ty) {
+            return Vec::new();
+        }
+        let parts: Vec<ExprId> = match meaning {
+            Meaning::Same(inner) => return self.parts_needed(inner, decl),
+            Meaning::Construct(parts) => parts,
+            Meaning::Aggregate(Initializer::Parts(_, parts)) => {
+                let exprs =
+                    parts.iter().filter_map(|p| if let Initializer::Expr(e) = p { Some(*e) } else { None });
+                let exprs: Vec<ExprId> = exprs.collect();
+                if exprs.len() < parts.len() {
+                    return Vec::new();
+                }
+                exprs
+            }
+            _ => return Vec::new(),
+        };
+        let ty = self.p.substitute(ty, &self.subst);
+        let count = parts.len();
+        let keys: Vec<(Part, bool)> = match self.p.types[ty] {
+            TyKind::Struct(..) => {
+                self.p.fields(ty).into_iter().map(|(field, _, plain)| (Part::Field(field), plain)).collect()
+            }
+            TyKind::Vector(_, Val::Int(n)) | TyKind::Array(_, Some(Val::Int(n))) if n == count as i64 => {
+                (0..count as u64).map(|k| (Part::Element(k), false)).collect()
+            }
+            _ => return Vec::new(),
+        };
+        if keys.len() != count {
+            return Vec::new();
+        }
+        let needed = |(part, plain): (Part, bool)| !plain && self.holds((decl, Some(part)));
+        keys.into_iter().map(needed).collect::<Vec<_>>().into_iter().zip(parts).map(|(n, p)| (p, n)).collect()
     }
 
     /// Chains are nested to the left: no recursion along them.
@@ -247,7 +304,7 @@ impl Flow<'_> {
         }
         let mut carried = match base {
             Some(base) => self.expr(base, needed),
-            None => self.this.0,
+            None => self.read_this(expr, needed),
         };
         for arg in args.iter().flat_map(Arg::exprs) {
             carried |= self.expr(arg, needed);
@@ -282,7 +339,7 @@ impl Flow<'_> {
         let mut writes_needed = false;
         if self.direction == Direction::Backward && writes {
             writes_needed = mutates && base.is_some_and(|base| self.place_needed(base))
-                || mutates && base.is_none() && self.this.1;
+                || mutates && base.is_none() && self.holds((self.decl, None));
             for (arg, param) in args.iter().zip(&signature.params) {
                 if param.dir.is_written() && !param.no_diff {
                     writes_needed |= arg.exprs().into_iter().any(|arg| self.place_needed(arg));
@@ -305,7 +362,7 @@ impl Flow<'_> {
                 matches!(func, Callable::Func(f) if self.p.is_core(f.decl)).then(|| self.take_unset());
             let carries = match base {
                 Some(base) => self.expr(base, inner),
-                None => self.this.0,
+                None => self.read_this(expr, inner),
             };
             self.places.extend(unset.into_iter().flatten());
             let is_dropped = carries && !says && !this.differentiable;
@@ -381,7 +438,7 @@ impl Flow<'_> {
             if mutates {
                 match base {
                     Some(base) => self.store_to(base),
-                    None => self.this.0 |= self.this.1,
+                    None => self.carry((self.decl, None)),
                 }
             }
         }

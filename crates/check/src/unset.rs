@@ -26,18 +26,22 @@ impl Flow<'_> {
         if !self.follows_unset() || self.p.ast.decls[decl].modifiers.has(shared) {
             return;
         }
-        let ty = self.p.tables.decl_types[decl].unwrap_or(Ty::ERROR);
-        for part in self.unset_parts(ty) {
+        for part in self.unset_parts(decl) {
             self.places.remove(&(Mark::Set, decl, part));
             self.places.insert((Mark::Unset, decl, part));
         }
     }
 
     /// The parts of a variable that have no value at first.
-    fn unset_parts(&mut self, ty: Ty) -> Vec<Option<Part>> {
+    fn unset_parts(&mut self, decl: DeclId) -> Vec<Option<Part>> {
+        let ty = self.variable_ty(decl);
         match self.p.types[ty] {
             TyKind::Struct(..) => {
-                let fields = self.unset_fields(ty).into_iter();
+                let default = match decl == self.decl {
+                    true => self.p.fields_default_of(ty),
+                    false => self.p.default_of(ty),
+                };
+                let fields = self.unset_fields(ty, default).into_iter();
                 let unset: Vec<_> = fields.filter(|f| self.starts_unset(f.1, 0)).collect();
                 unset.into_iter().map(|(field, _)| Some(Part::Field(field))).collect()
             }
@@ -46,10 +50,10 @@ impl Flow<'_> {
         }
     }
 
-    /// The fields of a struct that nothing gives a value.
-    fn unset_fields(&mut self, ty: Ty) -> Vec<(DeclId, Ty)> {
+    /// The fields of a struct that nothing gives a value, not even what it starts as.
+    fn unset_fields(&mut self, ty: Ty, default: Initializer) -> Vec<(DeclId, Ty)> {
         let TyKind::Struct(decl, _) = self.p.types[ty] else { return Vec::new() };
-        let given = match self.p.default_of(ty) {
+        let given = match default {
             Initializer::Default(_) if self.p.has_base_struct(decl) => return Vec::new(),
             Initializer::Expr(_) | Initializer::Init(..) => return Vec::new(),
             Initializer::Default(_) => Vec::new(),
@@ -65,7 +69,8 @@ impl Flow<'_> {
         match self.p.types[ty] {
             _ if depth > 8 => false,
             TyKind::Struct(..) => {
-                self.unset_fields(ty).into_iter().any(|(_, ty)| self.starts_unset(ty, depth + 1))
+                let default = self.p.default_of(ty);
+                self.unset_fields(ty, default).into_iter().any(|(_, ty)| self.starts_unset(ty, depth + 1))
             }
             TyKind::Array(element, Some(_)) => self.starts_unset(element, depth + 1),
             TyKind::Scalar(_)
@@ -125,11 +130,14 @@ impl Flow<'_> {
         if !self.follows_unset() || !self.has(Mark::Unset, (decl, part)) {
             return;
         }
+        // A constructor may call methods that need only some of the fields.
+        if decl == self.decl && part.is_none() {
+            return;
+        }
         let is_possible = match part {
             Some(_) => self.places.contains(&(Mark::Set, decl, part)),
             None => {
-                let ty = self.p.tables.decl_types[decl].unwrap_or(Ty::ERROR);
-                let parts = self.unset_parts(ty);
+                let parts = self.unset_parts(decl);
                 if !parts.iter().all(|&part| self.places.contains(&(Mark::Unset, decl, part))) {
                     return;
                 }
@@ -145,8 +153,7 @@ impl Flow<'_> {
             return;
         }
         for decl in self.written.clone() {
-            let ty = self.p.tables.decl_types[decl].unwrap_or(Ty::ERROR);
-            let parts = self.unset_parts(ty);
+            let parts = self.unset_parts(decl);
             let is_unset = |part: &Option<Part>| self.places.contains(&(Mark::Unset, decl, *part));
             if parts.is_empty() || !parts.iter().all(is_unset) {
                 continue;
@@ -157,17 +164,43 @@ impl Flow<'_> {
             let message = format!("the function ends here without a value for its output '{name}'{on_some}");
             self.warn_unset(Diagnostic::warning("E41018", span, message).note(declared, "declared here"));
         }
+        for (is_set, on_some) in [(false, ""), (true, ", on some paths")] {
+            let marks = self.places.range((Mark::Unset, self.decl, None)..);
+            let fields: Vec<DeclId> = marks
+                .take_while(|mark| mark.1 == self.decl)
+                .filter(|mark| self.places.contains(&(Mark::Set, mark.1, mark.2)) == is_set)
+                .filter_map(|mark| if let Some(Part::Field(field)) = mark.2 { Some(field) } else { None })
+                .collect();
+            let Some(&first) = fields.first() else { continue };
+            let name = |&field: &DeclId| format!("'{}'", self.p.ast.name(self.p.ast.decls[field].name));
+            let names: Vec<String> = fields.iter().map(name).collect();
+            let of = if fields.len() == 1 { "its field" } else { "its fields" };
+            let message =
+                format!("the constructor ends here without a value for {of} {}{on_some}", names.join(", "));
+            let declared = self.p.ast.decls[first].name_span;
+            let help = "assign to it, or give it a value where it is declared: without one it is zero here, and may be \
+                        anything elsewhere";
+            self.warn_unset(
+                Diagnostic::warning("E41020", span, message).note(declared, "declared here").help(help),
+            );
+        }
     }
 
     /// Reports what was read too early.
     pub(crate) fn report_unset(&mut self) {
         for ((expr, decl, part), is_possible) in std::mem::take(&mut self.unset_uses) {
             let mut name = self.p.ast.name(self.p.ast.decls[decl].name).to_string();
+            let mut declared = self.p.ast.decls[decl].name_span;
             if let Some(Part::Field(field)) = part {
-                name = format!("{name}.{}", self.p.ast.name(self.p.ast.decls[field].name));
+                let field_name = self.p.ast.name(self.p.ast.decls[field].name);
+                if decl == self.decl {
+                    name = field_name.to_string();
+                    declared = self.p.ast.decls[field].name_span;
+                } else {
+                    name = format!("{name}.{field_name}");
+                }
             }
             let span = self.p.ast.exprs[expr].span;
-            let declared = self.p.ast.decls[decl].name_span;
             let (code, message) = if is_possible {
                 ("E41035", format!("'{name}' is used, and on some paths nothing has been assigned to it"))
             } else {
