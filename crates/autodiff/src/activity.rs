@@ -245,7 +245,7 @@ impl Flow<'_> {
             | Op::Atomic(..)
             | Op::BufferLen
             | Op::BufferOffset
-            | Op::BufferCast
+            | Op::BufferCast(_)
             | Op::BufferAddress
             | Op::Barrier
             | Op::WaveGather

@@ -136,7 +136,7 @@ impl<'m> Origins<'m> {
             Op::Zero => {}
             // what a derivative keeps for later is what a call of the primal got
             Op::Index if matches!(self.module.types[func.ty(data.args[0])], TypeData::Stack(_)) => {}
-            Op::BufferOffset | Op::BufferCast | Op::Select | Op::Detach => {
+            Op::BufferOffset | Op::BufferCast(_) | Op::Select | Op::Detach => {
                 for from in handles(&data.args) {
                     flows.extend(results.iter().map(|&to| (of(from), to)));
                 }

@@ -238,7 +238,7 @@ impl Engine<'_> {
         let mut at = handle;
         while let Some(inst) = defs[at].expand() {
             match src.insts[inst].op {
-                Op::BufferOffset | Op::BufferCast => at = src.insts[inst].args[0],
+                Op::BufferOffset | Op::BufferCast(_) => at = src.insts[inst].args[0],
                 Op::GlobalRef(global) => {
                     let read_only =
                         matches!(self.module.globals[global].space, Space::ReadOnly | Space::Uniform);
@@ -267,7 +267,7 @@ impl Engine<'_> {
     }
 
     fn has_casts(&self) -> bool {
-        let is_cast = |data: &ir::InstData| matches!(data.op, Op::BufferCast);
+        let is_cast = |data: &ir::InstData| matches!(data.op, Op::BufferCast(_));
         self.module.funcs.values().any(|f| f.insts.values().any(is_cast))
     }
 

@@ -239,7 +239,7 @@ pub(crate) fn tangent(pass: &mut Linearize, data: &ir::InstData, factor: Option<
         | Op::Atomic(..)
         | Op::BufferLen
         | Op::BufferOffset
-        | Op::BufferCast
+        | Op::BufferCast(_)
         | Op::BufferAddress
         | Op::Barrier
         | Op::WaveGather

@@ -547,7 +547,7 @@ impl Transpose<'_> {
             | Op::Atomic(..)
             | Op::BufferLen
             | Op::BufferOffset
-            | Op::BufferCast
+            | Op::BufferCast(_)
             | Op::BufferAddress
             | Op::Barrier
             | Op::WaveGather

@@ -2,7 +2,7 @@
 
 use cranelift_codegen::ir::{Type as ClifType, types};
 use ir::{Scalar, Type, TypeData, Types};
-use native::types::is_array;
+use native::types::{HANDLE_WORDS, is_array};
 use smallvec::{SmallVec, smallvec};
 
 /// The Cranelift type that holds one number.
@@ -23,7 +23,7 @@ pub(crate) fn parts(ts: &Types, ty: Type) -> SmallVec<[ClifType; 4]> {
         TypeData::Scalar(s) => smallvec![clif(s)],
         TypeData::Vector(s, n) => smallvec![clif(s); n as usize],
         TypeData::Array(..) | TypeData::Stack(_) | TypeData::Cell(_) => smallvec![types::I64],
-        TypeData::Buffer(_) => smallvec![types::I64; 3],
+        TypeData::Buffer(_) => smallvec![types::I64; HANDLE_WORDS],
         TypeData::Residuals(_) => smallvec![],
     }
 }

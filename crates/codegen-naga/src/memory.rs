@@ -55,6 +55,8 @@ pub(crate) struct Access {
     pub(crate) bases: Vec<Base>,
     pub(crate) element: MemType,
     pub(crate) path: Path,
+    /// Whether an element is in range only if it is there whole.
+    pub(crate) whole: bool,
     /// The type of the leaf.
     pub(crate) leaf: Type,
     pub(crate) action: Action,

@@ -396,7 +396,7 @@ impl Walker<'_, '_> {
                 let bases = self.bases(data.args[0], span)?;
                 self.set(data.results[0], Arg::Handle(bases, true));
             }
-            Op::BufferCast => {
+            Op::BufferCast(_) => {
                 let bases = self.bases(data.args[0], span)?;
                 for &base in &bases {
                     if let Some(usage) = self.planner.usage(base) {

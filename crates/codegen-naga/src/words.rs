@@ -34,7 +34,7 @@ impl Cx<'_> {
         let size_expr = code.u32(size);
         let from = code.binary(BinaryOperator::Multiply, index, size_expr);
         let mut place = code.binary(BinaryOperator::Add, at, from);
-        // The whole element is within the words.
+        // The whole element is within the words; or it begins there, and the leaf is.
         let words = match slot.words {
             Some(n) => code.u32(n),
             None => {
@@ -44,12 +44,16 @@ impl Cx<'_> {
         };
         let four = code.u32(4);
         let bytes = code.binary(BinaryOperator::Multiply, words, four);
-        let fits = code.binary(BinaryOperator::GreaterEqual, bytes, size_expr);
-        let last = code.binary(BinaryOperator::Subtract, bytes, size_expr);
-        let before_end = code.binary(BinaryOperator::LessEqual, place, last);
-        let range = code.binary(BinaryOperator::LogicalAnd, fits, before_end);
-        inside = code.binary(BinaryOperator::LogicalAnd, inside, range);
-        let (fixed, strides) = self.scalar_path(access);
+        let (fixed, strides, leaf) = self.scalar_path(access);
+        let within = |code: &mut Code, place: Expr, inside: Expr, size: u32| {
+            let size = code.u32(size);
+            let fits = code.binary(BinaryOperator::GreaterEqual, bytes, size);
+            let last = code.binary(BinaryOperator::Subtract, bytes, size);
+            let before_end = code.binary(BinaryOperator::LessEqual, place, last);
+            let range = code.binary(BinaryOperator::LogicalAnd, fits, before_end);
+            code.binary(BinaryOperator::LogicalAnd, inside, range)
+        };
+        inside = within(&mut code, place, inside, if access.whole { size } else { 1 });
         for ((&k, n), stride) in dynamic.iter().zip(self.limits(access.element, &access.path)).zip(strides) {
             let n = code.u32(n);
             let below = code.binary(BinaryOperator::Less, k, n);
@@ -61,6 +65,9 @@ impl Cx<'_> {
         if fixed != 0 {
             let fixed = code.u32(fixed);
             place = code.binary(BinaryOperator::Add, place, fixed);
+        }
+        if !access.whole {
+            inside = within(&mut code, place, inside, leaf);
         }
         code.name(place, "place");
         let before = code.enter();
@@ -98,13 +105,18 @@ impl Cx<'_> {
         Ok(self.add_function(code))
     }
 
-    /// Byte offset of a path's static steps, and the stride of each dynamic one, in the CPU's layout.
-    fn scalar_path(&self, access: &Access) -> (u32, Vec<u32>) {
+    /// Byte offset of a path's static steps, the stride of each dynamic one, and the bytes of the leaf, in the CPU's layout.
+    fn scalar_path(&self, access: &Access) -> (u32, Vec<u32>, u32) {
         let mem = &self.ir.mem;
         let (mut ty, mut lanes, mut fixed, mut strides) = (access.element, None, 0u64, Vec::new());
+        // Of what is no type of memory: part of a matrix or vector.
+        let mut leaf = None;
         for &step in &access.path.0 {
             let stride = match (&mem[ty], lanes) {
-                (_, Some(bytes)) => bytes,
+                (_, Some(bytes)) => {
+                    leaf = Some(bytes);
+                    bytes
+                }
                 (MemData::Struct { fields, .. }, None) => {
                     if let Step::Static(k) = step {
                         fixed += mem.field_offset(ty, k as usize);
@@ -118,9 +130,13 @@ impl Cx<'_> {
                 }
                 (MemData::Matrix(s, _, columns), None) => {
                     lanes = Some(s.bytes() as u64);
+                    leaf = Some(s.bytes() as u64 * *columns as u64);
                     s.bytes() as u64 * *columns as u64
                 }
-                (MemData::Vector(s, _) | MemData::Scalar(s), None) => s.bytes() as u64,
+                (MemData::Vector(s, _) | MemData::Scalar(s), None) => {
+                    leaf = Some(s.bytes() as u64);
+                    s.bytes() as u64
+                }
                 (MemData::Handle(_), None) => 8,
             };
             match step {
@@ -128,7 +144,7 @@ impl Cx<'_> {
                 Step::Dynamic => strides.push(stride as u32),
             }
         }
-        (fixed as u32, strides)
+        (fixed as u32, strides, leaf.unwrap_or(mem.size(ty)) as u32)
     }
 
     /// The pointer to the word that holds a byte.

@@ -92,7 +92,7 @@ pub fn print(module: &Module, funcs: &[(Func, Printed)]) -> Result<String, Unsup
 /// An op that has no text.
 fn unsupported(op: &Op, span: Span) -> Unsupported {
     let what = match op {
-        Op::BufferOffset | Op::BufferCast | Op::BufferAddress => "a pointer to memory of the host".into(),
+        Op::BufferOffset | Op::BufferCast(_) | Op::BufferAddress => "a pointer to memory of the host".into(),
         Op::Barrier | Op::WaveGather | Op::Builtin(_) => "what a thread knows of its group".into(),
         other => format!("the operation `{}`", ir::print::op_name(other)),
     };

@@ -21,6 +21,7 @@ pub mod ops;
 pub mod parse;
 pub mod polynomials;
 pub mod print;
+pub mod room;
 pub mod scalar;
 pub mod threads;
 pub mod types;
@@ -35,5 +36,5 @@ pub use function::{
 };
 pub use memory::{MemData, MemType, MemTypes};
 pub use module::{Entry, Global, GlobalData, Module, Residuals, Space, Witness};
-pub use ops::{AtomicOp, Builtin, Linearity, LoopInfo, Math, Op, Path, Step, WAVE_LANES};
+pub use ops::{AtomicOp, Builtin, Linearity, LoopInfo, Math, Op, Path, Rest, Step, WAVE_LANES};
 pub use types::{Scalar, Type, TypeData, Types};

@@ -146,7 +146,7 @@ pub enum Op {
     /// `a` advanced by `b` elements (`i64`): pointer arithmetic.
     BufferOffset,
     /// The memory of handle `a` from byte `b` (`i64`) on as elements of the result's type.
-    BufferCast,
+    BufferCast(Rest),
     /// Where `a` points to, as a number in two words (`u32` vector of 2, the low one first): equal for equal places, in
     /// their order within one buffer; 0 for null.
     BufferAddress,
@@ -249,6 +249,15 @@ pub enum Builtin {
     GroupIndex,
     /// Threads of a group, along each axis.
     GroupSize,
+}
+
+/// What becomes of the bytes at the end of memory that are less than an element.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Rest {
+    /// They are a part of an element, of which those leaves are in range that are there whole.
+    Kept,
+    /// They are out of range.
+    Dropped,
 }
 
 /// Atomic read-modify-write.
@@ -489,7 +498,7 @@ impl Op {
             | Op::Atomic(..)
             | Op::BufferLen
             | Op::BufferOffset
-            | Op::BufferCast
+            | Op::BufferCast(_)
             | Op::BufferAddress
             | Op::Barrier
             | Op::WaveGather

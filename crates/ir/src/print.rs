@@ -13,7 +13,7 @@ use crate::build::infer;
 use crate::function::{Func, Function, Inline, Inst, InstData, Prefer, Region, Slot, Value};
 use crate::memory::{MemData, MemType};
 use crate::module::{Global, GlobalData, Module, Space};
-use crate::ops::{AtomicOp, Builtin, LoopInfo, Op, Path, Step, WAVE_LANES};
+use crate::ops::{AtomicOp, Builtin, LoopInfo, Op, Path, Rest, Step, WAVE_LANES};
 use crate::scalar;
 use crate::types::{Scalar, Type, TypeData, Types};
 
@@ -574,7 +574,8 @@ pub fn op_name(op: &Op) -> String {
         Op::Atomic(_, op) => return format!("atomic.{}", atomic_name(*op)),
         Op::BufferLen => "buffer_len",
         Op::BufferOffset => "buffer_offset",
-        Op::BufferCast => "buffer_cast",
+        Op::BufferCast(Rest::Kept) => "buffer_cast",
+        Op::BufferCast(Rest::Dropped) => "buffer_cast_whole",
         Op::BufferAddress => "buffer_address",
         Op::Barrier => "barrier",
         Op::WaveGather => "wave_gather",

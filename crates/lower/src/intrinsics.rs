@@ -6,7 +6,7 @@
 use check::signature::Direction;
 use check::tables::{Arg, FuncRef};
 use check::types::Ty;
-use ir::{AtomicOp, Builtin, Function, Math, Op, Scalar, Type, TypeData, Types, Value};
+use ir::{AtomicOp, Builtin, Function, Math, Op, Rest, Scalar, Type, TypeData, Types, Value};
 use smallvec::SmallVec;
 use syntax::ast::{BinaryOp, ExprKind};
 use syntax::{DeclId, ExprId, Span};
@@ -319,7 +319,7 @@ impl Body<'_, '_, '_> {
                 if !matches!(self.b.types[from], TypeData::Buffer(_)) {
                     return None;
                 }
-                self.b.emit_typed(Op::BufferCast, &[leaf(0)?, leaf(1)?], to)
+                self.b.emit_typed(Op::BufferCast(Rest::Dropped), &[leaf(0)?, leaf(1)?], to)
             }
             "to_float4" | "from_float4" => self.texel(leaf(0)?, ty)?,
             "wave_gather" => return self.wave_gather(args.first()?),

@@ -33,6 +33,7 @@ mod packs;
 mod places;
 mod pointers;
 mod printf;
+mod room;
 mod sizes;
 mod statements;
 mod twins;
@@ -212,6 +213,7 @@ fn lower_round(
     module.types = types;
     module.mem = mem;
     sizes::check(&module, &mut diagnostics);
+    room::check(&mut module);
     (Lowered { module, diagnostics, functions }, conformances)
 }
 

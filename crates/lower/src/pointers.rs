@@ -7,7 +7,7 @@
 
 use check::tables::Meaning;
 use check::types::{Ty, TyKind};
-use ir::{Func, GlobalData, MemData, Op, Scalar, Space, Step, TypeData, Value};
+use ir::{Func, GlobalData, MemData, Op, Rest, Scalar, Space, Step, TypeData, Value};
 use rustc_hash::FxHashSet;
 use syntax::ast::BinaryOp;
 use syntax::{DeclId, Diagnostic, ExprId, Span};
@@ -103,7 +103,7 @@ impl Body<'_, '_, '_> {
             return vec![self.b.emit(Op::BufferOffset, &[memory.handle, offset])];
         }
         let at = self.byte_of(&memory);
-        vec![self.b.emit_typed(Op::BufferCast, &[memory.handle, at], target)]
+        vec![self.b.emit_typed(Op::BufferCast(Rest::Kept), &[memory.handle, at], target)]
     }
 
     /// Where a place begins, in bytes from its handle.
@@ -156,31 +156,8 @@ impl Body<'_, '_, '_> {
         if self.b.func.ty(handle) == to {
             return handle;
         }
-        self.expect_room(handle, to);
         let zero = self.b.constant(Scalar::I64, 0);
-        self.b.emit_typed(Op::BufferCast, &[handle, zero], to)
-    }
-
-    /// Stops the run if memory goes on behind a pointer, but not for one element of the type that it is cast to: what
-    /// is there could not be read.
-    fn expect_room(&mut self, handle: Value, to: ir::Type) {
-        let (TypeData::Buffer(old), TypeData::Buffer(new)) =
-            (self.b.types[self.b.func.ty(handle)], self.b.types[to])
-        else {
-            return;
-        };
-        let (old, new) = (self.lw.mem.size(old), self.lw.mem.size(new));
-        if old >= new {
-            return;
-        }
-        let count = self.b.emit(Op::BufferLen, &[handle]);
-        let none = self.b.u32(0);
-        let empty = self.b.emit(Op::Eq, &[count, none]);
-        let least = self.b.u32(u32::try_from(new.div_ceil(old.max(1))).unwrap_or(u32::MAX));
-        let room = self.b.emit(Op::Ge, &[count, least]);
-        let fits = self.b.emit(Op::Or, &[empty, room]);
-        let message = format!("the memory behind this pointer is shorter than one element of {new} bytes");
-        self.b.effect(Op::Assert(message.into()), &[fits]);
+        self.b.emit_typed(Op::BufferCast(Rest::Kept), &[handle, zero], to)
     }
 
     /// The number of the place that a handle leads to, as a number of type `to`.

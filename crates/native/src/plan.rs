@@ -2,7 +2,8 @@
 //! themselves, what they do to the world, and how large values get.
 
 use cranelift_entity::{EntitySet, SecondaryMap};
-use ir::{AtomicOp, Func, Module, Op, Space, TypeData};
+use ir::{AtomicOp, Func, MemType, Module, Op, Space, TypeData};
+use rustc_hash::FxHashSet;
 
 use crate::types::size;
 
@@ -54,13 +55,16 @@ pub struct Plan {
     pub largest: u64,
     /// Whether any function reaches a wave operation.
     pub has_waves: bool,
+    /// Types of elements of which memory may hold the last one in part.
+    pub partial: FxHashSet<MemType>,
     callees: SecondaryMap<Func, Vec<Func>>,
 }
 
 impl Plan {
     /// The plan for `roots`.
     pub fn new(module: &Module, roots: impl Iterator<Item = Func>) -> Plan {
-        let mut plan = Plan { largest: 64, ..Plan::default() };
+        let partial = ir::room::partial_elements(module);
+        let mut plan = Plan { largest: 64, partial, ..Plan::default() };
         let mut callees: SecondaryMap<Func, Vec<Func>> = SecondaryMap::new();
         let inits: Vec<Func> = module.globals.values().filter_map(|g| g.init).collect();
         // Depth first with an explicit stack: the order is the postorder.

@@ -3,21 +3,27 @@
 //! - A scalar is one word (a `bool` 0 or 1 in a byte, `f16` its bits), a vector one word for each lane.
 //! - An array is a pointer to memory that nobody writes after the array is built, a stack a pointer
 //!   to a [`Header`](crate::runtime::Header), a cell a pointer to memory that its function owns.
-//! - A buffer handle is three words: the first element's address, the number of elements and an
-//!   element offset, which is added to every index.
+//! - A buffer handle is four words: the first element's address, the number of elements, an element
+//!   offset, which is added to every index, and how many bytes of one more element there are.
 //!
 //! Local memory packs elements without padding, since all scalars of a local type are of one kind.
 
 use ir::{MemData, MemType, MemTypes, Scalar, Type, TypeData, Types};
 use smallvec::SmallVec;
 
-/// How many words hold a value in an argument of `raw` code: a number each, one for an array, a stack or a cell, three
+/// The words of a handle.
+pub const HANDLE_WORDS: usize = 4;
+
+/// The bytes of a handle in local memory.
+pub const HANDLE_BYTES: u64 = 8 * HANDLE_WORDS as u64;
+
+/// How many words hold a value in an argument of `raw` code: a number each, one for an array, a stack or a cell, four
 /// for a handle.
 pub fn words(ts: &Types, ty: Type) -> usize {
     match ts[ty] {
         TypeData::Scalar(_) | TypeData::Array(..) | TypeData::Stack(_) | TypeData::Cell(_) => 1,
         TypeData::Vector(_, n) => n as usize,
-        TypeData::Buffer(_) => 3,
+        TypeData::Buffer(_) => HANDLE_WORDS,
         TypeData::Residuals(_) => 0,
     }
 }
@@ -30,7 +36,7 @@ pub fn size(ts: &Types, ty: Type) -> u64 {
         TypeData::Array(t, n) => size(ts, t).saturating_mul(n as u64),
         TypeData::Cell(t) => size(ts, t),
         TypeData::Stack(_) => 8,
-        TypeData::Buffer(_) => 24,
+        TypeData::Buffer(_) => HANDLE_BYTES,
         TypeData::Residuals(_) => 0,
     }
 }

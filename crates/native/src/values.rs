@@ -45,7 +45,7 @@ impl Place<'_> {
             (Value::Buffer(handle), _) => {
                 let desc = handle.buffer.and_then(|n| self.globals.get(n as usize));
                 let (ptr, count) = desc.map_or((0, 0), |d| (d.ptr as u64, d.count));
-                out.extend([ptr, count, handle.offset as u64]);
+                out.extend([ptr, count, handle.offset as u64, 0]);
             }
         }
     }
@@ -113,7 +113,8 @@ impl Place<'_> {
                 }
             }
             TypeData::Buffer(_) => {
-                let buffer = self.globals.iter().position(|d| d.ptr as u64 == words[0] && words[1] != 0);
+                let buffer =
+                    self.globals.iter().position(|d| d.ptr as u64 == words[0] && words[1] | words[3] != 0);
                 Value::Buffer(Handle {
                     buffer: buffer.map(|n| n as u32),
                     offset: words[2] as i64,

@@ -142,7 +142,7 @@ impl Facts {
             let Some(inst) = defs.inst(handle) else { return false };
             match func.insts[inst].op {
                 Op::GlobalRef(g) => return self.is_constant(g),
-                Op::BufferOffset | Op::BufferCast => handle = func.insts[inst].args[0],
+                Op::BufferOffset | Op::BufferCast(_) => handle = func.insts[inst].args[0],
                 _ => return false,
             }
         }

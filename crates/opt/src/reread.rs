@@ -472,7 +472,7 @@ fn root(func: &Function, defs: &Defs, mut handle: Value) -> Option<Global> {
         let inst = defs.inst(handle)?;
         match func.insts[inst].op {
             Op::GlobalRef(global) => return Some(global),
-            Op::BufferOffset | Op::BufferCast => handle = func.insts[inst].args[0],
+            Op::BufferOffset | Op::BufferCast(_) => handle = func.insts[inst].args[0],
             _ => return None,
         }
     }

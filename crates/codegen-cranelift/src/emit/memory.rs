@@ -2,24 +2,18 @@
 
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::{AtomicRmwOp, InstBuilder, Value, types::*};
-use ir::{AtomicOp, Builtin, Global, InstData, MemData, MemType, Op, Path, Scalar, Step, TypeData};
+use ir::{AtomicOp, Builtin, Global, InstData, MemData, Op, Path, Rest, Scalar, Step, TypeData};
 
 use super::{Emitter, Res, Vals, constant_memory, plain};
 use crate::types::clif;
+use ir::interp::Place as At;
 use native::runtime::{Helper, Site, atomic_code, offsets};
-use native::types::{has_handle, is_array, size};
+use native::types::{HANDLE_BYTES, HANDLE_WORDS, has_handle, is_array, size};
 
 /// A place in a buffer: the address, and whether it is in range if that is not certain.
 struct Place {
     addr: Value,
     inside: Value,
-}
-
-/// What a path has reached.
-enum At {
-    Mem(MemType),
-    Row(Scalar, u32),
-    Lane,
 }
 
 impl Emitter<'_, '_> {
@@ -48,7 +42,7 @@ impl Emitter<'_, '_> {
                 handle[2] = self.b.ins().iadd(handle[2], by);
                 self.set(data.results[0], &handle);
             }
-            Op::BufferCast => self.buffer_cast(data)?,
+            Op::BufferCast(rest) => self.buffer_cast(data, *rest)?,
             Op::WaveGather => self.wave_gather(data)?,
             Op::BufferAddress => {
                 let handle = self.get(data.args[0]);
@@ -58,7 +52,8 @@ impl Emitter<'_, '_> {
                 let bytes = self.mul_imm(handle[2], self.cx.ir.mem.size(elem));
                 let address = self.b.ins().iadd(handle[0], bytes);
                 let zero = self.i64(0);
-                let empty = self.b.ins().icmp(IntCC::Equal, handle[1], zero);
+                let some = self.b.ins().bor(handle[1], handle[3]);
+                let empty = self.b.ins().icmp(IntCC::Equal, some, zero);
                 let address = self.b.ins().select(empty, zero, address);
                 let low = self.b.ins().ireduce(I32, address);
                 let high = self.b.ins().ushr_imm_u(address, 32);
@@ -122,7 +117,7 @@ impl Emitter<'_, '_> {
     }
 
     /// The same memory in elements of another type: what is less than an element moves the address.
-    fn buffer_cast(&mut self, data: &InstData) -> Res {
+    fn buffer_cast(&mut self, data: &InstData, kind: Rest) -> Res {
         let (TypeData::Buffer(from), TypeData::Buffer(to)) =
             (self.ts[self.ty(data.args[0])], self.ts[self.ty(data.results[0])])
         else {
@@ -143,12 +138,20 @@ impl Emitter<'_, '_> {
         let whole = self.b.ins().isub(at, rest);
         let offset = if to == 1 { whole } else { self.b.ins().sdiv(whole, size) };
         let bytes = self.mul_imm(handle[1], from);
+        let bytes = self.b.ins().iadd(bytes, handle[3]);
         let some = self.b.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, bytes, rest);
         let left = self.b.ins().isub(bytes, rest);
         let left = self.b.ins().select(some, left, zero);
         let count = if to == 1 { left } else { self.b.ins().udiv(left, size) };
+        let part = match kind {
+            Rest::Kept => {
+                let counted = self.mul_imm(count, to as u64);
+                self.b.ins().isub(left, counted)
+            }
+            Rest::Dropped => zero,
+        };
         let ptr = self.b.ins().iadd(handle[0], rest);
-        self.set(data.results[0], &[ptr, count, offset]);
+        self.set(data.results[0], &[ptr, count, offset, part]);
         Ok(())
     }
 
@@ -158,8 +161,8 @@ impl Emitter<'_, '_> {
         let table = self.field(I64, offsets::GLOBALS);
         let ptr = self.b.ins().load(I64, constant_memory(), table, at);
         let count = self.b.ins().load(I64, constant_memory(), table, at + 8);
-        let offset = self.i64(0);
-        Vals::from_slice(&[ptr, count, offset])
+        let none = self.i64(0);
+        Vals::from_slice(&[ptr, count, none, none])
     }
 
     fn builtin(&mut self, builtin: Builtin) -> Vals {
@@ -185,6 +188,14 @@ impl Emitter<'_, '_> {
         self.helper(Helper::Printf, &[self.ctx, site, words]);
     }
 
+    /// Both conditions.
+    fn both(&mut self, a: Option<Value>, b: Value) -> Value {
+        match a {
+            Some(a) => self.b.ins().band(a, b),
+            None => b,
+        }
+    }
+
     /// The place that `buf, i, dyn…` with a path stands for.
     fn buffer_place(&mut self, data: &InstData, path: &Path, args: &[ir::Value]) -> Res<Place> {
         let TypeData::Buffer(elem) = self.ts[self.ty(args[0])] else {
@@ -196,17 +207,19 @@ impl Emitter<'_, '_> {
         let i = self.b.ins().iadd(i, handle[2]);
         let mut inside = self.b.ins().icmp(IntCC::UnsignedLessThan, i, handle[1]);
         let bytes = self.mul_imm(i, mem.size(elem));
-        let mut addr = self.b.ins().iadd(handle[0], bytes);
+        let first = self.b.ins().iadd(handle[0], bytes);
+        let mut addr = first;
+        let mut within = None;
         let (mut at, mut fixed, mut dynamic) = (At::Mem(elem), 0u64, args[2..].iter());
         for step in &path.0 {
             let (n, next, stride) = match at {
-                At::Lane => return self.unsupported(&data.op, "a path into a number", data.span),
-                At::Row(s, n) => (n, At::Lane, s.bytes() as u64),
+                At::Lane(_) => return self.unsupported(&data.op, "a path into a number", data.span),
+                At::Row(s, n) => (n, At::Lane(s), s.bytes() as u64),
                 At::Mem(ty) => match &mem[ty] {
                     MemData::Scalar(_) | MemData::Handle(_) => {
                         return self.unsupported(&data.op, "a path into a number", data.span);
                     }
-                    MemData::Vector(s, n) => (*n, At::Lane, s.bytes() as u64),
+                    MemData::Vector(s, n) => (*n, At::Lane(*s), s.bytes() as u64),
                     MemData::Array(t, n) => (*n, At::Mem(*t), mem.size(*t)),
                     MemData::Matrix(s, r, c) => (*r, At::Row(*s, *c), (s.bytes() * c) as u64),
                     MemData::Struct { fields, .. } => {
@@ -229,7 +242,7 @@ impl Emitter<'_, '_> {
                     if self.upper_bound(idx, 4).is_none_or(|max| max >= n as u64) {
                         let len = self.i64(n as i64);
                         let below = self.b.ins().icmp(IntCC::UnsignedLessThan, k, len);
-                        inside = self.b.ins().band(inside, below);
+                        within = Some(self.both(within, below));
                     }
                     let bytes = self.mul_imm(k, stride);
                     addr = self.b.ins().iadd(addr, bytes);
@@ -238,6 +251,16 @@ impl Emitter<'_, '_> {
             at = next;
         }
         let addr = self.add_imm(addr, fixed as i64);
+        if self.cx.plan.partial.contains(&elem) {
+            // Of the element that is there in part, the leaf may be.
+            let last = self.b.ins().icmp(IntCC::Equal, i, handle[1]);
+            let start = self.b.ins().isub(addr, first);
+            let end = self.add_imm(start, at.bytes(mem) as i64);
+            let fits = self.b.ins().icmp(IntCC::UnsignedLessThanOrEqual, end, handle[3]);
+            let here = self.b.ins().band(last, fits);
+            inside = self.b.ins().bor(inside, here);
+        }
+        inside = self.both(within, inside);
         if self.cx.options.trap {
             let zero = self.b.ins().iconst(I8, 0);
             let outside = self.b.ins().icmp(IntCC::Equal, inside, zero);
@@ -260,11 +283,11 @@ impl Emitter<'_, '_> {
             TypeData::Array(..) if self.has_buffers(ty) => {
                 let bytes = size(self.ts, ty);
                 let to = self.memory(bytes);
-                self.each(bytes / 24, 8, &mut |e, at| {
+                self.each(bytes / HANDLE_BYTES, 8, &mut |e, at| {
                     let from = e.b.ins().iadd(addr, at);
                     let bits = e.b.ins().load(I64, plain(), from, 0);
                     let handle = e.pointee(bits);
-                    let at = e.mul_imm(at, 3);
+                    let at = e.mul_imm(at, HANDLE_WORDS as u64);
                     let place = e.b.ins().iadd(to, at);
                     for (k, &x) in handle.iter().enumerate() {
                         e.b.ins().store(plain(), x, place, 8 * k as i32);
@@ -318,8 +341,8 @@ impl Emitter<'_, '_> {
         let at = self.b.ins().select(inside, at, null);
         let ptr = self.b.ins().load(I64, plain(), at, 0);
         let count = self.b.ins().load(I64, plain(), at, 8);
-        let offset = self.i64(0);
-        Vals::from_slice(&[ptr, count, offset])
+        let none = self.i64(0);
+        Vals::from_slice(&[ptr, count, none, none])
     }
 
     fn has_buffers(&self, ty: ir::Type) -> bool {

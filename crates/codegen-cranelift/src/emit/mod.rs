@@ -440,7 +440,7 @@ impl<'a, 'm> Emitter<'a, 'm> {
             | Op::Atomic(..)
             | Op::BufferLen
             | Op::BufferOffset
-            | Op::BufferCast
+            | Op::BufferCast(_)
             | Op::BufferAddress
             | Op::Barrier
             | Op::WaveGather

@@ -9,7 +9,7 @@ use ir::{InstData, Op, Scalar, Span, Type, TypeData};
 use super::{Emitter, Res, Vals};
 use crate::types::clif;
 use native::runtime::Helper;
-use native::types::{Shape, flat, size};
+use native::types::{HANDLE_WORDS, Shape, flat, size};
 
 impl Emitter<'_, '_> {
     /// Constants and elementwise ops.
@@ -56,7 +56,7 @@ impl Emitter<'_, '_> {
             TypeData::Vector(s, n) => Vals::from_elem(self.constant(s, 0), n as usize),
             TypeData::Array(..) | TypeData::Cell(_) => Vals::from_slice(&[self.i64(self.cx.zero)]),
             TypeData::Stack(_) => Vals::from_slice(&[self.i64(self.cx.empty)]),
-            TypeData::Buffer(_) => Vals::from_elem(self.i64(0), 3),
+            TypeData::Buffer(_) => Vals::from_elem(self.i64(0), HANDLE_WORDS),
             TypeData::Residuals(_) => Vals::new(),
         }
     }

@@ -45,7 +45,7 @@ impl<'m> Emitter<'_, 'm> {
         match self.ts[ty] {
             TypeData::Scalar(s) => Vals::from_slice(&[Val::bits(el(s), 0)]),
             TypeData::Vector(s, n) => Vals::from_elem(Val::bits(el(s), 0), n as usize),
-            TypeData::Buffer(_) => Vals::from_slice(&[Val::bits(El::Ptr, 0), Val::i64(0), Val::i64(0)]),
+            TypeData::Buffer(_) => self.null(),
             TypeData::Array(..) | TypeData::Stack(_) | TypeData::Cell(_) => {
                 Vals::from_slice(&[Val::bits(El::Ptr, 0)])
             }

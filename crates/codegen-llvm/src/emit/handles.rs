@@ -1,7 +1,7 @@
-//! Handles of buffers: the first element's address, the number of elements and an element offset, which is added to
-//! every index.
+//! Handles of buffers: the first element's address, the number of elements, an element offset, which is added to every
+//! index, and how many bytes of one more element there are.
 
-use ir::{Global, InstData, Op, Space, TypeData};
+use ir::{Global, InstData, Op, Rest, Space, TypeData};
 use native::runtime::offsets;
 
 use super::local::Class;
@@ -33,7 +33,7 @@ impl Emitter<'_, '_> {
                 handle[2] = self.add_ints(handle[2], by);
                 handle
             }
-            Op::BufferCast => self.buffer_cast(data)?,
+            Op::BufferCast(rest) => self.buffer_cast(data, *rest)?,
             _ => {
                 let handle = self.get(data.args[0]);
                 let TypeData::Buffer(elem) = self.ts[self.ty(data.args[0])] else {
@@ -42,7 +42,8 @@ impl Emitter<'_, '_> {
                 let bytes = self.times(handle[2], self.cx.ir.mem.size(elem));
                 let address = self.w.offset(handle[0], bytes);
                 let address = self.w.cast("ptrtoint", address, El::I64);
-                let empty = self.w.compare("icmp eq", handle[1], Val::i64(0));
+                let some = self.w.binary("or", handle[1], handle[3]);
+                let empty = self.w.compare("icmp eq", some, Val::i64(0));
                 let address = self.w.select(empty, Val::i64(0), address);
                 let low = self.w.cast("trunc", address, El::I32);
                 let high = self.w.binary("lshr", address, Val::i64(32));
@@ -54,7 +55,7 @@ impl Emitter<'_, '_> {
     }
 
     /// The same memory in elements of another type: what is less than an element moves the address.
-    fn buffer_cast(&mut self, data: &InstData) -> Res<Vals> {
+    fn buffer_cast(&mut self, data: &InstData, kind: Rest) -> Res<Vals> {
         let (TypeData::Buffer(from), TypeData::Buffer(to)) =
             (self.ts[self.ty(data.args[0])], self.ts[self.ty(data.results[0])])
         else {
@@ -77,12 +78,25 @@ impl Emitter<'_, '_> {
         let whole = self.w.binary("sub", at, rest);
         let offset = self.w.binary("sdiv", whole, size);
         let bytes = self.times(handle[1], from);
+        let bytes = self.w.binary("add", bytes, handle[3]);
         let some = self.w.compare("icmp uge", bytes, rest);
         let left = self.w.binary("sub", bytes, rest);
         let left = self.w.select(some, left, zero);
         let count = self.w.binary("udiv", left, size);
+        let part = match kind {
+            Rest::Kept => {
+                let counted = self.times(count, to as u64);
+                self.w.binary("sub", left, counted)
+            }
+            Rest::Dropped => zero,
+        };
         let ptr = self.w.offset(handle[0], rest);
-        Ok(Vals::from_slice(&[ptr, count, offset]))
+        Ok(Vals::from_slice(&[ptr, count, offset, part]))
+    }
+
+    /// The handle that leads nowhere.
+    pub(super) fn null(&self) -> Vals {
+        Vals::from_slice(&[Val::bits(El::Ptr, 0), Val::i64(0), Val::i64(0), Val::i64(0)])
     }
 
     /// The handle of a global; memory of a thread is that of the lane.
@@ -103,7 +117,7 @@ impl Emitter<'_, '_> {
         } else {
             ptr
         };
-        Vals::from_slice(&[ptr, count, Val::i64(0)])
+        Vals::from_slice(&[ptr, count, Val::i64(0), Val::i64(0)])
     }
 
     /// The handle that eight bytes in memory mean: the number of a buffer, from 1.
@@ -118,7 +132,7 @@ impl Emitter<'_, '_> {
         let ptr = self.read(El::Ptr, at, Class::Context, None);
         let second = self.w.offset(at, Val::i64(8));
         let count = self.read(El::I64, second, Class::Context, None);
-        Vals::from_slice(&[ptr, count, Val::i64(0)])
+        Vals::from_slice(&[ptr, count, Val::i64(0), Val::i64(0)])
     }
 }
 

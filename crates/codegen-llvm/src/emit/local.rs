@@ -117,7 +117,9 @@ impl Emitter<'_, '_> {
         match self.ts[ty] {
             TypeData::Scalar(s) => SmallVec::from_slice(&[(el(s), 0)]),
             TypeData::Vector(s, n) => (0..n as u64).map(|k| (el(s), k * s.bytes() as u64)).collect(),
-            TypeData::Buffer(_) => SmallVec::from_slice(&[(El::Ptr, 0), (El::I64, 8), (El::I64, 16)]),
+            TypeData::Buffer(_) => {
+                SmallVec::from_slice(&[(El::Ptr, 0), (El::I64, 8), (El::I64, 16), (El::I64, 24)])
+            }
             _ => SmallVec::from_slice(&[(El::Ptr, 0)]),
         }
     }

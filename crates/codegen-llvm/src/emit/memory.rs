@@ -1,26 +1,20 @@
 //! Memory that the host sees, and the other effects: `assert`, `printf`, barriers.
 
-use ir::{AtomicOp, Builtin, InstData, MemData, MemType, Op, Path, Scalar, Space, Step, TypeData};
+use ir::interp::Place as At;
+use ir::{AtomicOp, Builtin, InstData, MemData, Op, Path, Scalar, Space, Step, TypeData};
 use native::runtime::{Helper, Site, atomic_code, offsets};
-use native::types::{has_handle, is_array, size};
+use native::types::{HANDLE_BYTES, has_handle, is_array, size};
 
 use super::handles::private_bytes;
 use super::local::{Class, Elements, Place};
 use super::{Emitter, Res, el};
 use crate::text::{El, Val, Vals};
 
-/// What a path has reached.
-enum At {
-    Mem(MemType),
-    Row(Scalar, u32),
-    Lane,
-}
-
 impl Emitter<'_, '_> {
     /// Ops that see or change the world.
     pub(super) fn world(&mut self, data: &InstData) -> Res {
         match &data.op {
-            Op::GlobalRef(_) | Op::BufferLen | Op::BufferOffset | Op::BufferCast | Op::BufferAddress => {
+            Op::GlobalRef(_) | Op::BufferLen | Op::BufferOffset | Op::BufferCast(_) | Op::BufferAddress => {
                 self.handle(data)?;
             }
             Op::BufferLoad(path) => self.buffer_load(data, path)?,
@@ -184,6 +178,9 @@ impl Emitter<'_, '_> {
         let mut inside = self.w.compare("icmp ult", i, handle[1]);
         let bytes = self.times(i, mem.size(elem));
         let mut addr = self.w.offset(handle[0], bytes);
+        // Of an element that is there in part, the leaf may be: where the leaf ends in the element.
+        let partial = self.cx.plan.partial.contains(&elem);
+        let (mut within, mut end) = (None, Val::i64(0));
         let mut block = match i.lin {
             Some(lin) if !handle[0].var && !handle[1].var && self.lanes > 1 => {
                 let base = Val::uniform(lin.base, El::I64);
@@ -201,7 +198,7 @@ impl Emitter<'_, '_> {
         let number = self.one(args[1]);
         let by_number =
             block.is_some() && number.var && number.el == El::I32 && handle[2].constant() == Some(0);
-        let mut elements = by_number.then(|| Elements {
+        let mut elements = (by_number && !partial).then(|| Elements {
             first: handle[0],
             count: handle[1],
             size: mem.size(elem),
@@ -212,13 +209,13 @@ impl Emitter<'_, '_> {
         let (mut at, mut fixed, mut dynamic) = (At::Mem(elem), 0u64, args[2..].iter());
         for step in &path.0 {
             let (n, next, stride) = match at {
-                At::Lane => return self.unsupported(&data.op, "a path into a number", data.span),
-                At::Row(s, n) => (n, At::Lane, s.bytes() as u64),
+                At::Lane(_) => return self.unsupported(&data.op, "a path into a number", data.span),
+                At::Row(s, n) => (n, At::Lane(s), s.bytes() as u64),
                 At::Mem(ty) => match &mem[ty] {
                     MemData::Scalar(_) | MemData::Handle(_) => {
                         return self.unsupported(&data.op, "a path into a number", data.span);
                     }
-                    MemData::Vector(s, n) => (*n, At::Lane, s.bytes() as u64),
+                    MemData::Vector(s, n) => (*n, At::Lane(*s), s.bytes() as u64),
                     MemData::Array(t, n) => (*n, At::Mem(*t), mem.size(*t)),
                     MemData::Matrix(s, r, c) => (*r, At::Row(*s, *c), (s.bytes() * c) as u64),
                     MemData::Struct { fields, .. } => {
@@ -244,8 +241,11 @@ impl Emitter<'_, '_> {
                     } else {
                         self.w.compare("icmp ult", k, Val::i64(n as i64))
                     };
-                    inside = self.w.binary("and", inside, below);
+                    within = self.both(within, Some(below));
                     let bytes = self.times(k, stride);
+                    if partial {
+                        end = self.w.binary("add", end, bytes);
+                    }
                     addr = self.w.offset(addr, bytes);
                     elements = match elements {
                         Some(e) if !k.var => {
@@ -269,6 +269,14 @@ impl Emitter<'_, '_> {
         let block = block.map(|(at, step, all)| (self.w.offset(at, Val::i64(fixed as i64)), step, all));
         let elements =
             elements.map(|e| Elements { first: self.w.offset(e.first, Val::i64(fixed as i64)), ..e });
+        if partial {
+            let last = self.w.compare("icmp eq", i, handle[1]);
+            let end = self.w.binary("add", end, Val::i64((fixed + at.bytes(mem)) as i64));
+            let fits = self.w.compare("icmp ule", end, handle[3]);
+            let here = self.w.binary("and", last, fits);
+            inside = self.w.binary("or", inside, here);
+        }
+        inside = self.both(within, Some(inside)).unwrap_or(inside);
         if self.cx.options.trap {
             let outside = self.w.binary("xor", inside, Val::bool(true));
             self.fail_if(outside, Site::OutOfRange(data.span));
@@ -305,12 +313,12 @@ impl Emitter<'_, '_> {
                 let to = self.memory(bytes, false);
                 let zero = Val::name(El::Ptr, "@rt_zero");
                 let from = self.w.select(place.inside.unwrap_or(Val::bool(true)), place.addr, zero);
-                self.each(bytes / 24, &mut |e, k| {
+                self.each(bytes / HANDLE_BYTES, &mut |e, k| {
                     let by = e.times(k, 8);
                     let at = e.w.offset(from, by);
                     let bits = e.read(El::I64, at, place.class, None);
                     let handle = e.pointee(bits);
-                    let by = e.times(k, 24);
+                    let by = e.times(k, HANDLE_BYTES);
                     let at = e.w.offset(to, by);
                     for (k, &x) in handle.iter().enumerate() {
                         e.word_to(x, at, k);

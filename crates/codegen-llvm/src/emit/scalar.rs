@@ -56,7 +56,7 @@ impl Emitter<'_, '_> {
             TypeData::Vector(s, n) => Vals::from_elem(self.constant(s, 0), n as usize),
             TypeData::Array(..) | TypeData::Cell(_) => Vals::from_slice(&[Val::name(El::Ptr, "@rt_zero")]),
             TypeData::Stack(_) => Vals::from_slice(&[Val::name(El::Ptr, "@rt_empty")]),
-            TypeData::Buffer(_) => Vals::from_slice(&[Val::bits(El::Ptr, 0), Val::i64(0), Val::i64(0)]),
+            TypeData::Buffer(_) => self.null(),
             TypeData::Residuals(_) => Vals::new(),
         }
     }

@@ -366,7 +366,7 @@ impl<'a, 'm> Emitter<'a, 'm> {
             | Op::Atomic(..)
             | Op::BufferLen
             | Op::BufferOffset
-            | Op::BufferCast
+            | Op::BufferCast(_)
             | Op::BufferAddress
             | Op::Barrier
             | Op::Builtin(_)
@@ -455,7 +455,7 @@ fn narrow_values(types: &Types, f: &Function) -> EntitySet<Value> {
                 _ => data.args.len(),
             };
             let narrows = match data.op {
-                Op::BufferOffset | Op::BufferCast => k == 1,
+                Op::BufferOffset | Op::BufferCast(_) => k == 1,
                 Op::BufferLoad(_) | Op::BufferStore(_) | Op::Atomic(..) | Op::Index | Op::Load => {
                     (1..indices).contains(&k)
                         && defs[arg].expand().is_some_and(|def| widened(types, f, &f.insts[def]).is_some())

@@ -1,6 +1,6 @@
 //! Memory that others see, barriers, and what stops a run.
 
-use ir::{InstData, Math, Op, Path, Scalar, TypeData, Value};
+use ir::{InstData, Math, Op, Path, Rest, Scalar, TypeData, Value};
 use naga::{Barrier, BinaryOperator as Bin, Expression, Statement};
 
 use super::{Buffer, Emitter, Held, Res};
@@ -60,7 +60,7 @@ impl<'m> Emitter<'_, 'm> {
                 self.values[data.results[0]] = Held::Buffer(buffer);
                 Ok(())
             }
-            Op::BufferCast => {
+            Op::BufferCast(_) => {
                 // The memory is words, and offsets count bytes.
                 let mut buffer = self.buffer(data.args[0]);
                 let by = self.low(data.args[1]);
@@ -184,7 +184,9 @@ impl<'m> Emitter<'_, 'm> {
             self.cx.store_direct(&mut self.code, base, path, &indices, leaf, value, data.span)?;
             return Ok(None);
         }
-        let access = Access { bases: buffer.bases.clone(), element, path: path.clone(), leaf, action };
+        let def = self.bounds.def(args[0]).map(|def| &self.f.insts[def].op);
+        let whole = matches!(def, Some(Op::BufferCast(Rest::Dropped)));
+        let access = Access { bases: buffer.bases.clone(), element, path: path.clone(), whole, leaf, action };
         let function = self.cx.access(&access, data.span)?;
         let mut arguments = Vec::new();
         if buffer.bases.len() > 1 {

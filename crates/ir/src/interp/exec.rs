@@ -3,7 +3,7 @@
 use super::value::{Handle, Lane, Value};
 use super::{Access, AccessKind, Bound, Host, Kind, Machine, cut};
 use crate::function::{Function, Inst, InstData, Value as Name};
-use crate::ops::{AtomicOp, Builtin, Math, Op, Path, Step};
+use crate::ops::{AtomicOp, Builtin, Math, Op, Path, Rest, Step};
 use crate::scalar;
 use crate::types::{Scalar, Type, TypeData};
 
@@ -148,8 +148,8 @@ impl<L: Lane> Machine<'_, L> {
             }
             Op::Atomic(path, op) => self.atomic(f, data, path, *op, host)?,
             Op::BufferLen => {
-                let (handle, count, _) = self.buffer(f, data.args[0], host)?;
-                let len = (count as i128 - handle.offset as i128).clamp(0, u32::MAX as i128);
+                let (handle, len, size) = self.buffer(f, data.args[0], host)?;
+                let len = ((len / size) as i128 - handle.offset as i128).clamp(0, u32::MAX as i128);
                 Value::Scalar(L::from_bits(len as u64))
             }
             Op::BufferOffset => {
@@ -158,8 +158,8 @@ impl<L: Lane> Machine<'_, L> {
                     scalar::to_i64(self.scalar(f, data.args[1])?, self.value(data.args[1])?.lane().bits());
                 Value::Buffer(Handle { offset: handle.offset.wrapping_add(by), ..*handle })
             }
-            Op::BufferCast => {
-                let (handle, count, from) = self.buffer(f, data.args[0], host)?;
+            Op::BufferCast(kind) => {
+                let (handle, len, from) = self.buffer(f, data.args[0], host)?;
                 let by =
                     scalar::to_i64(self.scalar(f, data.args[1])?, self.value(data.args[1])?.lane().bits());
                 let TypeData::Buffer(to) = self.module.types[result_type(f, data)] else {
@@ -168,8 +168,12 @@ impl<L: Lane> Machine<'_, L> {
                 let to = (self.module.mem.size(to) as i64).max(1);
                 let at = handle.offset.wrapping_mul(from as i64).wrapping_add(by);
                 let (offset, rest) = (at.div_euclid(to), at.rem_euclid(to) as u64);
-                let bytes = (count * from).saturating_sub(rest) / to as u64 * to as u64;
-                Value::Buffer(Handle { offset, start: handle.start + rest, len: Some(bytes), ..handle })
+                let len = len.saturating_sub(rest);
+                let len = match kind {
+                    Rest::Kept => len,
+                    Rest::Dropped => len / to as u64 * to as u64,
+                };
+                Value::Buffer(Handle { offset, start: handle.start + rest, len: Some(len), ..handle })
             }
             Op::BufferAddress => {
                 let (handle, _, size) = self.buffer(f, data.args[0], host)?;
@@ -400,7 +404,7 @@ impl<L: Lane> Machine<'_, L> {
 
     // ---- memory
 
-    /// A buffer's handle, its number of elements and the size of one.
+    /// A buffer's handle, the bytes of its memory, and those of an element.
     fn buffer(&self, f: &Function, name: Name, host: &mut dyn Host) -> Result<(Handle, u64, u64), String> {
         let (Value::Buffer(handle), TypeData::Buffer(element)) =
             (self.value(name)?, self.module.types[f.ty(name)])
@@ -409,11 +413,11 @@ impl<L: Lane> Machine<'_, L> {
         };
         // what has no size, as `void`, is bytes
         let size = self.module.mem.size(element).max(1);
-        let bytes = match handle.len {
-            Some(bytes) => bytes,
-            None => handle.buffer.map_or(0, |buffer| host.byte_len(buffer)),
+        let len = match handle.len {
+            Some(len) => len,
+            None => handle.buffer.map_or(0, |buffer| host.byte_len(buffer) / size * size),
         };
-        Ok((*handle, bytes.checked_div(size).unwrap_or(0), size))
+        Ok((*handle, len, size))
     }
 
     /// The buffer and byte that `buf, i, dyn…` with a path stands for, if in range.
@@ -424,7 +428,7 @@ impl<L: Lane> Machine<'_, L> {
         args: &[Name],
         host: &mut dyn Host,
     ) -> Result<Option<(u32, u64)>, String> {
-        let (handle, count, size) = self.buffer(f, args[0], host)?;
+        let (handle, len, size) = self.buffer(f, args[0], host)?;
         let TypeData::Buffer(element) = self.module.types[f.ty(args[0])] else { return Err(no_buffer()) };
         let i = scalar::to_i128(self.scalar(f, args[1])?, self.value(args[1])?.lane().bits());
         let i = i + handle.offset as i128;
@@ -435,8 +439,10 @@ impl<L: Lane> Machine<'_, L> {
         debug_assert_eq!(path.0.iter().filter(|s| matches!(s, Step::Dynamic)).count(), dynamic.len());
         let place = super::resolve(&self.module.mem, element, path, &dynamic);
         Ok(match (handle.buffer, place) {
-            (Some(buffer), Some((at, _))) if i >= 0 && i < count as i128 => {
-                Some((buffer, handle.start + i as u64 * size + at))
+            (Some(buffer), Some((at, place))) if i >= 0 => {
+                let at = i * size as i128 + at as i128;
+                let end = at + place.bytes(&self.module.mem) as i128;
+                (end <= len as i128).then(|| (buffer, handle.start + at as u64))
             }
             _ => None,
         })

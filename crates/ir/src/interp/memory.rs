@@ -188,6 +188,17 @@ pub enum Place {
     Lane(Scalar),
 }
 
+impl Place {
+    /// How many bytes there are.
+    pub fn bytes(self, mem: &MemTypes) -> u64 {
+        match self {
+            Place::Mem(ty) => mem.size(ty),
+            Place::Row(s, n) => u64::from(s.bytes() * n),
+            Place::Lane(s) => u64::from(s.bytes()),
+        }
+    }
+}
+
 /// How many lanes an IR type has in memory, the bytes of each, and whether they are handles. (Leaves
 /// have no padding within: all their lanes are of one kind.)
 fn lanes_of(types: &Types, ty: Type) -> (u64, u64, bool) {

@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use super::{MAX_VALUE, OpParts, Parsed, Parser, define};
 use crate::function::{Function, InstData, Region, RegionData, Span, Value, ValueData};
 use crate::module::Module;
-use crate::ops::{AtomicOp, Builtin, LoopInfo, Math, Op, Path, Step};
+use crate::ops::{AtomicOp, Builtin, LoopInfo, Math, Op, Path, Rest, Step};
 use crate::print::result_types;
 use crate::scalar;
 use crate::types::{Scalar, Type, TypeData};
@@ -364,7 +364,8 @@ fn simple_op(name: &str) -> Option<Op> {
         "sub_cell" => Op::SubCell,
         "buffer_len" => Op::BufferLen,
         "buffer_offset" => Op::BufferOffset,
-        "buffer_cast" => Op::BufferCast,
+        "buffer_cast" => Op::BufferCast(Rest::Kept),
+        "buffer_cast_whole" => Op::BufferCast(Rest::Dropped),
         "buffer_address" => Op::BufferAddress,
         "barrier" => Op::Barrier,
         "wave_gather" => Op::WaveGather,

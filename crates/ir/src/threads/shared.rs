@@ -229,7 +229,7 @@ impl<'m> Search<'m> {
             let Some(inst) = defs[at] else { return known[at] };
             match &f.insts[inst].op {
                 Op::GlobalRef(g) => return Some(*g),
-                Op::BufferOffset | Op::BufferCast => at = f.insts[inst].args[0],
+                Op::BufferOffset | Op::BufferCast(_) => at = f.insts[inst].args[0],
                 _ => return None,
             }
         }

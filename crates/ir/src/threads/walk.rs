@@ -279,9 +279,9 @@ impl<'m> Walk<'m> {
                 let handle = Handle { root: Root::Global(*global), at: Form::constant(0), cast: false };
                 values[data.results[0]].handle = Some(handle);
             }
-            Op::BufferOffset | Op::BufferCast => {
+            Op::BufferOffset | Op::BufferCast(_) => {
                 let by = self.number(values, data.args[1]);
-                let cast = data.op == Op::BufferCast;
+                let cast = matches!(data.op, Op::BufferCast(_));
                 let by = match self.module.types[f.ty(data.args[0])] {
                     TypeData::Buffer(element) if !cast => by.times(self.module.mem.size(element) as i64),
                     _ => by,

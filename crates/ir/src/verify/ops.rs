@@ -51,7 +51,7 @@ impl Verifier<'_> {
             | Op::Index
             | Op::SubCell
             | Op::BufferOffset
-            | Op::BufferCast => n(2),
+            | Op::BufferCast(_) => n(2),
             Op::Math(m) => n(m.arity()),
             Op::Select => n(3),
             Op::Construct => (None, 1, 0),
@@ -340,7 +340,7 @@ impl Verifier<'_> {
                 self.same(args[1], Type::I64, "the offset")?;
                 self.same(data.results[0], self.ty(args[0]), "the result")
             }
-            Op::BufferCast => {
+            Op::BufferCast(_) => {
                 self.element_of_buffer(args[0])?;
                 self.same(args[1], Type::I64, "the offset")?;
                 self.element_of_buffer(data.results[0]).map(|_| ())

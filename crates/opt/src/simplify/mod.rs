@@ -181,7 +181,7 @@ impl Simplify<'_> {
             | Op::BufferStore(_)
             | Op::Atomic(..)
             | Op::BufferLen
-            | Op::BufferCast
+            | Op::BufferCast(_)
             | Op::BufferAddress
             | Op::Barrier
             | Op::WaveGather
