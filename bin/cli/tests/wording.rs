@@ -186,7 +186,7 @@ fn errors_in_what_is_not_run_are_mentioned() {
 }
 
 /// Names that only the compiler's sources have. A program may name some of them itself.
-const INTERNAL: [&str; 9] = [
+const INTERNAL: [&str; 11] = [
     "__Builtin",
     "__Elementwise",
     "__FloatElementwise",
@@ -196,6 +196,8 @@ const INTERNAL: [&str; 9] = [
     "LLVM ERROR",
     "<error>",
     "$lambda",
+    "'$",
+    "'some ",
 ];
 
 /// Commands that compile a file, with the arguments after its name; `FUNCTION` is the first differentiable function.

@@ -83,7 +83,7 @@ impl Checker<'_> {
             Ref::Native(NativeGeneric::Tuple) => self.make_tuple(expr, args),
             Ref::Native(NativeGeneric::Pair) => self.diff_pair(expr, args, expected),
             Ref::Native(NativeGeneric::Unsupported) => {
-                self.unsupported(span, "this resource type is");
+                self.unsupported(span, "this type is");
                 self.skip_args(args);
                 self.set_error(expr)
             }

@@ -33,6 +33,15 @@ pub(crate) struct Constraints {
     pub(crate) nonempty: Vec<GenericArg>,
 }
 
+impl Constraints {
+    /// True if they say nothing but what types conform to.
+    pub(crate) fn is_of_bounds(&self) -> bool {
+        let Constraints { conforms: _, equal, equal_values, converts, optional, nonempty } = self;
+        let nothing_else = equal.is_empty() && equal_values.is_empty() && converts.is_empty();
+        nothing_else && optional.is_empty() && nonempty.is_empty()
+    }
+}
+
 impl Program {
     /// What the generics of one declaration ask for.
     pub(crate) fn constraints_of(&mut self, owner: DeclId) -> Rc<Constraints> {

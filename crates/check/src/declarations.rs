@@ -1,12 +1,12 @@
 //! Checks that a declaration makes sense whether or not anyone uses it, for `pullback check`.
 
 use rustc_hash::FxHashMap;
-use syntax::ast::{DeclKind, Modifiers};
-use syntax::{DeclId, Diagnostic, Symbol};
+use syntax::ast::{Attribute, DeclKind, ExprKind, Modifiers};
+use syntax::{DeclId, Diagnostic, ExprId, Symbol};
 
 use crate::native::Magic;
 use crate::program::Program;
-use crate::signature::{Level, ParamSig, Resolved};
+use crate::signature::{Level, ParamSig, Resolved, Subst};
 use crate::sigs::DiffOp;
 use crate::tables::FuncRef;
 use crate::types::{GenericArg, Ty, TyKind};
@@ -36,6 +36,7 @@ impl Program {
 
     fn check_names(&mut self, decls: &[DeclId]) {
         let mut seen: FxHashMap<Symbol, DeclId> = FxHashMap::default();
+        let mut functions: FxHashMap<Symbol, DeclId> = FxHashMap::default();
         for &decl in decls {
             let d = &self.ast.decls[decl];
             let single = matches!(
@@ -51,10 +52,18 @@ impl Program {
                     | DeclKind::TypeParam { .. }
                     | DeclKind::ValueParam { .. }
             );
-            if !single || d.name == self.words.empty {
+            // Functions may share a name with each other, and not with a variable.
+            let is_function = matches!(d.kind, DeclKind::Func { .. });
+            let is_variable = |d: DeclId| matches!(self.ast.decls[d].kind, DeclKind::Var { .. });
+            let of_function = functions.get(&d.name).copied().filter(|_| is_variable(decl));
+            if is_function && !seen.get(&d.name).is_some_and(|&first| is_variable(first)) {
+                functions.entry(d.name).or_insert(decl);
                 continue;
             }
-            if let Some(&first) = seen.get(&d.name) {
+            if !single && !is_function || d.name == self.words.empty {
+                continue;
+            }
+            if let Some(first) = of_function.or(seen.get(&d.name).copied()) {
                 // A struct may be announced without members.
                 let announced = |d: DeclId| matches!(&self.ast.decls[d].kind, DeclKind::Struct { members, .. } if members.is_empty());
                 if announced(first) || announced(decl) {
@@ -78,7 +87,7 @@ impl Program {
         for &decl in decls {
             let d = &self.ast.decls[decl];
             let is_named = !self.ast.name(d.name).starts_with('$');
-            if !matches!(d.kind, DeclKind::Func { body: Some(_), .. }) || d.generics.is_some() || !is_named {
+            if !matches!(d.kind, DeclKind::Func { body: Some(_), .. }) || !is_named {
                 continue;
             }
             let name = d.name;
@@ -94,30 +103,70 @@ impl Program {
     }
 
     fn same_signature(&mut self, a: DeclId, b: DeclId) -> bool {
+        let Some(renamed) = self.same_generics(a, b) else { return false };
         let (a, b) = (self.raw_signature(a), self.raw_signature(b));
         let same_object = match (&a.this, &b.this) {
-            (None, None) => true,
             (Some(a), Some(b)) => a.mutating == b.mutating,
-            _ => false,
+            // One that is static and one that is not are called in the same way.
+            (Some(this), None) | (None, Some(this)) => !this.mutating,
+            (None, None) => true,
         };
+        let types: Vec<Ty> = a.params.iter().map(|param| self.substitute(param.ty, &renamed)).collect();
         // A resource and a handle of it are one type here.
         let is_resource = |p: &Program, ty: Ty| match &p.types[ty] {
             TyKind::Buffer(..) | TyKind::Opaque(..) => true,
             TyKind::Struct(decl, _) => p.is_core(*decl),
             _ => false,
         };
-        let same = |(a, b): (&ParamSig, &ParamSig)| {
-            a.ty == b.ty && a.dir == b.dir && a.ty != Ty::ERROR && !is_resource(self, a.ty)
+        let same = |((ty, a), b): ((&Ty, &ParamSig), &ParamSig)| {
+            let is_same_way = a.dir == b.dir || a.dir.is_written() && b.dir.is_written();
+            *ty == b.ty && is_same_way && *ty != Ty::ERROR && !is_resource(self, *ty)
         };
-        same_object && a.params.len() == b.params.len() && a.params.iter().zip(&b.params).all(same)
+        same_object
+            && a.params.len() == b.params.len()
+            && types.iter().zip(&a.params).zip(&b.params).all(same)
+    }
+
+    /// The generic parameters of one function for those of another, if these are of one kind and have the same
+    /// constraints: then no arguments tell the functions apart.
+    fn same_generics(&mut self, a: DeclId, b: DeclId) -> Option<Subst> {
+        let params = |p: &Program, decl: DeclId| {
+            p.ast.decls[decl].generics.as_ref().map_or(Vec::new(), |generics| generics.params.clone())
+        };
+        let (own, other) = (params(self, a), params(self, b));
+        let mut subst = Subst::default();
+        if own.len() != other.len() {
+            return None;
+        }
+        for (&own, &other) in own.iter().zip(&other) {
+            let arg = match (&self.ast.decls[own].kind, &self.ast.decls[other].kind) {
+                (DeclKind::TypeParam { .. }, DeclKind::TypeParam { .. }) => {
+                    GenericArg::Type(self.types.intern(TyKind::Param(other)))
+                }
+                (DeclKind::ValueParam { .. }, DeclKind::ValueParam { .. }) => {
+                    GenericArg::Val(crate::types::Val::Param(other))
+                }
+                _ => return None,
+            };
+            subst.map.push((own, arg));
+        }
+        let (one, two) = (self.constraints_of(a), self.constraints_of(b));
+        let conforms: Vec<(Ty, Ty)> = one
+            .conforms
+            .iter()
+            .map(|&(ty, bound)| (self.substitute(ty, &subst), self.substitute(bound, &subst)))
+            .collect();
+        (one.is_of_bounds() && two.is_of_bounds() && conforms == two.conforms).then_some(subst)
     }
 
     pub(crate) fn check_decl(&mut self, decl: DeclId) {
         for attribute in self.ast.decls[decl].attributes.clone() {
             self.check_attribute(&attribute);
+            self.check_stage(&attribute);
         }
         if let Some(generics) = self.ast.decls[decl].generics.clone() {
-            self.check_names(&generics.params);
+            let written = generics.params.iter().filter(|param| !self.interface_params.contains(param));
+            self.check_names(&written.copied().collect::<Vec<_>>());
             self.constraints_of(decl);
         }
         match self.ast.decls[decl].kind.clone() {
@@ -159,8 +208,20 @@ impl Program {
                 }
             }
             DeclKind::Namespace { members } | DeclKind::CBuffer { members } => {
-                self.check_names(&members);
-                self.check_signatures(&members);
+                // A namespace may have several parts: its names are those of all.
+                let parts = match self.ast.decls[decl].kind {
+                    DeclKind::Namespace { .. } => self.parts(decl),
+                    _ => vec![decl],
+                };
+                if parts.first() == Some(&decl) {
+                    let of = |&part: &DeclId| match &self.ast.decls[part].kind {
+                        DeclKind::Namespace { members } | DeclKind::CBuffer { members } => members.clone(),
+                        _ => Vec::new(),
+                    };
+                    let all: Vec<DeclId> = parts.iter().flat_map(of).collect();
+                    self.check_names(&all);
+                    self.check_signatures(&all);
+                }
                 for member in members {
                     self.check_decl(member);
                 }
@@ -179,6 +240,7 @@ impl Program {
             DeclKind::AssociatedType { .. } => {
                 self.bases_of(decl);
             }
+            DeclKind::Using(expr) => self.check_using(expr),
             DeclKind::Param { .. }
             | DeclKind::Accessor { .. }
             | DeclKind::EnumCase(_)
@@ -188,10 +250,64 @@ impl Program {
             | DeclKind::Include { .. }
             | DeclKind::Module(_)
             | DeclKind::Implementing(_)
-            | DeclKind::Using(_)
             | DeclKind::FuncExtension { .. }
             | DeclKind::Unsupported(_)
             | DeclKind::Empty => {}
+        }
+    }
+
+    /// What a `using` names is a namespace of some module.
+    fn check_using(&mut self, expr: ExprId) {
+        let ExprKind::Name(name) = self.ast.exprs[expr].kind else { return };
+        let declared = self.modules.iter().filter_map(|module| module.names.get(&name)).flatten();
+        let is_namespace = |&&decl: &&DeclId| matches!(self.ast.decls[decl].kind, DeclKind::Namespace { .. });
+        if declared.clone().any(|decl| is_namespace(&decl)) {
+            return;
+        }
+        let text = self.ast.name(name);
+        let message = match declared.clone().next() {
+            Some(_) => format!("'{text}' is no namespace"),
+            None => format!("undefined identifier '{text}'"),
+        };
+        let code = if declared.clone().next().is_some() { "E30061" } else { "E30015" };
+        self.error(code, self.ast.exprs[expr].span, message);
+    }
+
+    /// The stage that `[shader("…")]` names is one.
+    fn check_stage(&mut self, attribute: &Attribute) {
+        const STAGES: [&str; 21] = [
+            "vertex",
+            "fragment",
+            "pixel",
+            "geometry",
+            "hull",
+            "domain",
+            "tesscontrol",
+            "tesseval",
+            "compute",
+            "raygen",
+            "raygeneration",
+            "intersection",
+            "anyhit",
+            "closesthit",
+            "miss",
+            "callable",
+            "mesh",
+            "amplification",
+            "task",
+            "dispatch",
+            "node",
+        ];
+        if self.ast.name(attribute.name) != "shader" {
+            return;
+        }
+        let Some(&arg) = attribute.args.first() else { return };
+        let ExprKind::String(text) = &self.ast.exprs[arg].kind else { return };
+        let stage = text.to_ascii_lowercase();
+        if !STAGES.contains(&&stage[..]) {
+            let message = format!("there is no stage '{text}'");
+            let help = "a kernel is '[shader(\"compute\")]'";
+            self.report(Diagnostic::error("E36105", self.ast.exprs[arg].span, message).help(help));
         }
     }
 

@@ -368,7 +368,7 @@ impl<'p> Checker<'p> {
             }
             Ref::Native(NativeGeneric::Unsupported) => {
                 let span = self.span(expr);
-                self.unsupported(span, "this resource type is");
+                self.unsupported(span, "this type is");
                 self.set_error(expr)
             }
             Ref::Native(_) => {

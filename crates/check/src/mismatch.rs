@@ -139,7 +139,7 @@ impl Checker<'_> {
                 }
                 Failure::Constraint { subject, bound } if self.name(*bound).starts_with("__") => {
                     let takes = taken(&self.name(*bound));
-                    let message = format!("'{name}' cannot be called with a '{}'", self.name(*subject));
+                    let message = format!("'{name}' cannot be called with '{}'", self.name(*subject));
                     Diagnostic::error("E38029", span, message).help(format!("it takes {takes}"))
                 }
                 Failure::Constraint { subject, bound } => {
@@ -161,8 +161,13 @@ impl Checker<'_> {
         // Those that go wrong last come first: a function of matrices before one of numbers, where a matrix is given.
         let mut failures: Vec<&(DeclId, Failure)> = failures.iter().collect();
         failures.sort_by_key(|f| std::cmp::Reverse(self.likeness(f.0, &f.1, args)));
+        let mut told: Vec<String> = Vec::new();
         for (decl, failure) in failures.iter().take(MAX_CANDIDATES) {
             let text = format!("{}: {}", self.describe(*decl), self.reason(failure, args));
+            if self.p.is_core(*decl) && told.contains(&text) {
+                continue;
+            }
+            told.push(text.clone());
             diagnostic = diagnostic.note(self.p.ast.decls[*decl].name_span, text);
         }
         if failures.len() > MAX_CANDIDATES {
@@ -195,10 +200,22 @@ impl Checker<'_> {
         let word = op.word();
         let signature = self.p.pattern_signature(candidate.decl, &candidate.ops);
         let params = self.p.raw_signature(candidate.decl).params.clone();
-        let name = self.p.ast.name(self.p.ast.decls[candidate.decl].name).to_string();
+        let mut name = self.p.ast.name(self.p.ast.decls[candidate.decl].name).to_string();
         let mut list = Vec::new();
+        // A method's derivative takes a pair of the object first.
+        let has_result = op == DiffOp::Bwd && self.p.raw_signature(candidate.decl).ret_differentiable;
+        let n_own = signature.params.len() - usize::from(has_result);
+        let has_object = self.p.raw_signature(candidate.decl).this.is_some() && n_own > params.len();
+        if let (true, Some(this)) = (has_object, self.p.raw_signature(candidate.decl).this.clone()) {
+            name = format!("{}.{name}", self.name(this.ty));
+        }
         for (k, param) in signature.params.iter().enumerate() {
             let written = if param.dir.is_written() { "inout " } else { "" };
+            if k == 0 && has_object {
+                list.push(format!("{written}{} this", self.name(param.ty)));
+                continue;
+            }
+            let k = k - usize::from(has_object);
             let own = params.get(k).and_then(|p| p.decl).or(param.decl);
             let own = own.map(|d| format!(" {}", self.p.ast.name(self.p.ast.decls[d].name)));
             let own = own
@@ -239,7 +256,7 @@ impl Checker<'_> {
                 format!("'{}' cannot be inferred", self.p.ast.name(self.p.ast.decls[*param].name))
             }
             Failure::Constraint { subject, bound } if self.name(*bound).starts_with("__") => {
-                format!("it takes {}, not a '{}'", taken(&self.name(*bound)), self.name(*subject))
+                format!("it takes {}, not '{}'", taken(&self.name(*bound)), self.name(*subject))
             }
             Failure::Constraint { subject, bound } => {
                 format!("'{}' does not conform to '{}'", self.name(*subject), self.name(*bound))

@@ -203,6 +203,24 @@ impl NativeGeneric {
         }
     }
 
+    /// Its name in Slang.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            NativeGeneric::Vector => "vector",
+            NativeGeneric::CoopVec => "CoopVec",
+            NativeGeneric::Matrix => "matrix",
+            NativeGeneric::Array => "Array",
+            NativeGeneric::Pair => "DifferentialPair",
+            NativeGeneric::PtrPair => "DifferentialPtrPair",
+            NativeGeneric::Tuple => "Tuple",
+            NativeGeneric::Optional => "Optional",
+            NativeGeneric::Ptr => "Ptr",
+            NativeGeneric::Handle => "DescriptorHandle",
+            NativeGeneric::Buffer(kind) => kind.name(),
+            NativeGeneric::Unsupported => "this type",
+        }
+    }
+
     pub(crate) fn by_name(name: &str) -> Option<NativeGeneric> {
         Some(match name {
             "vector" => NativeGeneric::Vector,
@@ -237,8 +255,11 @@ pub(crate) fn is_unsupported_name(name: &str) -> bool {
 }
 
 fn is_texture(name: &str) -> bool {
-    let name = name.strip_prefix("RW").unwrap_or(name);
-    name.starts_with("Texture") && name.len() > 8 || name.starts_with("Sampler") && name.ends_with('D')
+    let name = name.strip_prefix("RW").or_else(|| name.strip_prefix("RasterizerOrdered")).unwrap_or(name);
+    let shape = name.strip_prefix("Texture").or_else(|| name.strip_prefix("Sampler"));
+    let shape = shape.map(|shape| shape.strip_suffix("Shadow").unwrap_or(shape));
+    let shape = shape.map(|shape| shape.strip_suffix("Array").unwrap_or(shape));
+    matches!(shape, Some("1D" | "2D" | "3D" | "Cube" | "2DMS" | "Buffer"))
 }
 
 impl Program {

@@ -239,8 +239,12 @@ impl Checker<'_> {
                 DiffOp::Bwd | DiffOp::Apply => "mark it '[Differentiable]'",
             };
             let declared = self.p.ast.decls[func.decl].name_span;
-            let mut diagnostic =
-                Diagnostic::error("E30027", span, format!("'{word}' is not a member of '{name}'")).help(help);
+            let mode = match innermost {
+                DiffOp::Fwd | DiffOp::Linearize => "forward",
+                DiffOp::Bwd | DiffOp::Apply => "backward",
+            };
+            let message = format!("'{name}' is not {mode}-differentiable: it has no '{word}'");
+            let mut diagnostic = Diagnostic::error("E30027", span, message).help(help);
             if !self.p.is_core(func.decl) {
                 diagnostic = diagnostic.note(declared, "declared here");
             }

@@ -43,6 +43,7 @@ impl Checker<'_> {
                 }
                 Ref::Funcs(mut funcs, base) => {
                     let args: Vec<GenericArg> = args.iter().map(|&a| self.generic_arg(a)).collect();
+                    let first = funcs.first().map(|c| c.decl);
                     funcs.retain(|c| {
                         self.p.ast.decls[c.decl].generics.as_ref().is_some_and(|g| {
                             g.params.len() >= args.len() || g.params.iter().any(|&p| self.p.is_pack_param(p))
@@ -50,7 +51,10 @@ impl Checker<'_> {
                     });
                     if funcs.is_empty() {
                         let span = self.span(expr);
-                        self.error("E30075", span, "no function of this name takes these generic arguments");
+                        let name = first.map_or("", |decl| self.p.ast.name(self.p.ast.decls[decl].name));
+                        let arguments = if args.len() == 1 { "argument" } else { "arguments" };
+                        let message = format!("no '{name}' takes {} generic {arguments}", args.len());
+                        self.error("E30075", span, message);
                         return Ref::Error;
                     }
                     funcs.iter_mut().for_each(|c| c.explicit.clone_from(&args));

@@ -11,7 +11,7 @@ use crate::native::Magic;
 use crate::program::Program;
 use crate::signature::Subst;
 use crate::tables::{Callable, FuncRef};
-use crate::types::{Args, BufferKind, GenericArg, Ty, TyKind, Val};
+use crate::types::{Args, GenericArg, Ty, TyKind, Val};
 
 impl Program {
     /// What the generic parameters stand for in this function, and `This`.
@@ -323,9 +323,19 @@ impl Program {
         }
     }
 
+    /// The name of a type's declaration, as the user knows it: none that the compiler made up.
+    fn shown_name(&self, decl: DeclId) -> String {
+        let name = self.ast.name(self.ast.decls[decl].name);
+        match self.interface_params.contains(&decl) {
+            true => name.trim_start_matches("some ").to_string(),
+            false if name.starts_with('$') => "lambda".to_string(),
+            false => name.to_string(),
+        }
+    }
+
     /// A type as Slang writes it.
     pub fn type_name(&self, ty: Ty) -> String {
-        let name = |decl: DeclId| self.ast.name(self.ast.decls[decl].name).to_string();
+        let name = |decl: DeclId| self.shown_name(decl);
         match &self.types[ty] {
             TyKind::Error => "<error>".into(),
             TyKind::Void => "void".into(),
@@ -371,13 +381,7 @@ impl Program {
             TyKind::Optional(t) => format!("Optional<{}>", self.type_name(*t)),
             TyKind::Pointer(t) => format!("Ptr<{}>", self.type_name(*t)),
             TyKind::Buffer(kind, t) => {
-                let kind = match kind {
-                    BufferKind::StructuredBuffer => "StructuredBuffer",
-                    BufferKind::RWStructuredBuffer => "RWStructuredBuffer",
-                    BufferKind::ConstantBuffer => "ConstantBuffer",
-                    BufferKind::ParameterBlock => "ParameterBlock",
-                };
-                format!("{kind}<{}>", self.type_name(*t))
+                format!("{}<{}>", kind.name(), self.type_name(*t))
             }
             TyKind::String => "String".into(),
             TyKind::NullPtr => "nullptr".into(),

@@ -40,8 +40,8 @@ const ATTRIBUTES: [&str; 38] = [
     "SpecializationConstant",
     "Specialize",
     "UnscopedEnum",
-    "NumThreads",
     "numthreads",
+    "NumThreads",
     "shader",
     "Shader",
     "mutating",
@@ -110,9 +110,27 @@ impl Program {
     }
 }
 
+/// What GLSL's vectors and matrices are called here.
+fn of_glsl(text: &str) -> Option<String> {
+    let is_size = |size: &str| matches!(size, "2" | "3" | "4");
+    for (word, scalar) in
+        [("vec", "float"), ("ivec", "int"), ("uvec", "uint"), ("bvec", "bool"), ("dvec", "double")]
+    {
+        if let Some(size) = text.strip_prefix(word).filter(|size| is_size(size)) {
+            return Some(format!("{scalar}{size}"));
+        }
+    }
+    let size = text.strip_prefix("mat")?;
+    let (columns, rows) = size.split_once('x').unwrap_or((size, size));
+    (is_size(columns) && is_size(rows)).then(|| format!("float{rows}x{columns}"))
+}
+
 impl Checker<'_> {
     /// A name in scope that is spelt like this one.
     pub(crate) fn similar_name(&self, text: &str) -> Option<String> {
+        if let Some(name) = of_glsl(text) {
+            return Some(name);
+        }
         let ast = &self.p.ast;
         let local = nearest(text, self.locals.iter().map(|l| ast.name(l.0)));
         if local.is_some() {

@@ -63,7 +63,7 @@ impl Checker<'_> {
         }
         if let Some(most) = native.most_args().filter(|&most| args.len() > most) {
             let arguments = if most == 1 { "argument" } else { "arguments" };
-            let message = format!("this type takes {most} generic {arguments}, not {}", args.len());
+            let message = format!("'{}' takes {most} generic {arguments}, not {}", native.name(), args.len());
             self.error("E30075", span, message);
             return Ty::ERROR;
         }
@@ -76,6 +76,7 @@ impl Checker<'_> {
             Some(GenericArg::Val(val)) => Some(val.clone()),
             _ => None,
         };
+        let four = |idx: usize| (idx >= args.len()).then_some(Val::Int(4));
         let kind = match native {
             NativeGeneric::Vector | NativeGeneric::CoopVec => match (ty(0), val(1)) {
                 (Some(element), Some(n)) => {
@@ -99,7 +100,7 @@ impl Checker<'_> {
                 }
                 _ => None,
             },
-            NativeGeneric::Matrix => match (ty(0), val(1), val(2)) {
+            NativeGeneric::Matrix => match (ty(0), val(1).or_else(|| four(1)), val(2).or_else(|| four(2))) {
                 (Some(element), Some(r), Some(c)) => {
                     if !self.is_component(element) {
                         let message =
@@ -152,7 +153,7 @@ impl Checker<'_> {
                 _ => None,
             },
             NativeGeneric::Unsupported => {
-                self.unsupported(span, "this resource type is");
+                self.unsupported(span, "this type is");
                 return Ty::ERROR;
             }
         };
@@ -162,7 +163,7 @@ impl Checker<'_> {
         match kind {
             Some(kind) => self.p.types.intern(kind),
             None => {
-                self.error("E30075", span, "these generic arguments do not fit the type");
+                self.error("E30075", span, format!("these generic arguments do not fit '{}'", native.name()));
                 Ty::ERROR
             }
         }

@@ -83,6 +83,18 @@ pub enum BufferKind {
     ParameterBlock,
 }
 
+impl BufferKind {
+    /// As Slang writes it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            BufferKind::StructuredBuffer => "StructuredBuffer",
+            BufferKind::RWStructuredBuffer => "RWStructuredBuffer",
+            BufferKind::ConstantBuffer => "ConstantBuffer",
+            BufferKind::ParameterBlock => "ParameterBlock",
+        }
+    }
+}
+
 /// What a type is.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum TyKind {

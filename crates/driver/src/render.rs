@@ -76,8 +76,10 @@ pub fn to_text(sources: &Sources, diagnostic: &Diagnostic, colour: bool) -> Stri
         text.push('\n');
         return text;
     }
-    // What the library declares is told by its signature; its source is nothing to the user.
-    for note in diagnostic.notes.iter().filter(|note| !is_shown(sources, note.span)) {
+    // What the library declares is told by its signature; its source is nothing to the user, and what only points there
+    // says nothing.
+    let is_said = |note: &&Label| !is_shown(sources, note.span) && !note.message.ends_with(" here");
+    for note in diagnostic.notes.iter().filter(is_said) {
         group = group.element(Level::NOTE.message(shortened(&note.message)));
     }
     if let Some(help) = &diagnostic.help {

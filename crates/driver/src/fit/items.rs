@@ -125,10 +125,14 @@ impl Items {
     pub fn parse(text: &str, base: &Path) -> Result<Items, Error> {
         if let Some(path) = text.strip_prefix('@') {
             let path = base.join(path);
-            return if path.extension().is_some_and(|e| e.eq_ignore_ascii_case("npy")) {
-                Items::npy(&npy::read(&path)?)
-            } else {
-                Items::csv(&files::read_text(&path, files::DATA)?)
+            let ending = path.extension().and_then(|e| e.to_str()).unwrap_or_default().to_ascii_lowercase();
+            return match &ending[..] {
+                "npy" => Items::npy(&npy::read(&path)?),
+                "csv" => Items::csv(&files::read_text(&path, files::DATA)?),
+                _ => Err(Error::input(format!(
+                    "`--items {}`: the file ends in neither .csv nor .npy; a picture is `image:FILE.png`",
+                    bind::shorten(text)
+                ))),
             };
         }
         if let Some((w, h)) = text.strip_prefix("image:").and_then(|size| size.split_once(','))

@@ -251,7 +251,7 @@ impl Parser<'_> {
             }
         };
         let word = self.bump();
-        let mut param = if self.is(T::LParen) { self.setter_param(id) } else { None };
+        let mut param = if self.is(T::LParen) { self.accessor_param(id, kind) } else { None };
         if param.is_none() && kind == AccessorKind::Set {
             param = Some(self.implicit_param(id, word.span));
         }
@@ -268,8 +268,9 @@ impl Parser<'_> {
     }
 
     /// `set(v)`, `set(float v)`; `get()` and `set()` have none
-    fn setter_param(&mut self, id: DeclId) -> Option<DeclId> {
-        if self.nth(1) == T::Ident && self.nth(2) == T::RParen {
+    fn accessor_param(&mut self, id: DeclId, kind: AccessorKind) -> Option<DeclId> {
+        let open = self.span();
+        if kind == AccessorKind::Set && self.nth(1) == T::Ident && self.nth(2) == T::RParen {
             let span = self.bump().span;
             let name = self.bump();
             self.expect_close(T::RParen, span);
@@ -277,7 +278,15 @@ impl Parser<'_> {
             self.ast.decls[param].name = name.symbol;
             return Some(param);
         }
-        self.params(id).first().copied()
+        let params = self.params(id);
+        if kind == AccessorKind::Set && params.len() > 1 {
+            let span = self.ast.decls[params[1]].span;
+            self.error("E31108", span, "a `set` has one parameter: the value that is assigned");
+        } else if kind != AccessorKind::Set && !params.is_empty() {
+            let span = self.span_from(open);
+            self.error("E31112", span, "`get` and `ref` have no parameters");
+        }
+        params.first().copied()
     }
 
     /// `newValue`, with the type of the property
