@@ -1,7 +1,8 @@
 //! Twice the program is about twice the IR after everything: what is counted does not depend on the machine.
 
 use driver::Request;
-use driver::pipeline::{Failure, Loaded, Options, on_large_stack};
+use driver::gpu::{Target, emit_compiled};
+use driver::pipeline::{Compiled, Failure, Loaded, Options, on_large_stack};
 use driver::render;
 use driver::session::{FileOptions, Session};
 use ir::Module;
@@ -9,7 +10,7 @@ use ir::Module;
 /// A program of size `n` whose kernel is `main`.
 type Of = fn(usize) -> String;
 
-fn compiled(text: String) -> Module {
+fn compiled(text: String) -> (Session, Compiled) {
     let mut session = Session::new(FileOptions::default());
     let mut program = session.program();
     let file = session.load_text(&mut program, "growth.slang", text, ".".as_ref());
@@ -19,10 +20,11 @@ fn compiled(text: String) -> Module {
         let request = Request { entries: vec![entry], ..Request::default() };
         loaded.compile(&request, &Options::default())
     })();
-    made.map(|compiled| compiled.module).unwrap_or_else(|failure| match failure {
+    let compiled = made.unwrap_or_else(|failure| match failure {
         Failure::Program(all) => panic!("{}", render::all_to_text(&session.sources, &all, false)),
         Failure::Other(error) => panic!("{error}"),
-    })
+    });
+    (session, compiled)
 }
 
 /// Operands, results, and what regions take and give, of all functions.
@@ -89,6 +91,14 @@ fn steps_of_a_struct(n: usize) -> String {
     )
 }
 
+/// Each `break` puts the rest into an arm, out of which all that the loop carries and keeps is handed.
+fn breaks(n: usize) -> String {
+    in_function(&format!(
+        "for (int i = 0; i < n; i++) {{\n{}}}\n",
+        lines(n, |k| format!("s = sin(s) * s + {k}; if (s > {k} + 1000) break;"))
+    ))
+}
+
 const ALL: [(&str, Of); 5] = [
     ("cases of a switch in a loop", cases),
     ("arms of else-ifs in a loop", else_ifs),
@@ -101,9 +111,23 @@ const ALL: [(&str, Of); 5] = [
 fn programs_grow_in_proportion() {
     on_large_stack(|| {
         for (name, of) in ALL {
-            let (one, two) = (size(&compiled(of(40))), size(&compiled(of(80))));
+            let (one, two) = (size(&compiled(of(40)).1.module), size(&compiled(of(80)).1.module));
             assert!(10 * two <= 23 * one, "{name}: {one} for 40, {two} for 80");
         }
+    });
+}
+
+#[test]
+fn breaks_of_a_loop_share_what_the_loop_carries_on_devices() {
+    let lines_of = |n: usize| {
+        let (session, compiled) = compiled(breaks(n));
+        let text = emit_compiled(&session.sources, &compiled, None, Target::Wgsl);
+        let text = text.unwrap_or_else(|_| panic!("{n} breaks are refused"));
+        text.iter().filter(|&&byte| byte == b'\n').count()
+    };
+    on_large_stack(|| {
+        let (one, two) = (lines_of(40), lines_of(80));
+        assert!(10 * two <= 23 * one, "{one} lines for 40, {two} for 80");
     });
 }
 
@@ -123,8 +147,8 @@ fn lines_for_llvm(module: &Module) -> (usize, usize) {
 fn llvm_is_given_no_long_functions() {
     on_large_stack(|| {
         for (name, of) in [ALL[2], ALL[3]] {
-            let one = lines_for_llvm(&compiled(of(400)));
-            let two = lines_for_llvm(&compiled(of(800)));
+            let one = lines_for_llvm(&compiled(of(400)).1.module);
+            let two = lines_for_llvm(&compiled(of(800)).1.module);
             assert!(two.0 * 10 <= one.0 * 23, "{name}: {} lines for 400, {} for 800", one.0, two.0);
             assert!(two.1 <= 1000, "{name}: a function of {} lines", two.1);
         }

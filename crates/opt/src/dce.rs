@@ -32,6 +32,7 @@ pub fn run(func: &mut Function, facts: &Facts) -> bool {
         place: dense(func.insts.len()),
         holder: dense(func.regions.len()),
         param_of: dense(func.values.len()),
+        number: dense(func.values.len()),
         writers: SecondaryMap::new(),
         live: dense(func.values.len()),
         live_inst: dense(func.insts.len()),
@@ -62,6 +63,8 @@ struct Marker<'a> {
     holder: SecondaryMap<Region, PackedOption<Inst>>,
     /// For parameters of regions: the region and the number.
     param_of: SecondaryMap<Value, Option<(Region, u32)>>,
+    /// Which of its instruction's results a value is.
+    number: SecondaryMap<Value, u32>,
     /// Instructions that write a cell, by the root cell.
     writers: SecondaryMap<Value, Vec<Inst>>,
     live: SecondaryMap<Value, bool>,
@@ -77,6 +80,9 @@ impl Marker<'_> {
         }
         for &inst in &func.regions[region].insts {
             self.place[inst] = region.into();
+            for (n, &v) in func.insts[inst].results.iter().enumerate() {
+                self.number[v] = n as u32;
+            }
             match func.insts[inst].op {
                 Op::Store | Op::AddTo => {
                     let root = root_cell(func, &self.defs, func.insts[inst].args[0]);
@@ -150,7 +156,7 @@ impl Marker<'_> {
             if data.regions.is_empty() {
                 continue;
             }
-            let Some(n) = data.results.iter().position(|&r| r == v) else { continue };
+            let n = self.number[v] as usize;
             match data.op {
                 Op::For(_) | Op::Loop(_) => {
                     if n < carried(func, inst) {

@@ -1,7 +1,13 @@
 //! `if` and `switch`: what they give are variables that the arms assign.
+//!
+//! A loop with many `break`s is many `if`s, each in an arm of the one before, which hand all that the loop carries
+//! outwards. That is one variable for all of them, and not a copy at each: a result that an arm gives on as it is shares
+//! the variable of what the arm gives. And what the other arms of such a chain have in common is assigned before it.
 
-use ir::{InstData, Op, Region, TypeData, Value};
+use cranelift_entity::SecondaryMap;
+use ir::{Function, Inst, InstData, Op, Region, TypeData, Value};
 use naga::{Block, Statement, SwitchCase, SwitchValue};
+use rustc_hash::FxHashMap;
 
 use super::{Buffer, Emitter, Held, Res};
 use crate::build::Expr;
@@ -19,6 +25,34 @@ pub(super) enum Joined {
     /// A handle: which buffer, and how far.
     Buffer(Option<Expr>, Option<Expr>),
 }
+
+/// The results of `if`s and `switch`es that the arm around them gives on as they are, and nothing else uses; each with
+/// its instruction and its number.
+pub(super) fn chains(f: &Function, uses: &SecondaryMap<Value, u32>) -> FxHashMap<Value, (Inst, usize)> {
+    let mut chains = FxHashMap::default();
+    if !f.has_body() {
+        return chains;
+    }
+    let is_choice = |inst: Inst| matches!(f.insts[inst].op, Op::If | Op::Switch(_));
+    f.walk(f.body(), &mut |inst| {
+        if !is_choice(inst) {
+            return;
+        }
+        for &arm in &f.insts[inst].regions {
+            let arm = &f.regions[arm];
+            let choices = arm.insts.iter().filter(|&&inst| is_choice(inst));
+            let made: FxHashMap<Value, (Inst, usize)> = choices
+                .flat_map(|&inst| f.insts[inst].results.iter().enumerate().map(move |(k, &v)| (v, (inst, k))))
+                .collect();
+            let given = arm.results.iter().filter(|&&v| uses[v] == 1);
+            chains.extend(given.filter_map(|v| made.get(v).map(|&made| (*v, made))));
+        }
+    });
+    chains
+}
+
+/// Variables whose default another has taken the place of for a while, with the one before.
+type Changed = Vec<(Expr, Option<Value>)>;
 
 impl<'m> Emitter<'_, 'm> {
     /// A variable for a value that several blocks give.
@@ -56,6 +90,8 @@ impl<'m> Emitter<'_, 'm> {
         for ((to, &of), &from) in to.iter().zip(of).zip(from) {
             match to {
                 Joined::Unused => {}
+                Joined::Value(place)
+                    if self.defaults.get(place).is_some_and(|&default| self.is_same(default, from)) => {}
                 Joined::Value(place) => {
                     // A value that is its own variable stays.
                     if let Held::Place(p) = self.values[from]
@@ -116,18 +152,79 @@ impl<'m> Emitter<'_, 'm> {
         Ok(())
     }
 
-    fn joined_all(&mut self, data: &InstData) -> Res<Vec<Joined>> {
-        data.results.iter().map(|&v| self.joined(v, data.span)).collect()
+    /// The variables of all results, and what defaults they had that were changed.
+    fn joined_all(&mut self, data: &'m InstData) -> Res<(Vec<Joined>, Changed)> {
+        let (mut all, mut changed) = (Vec::new(), Changed::new());
+        for (k, &v) in data.results.iter().enumerate() {
+            let joined = match self.shared.get(&v) {
+                Some(&place) => Joined::Value(place),
+                None => self.joined(v, data.span)?,
+            };
+            if let Joined::Value(place) = joined
+                && let Some(default) = self.common(data, k)
+                && self.defaults.get(&place).is_none_or(|&known| !self.is_same(known, default))
+            {
+                self.store_value(place, default)?;
+                changed.push((place, self.defaults.insert(place, default)));
+            }
+            all.push(joined);
+        }
+        Ok((all, changed))
+    }
+
+    /// What is known already and several arms of a chain give for a result, this one's and that of an `if` in another.
+    fn common(&self, data: &InstData, k: usize) -> Option<Value> {
+        if self.is_array(self.ty(data.results[k])) {
+            return None;
+        }
+        let given = |region: &Region| self.f.regions[*region].results[k];
+        let &(inner, k) = data.regions.iter().find_map(|region| self.chains.get(&given(region)))?;
+        let known = data.regions.iter().map(given).find(|&v| !matches!(self.values[v], Held::Nothing))?;
+        let mut values = self.f.insts[inner].regions.iter().map(|&region| self.f.regions[region].results[k]);
+        values.any(|v| self.is_same(v, known)).then_some(known)
+    }
+
+    /// True of one value, and of equal constants.
+    fn is_same(&self, a: Value, b: Value) -> bool {
+        let constant = |v: Value| {
+            let op = &self.f.insts[self.bounds.def(v)?].op;
+            Some(op).filter(|op| matches!(op, Op::Const(_) | Op::Zero))
+        };
+        a == b || self.ty(a) == self.ty(b) && constant(a).is_some() && constant(a) == constant(b)
     }
 
     fn arm(&mut self, data: &'m InstData, arm: Region, to: &[Joined]) -> Res<Block> {
         let results = &self.f.regions[arm].results;
+        for (joined, &v) in to.iter().zip(results) {
+            if let Joined::Value(place) = joined
+                && self.chains.contains_key(&v)
+            {
+                self.shared.insert(v, *place);
+            }
+        }
         self.block(arm, |e| e.assign(to, &data.results, results))
     }
 
+    /// After the arms: results are what their variables hold.
+    fn bind_all(&mut self, data: &InstData, to: &[Joined], changed: Changed) -> Res {
+        for (place, default) in changed.into_iter().rev() {
+            match default {
+                Some(default) => self.defaults.insert(place, default),
+                None => self.defaults.remove(&place),
+            };
+        }
+        for (&v, joined) in data.results.iter().zip(to) {
+            match self.shared.remove(&v) {
+                Some(place) => self.values[v] = Held::Place(place),
+                None => self.bind(v, joined)?,
+            }
+        }
+        Ok(())
+    }
+
     pub(super) fn if_op(&mut self, data: &'m InstData) -> Res {
-        let to = self.joined_all(data)?;
         let condition = self.get(data.args[0]);
+        let (to, changed) = self.joined_all(data)?;
         let accept = self.arm(data, data.regions[0], &to)?;
         let reject = self.arm(data, data.regions[1], &to)?;
         if accept.is_empty() && !reject.is_empty() {
@@ -136,10 +233,7 @@ impl<'m> Emitter<'_, 'm> {
         } else if !accept.is_empty() {
             self.code.if_else(condition, accept, reject);
         }
-        for (&v, joined) in data.results.iter().zip(&to) {
-            self.bind(v, joined)?;
-        }
-        Ok(())
+        self.bind_all(data, &to, changed)
     }
 
     pub(super) fn switch_op(&mut self, data: &'m InstData) -> Res {
@@ -148,8 +242,8 @@ impl<'m> Emitter<'_, 'm> {
         if s.bits() == 64 {
             return self.refuse("a `switch` on a 64-bit integer", "it has none", data.span);
         }
-        let to = self.joined_all(data)?;
         let selector = self.get(data.args[0]);
+        let (to, changed) = self.joined_all(data)?;
         let mut list = Vec::new();
         for (k, &arm) in data.regions.iter().enumerate() {
             let body = self.arm(data, arm, &to)?;
@@ -161,9 +255,6 @@ impl<'m> Emitter<'_, 'm> {
             list.push(SwitchCase { value, body, fall_through: false });
         }
         self.code.push(Statement::Switch { selector, cases: list });
-        for (&v, joined) in data.results.iter().zip(&to) {
-            self.bind(v, joined)?;
-        }
-        Ok(())
+        self.bind_all(data, &to, changed)
     }
 }

@@ -19,6 +19,7 @@ use cranelift_entity::packed_option::PackedOption;
 use cranelift_entity::{EntitySet, SecondaryMap};
 use ir::{Builtin, Function, Inst, InstData, Op, Region, Scalar, Span, Type, TypeData, Types, Value};
 use naga::{Block, Handle, ScalarKind};
+use rustc_hash::FxHashMap;
 
 use crate::bounds::Bounds;
 use crate::build::{Code, Expr};
@@ -75,6 +76,12 @@ pub(crate) struct Emitter<'a, 'm> {
     values: SecondaryMap<Value, Held>,
     /// How often each value is used.
     uses: SecondaryMap<Value, u32>,
+    /// Results that the arm around them gives on: see [`control`].
+    chains: FxHashMap<Value, (Inst, usize)>,
+    /// The variables of those that are being made.
+    shared: FxHashMap<Value, Expr>,
+    /// What variables hold that the arms of a chain need not assign.
+    defaults: FxHashMap<Expr, Value>,
     /// Arrays that are indexed by a number.
     indexed: EntitySet<Value>,
     /// Values that are cells which nobody writes any more.
@@ -113,7 +120,10 @@ impl<'a, 'm> Emitter<'a, 'm> {
             inside: ir::inside::reads_inside(types, f),
             instance,
             values: SecondaryMap::new(),
+            chains: control::chains(f, &uses),
             uses,
+            shared: FxHashMap::default(),
+            defaults: FxHashMap::default(),
             indexed,
             lasting: lasting(f),
             builtins: Vec::new(),

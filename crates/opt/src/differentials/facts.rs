@@ -5,7 +5,7 @@
 //! caller, which knows of numbers only.
 
 use cranelift_entity::{EntityRef, EntitySet};
-use ir::{Function, Inst, Math, Op, Scalar, Types, Value};
+use ir::{Function, Inst, Math, Op, Region, Scalar, Types, Value};
 
 use crate::util::{Defs, carried, carried_at, root_cell};
 
@@ -40,7 +40,7 @@ struct Flow<'a> {
 impl Facts {
     pub(super) fn of(types: &Types, func: &Function, defs: &Defs, border: Border) -> Facts {
         let mut insts = Vec::new();
-        func.walk(func.body(), &mut |inst| insts.push(inst));
+        order(func, func.body(), &mut insts);
         let finite = finite(types, func, &insts);
         let body = &func.regions[func.body()];
         let flow =
@@ -58,6 +58,19 @@ impl Facts {
             insts.iter().rev().for_each(|&inst| asked.asked(inst, &absent, &finite));
         }
         Facts { asked: asked.set, absent, finite }
+    }
+}
+
+/// The instructions in the order in which facts go from one to the next: what holds a region after it, and a loop before
+/// it, too. So one pass takes a fact through any number of arms within each other.
+fn order(func: &Function, region: Region, insts: &mut Vec<Inst>) {
+    for &inst in &func.regions[region].insts {
+        let data = &func.insts[inst];
+        if matches!(data.op, Op::For(_) | Op::Loop(_)) {
+            insts.push(inst);
+        }
+        data.regions.iter().for_each(|&nested| order(func, nested, insts));
+        insts.push(inst);
     }
 }
 
