@@ -199,7 +199,7 @@ fn print(
     let mem = runner.mem();
     let bytes_of = |global| {
         let mut bytes = runner.bytes_of(global).to_vec();
-        if layout == MatrixLayout::Column {
+        if runner.layout_of(global, layout) == MatrixLayout::Column {
             bind::turn_matrices(mem, runner.element_of(global), &mut bytes, false);
         }
         bytes

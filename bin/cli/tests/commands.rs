@@ -90,6 +90,33 @@ fn run_binds_and_prints() {
 }
 
 #[test]
+fn the_order_of_matrices_that_a_program_names_is_not_the_hosts() {
+    let text = "
+struct S { column_major float2x3 m; row_major float2x3 n[1]; float2x3 p; }
+RWStructuredBuffer<S> v;
+uniform column_major float2x3 lone;
+RWStructuredBuffer<float> o;
+[numthreads(6, 1, 1)]
+void main(uint t : SV_DispatchThreadID)
+{
+    o[t] = v[0].m[t / 3][t % 3];
+    o[6 + t] = v[0].n[0][t / 3][t % 3];
+    o[12 + t] = v[0].p[t / 3][t % 3];
+    o[18 + t] = lone[t / 3][t % 3];
+}";
+    let path = file("order.slang", text);
+    let one = "0x3f800000,0x40000000,0x40400000,0x40800000,0x40a00000,0x40c00000";
+    let (v, lone) = (format!("v=words:{one},{one},{one}"), format!("lone=words:{one}"));
+    for (layout, default) in [("row", "1.0 2.0 3.0 4.0 5.0 6.0"), ("column", "1.0 3.0 5.0 2.0 4.0 6.0")] {
+        let binds = ["--bind", &v, "--bind", &lone, "--bind", "o=zeros:24"];
+        let out = pullback(&[&["run", &path, "--matrix-layout", layout][..], &binds].concat());
+        let (rows, columns) = ("1.0 2.0 3.0 4.0 5.0 6.0", "1.0 3.0 5.0 2.0 4.0 6.0");
+        let wanted = format!("o: {columns} {rows} {default} {columns}\nv: {rows} {rows} {rows}\n");
+        assert_eq!(out.stdout, wanted, "{}", out.stderr);
+    }
+}
+
+#[test]
 fn small_numbers_are_zeros_where_that_is_asked_for() {
     let text = "
 RWStructuredBuffer<double> x;

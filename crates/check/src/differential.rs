@@ -231,12 +231,22 @@ impl Program {
 
     /// True if a variable or field is declared `column_major`.
     pub fn is_column_major(&self, decl: DeclId) -> bool {
+        self.is_modified(decl, Modifiers::COLUMN_MAJOR)
+    }
+
+    /// True if a variable or field is declared `column_major` or `row_major`.
+    pub fn names_matrix_order(&self, decl: DeclId) -> bool {
+        self.is_column_major(decl) || self.is_modified(decl, Modifiers::ROW_MAJOR)
+    }
+
+    /// True if a variable or field, or its type, is declared with a modifier.
+    fn is_modified(&self, decl: DeclId, wanted: Modifiers) -> bool {
         let d = &self.ast.decls[decl];
         let ty = match d.kind {
             DeclKind::Var { ty, .. } | DeclKind::Param { ty, .. } => ty,
             _ => None,
         };
-        d.modifiers.has(Modifiers::COLUMN_MAJOR) || ty.is_some_and(|ty| self.is_column_major_type(ty))
+        d.modifiers.has(wanted) || ty.is_some_and(|ty| self.is_modified_type(ty, wanted))
     }
 
     /// True if a type, or what an array of it consists of, is written with a modifier.

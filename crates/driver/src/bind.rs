@@ -347,7 +347,9 @@ fn find_matrices(mem: &MemTypes, ty: MemType, at: usize, out: &mut Vec<(usize, u
             }
         }
         MemData::Struct { fields, .. } => {
-            for (idx, field) in fields.iter().enumerate() {
+            for (idx, field) in
+                fields.iter().enumerate().filter(|&(idx, _)| !mem.ordered.contains(&(ty, idx)))
+            {
                 find_matrices(mem, field.1, at + mem.field_offset(ty, idx) as usize, out);
             }
         }

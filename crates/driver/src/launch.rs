@@ -6,6 +6,7 @@ use ir::{Global, MemData, MemType, MemTypes, Module, Space};
 use syntax::Diagnostic;
 
 use crate::behind::{self, Behind};
+use crate::bind::MatrixLayout;
 use crate::error::Error;
 use crate::pipeline::{Failure, source_span};
 use crate::tensor::{self, Tensor};
@@ -357,6 +358,11 @@ impl Runner {
     pub fn is_single(&self, global: Global) -> bool {
         let data = &self.module.globals[global];
         data.space == Space::Uniform && !matches!(self.module.mem[data.ty], MemData::Handle(_))
+    }
+
+    /// How the matrices of what is bound lie, where the host says how they do in general.
+    pub fn layout_of(&self, global: Global, layout: MatrixLayout) -> MatrixLayout {
+        if self.module.ordered.contains(&global) { MatrixLayout::Row } else { layout }
     }
 
     /// Whether a kernel may have written it.

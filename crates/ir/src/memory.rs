@@ -6,7 +6,7 @@
 
 use cranelift_entity::entity_impl;
 use indexmap::IndexSet;
-use rustc_hash::FxBuildHasher;
+use rustc_hash::{FxBuildHasher, FxHashSet};
 
 use crate::ops::{Path, Step};
 use crate::types::{Scalar, Type, Types};
@@ -42,6 +42,8 @@ pub enum MemData {
 #[derive(Clone, Debug, Default)]
 pub struct MemTypes {
     set: IndexSet<MemData, FxBuildHasher>,
+    /// The fields of structs whose matrices lie in an order that the program names, so that the host has no say.
+    pub ordered: FxHashSet<(MemType, usize)>,
 }
 
 impl std::ops::Index<MemType> for MemTypes {

@@ -72,7 +72,11 @@ impl Lowerer<'_> {
         };
         let name = self.program.ast.name(node.name).to_owned();
         let span = crate::ir_span(span);
-        Some(self.module.globals.push(GlobalData { name, space, ty: mem, init, span }))
+        let global = self.module.globals.push(GlobalData { name, space, ty: mem, init, span });
+        if self.program.names_matrix_order(decl) {
+            self.module.ordered.push(global);
+        }
+        Some(global)
     }
 
     /// A type within a type that has no place in memory.

@@ -408,7 +408,12 @@ impl Lowerer<'_> {
                     self.points_to_itself(ty);
                 }
                 let layout = self.layout_at(types, ty, depth + 1);
-                let fields = layout.parts.iter().filter(|p| !p.is_shadow);
+                let parts = layout.parts.iter().filter(|p| !p.is_shadow);
+                let ordered = |(k, p): (usize, &Part)| {
+                    p.decl.is_some_and(|decl| self.program.names_matrix_order(decl)).then_some(k)
+                };
+                let ordered: Vec<usize> = parts.clone().enumerate().filter_map(ordered).collect();
+                let fields = parts;
                 let fields = fields.map(|p| {
                     let columns = p.decl.is_some_and(|decl| self.lies_in_columns(decl, p.ty));
                     let mem = match self.matrix_of(p.ty).filter(|_| columns) {
@@ -417,7 +422,10 @@ impl Lowerer<'_> {
                     };
                     (p.name.clone(), mem)
                 });
-                MemData::Struct { name, fields: fields.collect() }
+                let fields = fields.collect();
+                let made = self.mem.intern(MemData::Struct { name, fields });
+                self.mem.ordered.extend(ordered.into_iter().map(|k| (made, k)));
+                return made;
             }
         };
         self.mem.intern(data)

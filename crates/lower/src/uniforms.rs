@@ -55,7 +55,14 @@ impl Lowerer<'_> {
         }
     }
 
-    fn part_global(&mut self, types: &mut Types, path: String, root: DeclId, ty: Ty, major: Major) -> Global {
+    fn part_global(
+        &mut self,
+        types: &mut Types,
+        path: String,
+        root: DeclId,
+        ty: Ty,
+        field: Option<DeclId>,
+    ) -> Global {
         if let Some(&global) = self.uniform_parts.get(&(root, path.clone())) {
             return global;
         }
@@ -72,8 +79,12 @@ impl Lowerer<'_> {
             path.replace(RESOURCE, "").replace(TEXTURE, "")
         );
         let span = crate::ir_span(node.name_span);
-        let ty = self.mem_type_in(types, element, major == Major::Columns);
+        let columns = field.is_some_and(|field| self.lies_in_columns(field, ty));
+        let ty = self.mem_type_in(types, element, columns);
         let global = self.module.globals.push(GlobalData { name, space, ty, init: None, span });
+        if field.is_some_and(|field| self.program.names_matrix_order(field)) {
+            self.module.ordered.push(global);
+        }
         self.uniform_parts.insert((root, path), global);
         global
     }
@@ -82,10 +93,17 @@ impl Lowerer<'_> {
 impl Body<'_, '_, '_> {
     /// The value of a uniform that holds buffers.
     pub(crate) fn split_uniform(&mut self, root: DeclId, path: &str, ty: Ty, span: Span) -> Vec<Value> {
-        self.split_part(root, path, ty, Major::Rows, span)
+        self.split_part(root, path, ty, None, span)
     }
 
-    fn split_part(&mut self, root: DeclId, path: &str, ty: Ty, major: Major, span: Span) -> Vec<Value> {
+    fn split_part(
+        &mut self,
+        root: DeclId,
+        path: &str,
+        ty: Ty,
+        field: Option<DeclId>,
+        span: Span,
+    ) -> Vec<Value> {
         if let Some(content) = self.lw.block_content(ty) {
             return self.split_uniform(root, path, content, span);
         }
@@ -109,9 +127,7 @@ impl Body<'_, '_, '_> {
             for (field, field_ty, _) in self.lw.program.fields(ty) {
                 let name = self.lw.program.ast.name(self.lw.program.ast.decls[field].name);
                 let path = format!("{path}.{name}");
-                let columns = self.lw.lies_in_columns(field, field_ty);
-                let major = if columns { Major::Columns } else { Major::Rows };
-                values.extend(self.split_part(root, &path, field_ty, major, span));
+                values.extend(self.split_part(root, &path, field_ty, Some(field), span));
             }
             // The host's pointer has no differential yet: a program makes a pair of two.
             let layout = self.layout(ty);
@@ -123,7 +139,7 @@ impl Body<'_, '_, '_> {
         if self.layout(ty).leaves.is_empty() {
             return Vec::new();
         }
-        let global = self.lw.part_global(self.b.types, path.to_owned(), root, ty, major);
+        let global = self.lw.part_global(self.b.types, path.to_owned(), root, ty, field);
         let handle_ty = self.b.types.buffer(self.lw.module.globals[global].ty);
         self.b.span = crate::ir_span(span);
         let handle = self.b.emit_typed(Op::GlobalRef(global), &[], handle_ty);
@@ -133,7 +149,8 @@ impl Body<'_, '_, '_> {
         let zero = self.b.u32(0);
         let mut place = Place::memory(ty, handle, zero);
         if let PlaceKind::Memory(memory) = &mut place.kind {
-            memory.major = major;
+            let columns = field.is_some_and(|field| self.lw.lies_in_columns(field, ty));
+            memory.major = if columns { Major::Columns } else { Major::Rows };
         }
         self.read(&place)
     }
