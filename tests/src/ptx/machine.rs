@@ -505,6 +505,15 @@ impl<'c> Run<'c> {
                 let field = if inst.ty.0 == 's' { number::signed(field, len) as u64 } else { field };
                 number::cut(field, bits)
             }
+            "bfi" => {
+                let (field, x) = (arg(1)?, arg(2)?);
+                let (from, len) = (arg(3)? as u32 & 255, arg(4)? as u32 & 255);
+                if len == 0 || from + len > bits {
+                    return Err("bits that there are not".into());
+                }
+                let mask = number::cut(u64::MAX, len) << from;
+                x & !mask | field << from & mask
+            }
             _ => {
                 let known = match inst.operands.len() {
                     2 => number::unary(op, inst.ty, arg(1)?),
