@@ -199,6 +199,10 @@ impl Checker<'_> {
             self.static_assert(*cond);
         }
         self.check_tried(expr, &chosen.callable);
+        if let Callable::Func(func) = &chosen.callable {
+            let span = self.p.span(expr);
+            self.note_instance(func, span);
+        }
         let ty = chosen.signature.ret;
         // The value decides between the implementations of a static requirement if it is only known at run time.
         let base =

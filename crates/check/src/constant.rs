@@ -274,44 +274,50 @@ impl Program {
 
     /// Size and alignment: as C lays structs out, but without what follows the last field.
     fn layout(&mut self, ty: Ty) -> Option<(i64, i64)> {
+        self.layout_with(ty, 1)
+    }
+
+    /// The same, where a `bool` has so many bytes.
+    pub(crate) fn layout_with(&mut self, ty: Ty, truth: i64) -> Option<(i64, i64)> {
         let round = |at: i64, align: i64| (at + align - 1) / align * align;
         match self.types[ty].clone() {
+            TyKind::Scalar(Scalar::Bool) => Some((truth, truth)),
             TyKind::Scalar(s) => Some((i64::from(s.size()), i64::from(s.size()))),
             TyKind::Vector(element, Val::Int(n)) => {
-                let (size, align) = self.layout(element)?;
+                let (size, align) = self.layout_with(element, truth)?;
                 Some((size * n, align))
             }
             TyKind::Matrix(element, Val::Int(r), Val::Int(c)) => {
-                let (size, align) = self.layout(element)?;
+                let (size, align) = self.layout_with(element, truth)?;
                 Some((size * r * c, align))
             }
             TyKind::Array(element, Some(Val::Int(n))) => {
-                let (size, align) = self.layout(element)?;
+                let (size, align) = self.layout_with(element, truth)?;
                 Some((round(size, align).checked_mul(n)?, align))
             }
             TyKind::Enum(decl) => {
                 let tag = self.enum_tag(decl);
-                self.layout(tag)
+                self.layout_with(tag, truth)
             }
             TyKind::Struct(..) | TyKind::SynthDiff(_) => {
                 let fields: Vec<Ty> = self.fields(ty).into_iter().map(|f| f.1).collect();
-                self.layout_of(&fields)
+                self.layout_of(&fields, truth)
             }
-            TyKind::Tuple(parts) => self.layout_of(&parts),
+            TyKind::Tuple(parts) => self.layout_of(&parts, truth),
             TyKind::DiffPair(primal) => {
                 let differential = self.differential(primal)?;
-                self.layout_of(&[primal, differential])
+                self.layout_of(&[primal, differential], truth)
             }
-            TyKind::Optional(inner) => self.layout_of(&[inner, Ty::BOOL]),
+            TyKind::Optional(inner) => self.layout_of(&[inner, Ty::BOOL], truth),
             TyKind::Pointer(_) | TyKind::Buffer(..) => Some((8, 8)),
             _ => None,
         }
     }
 
-    fn layout_of(&mut self, parts: &[Ty]) -> Option<(i64, i64)> {
+    fn layout_of(&mut self, parts: &[Ty], truth: i64) -> Option<(i64, i64)> {
         let (mut at, mut most) = (0i64, 1i64);
         for &part in parts {
-            let (size, align) = self.layout(part)?;
+            let (size, align) = self.layout_with(part, truth)?;
             at = (at + align - 1) / align * align;
             at = at.checked_add(size)?;
             most = most.max(align);

@@ -23,6 +23,7 @@ impl Program {
             self.check_decl(decl);
         }
         self.check_derivative_targets();
+        self.check_bit_casts();
     }
 
     /// Checks every file but the library's.

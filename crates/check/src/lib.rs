@@ -9,6 +9,7 @@
 pub mod api;
 mod apply;
 mod assign;
+mod bit_casts;
 pub mod budget;
 mod call;
 mod conform;

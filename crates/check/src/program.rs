@@ -77,6 +77,9 @@ pub struct Program {
     pub(crate) derivative_of: FxHashMap<Symbol, Vec<(DeclId, usize)>>,
     /// The program's own among them, in order, until their targets have been looked at.
     pub(crate) unchecked_targets: Vec<DeclId>,
+    /// The calls of instances of generic functions, and of `bit_cast`, that a body makes, and the callers in order.
+    pub(crate) instances: FxHashMap<DeclId, Vec<(FuncRef, Span)>>,
+    pub(crate) instance_callers: Vec<DeclId>,
     /// Whether the program declares derivatives that may be those of another module's functions.
     pub(crate) registers: bool,
     /// That, and several modules can ask for them.

@@ -11,7 +11,7 @@
 use check::types::{Ty, TyKind};
 use ir::{MemData, Op, Scalar, Step, Type, Value};
 use smallvec::SmallVec;
-use syntax::{Diagnostic, Span};
+use syntax::Span;
 
 use crate::Lowerer;
 use crate::body::Body;
@@ -79,10 +79,8 @@ impl Lowerer<'_> {
     pub(crate) fn check_bit_cast(&mut self, from: Ty, to: Ty, span: Span) {
         let (Some(a), Some(b)) = (self.extent(from, 0), self.extent(to, 0)) else { return };
         if a.size != b.size && a.stride() != b.stride() {
-            let [from, to] = [from, to].map(|ty| self.program.type_name(ty));
-            let message = format!("`bit_cast` of a `{from}`, {} bytes, to `{to}`, {} bytes", a.size, b.size);
-            let help = "cast to a type of the same size, or use `reinterpret`: what a type has more is zero";
-            self.diagnostics.push(Diagnostic::error("E41202", span, message).help(help));
+            let (from, to) = ((from, a.size.into()), (to, b.size.into()));
+            self.diagnostics.push(self.program.bit_cast_error(from, to, span));
         }
     }
 
