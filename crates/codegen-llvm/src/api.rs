@@ -60,6 +60,12 @@ api! {
     emit = "LLVMTargetMachineEmitToMemoryBuffer"(Ref, Ref, c_int, *mut *mut c_char, *mut Ref) -> c_int;
     pass_options = "LLVMCreatePassBuilderOptions"() -> Ref;
     pass_options_dispose = "LLVMDisposePassBuilderOptions"(Ref);
+    first_function = "LLVMGetFirstFunction"(Ref) -> Ref;
+    next_function = "LLVMGetNextFunction"(Ref) -> Ref;
+    attribute_kind = "LLVMGetEnumAttributeKindForName"(*const c_char, usize) -> c_uint;
+    attribute_create = "LLVMCreateEnumAttribute"(Ref, c_uint, u64) -> Ref;
+    attribute_of = "LLVMGetStringAttributeAtIndex"(Ref, c_uint, *const c_char, c_uint) -> Ref;
+    attribute_add = "LLVMAddAttributeAtIndex"(Ref, c_uint, Ref);
     run_passes = "LLVMRunPasses"(Ref, *const c_char, Ref, Ref) -> Ref;
     error_message = "LLVMGetErrorMessage"(Ref) -> *mut c_char;
     error_message_dispose = "LLVMDisposeErrorMessage"(*mut c_char);

@@ -11,7 +11,7 @@ use native::Options;
 
 use crate::Machine;
 use crate::api::{Api, Ref, api, c_text};
-use crate::split;
+use crate::{pieces, split};
 
 /// How long the parts of compiling took, over all threads.
 #[derive(Clone, Copy, Debug, Default)]
@@ -73,14 +73,34 @@ impl Drop for Owned<'_> {
 /// Stack of a thread that compiles; taken only as it is used.
 const STACK: usize = 256 << 20;
 
-/// The passes for a text of so many bytes.
-fn passes(bytes: usize, options: &Options, purpose: For) -> &'static std::ffi::CStr {
-    if options.fast_compile {
+/// How much LLVM does for a text.
+#[derive(Clone, Copy)]
+struct Effort {
+    passes: &'static std::ffi::CStr,
+    /// See [`hurry`].
+    hurries: bool,
+}
+
+/// The effort for a text of so many bytes.
+fn effort(bytes: usize, options: &Options, purpose: For) -> Effort {
+    let is_much = bytes > MUCH && !options.fast_compile && purpose != For::Device;
+    Effort {
+        passes: passes(is_much, options, purpose),
+        // A file is compiled once and runs often.
+        hurries: is_much && purpose == For::Memory,
+    }
+}
+
+fn passes(is_much: bool, options: &Options, purpose: For) -> &'static std::ffi::CStr {
+    if purpose == For::Device {
+        c"default<O2>"
+    } else if options.fast_compile {
         c"default<O1>"
-    } else if bytes > MUCH {
-        // Each pass once, and none that makes code larger.
+    } else if is_much {
+        // Each pass once, and none that makes code larger, nor one that asks of each access which of many before it
+        // overlap: pieces store hundreds of values in their frame.
         c"always-inline,function<eager-inv>(sroa,early-cse<memssa>,simplifycfg,\
-          instcombine<no-verify-fixpoint>,loop-mssa(loop-rotate,licm),gvn,dse,simplifycfg,\
+          instcombine<no-verify-fixpoint>,loop-mssa(loop-rotate,licm),gvn<no-memdep>,simplifycfg,\
           instcombine<no-verify-fixpoint>),globaldce"
     } else if purpose == For::Memory {
         // LLVM's own second level repeats passes, and has some that find nothing in what our optimiser has worked on: it
@@ -108,10 +128,10 @@ pub(crate) fn objects(
     machine: &Machine,
     options: &Options,
 ) -> Result<(Vec<Vec<u8>>, Times), String> {
-    let passes = passes(text.len(), options, For::Memory);
+    let effort = effort(text.len(), options, For::Memory);
     let parts = split::parts(text);
     if let [only] = &parts[..] {
-        let (object, times) = object(only, machine, options, passes, For::Memory)?;
+        let (object, times) = object(only, machine, options, effort, For::Memory)?;
         return Ok((vec![object], times));
     }
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
@@ -122,7 +142,7 @@ pub(crate) fn objects(
         loop {
             let k = next.fetch_add(1, Ordering::Relaxed);
             let Some(part) = parts.get(k) else { break };
-            let made = object(part, machine, options, passes, For::Memory);
+            let made = object(part, machine, options, effort, For::Memory);
             let made = made.map(|(object, times)| {
                 all.lock().unwrap_or_else(|e| e.into_inner()).add(times);
                 object
@@ -145,13 +165,40 @@ pub(crate) fn objects(
 
 /// One object file of the whole text, for the system's linker.
 pub(crate) fn file(text: &str, machine: &Machine, options: &Options) -> Result<Vec<u8>, String> {
-    let passes = passes(text.len(), options, For::File);
-    object(text, machine, options, passes, For::File).map(|(object, _)| object)
+    let effort = effort(text.len(), options, For::File);
+    object(text, machine, options, effort, For::File).map(|(object, _)| object)
 }
 
 /// PTX of the whole text, for a device that is named as LLVM names it.
 pub(crate) fn assembly(text: &str, device: &Machine, options: &Options) -> Result<Vec<u8>, String> {
-    object(text, device, options, c"default<O2>", For::Device).map(|(text, _)| text)
+    object(text, device, options, effort(text.len(), options, For::Device), For::Device).map(|(text, _)| text)
+}
+
+/// LLVM's index of a function's own attributes.
+const FUNCTION: u32 = u32::MAX;
+
+/// Has the code generator take the straight pieces of a module as they are: one instruction after the other, without
+/// its own optimiser and scheduler, which look at each pair of accesses and take most of the time. Registers are dealt
+/// out with the same care.
+///
+/// # Safety
+///
+/// The module belongs to the context.
+unsafe fn hurry(api: &Api, context: Ref, module: Ref) {
+    // SAFETY: the functions of a module live as long as it does; texts are given with their lengths.
+    unsafe {
+        let kind = (api.attribute_kind)(c"optnone".as_ptr(), 7);
+        let optnone = (api.attribute_create)(context, kind, 0);
+        let mut function = (api.first_function)(module);
+        while !function.is_null() {
+            let name = pieces::STRAIGHT;
+            let straight = (api.attribute_of)(function, FUNCTION, name.as_ptr().cast(), name.len() as u32);
+            if !straight.is_null() {
+                (api.attribute_add)(function, FUNCTION, optnone);
+            }
+            function = (api.next_function)(function);
+        }
+    }
 }
 
 /// An object file of the text.
@@ -159,7 +206,7 @@ fn object(
     text: &str,
     machine: &Machine,
     options: &Options,
-    passes: &std::ffi::CStr,
+    effort: Effort,
     purpose: For,
 ) -> Result<(Vec<u8>, Times), String> {
     let mut times = Times::default();
@@ -230,7 +277,10 @@ fn object(
         }
         lap(&mut times.parse);
         let pass_options = Owned { api, it: (api.pass_options)(), dispose: api.pass_options_dispose };
-        api.check((api.run_passes)(module.it, passes.as_ptr(), machine.it, pass_options.it))?;
+        api.check((api.run_passes)(module.it, effort.passes.as_ptr(), machine.it, pass_options.it))?;
+        if effort.hurries {
+            hurry(api, context.it, module.it);
+        }
         lap(&mut times.optimise);
         let mut out = std::ptr::null_mut();
         let kind = if purpose == For::Device { ASSEMBLY } else { OBJECT };

@@ -27,6 +27,8 @@ pub(crate) const LENGTH: usize = 800;
 const LINE: usize = 2;
 /// A function that is no longer than so many pieces is left whole.
 const WHOLE: usize = 15;
+/// The attribute of pieces without loops: of a large text they are made into code in the fastest way.
+pub(crate) const STRAIGHT: &str = "pullback-straight";
 
 /// The registers of a function.
 pub(crate) struct Registers {
@@ -57,6 +59,8 @@ struct Piece {
     /// Values of phis, to be stored after the last.
     waiting: Vec<usize>,
     pointers: u32,
+    /// Control goes back in it.
+    repeats: bool,
 }
 
 /// The functions that a function becomes, as text; none if it is left whole. `about`: attributes of all functions.
@@ -280,9 +284,13 @@ impl<'t> Cx<'t> {
                     label: String::new(),
                     waiting: Vec::new(),
                     pointers: 0,
+                    repeats: false,
                 });
             }
             self.owner[line] = inside.last().copied().unwrap_or(0);
+        }
+        for &(from, _) in self.jumps.iter().filter(|(from, to)| to <= from) {
+            self.pieces[self.owner[from]].repeats = true;
         }
     }
 
@@ -438,8 +446,10 @@ impl<'t> Cx<'t> {
         let mut all = format!("{head} {{\n{}}}\n\n", self.pieces[0].text);
         for (k, piece) in self.pieces.iter().enumerate().skip(1) {
             let name = self.name;
-            let head =
-                format!("define internal fastcc void @{name}.{k}(ptr %ctx, ptr %frame) {about} noinline");
+            let straight = if piece.repeats { String::new() } else { format!(" \"{STRAIGHT}\"") };
+            let head = format!(
+                "define internal fastcc void @{name}.{k}(ptr %ctx, ptr %frame) {about} noinline{straight}"
+            );
             let _ = write!(all, "{head} {{\n{}}}\n\n", piece.text);
         }
         all
