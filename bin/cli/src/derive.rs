@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use driver::call::{Callee, parse_arguments};
+use driver::call::{Callee, Direction, parse_arguments};
 use driver::gradcheck::{self, Entry, Random, Verdict};
 use driver::launch::{Backend, CodeOptions};
 use driver::pipeline::{self, Options};
@@ -21,7 +21,11 @@ pub(crate) fn grad(args: &GradArgs) -> u8 {
         let along = parse_arguments(&args.along).map_err(|e| Stop::Usage(e.to_string()))?;
         let second = matches!(args.mode, Mode::Hessian | Mode::Hvp);
         let options = Options { hessian: second, ..report::options(&args.compile) };
-        let mut callee = callee(&args.call, session, &options)?;
+        let direction = match args.mode {
+            Mode::Forward => Direction::Forward,
+            Mode::Reverse | Mode::Hessian | Mode::Hvp => Direction::Reverse,
+        };
+        let mut callee = callee(&args.call, session, &options, Some(direction))?;
         let point = callee.point(&named, &mut |_| None)?;
         let value = callee.value(&point)?;
         let outputs: Vec<_> = callee.outputs.iter().filter(|n| n.diff).cloned().collect();
@@ -104,7 +108,7 @@ pub(crate) fn gradcheck(args: &GradcheckArgs) -> u8 {
         let named = parse_arguments(&args.points.at).map_err(|e| Stop::Usage(e.to_string()))?;
         let (low, high) = range(&args.points.range)?;
         let options = Options { widen: true, check_nan: args.check_nan, ..Options::default() };
-        let mut callee = callee(&args.call, session, &options)?;
+        let mut callee = callee(&args.call, session, &options, None)?;
         let mut random = Random::new(args.points.seed);
         let mut entries: Vec<(u32, Entry)> = Vec::new();
         let all_named =
@@ -146,8 +150,13 @@ pub(crate) fn gradcheck(args: &GradcheckArgs) -> u8 {
     })
 }
 
-/// Compiles a function and binds the memory that it reaches.
-fn callee(args: &CallArgs, session: &mut Session, options: &Options) -> Result<Callee, Stop> {
+/// Compiles a function, with one derivative or all, and binds the memory that it reaches.
+fn callee(
+    args: &CallArgs,
+    session: &mut Session,
+    options: &Options,
+    direction: Option<Direction>,
+) -> Result<Callee, Stop> {
     let (binds, layout) = report::binds(&args.memory)?;
     let backend = Backend::from(args.backend);
     backend.prepare();
@@ -162,7 +171,10 @@ fn callee(args: &CallArgs, session: &mut Session, options: &Options) -> Result<C
         fast_math: options.optimise.fast_math,
         ..args.limits.limits().options()
     };
-    let mut callee = Callee::new(compiled, backend, &code)?;
+    let mut callee = match direction {
+        Some(direction) => Callee::for_points(compiled, backend, &code, direction)?,
+        None => Callee::new(compiled, backend, &code)?,
+    };
     callee.bind(&mut loaded, &binds, layout)?;
     Ok(callee)
 }

@@ -54,6 +54,15 @@ pub struct Callee {
 /// The bits of each input number.
 pub type Point = Vec<u64>;
 
+/// The derivatives that a callee is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// [`Callee::forward`].
+    Forward,
+    /// [`Callee::reverse`], and second derivatives if they were compiled.
+    Reverse,
+}
+
 /// Threads of a group where they run side by side.
 const GROUP: u32 = 16;
 
@@ -87,7 +96,7 @@ impl Callee {
             #[cfg(feature = "llvm")]
             Backend::Tiers => false,
             #[cfg(feature = "llvm")]
-            Backend::Llvm => true,
+            Backend::Llvm => code.lanes != Some(1),
             #[cfg(feature = "wgpu")]
             Backend::Wgpu => true,
             #[cfg(feature = "cuda")]
@@ -129,6 +138,35 @@ impl Callee {
         };
         callee.give(&Wrapped { entry: 0, args: Default::default(), results: Default::default() }, &[]);
         Ok(callee)
+    }
+
+    /// A callee for one direction and one point at a time: only what that needs becomes code, and code for lanes only if
+    /// there are several calls at a point.
+    pub fn for_points(
+        mut compiled: Compiled,
+        backend: Backend,
+        code: &CodeOptions,
+        direction: Direction,
+    ) -> Result<Callee, Failure> {
+        let mut code = code.clone();
+        if let Some(info) = compiled.functions.first_mut() {
+            let (inputs, outputs) = signature(&compiled.module.types, info);
+            let numbers = match direction {
+                Direction::Forward => {
+                    info.vjp = None;
+                    inputs
+                }
+                Direction::Reverse => {
+                    info.jvp = None;
+                    outputs
+                }
+            };
+            let is_second = compiled.hessians.first().is_some_and(Option::is_some);
+            if numbers.iter().filter(|n| n.diff).count() <= 1 && !is_second {
+                code.lanes = code.lanes.or(Some(1));
+            }
+        }
+        Callee::new(compiled, backend, &code)
     }
 
     /// Binds the memory that the function reaches. All of it must be bound.
