@@ -8,6 +8,8 @@
 
 use cranelift_entity::SecondaryMap;
 use cranelift_entity::packed_option::PackedOption;
+use indexmap::IndexMap;
+use rustc_hash::FxBuildHasher;
 
 use ir::{Function, Inst, Op, Region, Value};
 
@@ -116,14 +118,12 @@ impl Delay<'_> {
         kept.reverse();
         self.func.regions[region].insts = kept;
         // Last first: each goes before those that may use it.
-        leaving.reverse();
-        let mut at = 0;
-        while at < leaving.len() {
-            let target = leaving[at].0;
-            let front: Vec<Inst> = leaving.iter().filter(|l| l.0 == target).map(|l| l.1).collect();
-            leaving.retain(|l| l.0 != target);
+        let mut fronts: IndexMap<Region, Vec<Inst>, FxBuildHasher> = IndexMap::default();
+        for (target, inst) in leaving.into_iter().rev() {
+            fronts.entry(target).or_default().push(inst);
+        }
+        for (target, front) in fronts {
             self.func.regions[target].insts.splice(0..0, front);
-            at = 0;
         }
     }
 

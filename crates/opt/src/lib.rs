@@ -34,7 +34,7 @@ pub mod undo;
 pub mod unroll;
 mod util;
 
-use differentials::Border;
+use differentials::{Border, Lowered};
 pub use effects::{Effects, Facts, Stage};
 pub use prune::prune;
 
@@ -157,12 +157,13 @@ pub fn after_ad(module: &mut Module, options: &Options, roots: &[Func]) {
     for (f, stale) in done {
         edit(module, f, |types, func| {
             let lowered = differentials::run(types, func, options, borders[f.index()]);
-            if lowered {
-                cse::run(types, func, &facts);
+            if lowered != Lowered::Nothing {
                 simplify::run(types, func, options);
+            }
+            if lowered == Lowered::Guarded {
                 licm::run(types, func, &facts);
             }
-            if lowered | stale {
+            if stale || lowered != Lowered::Nothing {
                 cse::run(types, func, &facts);
                 dce::run(func, &facts);
             }
@@ -320,7 +321,9 @@ pub fn run_pass(module: &mut Module, name: &str, options: &Options) -> Option<()
                         "simplify" => simplify::run(types, func, options),
                         "scalarize" => scalarize::run(types, func),
                         "explode" => explode::run(types, func),
-                        "differentials" => differentials::run(types, func, options, Border::Callers),
+                        "differentials" => {
+                            differentials::run(types, func, options, Border::Callers) != Lowered::Nothing
+                        }
                         "delay" => delay::run(func, &facts),
                         "countdown" => countdown::run(types, func),
                         "cse" => cse::run(types, func, &facts),

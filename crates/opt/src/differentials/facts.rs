@@ -50,13 +50,9 @@ impl Facts {
             body.params.iter().for_each(|&v| absent.add(v));
             body.results.iter().for_each(|&v| asked.add(v));
         }
-        while std::mem::take(&mut absent.changed) {
-            insts.iter().for_each(|&inst| absent.absent(inst));
-        }
+        absent.settle(|flow| insts.iter().for_each(|&inst| flow.absent(inst)));
         let absent = absent.set;
-        while std::mem::take(&mut asked.changed) {
-            insts.iter().rev().for_each(|&inst| asked.asked(inst, &absent, &finite));
-        }
+        asked.settle(|flow| insts.iter().rev().for_each(|&inst| flow.asked(inst, &absent, &finite)));
         Facts { asked: asked.set, absent, finite }
     }
 }
@@ -84,6 +80,16 @@ impl Flow<'_> {
         if self.types.is_differentiable(ty) {
             self.changed |= self.set.insert(v);
         }
+    }
+
+    /// Takes turns until nothing changes; how many.
+    fn settle(&mut self, turn: impl Fn(&mut Self)) -> usize {
+        let mut turns = 0;
+        while std::mem::take(&mut self.changed) {
+            turn(self);
+            turns += 1;
+        }
+        turns
     }
 
     fn flow(&mut self, from: Value, to: Value) {
@@ -269,4 +275,40 @@ fn finite(types: &Types, func: &Function, insts: &[Inst]) -> EntitySet<Value> {
     }
     debug_assert!(finite.iter().all(|v| v.index() < func.values.len()));
     finite
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What follows an `if` is made of what its arms give, many times; and in the arms, too.
+    #[test]
+    fn branches_in_sequence_take_one_turn() {
+        let mut text = String::from("func f(v0: bool, v1: f32 diff) -> (f32 diff) {\n");
+        for k in 0..50 {
+            let (d, r) = (2 * k + 1, 2 * k + 3);
+            text += &format!(
+                "    v{r} = if v0 {{\n        v{} = scale v{d}, v{d}\n        yield v{}\n    }} else {{\n        \
+                 yield v{d}\n    }}\n",
+                d + 1,
+                d + 1
+            );
+        }
+        text += "    yield v101\n}\n";
+        let module = ir::parse::parse_module(&text).expect("it is well-formed");
+        let func = module.funcs.values().next().expect("there is one");
+        let defs = Defs::of(func);
+        let mut insts = Vec::new();
+        order(func, func.body(), &mut insts);
+        let flow = || Flow { types: &module.types, func, defs: &defs, set: EntitySet::new(), changed: true };
+        let (mut absent, mut asked) = (flow(), flow());
+        func.regions[func.body()].params.iter().for_each(|&v| absent.add(v));
+        func.regions[func.body()].results.iter().for_each(|&v| asked.add(v));
+        let turns = absent.settle(|flow| insts.iter().for_each(|&inst| flow.absent(inst)));
+        assert_eq!(turns, 2, "one turn finds all, and one that there is no more");
+        let finite = EntitySet::new();
+        let turns =
+            asked.settle(|flow| insts.iter().rev().for_each(|&inst| flow.asked(inst, &absent.set, &finite)));
+        assert_eq!(turns, 2);
+    }
 }

@@ -31,17 +31,28 @@ use guard::{Guard, GuardId, Guards};
 /// How far to look for where an array comes from.
 const ARRAYS: u32 = 6;
 
-/// Lowers the differentials of a function; true if there are any.
-pub fn run(types: &mut Types, func: &mut Function, options: &Options, border: Border) -> bool {
+/// What lowering has made of a function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lowered {
+    /// There are no differentials in it.
+    Nothing,
+    /// All were numbers: ops have others in their place.
+    Replaced,
+    /// Some may be absent: there are questions and selections.
+    Guarded,
+}
+
+/// Lowers the differentials of a function.
+pub fn run(types: &mut Types, func: &mut Function, options: &Options, border: Border) -> Lowered {
     if !func.has_body() {
-        return false;
+        return Lowered::Nothing;
     }
     let mut any = false;
     func.walk(func.body(), &mut |inst| {
         any |= matches!(func.insts[inst].op, Op::Absent | Op::Scale | Op::Unscale | Op::Mask | Op::Present);
     });
     if !any {
-        return false;
+        return Lowered::Nothing;
     }
     let defs = Defs::of(func);
     let facts =
@@ -55,10 +66,11 @@ pub fn run(types: &mut Types, func: &mut Function, options: &Options, border: Bo
         marks: SecondaryMap::new(),
         subst: Subst::default(),
         out: Vec::new(),
+        asks: false,
     };
     let body = lower.func.body();
     lower.region(body);
-    true
+    if lower.asks { Lowered::Guarded } else { Lowered::Replaced }
 }
 
 /// How a value differs from the differential that it stands for.
@@ -84,6 +96,8 @@ struct Lower<'a> {
     subst: Subst,
     /// The open region's instructions.
     out: Vec<Inst>,
+    /// A selection was made, or memory for one.
+    asks: bool,
 }
 
 impl Lower<'_> {
@@ -291,6 +305,7 @@ impl Lower<'_> {
         if !self.is_asked(r) && !self.may_hold_absent(d, ARRAYS) {
             return self.subst.set(r, d);
         }
+        self.asks = true;
         let ty = self.func.ty(r);
         let zero = self.emit(Op::Zero, &[], ty);
         let of = self.types.cell(ty);
@@ -439,12 +454,14 @@ impl Lower<'_> {
 
     /// The absent differential of a value's type.
     fn nothing(&mut self, v: Value) -> Value {
+        self.asks = true;
         let ty = self.func.ty(v);
         let (op, args) = self.minus_zero(ty);
         self.emit(op, &args, ty)
     }
 
     fn condition(&mut self, guard: GuardId) -> Value {
+        self.asks = true;
         let span = self.out.last().map_or(self.func.span, |&inst| self.func.insts[inst].span);
         let guards = std::mem::take(&mut self.guards);
         let (func, out, defs) = (&mut *self.func, &mut self.out, &mut self.defs);
