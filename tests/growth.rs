@@ -154,3 +154,45 @@ fn llvm_is_given_no_long_functions() {
         }
     });
 }
+
+/// Structs that a function steps, in a loop and without, whose text is long enough that LLVM hurries.
+#[cfg(feature = "llvm")]
+fn large() -> [(&'static str, Module); 3] {
+    let in_a_loop = steps_of_a_struct(180).replace("i < 6", "i < n");
+    let whole = steps_of_a_struct(120)
+        .replace("for (int i = 0; i < 6; i++) t = step(t);", &"if (t.f0 < 9) t = step(t);".repeat(6));
+    let of = |text| checked_large(compiled(text).1.module);
+    [("loop", of(in_a_loop)), ("steps", of(whole)), ("ifs", of(ifs(500)))]
+}
+
+#[cfg(feature = "llvm")]
+fn checked_large(module: Module) -> Module {
+    let text = codegen_llvm::text(&module, &native::Options::default(), &codegen_llvm::Machine::generic());
+    let text = text.expect("LLVM can express it").text;
+    assert!(text.len() > 1 << 20, "{} bytes", text.len());
+    // Most of it is in pieces without loops.
+    let straight: usize =
+        text.split("\ndefine ").filter(|f| f.contains("pullback-straight")).map(str::len).sum();
+    assert!(straight * 3 > text.len() * 2, "{straight} bytes of {}", text.len());
+    module
+}
+
+/// Haste makes no difference to what code does.
+#[cfg(feature = "llvm")]
+#[test]
+fn code_of_large_functions_is_right() {
+    use driver::launch::{Backend, CodeOptions, Runner};
+    on_large_stack(|| {
+        for (name, module) in large() {
+            let run = |backend| {
+                let code = CodeOptions { plain_math: true, ..CodeOptions::default() };
+                let mut runner = Runner::with_options(module.clone(), backend, &code).expect("it compiles");
+                let buffer = module.globals.keys().next().expect("there is one");
+                runner.bind_global(buffer, &[0.3f32.to_le_bytes(), [0; 4]].concat());
+                runner.dispatch("main", [1, 1, 1], 1).expect("it runs");
+                runner.bytes_of(buffer).to_vec()
+            };
+            assert_eq!(run(Backend::Llvm), run(Backend::Interp), "{name}");
+        }
+    });
+}

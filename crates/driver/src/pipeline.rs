@@ -57,6 +57,8 @@ pub struct Options {
     pub measure_memory: bool,
     /// Stop where a differential becomes infinite or NaN.
     pub check_nan: bool,
+    /// Only what is to be said of the program is wanted: of the module, entry points alone are finished.
+    pub only_diagnostics: bool,
 }
 
 /// A program with one file of the user's at its root.
@@ -443,6 +445,10 @@ impl Loaded {
     /// Checks the whole file and compiles all that can be used of it: entry points, and differentiable
     /// functions with their derivatives.
     pub fn check(&mut self, report_checkpoints: bool) -> Result<Compiled, Failure> {
+        self.check_with(&Options { report_checkpoints, ..Options::default() })
+    }
+
+    fn check_with(&mut self, options: &Options) -> Result<Compiled, Failure> {
         self.program.check_file(self.file);
         self.errors()?;
         let request = Request {
@@ -453,7 +459,7 @@ impl Loaded {
             ..Request::default()
         };
         let optimise = opt::Options { level: 1, ..opt::Options::default() };
-        self.compile(&request, &Options { optimise, report_checkpoints, ..Options::default() })
+        self.compile(&request, &Options { optimise, ..options.clone() })
     }
 
     /// Checks and lowers what is asked for. A wrong program may break the promises that lowering relies on, before all of
@@ -540,12 +546,15 @@ impl Loaded {
             self.errors()?;
             verify(&module, "autodiff")?;
             // Functions that were only a step on the way to a derivative are not worth optimising.
-            let roots: Vec<Func> = functions
+            let mut roots: Vec<Func> = functions
                 .iter()
                 .flat_map(|f| [Some(f.func), f.jvp, f.vjp])
                 .chain(hessians.iter().copied())
                 .flatten()
                 .collect();
+            if options.only_diagnostics && !verifies() {
+                roots.clear();
+            }
             opt::prune(&mut module, &roots);
             opt::after_ad(&mut module, &optimise, &roots);
             opt::prune(&mut module, &roots);
@@ -597,7 +606,8 @@ pub fn check_and_report(
     path: &Path,
     report_checkpoints: bool,
 ) -> Result<(Vec<Diagnostic>, Vec<autodiff::KeptValue>), Error> {
-    let (mut diagnostics, kept) = match load(session, path)?.check(report_checkpoints) {
+    let options = Options { report_checkpoints, only_diagnostics: true, ..Options::default() };
+    let (mut diagnostics, kept) = match load(session, path)?.check_with(&options) {
         Ok(compiled) => (compiled.warnings, compiled.kept),
         Err(Failure::Program(diagnostics)) => (diagnostics, Vec::new()),
         Err(Failure::Other(error)) => return Err(error),
@@ -622,9 +632,14 @@ pub fn in_order(mut diagnostics: Vec<Diagnostic>) -> Vec<Diagnostic> {
     crate::follow::without_followers(diagnostics)
 }
 
+/// Whether stages are held to their promises.
+fn verifies() -> bool {
+    cfg!(debug_assertions) || std::env::var_os("PULLBACK_VERIFY").is_some()
+}
+
 /// A stage's promise, kept by the verifier where time allows.
 pub(crate) fn verify(module: &Module, stage: &str) -> Result<(), Failure> {
-    if !cfg!(debug_assertions) && std::env::var_os("PULLBACK_VERIFY").is_none() {
+    if !verifies() {
         return Ok(());
     }
     for (_, function) in module.funcs.iter().filter(|f| f.1.has_body()) {
