@@ -168,6 +168,10 @@ pub fn buffer_bytes(
             if !bytes.is_empty() && bytes.len() < stride {
                 return Err(format!("{} words are less than one element of {stride} bytes", words.len()));
             }
+            if has_tail(mem, element) && !bytes.len().is_multiple_of(stride.max(1)) {
+                let n = words.len();
+                return Err(format!("{n} words do not fill elements of {stride} bytes: fill up with zeros"));
+            }
             Ok(bytes)
         }
         BindValue::Npy(_) | BindValue::Array(_) => {
@@ -313,6 +317,12 @@ fn from_numbers(mem: &MemTypes, element: MemType, from: Scalar, bits: &[u64]) ->
 /// Says that numbers of a file would be cut off.
 pub(crate) fn unfit(from: Scalar, to: Scalar) -> String {
     format!("the file holds {}, the program wants {}", scalar_name(from), scalar_name(to))
+}
+
+/// Whether a type ends with an array without a length, so that the memory behind it is part of it.
+fn has_tail(mem: &MemTypes, ty: MemType) -> bool {
+    let MemData::Struct { fields, .. } = &mem[ty] else { return false };
+    fields.last().is_some_and(|field| mem.size(field.1) == 0 || has_tail(mem, field.1))
 }
 
 /// Turns every matrix of a run of elements between the two layouts: from columns to rows, or back.

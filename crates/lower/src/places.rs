@@ -277,13 +277,18 @@ impl Body<'_, '_, '_> {
     /// `base[index]` for what is built in.
     pub(crate) fn index_place(&mut self, base: Place, index: Value, ty: Ty, e: ExprId) -> Place {
         match self.lw.program.types[base.ty].clone() {
-            TyKind::Array(_, None) if matches!(base.kind, PlaceKind::Memory(_)) => {
+            TyKind::Array(element, None) => {
+                if let PlaceKind::Memory(memory) = &base.kind
+                    && let Some(place) = self.element_behind(memory, element, index, e)
+                {
+                    return place;
+                }
                 let span = self.span_of(e);
                 let values =
                     self.unsupported(span, "an element of an array without a length in memory is", ty);
                 if let Some(refused) = self.lw.diagnostics.last_mut() {
                     let help =
-                        "bind the elements by themselves, or move a pointer behind the struct and cast it";
+                        "only behind a pointer to the struct, `p->data[i]`, is there memory for elements";
                     refused.help = Some(help.to_string());
                 }
                 Place::value(ty, values)

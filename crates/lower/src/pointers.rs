@@ -106,6 +106,52 @@ impl Body<'_, '_, '_> {
         vec![self.b.emit_typed(Op::BufferCast(Rest::Kept), &[memory.handle, at], target)]
     }
 
+    /// An element of an array without a length at the end of what a pointer leads to: the elements lie in the memory behind
+    /// the other fields. `None` where that is the memory of something else.
+    pub(crate) fn element_behind(
+        &mut self,
+        memory: &Memory,
+        element: Ty,
+        index: Value,
+        e: ExprId,
+    ) -> Option<Place> {
+        let Meaning::Index { base, .. } = self.lw.program.tables.exprs[e].meaning else { return None };
+        let TypeData::Buffer(whole) = self.b.types[self.b.func.ty(memory.handle)] else { return None };
+        let [Step::Static(field)] = memory.path[..] else { return None };
+        let MemData::Struct { fields, .. } = &self.lw.mem[whole] else { return None };
+        let is_last = fields.len() == field as usize + 1;
+        if !is_last || !self.is_behind_pointer(base) {
+            return None;
+        }
+        let mem = self.lw.mem_type(self.b.types, element);
+        let at = self.byte_of(memory);
+        let handle_ty = self.b.types.buffer(mem);
+        let handle = self.b.emit_typed(Op::BufferCast(Rest::Kept), &[memory.handle, at], handle_ty);
+        // An index below 0 does not lead back to the other fields.
+        let unsigned = match self.b.types.scalar_of(self.b.func.ty(index)).map(Scalar::bits) {
+            Some(64) => ir::Type::U64,
+            _ => ir::Type::U32,
+        };
+        let index = self.convert_leaf(index, unsigned);
+        Some(Place::memory(element, handle, index))
+    }
+
+    /// Whether an expression is a field, however deep, of what a pointer leads to.
+    fn is_behind_pointer(&mut self, e: ExprId) -> bool {
+        let base = match self.lw.program.tables.exprs[e].meaning {
+            Meaning::Deref(_) => return true,
+            Meaning::Field { base: Some(base), .. } | Meaning::Index { base, .. } => base,
+            Meaning::Same(inner) => return self.is_behind_pointer(inner),
+            _ => return false,
+        };
+        let ty = self.raw_ty(base);
+        match self.lw.program.types[ty] {
+            TyKind::Pointer(_) => true,
+            TyKind::Buffer(..) => false,
+            _ => self.is_behind_pointer(base),
+        }
+    }
+
     /// Where a place begins, in bytes from its handle.
     fn byte_of(&mut self, memory: &Memory) -> Value {
         let TypeData::Buffer(element) = self.b.types[self.b.func.ty(memory.handle)] else {
