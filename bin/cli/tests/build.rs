@@ -277,6 +277,13 @@ struct S : IDifferentiable { float typename; float2 goto_; }
 [Differentiable] float signal(S this_, float typedef_) { return this_.typename * this_.goto_.x * typedef_; }
 namespace std { [Differentiable] float move(float x) { return x; } }
 [Differentiable] float far(float near, float stdin) { return near * stdin; }
+[Differentiable] float conj(float sa_handler, float st_mtime) { return sa_handler * st_mtime; }
+[Differentiable] float fadd(float x) { return x; }
+[Differentiable] float j0f(float x) { return x; }
+[Differentiable] float drand48(float x) { return x; }
+[Differentiable] float sync(float x) { return x; }
+[Differentiable] float timezone(float x) { return x; }
+[Differentiable] float strtok_r(float x) { return x; }
 RWStructuredBuffer<float> o;
 [shader(\"compute\")] [numthreads(1, 1, 1)] void free() { o[0] = 1; }
 [shader(\"compute\")] [numthreads(1, 1, 1)] void \u{3b3}() { o[0] = 1; }
@@ -293,7 +300,7 @@ fn headers_of_any_names_compile() {
     }
     let all = "#include <assert.h>\n#include <complex.h>\n#include <errno.h>\n#include <limits.h>\n#include <math.h>\n\
         #include <setjmp.h>\n#include <signal.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n\
-        #include <time.h>\n#include \"int.h\"\n";
+        #include <time.h>\n#include <sys/stat.h>\n#include <unistd.h>\n#include \"int.h\"\n";
     let plain = "#include \"int.h\"\n";
     for (file, text) in [
         ("all.c", all),
