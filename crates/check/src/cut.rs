@@ -11,7 +11,7 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use syntax::ast::DeclKind;
-use syntax::{DeclId, Diagnostic, ExprId};
+use syntax::{DeclId, Diagnostic, ExprId, Span};
 
 use crate::flow::{Direction, Flow, Mark};
 use crate::signature::Signature;
@@ -172,6 +172,9 @@ impl Flow<'_> {
         }
         let says = matches!(func, Callable::Func(f) if self.p.says_no_diff_this(f.decl));
         let mut cut = base.filter(|&base| !says && self.is_cut(base));
+        if cut.is_some() && self.warns_itself(func, signature) {
+            cut = None;
+        }
         for (arg, param) in args.iter().zip(&signature.params) {
             if !param.no_diff && param.dir != crate::Direction::Out {
                 cut = cut.or_else(|| arg.exprs().into_iter().find(|&arg| self.is_cut(arg)));
@@ -205,6 +208,21 @@ impl Flow<'_> {
                 self.mark_cut(place);
             }
         }
+    }
+
+    /// True of a method that is differentiable where its object is not, and says of the object's fields that they have no
+    /// derivative in it: once is enough.
+    fn warns_itself(&mut self, func: &Callable, signature: &Signature) -> bool {
+        let Callable::Func(func) = func else { return false };
+        let is_plain = signature.this.as_ref().is_some_and(|this| !this.differentiable);
+        if !is_plain || self.p.differentiable_level(func, self.view) < self.level {
+            return false;
+        }
+        self.p.check_flow(func.decl);
+        let whole = self.p.ast.decls[func.decl].span;
+        let is_inside =
+            |span: Span| span.file == whole.file && whole.start <= span.start && span.end <= whole.end;
+        self.p.diagnostics.iter().any(|d| d.code == "E31159" && is_inside(d.primary.span))
     }
 
     /// A value is assigned.

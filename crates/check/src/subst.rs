@@ -356,13 +356,11 @@ impl Program {
             TyKind::Array(element, Some(n)) => format!("{}[{}]", self.type_name(*element), self.val_name(n)),
             TyKind::Array(element, None) => format!("{}[]", self.type_name(*element)),
             TyKind::Struct(decl, args) | TyKind::Interface(decl, args) | TyKind::Opaque(decl, args) => {
-                // The arguments of generics around the struct come first and are not written at it.
-                let own = self.ast.decls[*decl].generics.as_ref().map_or(0, |g| g.params.len());
-                let args = &args[args.len().saturating_sub(own)..];
-                format!("{}{}", name(*decl), self.args_name(args))
+                self.path_name(*decl, args)
             }
             TyKind::Function(decl, args) => format!("{}{}", name(*decl), self.args_name(args)),
-            TyKind::Enum(decl) | TyKind::Param(decl) => name(*decl),
+            TyKind::Enum(decl) => self.path_name(*decl, &[]),
+            TyKind::Param(decl) => name(*decl),
             TyKind::This(_) => "This".into(),
             TyKind::Assoc(base, decl) => format!("{}.{}", self.type_name(*base), name(*decl)),
             TyKind::DiffPair(t) => format!("DifferentialPair<{}>", self.type_name(*t)),
@@ -386,6 +384,27 @@ impl Program {
             TyKind::String => "String".into(),
             TyKind::NullPtr => "nullptr".into(),
             TyKind::NoneLiteral => "none".into(),
+        }
+    }
+
+    /// A type with the types and namespaces that it is declared in, `A.S<float>.T`: other places may have one of its name.
+    fn path_name(&self, decl: DeclId, args: &[GenericArg]) -> String {
+        // The arguments of generics around the type come first and are not written at it.
+        let own = self.ast.decls[decl].generics.as_ref().map_or(0, |g| g.params.len());
+        let (outer, own) = args.split_at(args.len().saturating_sub(own));
+        let name = format!("{}{}", self.shown_name(decl), self.args_name(own));
+        let parent = self.ast.decls[decl].parent.filter(|&parent| {
+            let is_named = self.ast.decls[parent].name != self.words.empty;
+            let kind = &self.ast.decls[parent].kind;
+            is_named
+                && matches!(
+                    kind,
+                    DeclKind::Struct { .. } | DeclKind::Interface { .. } | DeclKind::Namespace { .. }
+                )
+        });
+        match parent {
+            Some(parent) if !self.is_core(decl) => format!("{}.{name}", self.path_name(parent, outer)),
+            _ => name,
         }
     }
 
@@ -419,7 +438,11 @@ impl Program {
                     'o' => "||".to_string(),
                     op => op.to_string(),
                 };
-                format!("{} {op} {}", self.val_name(a), self.val_name(b))
+                let part = |part: &Val| match part {
+                    Val::Binary(..) | Val::Select(_) => format!("({})", self.val_name(part)),
+                    _ => self.val_name(part),
+                };
+                format!("{} {op} {}", part(a), part(b))
             }
             Val::CountOf(ty) => format!("countof({})", self.type_name(*ty)),
             Val::Select(parts) => {
