@@ -6,7 +6,7 @@ use syntax::{DeclId, Diagnostic, ExprId, Symbol};
 
 use crate::native::Magic;
 use crate::program::Program;
-use crate::signature::{Level, ParamSig, Resolved, Subst};
+use crate::signature::{DiffFieldTarget, Level, ParamSig, Resolved, Subst};
 use crate::sigs::DiffOp;
 use crate::tables::FuncRef;
 use crate::types::{GenericArg, Ty, TyKind};
@@ -491,8 +491,14 @@ impl Program {
         Some(self.ast.decls[declared].name_span)
     }
 
-    /// Every differentiable field has its place in a differential that the user wrote.
-    fn check_differential(&mut self, decl: DeclId, ty: Ty) {
+    /// Every differentiable field has its place in a differential that the user wrote, of the type that its differential
+    /// has. Asked for once; also of types that only programs which run use.
+    /// `decl` declares the type, or is an extension of it.
+    pub(crate) fn check_differential(&mut self, decl: DeclId, ty: Ty) {
+        let TyKind::Struct(own, _) = self.types[ty] else { return };
+        if self.is_core(own) || !self.differentials_checked.insert(own) {
+            return;
+        }
         let Some(differential) = self.differential(ty) else { return };
         if differential == ty || matches!(self.types[differential], TyKind::SynthDiff(_)) {
             return;
@@ -507,8 +513,26 @@ impl Program {
             return;
         }
         let targets = self.diff_fields(ty);
+        let parts = self.fields(differential);
         for (field, field_ty, no_diff) in self.fields(ty) {
-            let has_differential = !no_diff && self.differential(field_ty).is_some();
+            let wanted = self.differential(field_ty).filter(|_| !no_diff);
+            let has_differential = wanted.is_some();
+            if let Some(&(_, DiffFieldTarget::Member(part))) = targets.iter().find(|t| t.0 == field)
+                && let (Some(wanted), Some(found)) = (wanted, parts.iter().find(|p| p.0 == part))
+                && found.1 != wanted
+                && ![found.1, wanted].contains(&Ty::ERROR)
+            {
+                let name = |decl: DeclId| self.ast.name(self.ast.decls[decl].name).to_string();
+                let (found, wanted) = (self.type_name(found.1), self.type_name(wanted));
+                let (at, of) = (self.ast.decls[part].name_span, self.ast.decls[field].name_span);
+                let message = format!(
+                    "'{}' of the differential '{}' is of type '{found}', and the differential of '{}' is '{wanted}'",
+                    name(part),
+                    self.type_name(differential),
+                    name(field)
+                );
+                self.report(Diagnostic::error("E38105", at, message).note(of, "this field"));
+            }
             let is_named = self.attribute(field, "DerivativeMember").is_some();
             if has_differential && !is_named && !targets.iter().any(|t| t.0 == field) {
                 let name = self.ast.name(self.ast.decls[field].name).to_string();

@@ -72,7 +72,16 @@ impl Checker<'_> {
                 };
                 match arg.or_else(|| self.default_arg(param, &env)).or_else(|| self.p.empty_pack(param)) {
                     Some(arg) => env.map.push((param, arg)),
-                    None => return Err(Failure::NotInferred { param }),
+                    None => {
+                        let mut types =
+                            found.types.iter().filter(|found| found.0 == param).map(|found| found.1);
+                        let one = types.next();
+                        let other = one.and_then(|one| types.find(|&other| other != one));
+                        return Err(match (one, other) {
+                            (Some(one), Some(other)) => Failure::Conflict { one, other },
+                            _ => Failure::NotInferred { param },
+                        });
+                    }
                 }
             }
         }

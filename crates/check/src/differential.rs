@@ -338,6 +338,10 @@ impl Program {
             return self.fields(ty).into_iter().map(|f| (f.0, DiffFieldTarget::Synth(f.0))).collect();
         }
         let Some(differential) = self.differential(ty) else { return Vec::new() };
+        if let TyKind::Struct(decl, _) = self.types[ty] {
+            let own = self.self_type(decl);
+            self.check_differential(decl, own);
+        }
         let fields = self.differentiable_fields(ty);
         let mut out = Vec::new();
         for (field, _) in fields {

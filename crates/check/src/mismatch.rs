@@ -21,12 +21,35 @@ const MAX_CANDIDATES: usize = 5;
 /// Why a candidate does not apply.
 #[derive(Clone, Debug)]
 pub(crate) enum Failure {
-    Count { least: usize, most: usize },
-    Type { arg: ExprId, from: Ty, to: Ty },
-    NotAnInterface { arg: ExprId, from: Ty, to: Ty },
-    NotAPlace { arg: ExprId },
-    NotInferred { param: DeclId },
-    Constraint { subject: Ty, bound: Ty },
+    Count {
+        least: usize,
+        most: usize,
+    },
+    Type {
+        arg: ExprId,
+        from: Ty,
+        to: Ty,
+    },
+    NotAnInterface {
+        arg: ExprId,
+        from: Ty,
+        to: Ty,
+    },
+    NotAPlace {
+        arg: ExprId,
+    },
+    NotInferred {
+        param: DeclId,
+    },
+    /// Arguments that have to be of one type.
+    Conflict {
+        one: Ty,
+        other: Ty,
+    },
+    Constraint {
+        subject: Ty,
+        bound: Ty,
+    },
     Generics,
 }
 
@@ -126,11 +149,19 @@ impl Checker<'_> {
                     let message =
                         "argument passed to parameter must be an l-value: a variable that can be assigned to";
                     Diagnostic::error("E30047", self.span(*arg), message)
+                        .help("put the value into a variable, declared with 'var' or its type")
                 }
                 Failure::NotInferred { param } => {
                     let param = self.p.ast.name(self.p.ast.decls[*param].name).to_string();
                     let message = format!("the generic argument '{param}' of '{name}' cannot be inferred");
                     Diagnostic::error("E39999", span, message).help(format!("name it: '{name}<…>(…)'"))
+                }
+                Failure::Conflict { one, other } => {
+                    let (one, other) = (self.name(*one), self.name(*other));
+                    let message =
+                        format!("'{name}' takes arguments of one type, which '{one}' and '{other}' are not");
+                    Diagnostic::error("E39999", span, message)
+                        .help(format!("convert one of them, or name the type: '{name}<…>(…)'"))
                 }
                 Failure::Constraint { subject, .. } if self.p.is_pack(*subject) => {
                     let message =
@@ -254,6 +285,9 @@ impl Checker<'_> {
             Failure::NotAPlace { arg } => format!("argument {} cannot be assigned to", number(arg)),
             Failure::NotInferred { param } => {
                 format!("'{}' cannot be inferred", self.p.ast.name(self.p.ast.decls[*param].name))
+            }
+            Failure::Conflict { one, other } => {
+                format!("'{}' and '{}' are not of one type", self.name(*one), self.name(*other))
             }
             Failure::Constraint { subject, bound } if self.name(*bound).starts_with("__") => {
                 format!("it takes {}, not '{}'", taken(&self.name(*bound)), self.name(*subject))

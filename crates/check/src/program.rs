@@ -108,6 +108,8 @@ pub struct Program {
     pub(crate) signatures: FxHashMap<DeclId, Rc<Signature>>,
     pub(crate) types_busy: FxHashSet<DeclId>,
     pub(crate) checked: FxHashSet<DeclId>,
+    /// Types whose differential has been checked.
+    pub(crate) differentials_checked: FxHashSet<DeclId>,
     pub(crate) flow_checked: FxHashSet<DeclId>,
     pub(crate) bits_given: FxHashMap<DeclId, bool>,
     pub(crate) bits_depth: u32,
