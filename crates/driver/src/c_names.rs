@@ -87,6 +87,12 @@ pub(crate) fn is_odd(name: &str) -> bool {
     has(KEYWORDS, name) || has(MACROS, name) || name.ends_with("_t") || is_constant
 }
 
+/// True of names that C keeps for compilers and libraries: `__f`, `_F`.
+fn is_reserved(name: &str) -> bool {
+    let rest = name.strip_prefix('_').unwrap_or_default();
+    rest == "exit" || rest.starts_with(|c: char| c == '_' || c.is_ascii_uppercase())
+}
+
 /// True if C or its library means something by a name, so that no function of a library can have it.
 pub(crate) fn is_taken(name: &str) -> bool {
     let variants = ["_unlocked", "_r", "_l", "64"];
@@ -98,7 +104,7 @@ pub(crate) fn is_taken(name: &str) -> bool {
     is_odd(name)
         || all[..2].iter().any(is_known)
         || all[2..].iter().any(|n| has(MATHEMATICS, n))
-        || name.starts_with("__")
+        || is_reserved(name)
 }
 
 #[cfg(test)]
