@@ -474,6 +474,17 @@ fn lost_tangents_are_told_whatever_is_done() {
 }
 
 #[test]
+fn items_of_a_fit_are_of_endings_that_it_reads() {
+    let path =
+        file("endings.slang", "[Differentiable] float loss(float a, no_diff float x) { return a * x; }");
+    for name in ["points.txt", "photo.png", "points"] {
+        file(name, "x\n1\n");
+        let found = pullback(&["fit", &path, "--items", &format!("@{name}"), "--steps", "1"]);
+        assert!(found.stderr.contains("ends in neither .csv nor .npy"), "{name}: {}", found.stderr);
+    }
+}
+
+#[test]
 fn what_a_fit_cannot_learn_is_told() {
     let text = "
 struct Line : IDifferentiable { float slope; float height; }
