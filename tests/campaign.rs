@@ -22,6 +22,8 @@ use driver::{Request, render};
 use ir::interp::{self, Limits, Value};
 use pullback_tests::generate::Rng;
 use pullback_tests::generate::small::{self, FOUND, GIVEN, Kind, Small, THREADS, WAY};
+#[cfg(feature = "llvm")]
+use pullback_tests::library;
 use pullback_tests::setting;
 
 /// Programs of a file.
@@ -54,11 +56,12 @@ impl Report {
         self.tally(place, file.programs[number].kind).differed += 1;
         let program = &file.programs[number];
         self.failures.push(format!(
-            "{place}, seed {}, number {number}, {}: {why}\n{}{}",
+            "{place}, seed {}, number {number}, {}: {why}\n{}{}// given: {:?}\n",
             file.seed,
             file.scalar,
             small::head(file.scalar),
-            program.text
+            program.text,
+            file.given
         ));
     }
 
@@ -74,6 +77,15 @@ impl Report {
             .take(90)
             .collect();
         *self.tally(place, kind).refused.entry(reason).or_default() += 1;
+    }
+
+    /// A program that did not come through: a refusal, or a fault if it says so itself.
+    fn failed(&mut self, place: &str, file: &File, number: usize, session: &Session, failure: &Failure) {
+        let why = reason(session, failure);
+        match why.contains("E0999") || matches!(failure, Failure::Other(_)) {
+            true => self.differs(place, file, number, &why),
+            false => self.refused(place, file.programs[number].kind, &why),
+        }
     }
 
     fn table(&self) -> String {
@@ -225,9 +237,13 @@ fn compile(read: &mut Read, level: u8) -> Result<Compiled, Failure> {
     let names: Vec<String> = read.numbers.iter().map(|k| format!("k{k}")).collect();
     let entries = names.iter().map(|name| read.loaded.entry(Some(name))).collect::<Result<Vec<_>, _>>()?;
     let request = Request { entries, ..Request::default() };
+    read.loaded.compile(&request, &options(level))
+}
+
+fn options(level: u8) -> Options {
     let mut options = Options::default();
     options.optimise.level = level;
-    read.loaded.compile(&request, &options)
+    options
 }
 
 /// The content that each kernel leaves in `found`, and in `count`.
@@ -235,11 +251,15 @@ type Found = Vec<(Vec<f64>, Vec<u8>)>;
 
 fn run(
     file: &File,
-    read: &Read,
+    read: &mut Read,
     compiled: &Compiled,
-    backend: Backend,
-    lanes: Option<u32>,
+    (level, on): (u8, On),
 ) -> Result<Found, Failure> {
+    let (backend, lanes) = match on {
+        On::Backend(backend, lanes) => (backend, lanes),
+        #[cfg(feature = "llvm")]
+        On::Library => return run_library(file, read, level),
+    };
     let ty = file.ty();
     let options = CodeOptions { lanes, plain_math: true, lane_order: true, ..CodeOptions::default() };
     let mut runner = Runner::with_options(compiled.module.clone(), backend, &options)?;
@@ -251,6 +271,27 @@ fn run(
         runner.dispatch(&format!("k{k}"), [1, 1, 1], 1)?;
         let count = runner.bytes("count").map(<[u8]>::to_vec).unwrap_or_default();
         all.push((to_numbers(ty, runner.bytes("found")?), count));
+    }
+    Ok(all)
+}
+
+/// The same from a library.
+#[cfg(feature = "llvm")]
+fn run_library(file: &File, read: &mut Read, level: u8) -> Result<Found, Failure> {
+    let (ty, mut all) = (file.ty(), Vec::new());
+    let names = read.numbers.iter().map(|k| format!("k{k}")).collect();
+    let library = library::Library::new(&mut read.loaded, names, &options(level))?;
+    for k in &read.numbers {
+        let mut given = to_bytes(ty, &file.given);
+        let (mut found, mut count) = (vec![0; THREADS * FOUND * size(ty)], vec![0; 4 * BATCH]);
+        let mut bound = [
+            ("given", &mut given[..], size(ty)),
+            ("found", &mut found[..], size(ty)),
+            ("count", &mut count[..], 4),
+        ];
+        library.dispatch(&format!("k{k}"), &mut bound, [1, 1, 1])?;
+        let count = if library.has("count") { count } else { Vec::new() };
+        all.push((to_numbers(ty, &found), count));
     }
     Ok(all)
 }
@@ -303,13 +344,41 @@ fn dual(file: &File, read: &mut Read) -> Vec<(usize, Vec<[f64; 2]>)> {
     all
 }
 
-/// Where code runs: its name, the level, the backend and how many lanes.
-type Place = (String, u8, Backend, Option<u32>);
+/// On what code runs.
+#[derive(Clone, Copy, PartialEq)]
+enum On {
+    /// On a backend, in so many lanes.
+    Backend(Backend, Option<u32>),
+    /// In a library that `pullback build` made.
+    #[cfg(feature = "llvm")]
+    Library,
+}
+
+impl On {
+    /// True if functions of numbers are the target's own, and not to the bit the interpreter's.
+    fn has_own_math(self) -> bool {
+        match self {
+            On::Backend(backend, lanes) => {
+                lanes.is_none() && !matches!(backend, Backend::Interp | Backend::Cranelift)
+            }
+            #[cfg(feature = "llvm")]
+            On::Library => true,
+        }
+    }
+}
+
+/// Where code runs: its name, the level, and on what.
+type Place = (String, u8, On);
+
+/// The place that the others are compared with.
+const INTERPRETER: (u8, On) = (2, On::Backend(Backend::Interp, None));
 
 /// The levels and backends of a file: all of them in turn.
 fn places(seed: u64) -> Vec<Place> {
     let turn = seed / 6;
-    let of = |name: &str, level: u8, backend, lanes| (format!("{name} -O{level}"), level, backend, lanes);
+    let of = |name: &str, level: u8, backend, lanes| {
+        (format!("{name} -O{level}"), level, On::Backend(backend, lanes))
+    };
     let level = [2, 0, 2, 1][turn as usize % 4];
     let mut all = vec![of("cranelift", level, Backend::Cranelift, None)];
     if level < 2 {
@@ -319,6 +388,9 @@ fn places(seed: u64) -> Vec<Place> {
     {
         let lanes = [4, 1, 8, 16][(seed / 5) as usize % 4];
         all.push(of(&format!("llvm, {lanes:2} lanes,"), level, Backend::Llvm, Some(lanes)));
+        if turn.is_multiple_of(setting("PULLBACK_BUILD", 16)) && library::has_linker() {
+            all.push((format!("build -O{level}"), level, On::Library));
+        }
     }
     #[cfg(feature = "wgpu")]
     if turn.is_multiple_of(setting("PULLBACK_WGPU", 16)) && !driver::gpu::devices().is_empty() {
@@ -390,16 +462,12 @@ fn check(file: &File, only: Option<usize>, report: &mut Report) {
             Ok(compiled) => drop(levels.insert(level, compiled)),
             Err(_) if only.is_none() => return one_by_one(report),
             Err(failure) => {
-                let (why, k) = (reason(&read.session, &failure), only.unwrap_or(0));
                 report.programs += 1;
-                return match why.contains("E0999") || matches!(failure, Failure::Other(_)) {
-                    true => report.differs("compiler", file, k, &why),
-                    false => report.refused("compiler", file.programs[k].kind, &why),
-                };
+                return report.failed("compiler", file, only.unwrap_or(0), &read.session, &failure);
             }
         }
     }
-    let wanted = match run(file, &read, &levels[&2], Backend::Interp, None) {
+    let wanted = match run(file, &mut read, &levels[&2], INTERPRETER) {
         Ok(wanted) => wanted,
         Err(_) if only.is_none() => return one_by_one(report),
         Err(failure) => {
@@ -410,24 +478,23 @@ fn check(file: &File, only: Option<usize>, report: &mut Report) {
     };
     report.programs += read.numbers.len() as u64;
     let mut by_level: BTreeMap<u8, Found> = BTreeMap::new();
-    for (place, level, backend, lanes) in places {
+    for (place, level, on) in places {
         let refused = |read: &Read, failure: Failure, report: &mut Report| {
             // Alone, to find which it is.
             for &k in &read.numbers {
                 match only {
-                    Some(_) => {
-                        report.refused(&place, file.programs[k].kind, &reason(&read.session, &failure))
-                    }
-                    None => one_place(file, k, &(place.clone(), level, backend, lanes), report),
+                    Some(_) => report.failed(&place, file, k, &read.session, &failure),
+                    None => one_place(file, k, &(place.clone(), level, on), report),
                 }
             }
         };
-        match run(file, &read, &levels[&level], backend, lanes) {
+        match run(file, &mut read, &levels[&level], (level, on)) {
             Ok(found) => {
-                if backend == Backend::Interp {
+                if on == INTERPRETER.1 {
                     by_level.insert(level, found.clone());
                 }
                 let exact = if level == 2 { Some(&wanted) } else { by_level.get(&level) };
+                let exact = exact.filter(|_| !on.has_own_math());
                 compare(file, &read.numbers, &place, &found, (&wanted, exact), report);
             }
             Err(failure) => refused(&read, failure, report),
@@ -440,16 +507,18 @@ fn check(file: &File, only: Option<usize>, report: &mut Report) {
 }
 
 /// One program in one place.
-fn one_place(file: &File, k: usize, (place, level, backend, lanes): &Place, report: &mut Report) {
+fn one_place(file: &File, k: usize, &(ref place, level, on): &Place, report: &mut Report) {
     let mut read = read(file, Some(k));
-    let kind = file.programs[k].kind;
-    let outcome = compile(&mut read, *level).and_then(|compiled| {
-        let wanted = run(file, &read, &compiled, Backend::Interp, None)?;
-        Ok((run(file, &read, &compiled, *backend, *lanes)?, wanted))
+    let outcome = compile(&mut read, level).and_then(|compiled| {
+        let wanted = run(file, &mut read, &compiled, INTERPRETER)?;
+        Ok((run(file, &mut read, &compiled, (level, on))?, wanted))
     });
     match outcome {
-        Ok((found, wanted)) => compare(file, &[k], place, &found, (&wanted, Some(&wanted)), report),
-        Err(failure) => report.refused(place, kind, &reason(&read.session, &failure)),
+        Ok((found, wanted)) => {
+            let exact = (!on.has_own_math()).then_some(&wanted);
+            compare(file, &[k], place, &found, (&wanted, exact), report);
+        }
+        Err(failure) => report.failed(place, file, k, &read.session, &failure),
     }
 }
 
@@ -461,19 +530,17 @@ fn compare(
     (wanted, exact): (&Found, Option<&Found>),
     report: &mut Report,
 ) {
-    let is_device = place.starts_with("wgpu");
+    let tolerance = if exact.is_some() { file.tolerance() } else { file.tolerance() * 2.0 };
     for (at, &k) in numbers.iter().enumerate() {
         let program = &file.programs[k];
         let (found, count) = &found[at];
         let mut fault = None;
         for (n, (&a, &b)) in found.iter().zip(&wanted[at].0).enumerate() {
-            if !near(a, b, if is_device { file.tolerance() * 2.0 } else { file.tolerance() })
-                && fault.is_none()
-            {
+            if !near(a, b, tolerance) && fault.is_none() {
                 fault = Some(format!("thread {}, number {}: {a}, not {b}", n / FOUND, n % FOUND));
             }
         }
-        if let Some(exact) = exact.filter(|_| !is_device) {
+        if let Some(exact) = exact {
             for (n, (&a, &b)) in found.iter().zip(&exact[at].0).enumerate() {
                 if !same(a, b) && fault.is_none() {
                     fault = Some(format!(
@@ -510,16 +577,7 @@ fn emit(file: &File, read: &Read, compiled: &Compiled, report: &mut Report) {
                 .and_then(|compiled| emit_compiled(&alone.session.sources, &compiled, None, target));
             match outcome {
                 Ok(_) => report.tally(name, file.programs[k].kind).agreed += 1,
-                Err(failure @ Failure::Other(_)) => {
-                    report.differs(name, file, k, &reason(&alone.session, &failure));
-                }
-                Err(failure) => {
-                    let why = reason(&alone.session, &failure);
-                    match why.contains("E0999") {
-                        true => report.differs(name, file, k, &why),
-                        false => report.refused(name, file.programs[k].kind, &why),
-                    }
-                }
+                Err(failure) => report.failed(name, file, k, &alone.session, &failure),
             }
         }
     }

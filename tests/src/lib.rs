@@ -3,6 +3,8 @@
 pub mod commands;
 pub mod file;
 pub mod generate;
+#[cfg(feature = "llvm")]
+pub mod library;
 pub mod literal;
 #[cfg(feature = "cuda")]
 pub mod ptx;

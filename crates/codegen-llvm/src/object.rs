@@ -251,6 +251,11 @@ fn object(
         } else {
             (machine.cpu.clone(), machine.features.clone())
         };
+        // LLVM 19 turns a masked comparison of halves around when it folds an operand from the stack, and keeps the
+        // comparison's sense: `a <= b` becomes `b <= a`. We compute with halves in single precision and lose nothing.
+        if cfg!(target_arch = "x86_64") && purpose != For::Device {
+            features += ",-avx512fp16";
+        }
         if cfg!(all(target_vendor = "apple", target_arch = "aarch64")) && purpose != For::Device {
             features += ",+reserve-x18";
         }
