@@ -119,7 +119,8 @@ fn refusal(name: &str, why: &str) -> String {
 fn programs_give_the_same_on_the_device() {
     for backend in backends() {
         let name = format!("{backend:?}");
-        let work = move || differences(&name, &|file| outcome_with(file, backend, &CodeOptions::default()));
+        let work =
+            move || differences(&name, &|file| outcome_with(file, 2, backend, &CodeOptions::default()));
         let thread =
             std::thread::Builder::new().stack_size(512 << 20).spawn(work).expect("the system has a thread");
         let faults = thread.join().expect("no panic");
@@ -144,7 +145,7 @@ fn as_ptx(file: &TestFile) -> Result<Outcome, String> {
     use driver::launch::Runner;
     use pullback_tests::commands::slang::outcome_by;
     let device = || std::sync::Arc::new(pullback_tests::ptx::Device::default());
-    outcome_by(file, &|module| Runner::on_cuda(module, device(), &CodeOptions::default()))
+    outcome_by(file, 2, &|module| Runner::on_cuda(module, device(), &CodeOptions::default()))
 }
 
 /// What is different in the programs of tests/run, run so.
@@ -155,7 +156,7 @@ fn differences(device: &str, on_device: &dyn Fn(&TestFile) -> Result<Outcome, St
         if file.has_option("ordered") {
             continue;
         }
-        let wanted = match outcome_with(&file, Backend::Interp, &CodeOptions::default()) {
+        let wanted = match outcome_with(&file, 2, Backend::Interp, &CodeOptions::default()) {
             Ok(wanted) => wanted,
             Err(why) if why.contains("E0801") => {
                 match on_device(&file) {

@@ -9,8 +9,8 @@ mod emit;
 mod spill;
 mod types;
 
-use cranelift_codegen::Context as ClifContext;
 use cranelift_codegen::isa::CallConv;
+use cranelift_codegen::{CodegenError, Context as ClifContext};
 use cranelift_entity::SecondaryMap;
 use cranelift_frontend::FunctionBuilderContext;
 use cranelift_jit::{ArenaMemoryProvider, JITBuilder, JITModule};
@@ -47,7 +47,7 @@ pub fn compile(module: &Module, options: &Options) -> Result<Compiled, Unsupport
     let (entries, raw) = made?;
     let jit = memory.0.as_mut().expect("just made");
     if let Err(error) = jit.finalize_definitions() {
-        return Err(Unsupported { backend: NAME, op: error.to_string(), span: Span::NONE });
+        return Err(Unsupported { backend: NAME, op: error.to_string(), span: Span::NONE, internal: true });
     }
     let entry = |id: &FuncId| {
         let code = jit.get_finalized_function(*id);
@@ -83,8 +83,12 @@ fn prepare<'m>(module: &'m Module, options: &Options) -> Result<(ModuleCx<'m>, F
     let roots = module.entries.iter().map(|e| e.func).chain(options.functions.iter().copied());
     let plan = Plan::new(module, roots);
     let fixed = Fixed::new(plan.largest);
-    let queue =
-        Queue::new(options.fast_compile).map_err(|op| Unsupported { backend: NAME, op, span: Span::NONE })?;
+    let queue = Queue::new(options.fast_compile).map_err(|op| Unsupported {
+        backend: NAME,
+        op,
+        span: Span::NONE,
+        internal: false,
+    })?;
     let jit = new_module(&queue);
     let has = |name: &str| {
         jit.isa().isa_flags().iter().any(|flag| flag.name == name && flag.as_bool() == Some(true))
@@ -203,7 +207,7 @@ fn emit_entry(
     let f = &module.funcs[entry.func];
     if !f.has_body() || !f.params.is_empty() {
         let op = format!("the entry point '{}', which has parameters or no body", entry.name);
-        return Err(Unsupported { backend: NAME, op, span: f.span });
+        return Err(Unsupported { backend: NAME, op, span: f.span, internal: false });
     }
     let sig = Emitter::entry_signature(system, false);
     let id = cx.jit.declare_anonymous_function(&sig).map_err(|e| too_big(e, entry.func, module))?;
@@ -243,9 +247,12 @@ fn flush(cx: &mut ModuleCx<'_>) -> Result<(), Unsupported> {
 /// What Cranelift refuses: a function too large for it.
 fn too_big(error: ModuleError, func: Func, module: &Module) -> Unsupported {
     let f = &module.funcs[func];
-    let op = match error {
-        ModuleError::Compilation(e) => format!("the function '{}': {e:?}", f.name),
-        e => format!("the function '{}': {e}", f.name),
+    let (op, internal) = match error {
+        ModuleError::Compilation(CodegenError::CodeTooLarge | CodegenError::ImplLimitExceeded) => {
+            (format!("a function as large as '{}'", f.name), false)
+        }
+        ModuleError::Compilation(e) => (format!("the function '{}': {e:?}", f.name), true),
+        e => (format!("the function '{}': {e}", f.name), true),
     };
-    Unsupported { backend: NAME, op, span: f.span }
+    Unsupported { backend: NAME, op, span: f.span, internal }
 }

@@ -1,12 +1,12 @@
 //! A module to code in memory: text, object file, linked code.
 
-use ir::{Module, Span};
+use ir::Module;
 use native::{Compiled, EntryCode, Fixed, Lanes, Options, Parts, RawFn, SpanFn, Unsupported};
 use rustc_hash::FxHashMap;
 
 use crate::link::Linked;
 use crate::object;
-use crate::{Machine, NAME, Text};
+use crate::{Machine, Text};
 
 pub use crate::object::Times;
 
@@ -63,11 +63,7 @@ pub fn objects(
     machine: &Machine,
     options: &Options,
 ) -> Result<(Vec<Vec<u8>>, Times), Unsupported> {
-    object::objects(&text.text, machine, options).map_err(failed)
-}
-
-fn failed(op: String) -> Unsupported {
-    Unsupported { backend: NAME, op: format!("the module: {op}"), span: Span::NONE }
+    object::objects(&text.text, machine, options).map_err(object::failed)
 }
 
 /// The code of the object files that [`objects`] made of a module's text.
@@ -82,7 +78,7 @@ pub fn load(module: &Module, text: Text, objects: &[Vec<u8>]) -> Result<Compiled
     known.extend(
         tables.shapes().enumerate().map(|(k, at)| (format!("rt_shape_{k}"), std::ptr::from_ref(at) as u64)),
     );
-    let memory = Linked::new(objects, &known).map_err(failed)?;
+    let memory = Linked::new(objects, &known).map_err(object::failed)?;
     let span = |name: &str| {
         // SAFETY: emitted with this signature.
         memory.address(name).map(|at| unsafe { std::mem::transmute::<u64, SpanFn>(at) })
@@ -90,18 +86,20 @@ pub fn load(module: &Module, text: Text, objects: &[Vec<u8>]) -> Result<Compiled
     let mut codes = Vec::new();
     for entry in &entries {
         let (lanes, reason) = match &entry.lanes {
-            Ok((name, width)) => (Some(Lanes { code: span(name).map_err(failed)?, width: *width }), None),
+            Ok((name, width)) => {
+                (Some(Lanes { code: span(name).map_err(object::failed)?, width: *width }), None)
+            }
             Err(reason) => (None, Some(reason.clone())),
         };
         let one = match (&entry.one, lanes) {
             (None, Some(lanes)) => lanes.code,
-            (name, _) => span(name.as_deref().unwrap_or_default()).map_err(failed)?,
+            (name, _) => span(name.as_deref().unwrap_or_default()).map_err(object::failed)?,
         };
         codes.push((EntryCode::Span(one, lanes), reason));
     }
     let mut functions = Vec::new();
     for (func, name) in raw {
-        let at = memory.address(&name).map_err(failed)?;
+        let at = memory.address(&name).map_err(object::failed)?;
         // SAFETY: emitted with this signature.
         functions.push((func, unsafe { std::mem::transmute::<u64, RawFn>(at) }));
     }

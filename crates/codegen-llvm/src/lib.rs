@@ -144,14 +144,16 @@ pub fn text(module: &Module, options: &Options, machine: &Machine) -> Result<Tex
     };
     let only = |stop: Stop| match stop {
         Stop::Unsupported(unsupported) => unsupported,
-        Stop::Lanes(reason) => Unsupported { backend: NAME, op: reason.what, span: reason.span },
+        Stop::Lanes(reason) => {
+            Unsupported { backend: NAME, op: reason.what, span: reason.span, internal: false }
+        }
     };
     let mut entries = Vec::new();
     for (k, entry) in module.entries.iter().enumerate() {
         let f = &module.funcs[entry.func];
         if !f.has_body() || !f.params.is_empty() {
             let op = format!("the entry point '{}', which has parameters or no body", entry.name);
-            return Err(Unsupported { backend: NAME, op, span: f.span });
+            return Err(Unsupported { backend: NAME, op, span: f.span, internal: false });
         }
         let lanes = match in_lanes(&mut cx, k, machine) {
             Ok(lanes) => Ok(lanes),

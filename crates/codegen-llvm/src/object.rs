@@ -7,11 +7,11 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use native::Options;
+use ir::Span;
+use native::{Options, Unsupported};
 
-use crate::Machine;
 use crate::api::{Api, Ref, api, c_text};
-use crate::{pieces, split};
+use crate::{Machine, NAME, pieces, split};
 
 /// How long the parts of compiling took, over all threads.
 #[derive(Clone, Copy, Debug, Default)]
@@ -161,6 +161,11 @@ pub(crate) fn objects(
     let times = all.into_inner().unwrap_or_else(|e| e.into_inner());
     let objects: Result<Vec<Vec<u8>>, String> = found.into_iter().flatten().collect();
     Ok((objects?, times))
+}
+
+/// LLVM's refusal of what we wrote for it.
+pub(crate) fn failed(why: String) -> Unsupported {
+    Unsupported { backend: NAME, op: format!("the module: {why}"), span: Span::NONE, internal: true }
 }
 
 /// One object file of the whole text, for the system's linker.

@@ -106,8 +106,9 @@ pub fn build(loaded: &mut Loaded, options: &Options) -> Result<Built, Failure> {
     let built = aot::library(module, &exports, &options.prefix, &machine, fast_math, options.exclusive)
         .map_err(|unsupported| {
             let what = unsupported.op.trim_end_matches(" in a library");
-            let message = format!("a library cannot have {what}");
-            Failure::Program(vec![Diagnostic::error("E0902", source_span(unsupported.span), message)])
+            Failure::of_backend(&unsupported, |span| {
+                Diagnostic::error("E0902", span, format!("a library cannot have {what}"))
+            })
         })?;
     let header = header(module, &exports, &primals, &built.buffers, options);
     Ok(Built { object: built.object, header })

@@ -136,8 +136,9 @@ fn ptx(module: &ir::Module, first_group_last: bool) -> Result<codegen_llvm::aot:
     let module = expanded.as_ref().unwrap_or(module);
     let wanted = codegen_llvm::aot::PtxOptions { generation: GENERATION, first_group_last };
     codegen_llvm::aot::ptx(module, &wanted).map_err(|unsupported| {
-        let message = format!("PTX cannot express {}", unsupported.op);
-        Failure::Program(vec![Diagnostic::error("E0930", source_span(unsupported.span), message)])
+        Failure::of_backend(&unsupported, |span| {
+            Diagnostic::error("E0930", span, format!("PTX cannot express {}", unsupported.op))
+        })
     })
 }
 

@@ -184,11 +184,10 @@ impl Runner {
     /// As [`Self::new`], with all that can be chosen of machine code.
     pub fn with_options(module: Module, backend: Backend, options: &CodeOptions) -> Result<Runner, Failure> {
         let refused = |unsupported: native::Unsupported| {
-            let message = unsupported.to_string();
-            Failure::Program(vec![
-                Diagnostic::error("E0902", source_span(unsupported.span), message)
-                    .help("`--backend interp` runs every program"),
-            ])
+            Failure::of_backend(&unsupported, |span| {
+                Diagnostic::error("E0902", span, unsupported.to_string())
+                    .help("`--backend interp` runs every program")
+            })
         };
         let module = Arc::new(module);
         let code = match backend {
@@ -304,6 +303,12 @@ impl Runner {
             seconds: self.seconds,
             ..run::Options::default()
         }
+    }
+
+    /// True while the code may still be replaced by faster code.
+    #[cfg(feature = "llvm")]
+    pub fn is_first_tier(&self) -> bool {
+        matches!(&self.code, Code::Tiers(tiers) if !tiers.has_taken_over())
     }
 
     /// How many threads of an entry point, by number, run in lanes.

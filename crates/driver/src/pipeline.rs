@@ -28,6 +28,21 @@ pub enum Failure {
     Other(Error),
 }
 
+impl Failure {
+    /// A backend's refusal in these words; an internal error if the backend is at fault.
+    pub(crate) fn of_backend(
+        refused: &native::Unsupported,
+        in_words: impl FnOnce(syntax::Span) -> Diagnostic,
+    ) -> Failure {
+        let span = source_span(refused.span);
+        Failure::Program(vec![match refused.internal {
+            true => Diagnostic::error("E0999", span, format!("internal compiler error: {refused}"))
+                .help("this is a bug of the compiler; please report it"),
+            false => in_words(span),
+        }])
+    }
+}
+
 impl From<Error> for Failure {
     fn from(error: Error) -> Failure {
         match error {

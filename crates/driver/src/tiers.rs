@@ -131,6 +131,11 @@ impl Tiers {
         self.next.code.get().unwrap_or(&self.first)
     }
 
+    /// True once LLVM's code is there.
+    pub(crate) fn has_taken_over(&self) -> bool {
+        self.next.code.get().is_some()
+    }
+
     /// How to run it.
     pub(crate) fn backend(&self) -> run::Backend<'_> {
         match self.next.code.get() {

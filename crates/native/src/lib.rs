@@ -98,6 +98,8 @@ pub struct Unsupported {
     pub op: String,
     /// The user's line.
     pub span: Span,
+    /// True if no program should come here: the backend is at fault, and says so in its own terms.
+    pub internal: bool,
 }
 
 impl std::fmt::Display for Unsupported {

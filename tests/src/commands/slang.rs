@@ -54,22 +54,28 @@ impl Outcome {
 
 /// What a run prints and what the program's buffers are afterwards, as text.
 pub fn outcome(file: &TestFile, backend: Backend) -> Result<String, String> {
-    outcome_with(file, backend, &CodeOptions::default()).map(|outcome| outcome.text())
+    outcome_with(file, 2, backend, &CodeOptions::default()).map(|outcome| outcome.text())
 }
 
-/// The same with options of the code, apart.
-pub fn outcome_with(file: &TestFile, backend: Backend, options: &CodeOptions) -> Result<Outcome, String> {
-    outcome_by(file, &|module| Runner::with_options(module, backend, options))
+/// The same at a level of optimisation and with options of the code, apart.
+pub fn outcome_with(
+    file: &TestFile,
+    level: u8,
+    backend: Backend,
+    options: &CodeOptions,
+) -> Result<Outcome, String> {
+    outcome_by(file, level, &|module| Runner::with_options(module, backend, options))
 }
 
 /// The same on what `make` makes of the module.
 pub fn outcome_by(
     file: &TestFile,
+    level: u8,
     make: &dyn Fn(ir::Module) -> Result<Runner, Failure>,
 ) -> Result<Outcome, String> {
     let mut session = Session::new(FileOptions::default());
     let mut printed = String::new();
-    let runner = dispatch(file, (make, 2), &mut session, &mut printed).map_err(|f| text(&session, &f))?;
+    let runner = dispatch(file, (make, level), &mut session, &mut printed).map_err(|f| text(&session, &f))?;
     let mut buffers = String::new();
     for (global, data) in runner.globals().filter(|(g, _)| runner.is_writable(*g)) {
         let values = output::buffer_text(runner.mem(), runner.element_of(global), runner.bytes_of(global));

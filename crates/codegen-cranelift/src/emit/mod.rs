@@ -470,7 +470,7 @@ impl<'a, 'm> Emitter<'a, 'm> {
 
     /// The error for an op that this backend cannot express.
     pub(crate) fn unsupported<T>(&self, op: &Op, why: &str, span: Span) -> Res<T> {
-        Err(Unsupported { backend: crate::NAME, op: format!("{op:?}: {why}"), span })
+        Err(Unsupported { backend: crate::NAME, op: format!("{op:?}: {why}"), span, internal: true })
     }
 }
 

@@ -108,7 +108,7 @@ pub fn library(
     for (k, entry) in module.entries.iter().enumerate() {
         kernel(&mut all, module, k, &text).map_err(|what| refuse(what, module.funcs[entry.func].span))?;
     }
-    let object = crate::object::file(&all, machine, &options).map_err(|e| refuse(&e, Span::NONE))?;
+    let object = crate::object::file(&all, machine, &options).map_err(crate::object::failed)?;
     let buffers = bound(module).map(|(_, g)| g.name.clone()).collect();
     Ok(Library { object, errors, buffers })
 }
@@ -129,7 +129,7 @@ fn together(module: &Module, options: &Options) -> Option<u32> {
 }
 
 fn refuse(what: &str, span: Span) -> Unsupported {
-    Unsupported { backend: NAME, op: format!("{what} in a library"), span }
+    Unsupported { backend: NAME, op: format!("{what} in a library"), span, internal: false }
 }
 
 /// The globals that the host binds, as the source declares them.

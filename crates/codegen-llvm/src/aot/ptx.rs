@@ -108,7 +108,8 @@ pub fn ptx(module: &Module, wanted: &PtxOptions) -> Result<Ptx, Unsupported> {
     annotations(&mut all, module, &entries);
     let cpu = format!("sm_{}", wanted.generation);
     let device = Machine { cpu, features: "+ptx70".into(), ..Machine::generic() };
-    let made = crate::object::assembly(&all, &device, &options).map_err(|e| refuse(&e, Span::NONE))?;
+    let made =
+        crate::object::assembly(&all, &device, &options).map_err(crate::object::failed).map_err(named)?;
     let made = header(module, &entries, !prints.is_empty()) + &String::from_utf8_lossy(&made);
     Ok(Ptx {
         text: made,
@@ -150,7 +151,7 @@ fn is_pointer(module: &Module, global: &ir::GlobalData) -> bool {
 }
 
 fn refuse(what: &str, span: Span) -> Unsupported {
-    Unsupported { backend: PTX, op: what.to_string(), span }
+    Unsupported { backend: PTX, op: what.to_string(), span, internal: false }
 }
 
 /// Refuses what devices have no counterpart of.

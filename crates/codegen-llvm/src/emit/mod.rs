@@ -504,7 +504,12 @@ impl<'a, 'm> Emitter<'a, 'm> {
 
     /// The error for an op that this backend cannot express.
     pub(crate) fn unsupported<T>(&self, op: &Op, why: &str, span: Span) -> Res<T> {
-        Err(Stop::Unsupported(Unsupported { backend: crate::NAME, op: format!("{op:?}: {why}"), span }))
+        Err(Stop::Unsupported(Unsupported {
+            backend: crate::NAME,
+            op: format!("{op:?}: {why}"),
+            span,
+            internal: true,
+        }))
     }
 
     /// The error for what lanes cannot do.

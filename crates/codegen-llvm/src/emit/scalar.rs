@@ -426,7 +426,9 @@ impl Emitter<'_, '_> {
     pub(crate) fn index64(&mut self, v: ir::Value) -> Val {
         let s = self.scalar_of(v);
         let x = self.one(v);
-        self.extend(El::I64, s.is_signed_int(), x)
+        let i = self.extend(El::I64, s.is_signed_int(), x);
+        // A constant is the same in all lanes, also where the analysis does not know it, and so is its place.
+        Val { var: i.var && i.constant().is_none(), ..i }
     }
 
     /// A number as another kind of number.
