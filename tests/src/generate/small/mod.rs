@@ -71,7 +71,7 @@ struct S : IDifferentiable
 {
     F a; F2 v; F w[2]; no_diff F c; int k;
     [Differentiable] F get(F t) { return sin(a * t) + v.y * c + w[k & 1]; }
-    [Differentiable] [mutating] void shift(F t) { a = tanh(a + t); w[(k + 1) & 1] = v.x * t; k = k + 1; }
+    [Differentiable] [mutating] void shift(F t) { a = tanh(a + t); w[(k + 1) & 1] = 0.5 * sin(v.x) * t; k = k + 1; }
 }
 interface IPick : IDifferentiable
 {
