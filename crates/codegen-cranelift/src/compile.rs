@@ -29,6 +29,9 @@ const FEW_JOINS: usize = 4;
 const GROWTH: usize = 16_000;
 /// A function of more instructions is compiled in one pass, spills and all: anything else takes minutes.
 const HUGE: usize = 50_000;
+/// The same for a function without loops. Each instruction runs once in a call, and most of what so many have made is in
+/// the frame anyway; the time that the other allocator takes grows with their square.
+const HUGE_AND_STRAIGHT: usize = 16_000;
 /// Of a worker; taken only as it is used.
 const STACK: usize = 256 << 20;
 
@@ -173,8 +176,8 @@ fn this_machine(opt_level: &str, quick: bool) -> Result<OwnedTargetIsa, String> 
 /// grows with the product of joins and instructions.
 fn way_for(func: &ClifFunction) -> Way {
     let insts = func.dfg.num_insts();
-    let joins = joins(func);
-    if insts > HUGE {
+    let (joins, has_loops) = shape(func);
+    if insts > if has_loops { HUGE } else { HUGE_AND_STRAIGHT } {
         Way::OnePass
     } else if joins > FEW_JOINS && joins * insts > GROWTH {
         Way::Direct
@@ -183,22 +186,61 @@ fn way_for(func: &ClifFunction) -> Way {
     }
 }
 
-/// How many blocks are reached from several blocks before them: the ends of `if` and `switch`.
-fn joins(func: &ClifFunction) -> usize {
+/// How many blocks are reached from several blocks before them: the ends of `if` and `switch`; and whether control goes
+/// back.
+fn shape(func: &ClifFunction) -> (usize, bool) {
     let mut forward: SecondaryMap<Block, u32> = SecondaryMap::new();
     let mut seen: SecondaryMap<Block, bool> = SecondaryMap::new();
-    let mut joins = 0;
+    let (mut joins, mut has_loops) = (0, false);
     for block in func.layout.blocks() {
         seen[block] = true;
         let Some(last) = func.layout.last_inst(block) else { continue };
         let tables = &func.dfg.jump_tables;
         for call in func.dfg.insts[last].branch_destination(tables, &func.dfg.exception_tables) {
             let target = call.block(&func.dfg.value_lists);
+            has_loops |= seen[target];
             if !seen[target] {
                 forward[target] += 1;
                 joins += usize::from(forward[target] == 2);
             }
         }
     }
-    joins
+    (joins, has_loops)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cranelift_codegen::ir::{InstBuilder, types};
+    use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
+
+    /// A function of so many instructions, in a loop or not.
+    fn function(insts: usize, in_a_loop: bool) -> ClifFunction {
+        let mut func = ClifFunction::new();
+        let mut context = FunctionBuilderContext::new();
+        let mut b = FunctionBuilder::new(&mut func, &mut context);
+        let (entry, body) = (b.create_block(), b.create_block());
+        b.switch_to_block(entry);
+        b.ins().jump(body, &[]);
+        b.switch_to_block(body);
+        for k in 0..insts {
+            b.ins().iconst(types::I64, k as i64);
+        }
+        if in_a_loop {
+            b.ins().jump(body, &[]);
+        } else {
+            b.ins().return_(&[]);
+        }
+        b.seal_all_blocks();
+        b.finalize(this_machine("none", false).expect("it is known").frontend_config());
+        func
+    }
+
+    #[test]
+    fn long_straight_functions_are_allocated_in_one_pass() {
+        assert!(way_for(&function(1_000, false)) == Way::Optimised);
+        assert!(way_for(&function(20_000, false)) == Way::OnePass);
+        assert!(way_for(&function(20_000, true)) == Way::Optimised);
+        assert!(way_for(&function(60_000, true)) == Way::OnePass);
+    }
 }
