@@ -218,6 +218,7 @@ impl Flow<'_> {
         if !is_plain || self.p.differentiable_level(func, self.view) < self.level {
             return false;
         }
+        self.p.body(func.decl);
         self.p.check_flow(func.decl);
         let whole = self.p.ast.decls[func.decl].span;
         let is_inside =
