@@ -29,9 +29,11 @@ const FEW_JOINS: usize = 4;
 const GROWTH: usize = 16_000;
 /// A function of more instructions is compiled in one pass, spills and all: anything else takes minutes.
 const HUGE: usize = 50_000;
-/// The same for a function without loops. Each instruction runs once in a call, and most of what so many have made is in
-/// the frame anyway; the time that the other allocator takes grows with their square.
+/// The same for a function of long blocks, also in the loop over threads: most of what so many instructions have made is
+/// in the frame anyway, and the time that the other allocator takes grows with their square.
 const HUGE_AND_STRAIGHT: usize = 16_000;
+/// Instructions of a long block.
+const LONG_BLOCK: usize = 1_000;
 /// Of a worker; taken only as it is used.
 const STACK: usize = 256 << 20;
 
@@ -176,8 +178,9 @@ fn this_machine(opt_level: &str, quick: bool) -> Result<OwnedTargetIsa, String> 
 /// grows with the product of joins and instructions.
 fn way_for(func: &ClifFunction) -> Way {
     let insts = func.dfg.num_insts();
-    let (joins, has_loops) = shape(func);
-    if insts > if has_loops { HUGE } else { HUGE_AND_STRAIGHT } {
+    let joins = joins(func);
+    let is_straight = insts > LONG_BLOCK * func.layout.blocks().count();
+    if insts > if is_straight { HUGE_AND_STRAIGHT } else { HUGE } {
         Way::OnePass
     } else if joins > FEW_JOINS && joins * insts > GROWTH {
         Way::Direct
@@ -186,26 +189,24 @@ fn way_for(func: &ClifFunction) -> Way {
     }
 }
 
-/// How many blocks are reached from several blocks before them: the ends of `if` and `switch`; and whether control goes
-/// back.
-fn shape(func: &ClifFunction) -> (usize, bool) {
+/// How many blocks are reached from several blocks before them: the ends of `if` and `switch`.
+fn joins(func: &ClifFunction) -> usize {
     let mut forward: SecondaryMap<Block, u32> = SecondaryMap::new();
     let mut seen: SecondaryMap<Block, bool> = SecondaryMap::new();
-    let (mut joins, mut has_loops) = (0, false);
+    let mut joins = 0;
     for block in func.layout.blocks() {
         seen[block] = true;
         let Some(last) = func.layout.last_inst(block) else { continue };
         let tables = &func.dfg.jump_tables;
         for call in func.dfg.insts[last].branch_destination(tables, &func.dfg.exception_tables) {
             let target = call.block(&func.dfg.value_lists);
-            has_loops |= seen[target];
             if !seen[target] {
                 forward[target] += 1;
                 joins += usize::from(forward[target] == 2);
             }
         }
     }
-    (joins, has_loops)
+    joins
 }
 
 #[cfg(test)]
@@ -214,33 +215,32 @@ mod tests {
     use cranelift_codegen::ir::{InstBuilder, types};
     use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 
-    /// A function of so many instructions, in a loop or not.
-    fn function(insts: usize, in_a_loop: bool) -> ClifFunction {
+    /// A function of so many blocks one after the other, of so many instructions each.
+    fn function(blocks: usize, insts: usize) -> ClifFunction {
         let mut func = ClifFunction::new();
         let mut context = FunctionBuilderContext::new();
         let mut b = FunctionBuilder::new(&mut func, &mut context);
-        let (entry, body) = (b.create_block(), b.create_block());
-        b.switch_to_block(entry);
-        b.ins().jump(body, &[]);
-        b.switch_to_block(body);
-        for k in 0..insts {
-            b.ins().iconst(types::I64, k as i64);
+        for k in 0..blocks {
+            let block = b.create_block();
+            if k > 0 {
+                b.ins().jump(block, &[]);
+            }
+            b.switch_to_block(block);
+            for n in 0..insts {
+                b.ins().iconst(types::I64, n as i64);
+            }
         }
-        if in_a_loop {
-            b.ins().jump(body, &[]);
-        } else {
-            b.ins().return_(&[]);
-        }
+        b.ins().return_(&[]);
         b.seal_all_blocks();
         b.finalize(this_machine("none", false).expect("it is known").frontend_config());
         func
     }
 
     #[test]
-    fn long_straight_functions_are_allocated_in_one_pass() {
-        assert!(way_for(&function(1_000, false)) == Way::Optimised);
-        assert!(way_for(&function(20_000, false)) == Way::OnePass);
-        assert!(way_for(&function(20_000, true)) == Way::Optimised);
-        assert!(way_for(&function(60_000, true)) == Way::OnePass);
+    fn functions_of_long_blocks_are_allocated_in_one_pass() {
+        assert!(way_for(&function(1, 1_000)) == Way::Optimised);
+        assert!(way_for(&function(4, 5_000)) == Way::OnePass);
+        assert!(way_for(&function(200, 100)) == Way::Optimised);
+        assert!(way_for(&function(600, 100)) == Way::OnePass);
     }
 }
