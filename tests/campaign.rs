@@ -249,11 +249,11 @@ fn options(level: u8) -> Options {
 /// The content that each kernel leaves in `found`, and in `count`.
 type Found = Vec<(Vec<f64>, Vec<u8>)>;
 
-fn run(file: &File, read: &mut Read, compiled: &Compiled, (level, on): (u8, On)) -> Result<Found, Failure> {
+fn run(file: &File, read: &mut Read, compiled: &Compiled, on: On) -> Result<Found, Failure> {
     let (backend, lanes) = match on {
         On::Backend(backend, lanes) => (backend, lanes),
         #[cfg(feature = "llvm")]
-        On::Library => return run_library(file, read, level),
+        On::Library(level) => return run_library(file, read, level),
     };
     let ty = file.ty();
     // Three of four files with little effort of the backends, which takes most of the time.
@@ -347,9 +347,9 @@ fn dual(file: &File, read: &mut Read) -> Vec<(usize, Vec<[f64; 2]>)> {
 enum On {
     /// On a backend, in so many lanes.
     Backend(Backend, Option<u32>),
-    /// In a library that `pullback build` made.
+    /// In a library that `pullback build` made at this level.
     #[cfg(feature = "llvm")]
-    Library,
+    Library(u8),
 }
 
 impl On {
@@ -360,7 +360,7 @@ impl On {
                 lanes.is_none() && !matches!(backend, Backend::Interp | Backend::Cranelift)
             }
             #[cfg(feature = "llvm")]
-            On::Library => true,
+            On::Library(_) => true,
         }
     }
 }
@@ -369,7 +369,7 @@ impl On {
 type Place = (String, u8, On);
 
 /// The place that the others are compared with.
-const INTERPRETER: (u8, On) = (2, On::Backend(Backend::Interp, None));
+const INTERPRETER: On = On::Backend(Backend::Interp, None);
 
 /// The levels and backends of a file: all of them in turn.
 fn places(seed: u64) -> Vec<Place> {
@@ -387,7 +387,7 @@ fn places(seed: u64) -> Vec<Place> {
         let lanes = [4, 1, 8, 16][(seed / 5) as usize % 4];
         all.push(of(&format!("llvm, {lanes:2} lanes,"), level, Backend::Llvm, Some(lanes)));
         if turn.is_multiple_of(setting("PULLBACK_BUILD", 16)) && library::has_linker() {
-            all.push((format!("build -O{level}"), level, On::Library));
+            all.push((format!("build -O{level}"), level, On::Library(level)));
         }
     }
     #[cfg(feature = "wgpu")]
@@ -486,9 +486,9 @@ fn check(file: &File, only: Option<usize>, report: &mut Report) {
                 }
             }
         };
-        match run(file, &mut read, &levels[&level], (level, on)) {
+        match run(file, &mut read, &levels[&level], on) {
             Ok(found) => {
-                if on == INTERPRETER.1 {
+                if on == INTERPRETER {
                     by_level.insert(level, found.clone());
                 }
                 let exact = if level == 2 { Some(&wanted) } else { by_level.get(&level) };
@@ -509,7 +509,7 @@ fn one_place(file: &File, k: usize, &(ref place, level, on): &Place, report: &mu
     let mut read = read(file, Some(k));
     let outcome = compile(&mut read, level).and_then(|compiled| {
         let wanted = run(file, &mut read, &compiled, INTERPRETER)?;
-        Ok((run(file, &mut read, &compiled, (level, on))?, wanted))
+        Ok((run(file, &mut read, &compiled, on)?, wanted))
     });
     match outcome {
         Ok((found, wanted)) => {
