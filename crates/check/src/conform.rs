@@ -625,6 +625,7 @@ impl Program {
                 Magic::Differentiable => return self.differential(ty).is_some(),
                 Magic::DifferentiablePtr => return self.pointer_differential(ty).is_some(),
                 Magic::DefaultInitializable => return true,
+                Magic::OpaqueDescriptor if matches!(self.types[ty], TyKind::Buffer(..)) => return true,
                 _ => {
                     if self.conforms_natively(ty, magic) {
                         return true;
@@ -632,7 +633,7 @@ impl Program {
                 }
             }
         }
-        if self.has_interface(ty, decl, &args) {
+        if self.has_interface(ty, decl, &args) || self.is_given(ty, bound) {
             return true;
         }
         if self.conform_busy.contains(&(ty, bound)) {
@@ -642,6 +643,21 @@ impl Program {
         let found = self.blanket_interfaces(ty, decl).contains(&bound);
         self.conform_busy.pop();
         found
+    }
+
+    /// True if a `where` of the parameters that a type mentions says that it conforms: `where vector<T, 1> : I`.
+    fn is_given(&mut self, ty: Ty, bound: Ty) -> bool {
+        if matches!(self.types[ty], TyKind::Param(_) | TyKind::Assoc(..)) {
+            return false;
+        }
+        let mut params = Vec::new();
+        self.params_in(ty, &mut params);
+        params.dedup();
+        params.into_iter().any(|param| {
+            let param = self.types.intern(TyKind::Param(param));
+            let owner = self.root_owner(param);
+            owner.is_some_and(|owner| self.constraints_of(owner).conforms.contains(&(ty, bound)))
+        })
     }
 
     /// Whether an interface is among a type's facets.

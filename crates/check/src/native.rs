@@ -16,6 +16,7 @@ pub(crate) enum Magic {
     Differentiable,
     DifferentiablePtr,
     DefaultInitializable,
+    OpaqueDescriptor,
     Elementwise,
     NumericElementwise,
     IntElementwise,
@@ -61,6 +62,7 @@ impl Magic {
             "IDifferentiable" => Magic::Differentiable,
             "IDifferentiablePtrType" => Magic::DifferentiablePtr,
             "IDefaultInitializable" => Magic::DefaultInitializable,
+            "IOpaqueDescriptor" => Magic::OpaqueDescriptor,
             "__Elementwise" => Magic::Elementwise,
             "__NumericElementwise" => Magic::NumericElementwise,
             "__IntElementwise" => Magic::IntElementwise,
@@ -86,7 +88,7 @@ impl Magic {
     pub(crate) fn kinds(self) -> Kinds {
         match self {
             Magic::Differentiable => FLOATS | USER,
-            Magic::DifferentiablePtr => USER,
+            Magic::DifferentiablePtr | Magic::OpaqueDescriptor => USER,
             Magic::DefaultInitializable => shaped(SCALARS) | USER,
             Magic::Elementwise => shaped(SCALARS),
             Magic::NumericElementwise => shaped(NUMBERS),
@@ -111,7 +113,11 @@ impl Magic {
     fn has_operators(self) -> bool {
         !matches!(
             self,
-            Magic::Differentiable | Magic::DifferentiablePtr | Magic::DefaultInitializable | Magic::Ranged
+            Magic::Differentiable
+                | Magic::DifferentiablePtr
+                | Magic::DefaultInitializable
+                | Magic::OpaqueDescriptor
+                | Magic::Ranged
         )
     }
 }

@@ -76,11 +76,14 @@ impl Checker<'_> {
             Some(GenericArg::Val(val)) => Some(val.clone()),
             _ => None,
         };
+        // A type that an extension applies to or conforms by is never that of a value: `Vectorizer<T, vector<Any, 0>>`.
+        let is_pattern = self.outside_of.is_some()
+            && matches!(self.p.ast.decls[self.scope].kind, DeclKind::Extension { .. });
         let four = |idx: usize| (idx >= args.len()).then_some(Val::Int(4));
         let kind = match native {
             NativeGeneric::Vector | NativeGeneric::CoopVec => match (ty(0), val(1)) {
                 (Some(element), Some(n)) => {
-                    if !self.is_component(element) {
+                    if !self.is_component(element) && !is_pattern {
                         let message =
                             format!("a vector cannot have components of type '{}'", self.name(element));
                         self.error("E30019", span, message);
@@ -89,6 +92,7 @@ impl Checker<'_> {
                     let most = if native == NativeGeneric::CoopVec { MAX_COOP_VEC } else { 4 };
                     if let Val::Int(n) = n
                         && !(1..=most).contains(&n)
+                        && !is_pattern
                     {
                         self.error("E38203", span, format!("a vector has 1 to {most} components, not {n}"));
                         return Ty::ERROR;
@@ -102,14 +106,14 @@ impl Checker<'_> {
             },
             NativeGeneric::Matrix => match (ty(0), val(1).or_else(|| four(1)), val(2).or_else(|| four(2))) {
                 (Some(element), Some(r), Some(c)) => {
-                    if !self.is_component(element) {
+                    if !self.is_component(element) && !is_pattern {
                         let message =
                             format!("a matrix cannot have elements of type '{}'", self.name(element));
                         self.error("E30019", span, message);
                         return Ty::ERROR;
                     }
                     let bad = |v: &Val| matches!(v, Val::Int(n) if !(1..=4).contains(n));
-                    if bad(&r) || bad(&c) {
+                    if (bad(&r) || bad(&c)) && !is_pattern {
                         self.error("E38203", span, "a matrix has 1 to 4 rows and 1 to 4 columns");
                         return Ty::ERROR;
                     }
