@@ -35,6 +35,7 @@ macro_rules! api {
 
 api! {
     version = "LLVMGetVersion"(*mut c_uint, *mut c_uint, *mut c_uint);
+    parse_options = "LLVMParseCommandLineOptions"(c_int, *const *const c_char, *const c_char);
     context_create = "LLVMContextCreate"() -> Ref;
     context_dispose = "LLVMContextDispose"(Ref);
     buffer_copy = "LLVMCreateMemoryBufferWithMemoryRangeCopy"(*const c_char, usize, *const c_char) -> Ref;
@@ -104,6 +105,11 @@ fn open() -> Result<Api, String> {
                 // SAFETY: three places for numbers; null where they are not wanted.
                 unsafe { (api.version)(&mut major, std::ptr::null_mut(), std::ptr::null_mut()) };
                 if major == 19 {
+                    // Its fast instruction selection, which code that is not optimised gets, ends the process over
+                    // some vectors of truth values ("Cannot emit physreg copy instruction").
+                    let options = [c"pullback".as_ptr(), c"-fast-isel=0".as_ptr()];
+                    // SAFETY: two terminated texts; nobody else uses the library yet.
+                    unsafe { (api.parse_options)(2, options.as_ptr(), std::ptr::null()) };
                     crate::background::at_end();
                     return Ok(api);
                 }
