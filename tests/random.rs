@@ -157,7 +157,7 @@ impl Probe {
         Ok(Probe { runner, results, groups: numbers.len() / NUMBERS })
     }
 
-    /// What the kernel writes.
+    /// The numbers that the kernel writes.
     fn dispatch(&mut self) -> Result<Vec<f64>, Failure> {
         self.runner.bind_global(self.results, &vec![0; self.groups * RESULTS * 8]);
         self.runner.dispatch("probe", [self.groups as u32, 1, 1], 1)?;

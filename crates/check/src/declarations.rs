@@ -257,7 +257,7 @@ impl Program {
         }
     }
 
-    /// What a `using` names is a namespace of some module.
+    /// Reports a `using` of a name that is no namespace of any module.
     fn check_using(&mut self, expr: ExprId) {
         let ExprKind::Name(name) = self.ast.exprs[expr].kind else { return };
         let declared = self.modules.iter().filter_map(|module| module.names.get(&name)).flatten();

@@ -110,7 +110,7 @@ impl Program {
     }
 }
 
-/// What GLSL's vectors and matrices are called here.
+/// The names of GLSL's vectors and matrices here.
 fn of_glsl(text: &str) -> Option<String> {
     let is_size = |size: &str| matches!(size, "2" | "3" | "4");
     for (word, scalar) in

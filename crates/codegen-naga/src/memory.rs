@@ -55,7 +55,7 @@ pub(crate) struct Access {
     pub(crate) bases: Vec<Base>,
     pub(crate) element: MemType,
     pub(crate) path: Path,
-    /// Whether an element is in range only if it is there whole.
+    /// True if an element is in range only when it is there whole.
     pub(crate) whole: bool,
     /// The type of the leaf.
     pub(crate) leaf: Type,

@@ -319,7 +319,7 @@ pub(crate) fn unfit(from: Scalar, to: Scalar) -> String {
     format!("the file holds {}, the program wants {}", scalar_name(from), scalar_name(to))
 }
 
-/// Whether a type ends with an array without a length, so that the memory behind it is part of it.
+/// True if a type ends with an array without a length, so that the memory behind it is part of it.
 fn has_tail(mem: &MemTypes, ty: MemType) -> bool {
     let MemData::Struct { fields, .. } = &mem[ty] else { return false };
     fields.last().is_some_and(|field| mem.size(field.1) == 0 || has_tail(mem, field.1))

@@ -14,8 +14,8 @@ const MACROS: &str = "assert complex errno i386 imaginary kill_dependency linux 
     sa_handler sa_sigaction si_addr si_int si_pid si_ptr si_status si_uid si_value st_atime st_ctime st_mtime s_addr h_addr \
     interface small hyper cdecl pascal huge stderr stdin stdout unix va_arg va_copy va_end va_start near far";
 
-/// What the headers of C and POSIX declare: a library that has its own of that name would be called by the system's, and by
-/// itself. Variants (`qsort_r`, `isalpha_l`, `fopen64`, `getc_unlocked`) are not listed.
+/// The functions that the headers of C and POSIX declare: a library that has its own of that name would be called by the
+/// system's, and by itself. Variants (`qsort_r`, `isalpha_l`, `fopen64`, `getc_unlocked`) are not listed.
 const FUNCTIONS: &str = "a64l abort abs accept access acct alarm aligned_alloc alloca arc4random arc4random_buf arc4random_uniform \
     asctime asprintf at_quick_exit atexit atof atoi atol atoll basename bcmp bcopy bind brk bsearch btowc bzero \
     calloc canonicalize_file_name chdir chown chroot clearenv clearerr clock clock_adjtime clock_getcpuclockid \

@@ -647,7 +647,7 @@ pub fn in_order(mut diagnostics: Vec<Diagnostic>) -> Vec<Diagnostic> {
     crate::follow::without_followers(diagnostics)
 }
 
-/// Whether stages are held to their promises.
+/// True if the verifier holds stages to their promises.
 fn verifies() -> bool {
     cfg!(debug_assertions) || std::env::var_os("PULLBACK_VERIFY").is_some()
 }

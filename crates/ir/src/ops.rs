@@ -251,7 +251,7 @@ pub enum Builtin {
     GroupSize,
 }
 
-/// What becomes of the bytes at the end of memory that are less than an element.
+/// The fate of the bytes at the end of memory that are less than an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Rest {
     /// They are a part of an element, of which those leaves are in range that are there whole.

@@ -136,7 +136,7 @@ impl Body<'_, '_, '_> {
         Some(Place::memory(element, handle, index))
     }
 
-    /// Whether an expression is a field, however deep, of what a pointer leads to.
+    /// True if an expression is a field, however deep, of what a pointer leads to.
     fn is_behind_pointer(&mut self, e: ExprId) -> bool {
         let base = match self.lw.program.tables.exprs[e].meaning {
             Meaning::Deref(_) => return true,

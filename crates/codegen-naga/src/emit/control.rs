@@ -172,7 +172,8 @@ impl<'m> Emitter<'_, 'm> {
         Ok((all, changed))
     }
 
-    /// What is known already and several arms of a chain give for a result, this one's and that of an `if` in another.
+    /// The value, known already, that several arms of a chain give for a result: one of this `if` and one of an `if` in
+    /// another arm.
     fn common(&self, data: &InstData, k: usize) -> Option<Value> {
         if self.is_array(self.ty(data.results[k])) {
             return None;

@@ -80,7 +80,7 @@ pub(crate) struct Emitter<'a, 'm> {
     chains: FxHashMap<Value, (Inst, usize)>,
     /// The variables of those that are being made.
     shared: FxHashMap<Value, Expr>,
-    /// What variables hold that the arms of a chain need not assign.
+    /// The values of variables that the arms of a chain need not assign.
     defaults: FxHashMap<Expr, Value>,
     /// Arrays that are indexed by a number.
     indexed: EntitySet<Value>,

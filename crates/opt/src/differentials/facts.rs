@@ -281,7 +281,7 @@ fn finite(types: &Types, func: &Function, insts: &[Inst]) -> EntitySet<Value> {
 mod tests {
     use super::*;
 
-    /// What follows an `if` is made of what its arms give, many times; and in the arms, too.
+    /// Values that follow an `if` are made of those that its arms give, many times; and in the arms, too.
     #[test]
     fn branches_in_sequence_take_one_turn() {
         let mut text = String::from("func f(v0: bool, v1: f32 diff) -> (f32 diff) {\n");

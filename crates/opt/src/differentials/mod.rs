@@ -31,7 +31,7 @@ use guard::{Guard, GuardId, Guards};
 /// How far to look for where an array comes from.
 const ARRAYS: u32 = 6;
 
-/// What lowering has made of a function.
+/// The outcome of lowering a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lowered {
     /// There are no differentials in it.
