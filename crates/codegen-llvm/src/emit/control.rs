@@ -362,6 +362,8 @@ impl<'m> Emitter<'_, 'm> {
         for (&here, &region) in taken.iter().zip(&data.regions) {
             self.mask = outer;
             let mask = self.active(here);
+            // A condition that has one value is a mask, too: loops carry it.
+            let mask = self.w.spread(mask);
             self.mask = Some(mask);
             let arm = if self.is_small(region) {
                 self.arm(region, data)?.0
