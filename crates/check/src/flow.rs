@@ -18,7 +18,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 use syntax::ast::{BinaryOp, DeclKind, UnaryOp};
 use syntax::{DeclId, Diagnostic, ExprId, Span, StmtId};
 
@@ -81,6 +81,8 @@ pub(crate) struct Flow<'p> {
     pub(crate) purpose: Purpose,
     /// What carries a derivative, or is needed, at the place that has been reached.
     pub(crate) places: Places,
+    /// The types that were asked if nothing gives a part of them a value.
+    pub(crate) unset_types: FxHashMap<Ty, bool>,
     /// Expressions that carry a derivative.
     pub(crate) carried: FxHashSet<ExprId>,
     /// Calls of methods that do not name `this`, where it carries one.
@@ -197,6 +199,7 @@ impl<'p> Flow<'p> {
         let signature = p.raw_signature(decl);
         let view = View::of(p.asking(decl));
         let mut flow = Flow {
+            unset_types: FxHashMap::default(),
             p,
             direction: Direction::Forward,
             purpose,

@@ -65,9 +65,16 @@ impl Flow<'_> {
     }
 
     /// True if a value of a type has something in it that nothing gives a value. Of types that are deep, too: no.
+    /// Each type is asked once; within itself it adds nothing.
     fn starts_unset(&mut self, ty: Ty, depth: u32) -> bool {
-        match self.p.types[ty] {
-            _ if depth > 8 => false,
+        if depth > 8 {
+            return false;
+        }
+        if let Some(&known) = self.unset_types.get(&ty) {
+            return known;
+        }
+        self.unset_types.insert(ty, false);
+        let is_unset = match self.p.types[ty] {
             TyKind::Struct(..) => {
                 let default = self.p.default_of(ty);
                 self.unset_fields(ty, default).into_iter().any(|(_, ty)| self.starts_unset(ty, depth + 1))
@@ -79,7 +86,9 @@ impl Flow<'_> {
             | TyKind::Enum(_)
             | TyKind::Pointer(_) => true,
             _ => false,
-        }
+        };
+        self.unset_types.insert(ty, is_unset);
+        is_unset
     }
 
     /// Something is assigned to a place, or may be.
