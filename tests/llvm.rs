@@ -18,10 +18,9 @@ use pullback_tests::setting;
 /// So many lanes, and functions of numbers as the interpreter computes them: the backend's own differ in the last place
 /// and are tested by themselves.
 fn exact(lanes: Option<u32>) -> CodeOptions {
-    // In 4 and 8 lanes functions are whole, otherwise in pieces. In 16 LLVM takes little trouble.
+    // In 4 and 8 lanes functions are whole, otherwise in pieces.
     let piece = (!matches!(lanes, Some(4 | 8))).then_some(10);
-    let fast_compile = lanes == Some(16);
-    CodeOptions { lanes, plain_math: true, lane_order: true, piece, fast_compile, ..CodeOptions::default() }
+    CodeOptions { lanes, plain_math: true, lane_order: true, piece, ..CodeOptions::default() }
 }
 
 /// A diagnostic without the thread, which in lanes is the first that fails at that place, and not of all.

@@ -46,7 +46,9 @@ enum For {
     Device,
 }
 
-/// LLVM's numbers: position-independent code, the code model that suits, an object file, no output on errors.
+/// LLVM's numbers: its second level of code generation, position-independent code, the code model that suits, an object
+/// file, no output on errors.
+const LEVEL: i32 = 2;
 const PIC: i32 = 2;
 const MODEL_DEFAULT: i32 = 0;
 const OBJECT: i32 = 1;
@@ -83,19 +85,17 @@ struct Effort {
 
 /// The effort for a text of so many bytes.
 fn effort(bytes: usize, options: &Options, purpose: For) -> Effort {
-    let is_much = bytes > MUCH && !options.fast_compile && purpose != For::Device;
+    let is_much = (bytes > MUCH || options.fast_compile) && purpose != For::Device;
     Effort {
-        passes: passes(is_much, options, purpose),
+        passes: passes(is_much, purpose),
         // A file is compiled once and runs often.
         hurries: is_much && purpose == For::Memory,
     }
 }
 
-fn passes(is_much: bool, options: &Options, purpose: For) -> &'static std::ffi::CStr {
+fn passes(is_much: bool, purpose: For) -> &'static std::ffi::CStr {
     if purpose == For::Device {
         c"default<O2>"
-    } else if options.fast_compile {
-        c"default<O1>"
     } else if is_much {
         // Each pass once, and none that makes code larger, nor one that asks of each access which of many before it
         // overlap: pieces store hundreds of values in their frame.
@@ -131,7 +131,7 @@ pub(crate) fn objects(
     let effort = effort(text.len(), options, For::Memory);
     let parts = split::parts(text);
     if let [only] = &parts[..] {
-        let (object, times) = object(only, machine, options, effort, For::Memory)?;
+        let (object, times) = object(only, machine, effort, For::Memory)?;
         return Ok((vec![object], times));
     }
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
@@ -142,7 +142,7 @@ pub(crate) fn objects(
         loop {
             let k = next.fetch_add(1, Ordering::Relaxed);
             let Some(part) = parts.get(k) else { break };
-            let made = object(part, machine, options, effort, For::Memory);
+            let made = object(part, machine, effort, For::Memory);
             let made = made.map(|(object, times)| {
                 all.lock().unwrap_or_else(|e| e.into_inner()).add(times);
                 object
@@ -171,12 +171,12 @@ pub(crate) fn failed(why: String) -> Unsupported {
 /// One object file of the whole text, for the system's linker.
 pub(crate) fn file(text: &str, machine: &Machine, options: &Options) -> Result<Vec<u8>, String> {
     let effort = effort(text.len(), options, For::File);
-    object(text, machine, options, effort, For::File).map(|(object, _)| object)
+    object(text, machine, effort, For::File).map(|(object, _)| object)
 }
 
 /// PTX of the whole text, for a device that is named as LLVM names it.
 pub(crate) fn assembly(text: &str, device: &Machine, options: &Options) -> Result<Vec<u8>, String> {
-    object(text, device, options, effort(text.len(), options, For::Device), For::Device).map(|(text, _)| text)
+    object(text, device, effort(text.len(), options, For::Device), For::Device).map(|(text, _)| text)
 }
 
 /// LLVM's index of a function's own attributes.
@@ -207,13 +207,7 @@ unsafe fn hurry(api: &Api, context: Ref, module: Ref) {
 }
 
 /// An object file of the text.
-fn object(
-    text: &str,
-    machine: &Machine,
-    options: &Options,
-    effort: Effort,
-    purpose: For,
-) -> Result<(Vec<u8>, Times), String> {
+fn object(text: &str, machine: &Machine, effort: Effort, purpose: For) -> Result<(Vec<u8>, Times), String> {
     let mut times = Times::default();
     let mut clock = Instant::now();
     let mut lap = |time: &mut Duration| {
@@ -265,13 +259,12 @@ fn object(
             features += ",+reserve-x18";
         }
         let (cpu, features) = (c_text(&cpu)?, c_text(&features)?);
-        let level = if options.fast_compile { 0 } else { 2 };
         let it = (api.machine_create)(
             target,
             triple.as_ptr(),
             cpu.as_ptr(),
             features.as_ptr(),
-            level,
+            LEVEL,
             if purpose == For::Device { RELOCATION_DEFAULT } else { PIC },
             MODEL_DEFAULT,
         );
