@@ -91,9 +91,14 @@ impl Arena {
         if self.end - self.top < bytes {
             self.next_chunk(bytes)?;
         }
-        let at = self.top;
+        let at = self.top as *mut u8;
         self.top += bytes;
-        Some(at as *mut u8)
+        if cfg!(debug_assertions) {
+            // Whoever reads what nobody wrote finds NaN and not, by chance, the right number.
+            // SAFETY: the bytes are within the chunk and belong to nobody yet.
+            unsafe { at.write_bytes(0xff, bytes.min(1 << 16)) };
+        }
+        Some(at)
     }
 
     /// Gives back everything handed out since `top` was `mark`.
