@@ -155,14 +155,49 @@ fn llvm_is_given_no_long_functions() {
     });
 }
 
+/// Code for lanes would be that for one thread again.
+#[cfg(feature = "llvm")]
+#[test]
+fn llvm_compiles_once_what_all_threads_do() {
+    let plan = |kernel: &str| {
+        let text = ifs(2).replace(KERNEL, "") + kernel;
+        let module = compiled(text).1.module;
+        let options = native::Options { lanes: Some(8), ..native::Options::default() };
+        let text = codegen_llvm::text(&module, &options, &codegen_llvm::Machine::generic());
+        text.expect("LLVM can express it").entries.remove(0)
+    };
+    on_large_stack(|| {
+        let same = plan(KERNEL);
+        let reason = same.lanes.expect_err("no code for lanes");
+        assert!(reason.what.contains("all do the same"), "{}", reason.what);
+        assert!(same.one.is_some());
+        // In what they write, or only where, or in a function that is given nothing that varies.
+        for body in [
+            "o[t.x] = f(o[t.x], 20);",
+            "o[t.x] = f(float(n[0]), 20);",
+            "InterlockedAdd(n[0], 1);",
+            "count();",
+            "if (t.x > 9) count();",
+        ] {
+            let kernel = format!(
+                "RWStructuredBuffer<float> o;\nRWStructuredBuffer<int> n;\n\
+                 void count() {{ for (int i = 0; i < 2; i++) InterlockedAdd(n[i], 1); }}\n\
+                 [numthreads(16, 1, 1)] void main(uint3 t : SV_DispatchThreadID) {{ {body} }}\n"
+            );
+            let lanes = plan(&kernel).lanes;
+            assert!(lanes.as_ref().is_ok_and(|lanes| lanes.1 == 8), "{body}: {lanes:?}");
+        }
+    });
+}
+
 /// Structs that a function steps, in a loop and without, whose text is long enough that LLVM hurries.
 #[cfg(feature = "llvm")]
 fn large() -> [(&'static str, Module); 3] {
-    let in_a_loop = steps_of_a_struct(180).replace("i < 6", "i < n");
-    let whole = steps_of_a_struct(120)
+    let in_a_loop = steps_of_a_struct(360).replace("i < 6", "i < n");
+    let whole = steps_of_a_struct(240)
         .replace("for (int i = 0; i < 6; i++) t = step(t);", &"if (t.f0 < 9) t = step(t);".repeat(6));
     let of = |text| checked_large(compiled(text).1.module);
-    [("loop", of(in_a_loop)), ("steps", of(whole)), ("ifs", of(ifs(500)))]
+    [("loop", of(in_a_loop)), ("steps", of(whole)), ("ifs", of(ifs(1000)))]
 }
 
 #[cfg(feature = "llvm")]

@@ -36,7 +36,11 @@ macro_rules! api {
 api! {
     version = "LLVMGetVersion"(*mut c_uint, *mut c_uint, *mut c_uint);
     parse_options = "LLVMParseCommandLineOptions"(c_int, *const *const c_char, *const c_char);
+    on_end = "LLVMInstallFatalErrorHandler"(unsafe extern "C" fn(*const c_char));
     context_create = "LLVMContextCreate"() -> Ref;
+    on_message = "LLVMContextSetDiagnosticHandler"(Ref, unsafe extern "C" fn(Ref, *mut c_void), *mut c_void);
+    message_severity = "LLVMGetDiagInfoSeverity"(Ref) -> c_int;
+    message_text = "LLVMGetDiagInfoDescription"(Ref) -> *mut c_char;
     context_dispose = "LLVMContextDispose"(Ref);
     buffer_copy = "LLVMCreateMemoryBufferWithMemoryRangeCopy"(*const c_char, usize, *const c_char) -> Ref;
     buffer_start = "LLVMGetBufferStart"(Ref) -> *const u8;
@@ -107,9 +111,15 @@ fn open() -> Result<Api, String> {
                 if major == 19 {
                     // Its fast instruction selection, which code that is not optimised gets, ends the process over
                     // some vectors of truth values ("Cannot emit physreg copy instruction").
-                    let options = [c"pullback".as_ptr(), c"-fast-isel=0".as_ptr()];
-                    // SAFETY: two terminated texts; nobody else uses the library yet.
-                    unsafe { (api.parse_options)(2, options.as_ptr(), std::ptr::null()) };
+                    // And from more accesses of memory in a block than so many on, its scheduler no longer looks at each
+                    // pair of them, which takes most of the time where a loop carries hundreds of values.
+                    let options =
+                        [c"pullback", c"-fast-isel=0", c"-dag-maps-huge-region=200"].map(CStr::as_ptr);
+                    // SAFETY: three terminated texts; nobody else uses the library yet. The handler takes a text.
+                    unsafe {
+                        (api.parse_options)(3, options.as_ptr(), std::ptr::null());
+                        (api.on_end)(crate::apart::ended);
+                    }
                     crate::background::at_end();
                     return Ok(api);
                 }

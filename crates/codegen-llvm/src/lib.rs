@@ -11,6 +11,8 @@
 #[cfg(feature = "jit")]
 pub mod aot;
 #[cfg(feature = "jit")]
+mod apart;
+#[cfg(feature = "jit")]
 mod api;
 #[cfg(feature = "jit")]
 mod background;
@@ -249,10 +251,14 @@ fn in_lanes(cx: &mut ModuleCx<'_>, k: usize, machine: &Machine) -> Result<(Strin
     if let Some(conflict) = ir::threads::conflict(module, entry.func, order) {
         return Err(Stop::Lanes(uniform::reason(&conflict.what, conflict.span)));
     }
+    let facts = cx.facts(dealing, entry.func, &[])?;
+    // Its code for lanes would be that for one thread, compiled a second time.
+    if !facts.varies && !each {
+        return reason("a kernel whose threads all do the same");
+    }
     let before = (cx.text.len(), cx.versions.len(), cx.emitted);
     let name = format!("entry{k}_lanes");
-    let mut emit = || {
-        let facts = cx.facts(dealing, entry.func, &[])?;
+    let emit = || {
         Emitter::new(cx, f, width, dealing, facts).span(entry.func, &name, entry.group_size)?;
         emit::emit_versions(cx)
     };

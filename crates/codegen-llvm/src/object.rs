@@ -3,6 +3,8 @@
 //! A large text becomes several object files, made side by side and with fewer passes, since LLVM's time grows faster
 //! than a module: see `split`. What the files are does not depend on how many cores there are.
 
+use std::cell::RefCell;
+use std::ffi::{c_int, c_void};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -10,6 +12,7 @@ use std::time::{Duration, Instant};
 use ir::Span;
 use native::{Options, Unsupported};
 
+use crate::apart::apart;
 use crate::api::{Api, Ref, api, c_text};
 use crate::{Machine, NAME, pieces, split};
 
@@ -46,9 +49,7 @@ enum For {
     Device,
 }
 
-/// LLVM's numbers: its second level of code generation, position-independent code, the code model that suits, an object
-/// file, no output on errors.
-const LEVEL: i32 = 2;
+/// LLVM's numbers: position-independent code, the code model that suits, an object file, no output on errors.
 const PIC: i32 = 2;
 const MODEL_DEFAULT: i32 = 0;
 const OBJECT: i32 = 1;
@@ -72,13 +73,12 @@ impl Drop for Owned<'_> {
     }
 }
 
-/// Stack of a thread that compiles; taken only as it is used.
-const STACK: usize = 256 << 20;
-
 /// How much LLVM does for a text.
 #[derive(Clone, Copy)]
 struct Effort {
     passes: &'static std::ffi::CStr,
+    /// LLVM's level of code generation.
+    level: i32,
     /// See [`hurry`].
     hurries: bool,
 }
@@ -88,6 +88,7 @@ fn effort(bytes: usize, options: &Options, purpose: For) -> Effort {
     let is_much = (bytes > MUCH || options.fast_compile) && purpose != For::Device;
     Effort {
         passes: passes(is_much, purpose),
+        level: if options.fast_compile && purpose == For::Memory { 0 } else { 2 },
         // A file is compiled once and runs often.
         hurries: is_much && purpose == For::Memory,
     }
@@ -153,7 +154,7 @@ pub(crate) fn objects(
     std::thread::scope(|scope| {
         for _ in 0..cores.min(parts.len()) {
             // Without a further thread this one does it all.
-            let _ = std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, work);
+            let _ = std::thread::Builder::new().spawn_scoped(scope, work);
         }
     });
     work();
@@ -206,8 +207,39 @@ unsafe fn hurry(api: &Api, context: Ref, module: Ref) {
     }
 }
 
+/// Keeps the first error that LLVM tells of in a context. Without a handler it would end the process at once; so it goes
+/// on, to no purpose.
+///
+/// # Safety
+///
+/// `first` is a `RefCell<Option<String>>`.
+unsafe extern "C" fn keep_error(message: Ref, first: *mut c_void) {
+    const ERROR: c_int = 0;
+    // SAFETY: it is called with a message and what the context was given, on the thread of the context's work, which
+    // had to open the library.
+    let (first, api) = unsafe { (&*first.cast::<RefCell<Option<String>>>(), api()) };
+    // SAFETY: a message has both; the text is ours to dispose of.
+    if let Ok(api) = api
+        && unsafe { (api.message_severity)(message) } == ERROR
+    {
+        let text = api.text(unsafe { (api.message_text)(message) });
+        first.borrow_mut().get_or_insert(text);
+    }
+}
+
 /// An object file of the text.
 fn object(text: &str, machine: &Machine, effort: Effort, purpose: For) -> Result<(Vec<u8>, Times), String> {
+    let (text, machine) = (text.to_string(), machine.clone());
+    apart(move || object_here(&text, &machine, effort, purpose))
+}
+
+/// The same, on this thread.
+fn object_here(
+    text: &str,
+    machine: &Machine,
+    effort: Effort,
+    purpose: For,
+) -> Result<(Vec<u8>, Times), String> {
     let mut times = Times::default();
     let mut clock = Instant::now();
     let mut lap = |time: &mut Duration| {
@@ -238,7 +270,9 @@ fn object(text: &str, machine: &Machine, effort: Effort, purpose: For) -> Result
             return Err(api.text(message));
         }
         drop(known);
+        let error = RefCell::new(None);
         let context = Owned { api, it: (api.context_create)(), dispose: api.context_dispose };
+        (api.on_message)(context.it, keep_error, (&raw const error).cast_mut().cast());
         let buffer = (api.buffer_copy)(text.as_ptr().cast(), text.len(), name.as_ptr());
         let mut module = std::ptr::null_mut();
         if (api.parse_ir)(context.it, buffer, &mut module, &mut message) != 0 {
@@ -264,7 +298,7 @@ fn object(text: &str, machine: &Machine, effort: Effort, purpose: For) -> Result
             triple.as_ptr(),
             cpu.as_ptr(),
             features.as_ptr(),
-            LEVEL,
+            effort.level,
             if purpose == For::Device { RELOCATION_DEFAULT } else { PIC },
             MODEL_DEFAULT,
         );
@@ -291,9 +325,78 @@ fn object(text: &str, machine: &Machine, effort: Effort, purpose: For) -> Result
             return Err(api.text(message));
         }
         let out = Owned { api, it: out, dispose: api.buffer_dispose };
+        if let Some(why) = error.take() {
+            return Err(why);
+        }
         let bytes =
             std::slice::from_raw_parts((api.buffer_start)(out.it), (api.buffer_size)(out.it)).to_vec();
         lap(&mut times.generate);
         Ok((bytes, times))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use native::Options;
+
+    use super::{For, assembly, effort, file, object};
+    use crate::Machine;
+
+    /// An instruction that only devices have: the code generator would end the process.
+    const IMPOSSIBLE: &str = "\
+declare i32 @llvm.nvvm.read.ptx.sreg.tid.x()
+define i32 @impossible() {
+  %x = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()
+  ret i32 %x
+}
+";
+    /// An error of the context's, after which LLVM goes on.
+    const NOWHERE: &str = "\
+define i32 @nowhere() {
+  %x = call i32 asm \"\", \"={nowhere}\"()
+  ret i32 %x
+}
+";
+    const SOUND: &str = "define i32 @sound(i32 %x) {\n  ret i32 %x\n}\n";
+
+    fn machine() -> Machine {
+        Machine { cpu: Machine::HOST.to_string(), ..Machine::generic() }
+    }
+
+    #[test]
+    fn what_llvm_cannot_do_is_an_error_and_it_goes_on() {
+        let (machine, options) = (machine(), Options::default());
+        for text in [IMPOSSIBLE, NOWHERE, IMPOSSIBLE] {
+            for purpose in [For::Memory, For::File] {
+                let why = object(text, &machine, effort(text.len(), &options, purpose), purpose);
+                let why = why.expect_err("no code");
+                let wanted = if text == IMPOSSIBLE { "Cannot select" } else { "constraint" };
+                assert!(why.contains(wanted), "{why}");
+                assert!(file(SOUND, &machine, &options).is_ok_and(|object| !object.is_empty()));
+            }
+        }
+        let device = Machine { cpu: "sm_70".to_string(), features: String::new(), ..machine };
+        let text = assembly(IMPOSSIBLE, &device, &options).expect("a device's own instruction");
+        assert!(!text.is_empty());
+        assert!(
+            assembly(&IMPOSSIBLE.replace("nvvm.read.ptx.sreg.tid.x", "x86.rdpid"), &device, &options)
+                .is_err()
+        );
+    }
+
+    #[test]
+    fn errors_at_a_time_end_nothing_else() {
+        std::thread::scope(|scope| {
+            for k in 0..12 {
+                scope.spawn(move || {
+                    let options = Options::default();
+                    match k % 3 {
+                        0 => assert!(file(IMPOSSIBLE, &machine(), &options).is_err()),
+                        1 => assert!(file(NOWHERE, &machine(), &options).is_err()),
+                        _ => assert!(file(SOUND, &machine(), &options).is_ok()),
+                    }
+                });
+            }
+        });
     }
 }

@@ -38,6 +38,8 @@ pub struct Facts {
     pub divergent: SecondaryMap<Inst, bool>,
     /// Which results vary.
     pub results: Vec<bool>,
+    /// Something varies, here or in what it calls; otherwise lanes all do the same.
+    pub varies: bool,
     /// Counters of divergent loops that lanes enter at different times and leave together, see [`counted_down`].
     pub late: SecondaryMap<Value, Option<Left>>,
 }
@@ -106,7 +108,7 @@ impl<'m> Analysis<'m> {
         }
         let body = f.body();
         for (&v, &varying) in f.regions[body].params.iter().zip(params) {
-            walk.facts.varying[v] = varying;
+            walk.vary(v, varying);
         }
         loop {
             walk.changed = false;
@@ -146,6 +148,7 @@ impl Walk<'_, '_> {
     fn vary(&mut self, v: Value, if_so: bool) {
         if if_so && !self.facts.varying[v] {
             self.facts.varying[v] = true;
+            self.facts.varies = true;
             self.changed = true;
         }
     }
@@ -242,7 +245,9 @@ impl Walk<'_, '_> {
                 if self.level > 0 && self.has_barrier(*callee) {
                     return stop("a barrier that not all lanes reach");
                 }
-                let results = self.analysis.function(*callee, &params)?.results.clone();
+                let callee = self.analysis.function(*callee, &params)?;
+                let (results, varies) = (callee.results.clone(), callee.varies);
+                self.facts.varies |= varies;
                 for (&r, varies) in data.results.iter().zip(results) {
                     self.vary(r, varies);
                 }

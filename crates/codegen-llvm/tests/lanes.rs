@@ -266,3 +266,35 @@ fn only_fast_functions_compute_in_any_order() {
     assert!(!lines("fadd").is_empty() && !lines("fmul").is_empty());
     assert!(lines("fmul").iter().all(|l| !l.contains("reassoc")), "{all}");
 }
+
+#[test]
+fn floats_come_back_in_vector_registers_or_in_memory() {
+    for (n, in_memory) in [(3, false), (4, true), (5, true)] {
+        let results = vec!["f32"; n].join(", ");
+        let values = vec!["v0"; n].join(", ");
+        let called: Vec<String> = (4..4 + n).map(|k| format!("v{k}")).collect();
+        let module = module(&format!(
+            "global out: read_write f32
+             func many(v0: f32) -> ({results}) never_inline {{
+                 yield {values}
+             }}
+             func main() {{
+                 v0: u32x3 = dispatch_thread_id
+                 v1 = extract.0 v0
+                 v2: f32 = convert v1
+                 v3 = global_ref out
+                 {} = call many(v2)
+                 buffer_store v3, v1, v{}
+                 yield
+             }}
+             entry main: main [8, 1, 1]",
+            called.join(", "),
+            3 + n
+        ));
+        let options = Options { lanes: Some(1), ..Options::default() };
+        let text = text(&module, &options, &Machine::generic()).expect("everything is supported").text;
+        let lines: Vec<&str> = text.lines().filter(|l| l.contains("fastcc") && l.contains("@f0(")).collect();
+        assert_eq!(lines.len(), 2, "{text}");
+        assert!(lines.iter().all(|l| l.contains("fastcc void @f0") == in_memory), "{lines:?}");
+    }
+}

@@ -13,9 +13,18 @@ use super::{Emitter, Res, Version, el, slot_types};
 use crate::text::{Block, El, Id, Val, Vals};
 
 /// A function gives more results than these by way of memory.
-pub(super) const IN_REGISTERS: usize = 8;
+const IN_REGISTERS: usize = 8;
+/// And more floats than these: x86-64 gives a fourth back on the x87 stack, which costs a store and a load as well, and
+/// which LLVM without optimisation does not always empty. Once it is full, every float that is put there is NaN.
+const FLOATS_IN_REGISTERS: usize = 3;
 /// And takes more arguments than these so: LLVM's time is quadratic in the operands of a call.
 pub(super) const PASSED: usize = 64;
+
+/// True if a function gives these results by way of memory.
+pub(super) fn is_by_memory(results: &[Val]) -> bool {
+    let floats = results.iter().filter(|v| !v.var && matches!(v.el, El::F32 | El::F64)).count();
+    results.len() > IN_REGISTERS || floats > FLOATS_IN_REGISTERS
+}
 
 impl<'m> Emitter<'_, 'm> {
     /// Calls and the ops that hold regions.
@@ -110,7 +119,7 @@ impl<'m> Emitter<'_, 'm> {
             Version { func, lanes: self.lanes, params, masked: self.mask.is_some(), dealing: self.dealing };
         let (number, _) = self.cx.versions.insert_full(version);
         let parts = self.returned(func, &results);
-        if parts.len() > IN_REGISTERS {
+        if is_by_memory(&parts) {
             let to = self.room(parts.len());
             let mut more = list;
             more.push(self.w.typed(to));

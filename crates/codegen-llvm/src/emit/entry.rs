@@ -11,7 +11,7 @@ use ir::{Builtin, Func, Op};
 use native::runtime::{Site, offsets};
 use native::types::{is_array, size, words};
 
-use super::control::{IN_REGISTERS, PASSED};
+use super::control::{PASSED, is_by_memory};
 use super::local::{Class, Place};
 use super::{Emitter, ModuleCx, Res, Version, slot_types};
 use crate::pieces;
@@ -131,7 +131,7 @@ impl Emitter<'_, '_> {
             let depth = self.context_word(offsets::DEPTH);
             self.count_depth(depth, -1);
         }
-        if returned.len() > IN_REGISTERS {
+        if is_by_memory(&returned) {
             let to = self.w.reg(El::Ptr, false);
             let to_text = self.w.operand(to, false);
             list.push(format!("ptr noalias {to_text}"));
