@@ -69,7 +69,8 @@ pub(crate) fn run(args: &RunArgs) -> u8 {
         let threads = compiled.module.entries.first().map_or([1; 3], |e| e.group_size);
         check_groups(groups, threads)?;
         let backend = if args.check_races { Backend::Interp } else { args.backend.into() };
-        let mut runner = Runner::with_pointers(compiled.module, backend, &options)?;
+        let names: Vec<&str> = binds.iter().map(|bind| &bind.name[..]).collect();
+        let mut runner = Runner::with_pointers(compiled.module, &names, backend, &options)?;
         let unused = inputs::bind(&mut loaded, &mut runner, &binds, layout)?;
         if !args.json {
             // One object has it all, in the end.
@@ -199,7 +200,7 @@ fn print(
     let mem = runner.mem();
     let bytes_of = |global| {
         let mut bytes = runner.bytes_of(global).to_vec();
-        if runner.layout_of(global, layout) == MatrixLayout::Column {
+        if layout == MatrixLayout::Column {
             bind::turn_matrices(mem, runner.element_of(global), &mut bytes, false);
         }
         bytes

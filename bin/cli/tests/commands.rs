@@ -92,7 +92,7 @@ fn run_binds_and_prints() {
 #[test]
 fn the_order_of_matrices_that_a_program_names_is_not_the_hosts() {
     let text = "
-struct S { column_major float2x3 m; row_major float2x3 n[1]; float2x3 p; }
+struct S { column_major float2x3 m; row_major float2x3 n[1]; row_major float2x3 p; }
 RWStructuredBuffer<S> v;
 uniform column_major float2x3 lone;
 RWStructuredBuffer<float> o;
@@ -111,7 +111,7 @@ void main(uint t : SV_DispatchThreadID)
         let binds = ["--bind", &v, "--bind", &lone, "--bind", "o=zeros:24"];
         let out = pullback(&[&["run", &path, "--matrix-layout", layout][..], &binds].concat());
         let (rows, columns) = ("1.0 2.0 3.0 4.0 5.0 6.0", "1.0 3.0 5.0 2.0 4.0 6.0");
-        let wanted = format!("o: {columns} {rows} {default} {columns}\nv: {rows} {rows} {rows}\n");
+        let wanted = format!("o: {columns} {default} {rows} {columns}\nv: {rows} {rows} {rows}\n");
         assert_eq!(out.stdout, wanted, "{}", out.stderr);
     }
 }

@@ -190,6 +190,14 @@ fn a_function_of_memory_cannot_be_called() {
     assert!(status == Some(1) && out.is_empty() && err.contains("parameter `b`"), "{out}{err}");
 }
 
+fn bound(file: &str, backend: &str, binds: &[&str]) -> (Option<i32>, String, String) {
+    let mut args = vec!["run", file, "--backend", backend];
+    for bind in binds {
+        args.extend(["--bind", bind]);
+    }
+    pullback(&args)
+}
+
 /// A pointer in a struct, behind a pointer or in a uniform, has the name of its path; all of them have to be bound.
 #[test]
 fn pointers_behind_pointers_are_bound_by_name() {
@@ -219,13 +227,7 @@ void main(uniform Network* network, uniform float* result)
         "scaled.values=[5]",
         "result=zeros:1",
     ];
-    let run = |backend: &str, binds: &[&str]| {
-        let mut args = vec!["run", file, "--backend", backend];
-        for bind in binds {
-            args.extend(["--bind", bind]);
-        }
-        pullback(&args)
-    };
+    let run = |backend: &str, binds: &[&str]| bound(file, backend, binds);
     for backend in backends().into_iter().filter(|b| *b != "wgpu") {
         let (code, out, err) = run(backend, &binds);
         assert_eq!(code, Some(0), "{backend}: {err}");
@@ -240,5 +242,83 @@ void main(uniform Network* network, uniform float* result)
     let all: Vec<&str> = binds.iter().copied().chain(["network=zeros:2"]).collect();
     let (code, _, err) = run("interp", &all);
     assert_eq!(code, Some(1), "{err}");
-    assert!(err.contains("`network` holds pointers"), "{err}");
+    assert!(err.contains("`network` has 2 elements and holds pointers"), "{err}");
+    assert!(err.contains("`network[1].first.weights`"), "{err}");
+}
+
+/// Several elements that hold pointers: those of each have its index in their names. A step of a training over them.
+#[test]
+fn lists_that_hold_pointers_are_bound_by_element() {
+    let file = folder().join("memory-lists.slang");
+    let text = "struct Layer { float* weights; Atomic<float>* gradients; int inputs; }
+struct Network { Layer* layers; int depth; }
+uniform Network* network;
+uniform float** rows;
+RWStructuredBuffer<Layer> own;
+RWStructuredBuffer<float> result;
+[BackwardDerivative(weight_bwd)] float weight(int layer, int i) { return network.layers[layer].weights[i]; }
+void weight_bwd(int layer, int i, float d) { network.layers[layer].gradients[i].add(d); }
+[Differentiable] float loss(float x)
+{
+    float value = x;
+    [MaxIters(8)] for (int layer = 0; layer < network.depth; layer++)
+    {
+        float sum = 0;
+        [MaxIters(8)] for (int i = 0; i < network.layers[layer].inputs; i++)
+            sum += weight(layer, i) * value;
+        value = sum;
+    }
+    return value;
+}
+[numthreads(1, 1, 1)]
+void main()
+{
+    var x = diffPair(2.0);
+    bwd_diff(loss)(x, 1.0);
+    result[0] = x.d;
+    result[1] = rows[1][0] + (*rows)[1];
+    rows[0][0] = loss(2.0);
+    result[2] = own[1].weights[own[0].inputs];
+}
+";
+    std::fs::write(&file, text).expect("the test folder is writable");
+    let file = file.to_str().expect("a plain path");
+    let binds = [
+        "network={\"depth\":2}",
+        "network.layers=[{\"inputs\":2},{\"inputs\":1}]",
+        "network.layers[0].weights=[1,2]",
+        "network.layers[0].gradients=zeros:2",
+        "network.layers[1].weights=[5]",
+        "network.layers[1].gradients=zeros:1",
+        "rows[0]=[0,7]",
+        "rows[1]=[4]",
+        "own=[{\"inputs\":1},{\"inputs\":2}]",
+        "own[0].weights=[1]",
+        "own[0].gradients=zeros:1",
+        "own[1].weights=[1,6]",
+        "own[1].gradients=zeros:1",
+        "result=zeros:3",
+    ];
+    let run = |backend: &str, binds: &[&str]| bound(file, backend, binds);
+    for backend in backends().into_iter().filter(|b| *b != "wgpu") {
+        let (code, out, err) = run(backend, &binds);
+        assert_eq!(code, Some(0), "{backend}: {err}");
+        let wanted = [
+            "network.layers[0].gradients: 10.0 10.0",
+            "network.layers[1].gradients: 6.0",
+            "rows[0]: 30.0 7.0",
+            "result: 15.0 11.0 6.0",
+        ];
+        for line in wanted {
+            assert!(out.lines().any(|l| l == line), "{backend}: {line} in {out}");
+        }
+    }
+    let lacking = |name: &str| binds.iter().copied().filter(|b| !b.starts_with(name)).collect::<Vec<_>>();
+    let (code, _, err) = run("interp", &lacking("network.layers[1].weights"));
+    assert_eq!(code, Some(1), "{err}");
+    assert!(err.contains("`network.layers[1].weights` is not bound"), "{err}");
+    let (code, _, err) = run("interp", &lacking("network.layers[1]"));
+    assert_eq!(code, Some(1), "{err}");
+    assert!(err.contains("`network.layers` has 2 elements"), "{err}");
+    assert!(err.contains("`network.layers[1]."), "{err}");
 }

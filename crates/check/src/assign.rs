@@ -3,7 +3,7 @@
 //! The target has to be a place. An operator's result has to come back to the target's type, so a vector is not assigned
 //! to a scalar by way of `op=`; on other types than numbers the user's function gives the value, or works on the place.
 
-use syntax::ast::{BinaryOp, ExprKind};
+use syntax::ast::{BinaryOp, DeclKind, ExprKind};
 use syntax::{Diagnostic, ExprId};
 
 use crate::infer::Checker;
@@ -176,6 +176,46 @@ impl Checker<'_> {
             return self.set(expr, ExprInfo { ty, coerce: None, meaning, lvalue });
         }
         self.operand_error(expr, &format!("{}=", op.text()), ty, b)
+    }
+
+    /// The type that a place is stored as: memory has an order of matrices, their values have none.
+    pub(crate) fn stored_type(&mut self, place: ExprId) -> Ty {
+        let info = self.p.tables.exprs[place].clone();
+        if let Some(seen) = info.coerce {
+            return seen;
+        }
+        let ty = info.ty;
+        match info.meaning {
+            Meaning::Same(inner) => self.stored_type(inner),
+            Meaning::Var(decl) if matches!(self.p.ast.decls[decl].kind, DeclKind::Var { .. }) => {
+                self.p.decl_type(decl)
+            }
+            Meaning::Field { base, field } => {
+                let base = match base {
+                    Some(base) => Some(self.stored_type(base)),
+                    None => self.this.map(|this| this.0),
+                };
+                let fields = base.map_or(Vec::new(), |base| self.p.fields(base));
+                fields.iter().find(|f| f.0 == field).map_or(ty, |f| f.1)
+            }
+            Meaning::Index { base, .. } | Meaning::Deref(base) => {
+                let base = self.stored_type(base);
+                match self.p.types[base] {
+                    TyKind::Array(element, _) | TyKind::Buffer(_, element) | TyKind::Pointer(element) => {
+                        element
+                    }
+                    _ => ty,
+                }
+            }
+            Meaning::TupleField { base, idx } => {
+                let base = self.stored_type(base);
+                match &self.p.types[base] {
+                    TyKind::Tuple(parts) => parts.get(idx as usize).copied().unwrap_or(ty),
+                    _ => ty,
+                }
+            }
+            _ => ty,
+        }
     }
 
     fn truncates(&self, from: Ty, to: Ty) -> bool {

@@ -57,7 +57,7 @@ impl Program {
         }
         let parts: Vec<Ty> = match &self.types[ty] {
             TyKind::Vector(e, _)
-            | TyKind::Matrix(e, _, _)
+            | TyKind::Matrix(e, ..)
             | TyKind::Array(e, _)
             | TyKind::Assoc(e, _)
             | TyKind::SynthDiff(e)

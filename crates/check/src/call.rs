@@ -44,24 +44,11 @@ impl Checker<'_> {
     ) -> Ty {
         let span = self.span(expr);
         if let ExprKind::Generic { base, args: generic } = self.p.ast.exprs[callee].kind.clone()
-            && let ExprKind::Name(name) = self.p.ast.exprs[base].kind
-            && self.p.ast.name(name) == "diffPair"
-            && matches!(self.lookup(name), Ref::NotFound)
-            && let [primal] = generic[..]
+            && let Some(native) = self.native_function(base)
         {
-            let primal = self.type_expr(primal);
-            let pair = self.p.types.intern(TyKind::DiffPair(primal));
-            return self.construct(expr, if primal == Ty::ERROR { primal } else { pair }, args);
-        }
-        if let ExprKind::Generic { base, args: generic } = self.p.ast.exprs[callee].kind.clone()
-            && let ExprKind::Name(name) = self.p.ast.exprs[base].kind
-            && self.p.ast.name(name) == "makeTuple"
-            && matches!(self.lookup(name), Ref::NotFound)
-        {
-            let parts: Vec<Ty> = generic.iter().map(|&g| self.type_expr(g)).collect();
-            let is_known = !parts.contains(&Ty::ERROR);
-            let tuple = self.p.types.intern(TyKind::Tuple(parts));
-            return self.construct(expr, if is_known { tuple } else { Ty::ERROR }, args);
+            let span = self.span(callee);
+            let ty = self.native_generic(native, &generic, span);
+            return self.construct(expr, ty, args);
         }
         if let Some(dispatch) = self.dispatch_of(callee) {
             return self.infer_dispatch(expr, dispatch, args);
@@ -77,13 +64,13 @@ impl Checker<'_> {
                 self.construct(expr, ty, args)
             }
             Ref::Native(NativeGeneric::Matrix) => {
-                let ty = self.p.types.intern(TyKind::Matrix(Ty::FLOAT, Val::Int(4), Val::Int(4)));
+                let ty = self.p.types.matrix(Ty::FLOAT, Val::Int(4), Val::Int(4));
                 self.construct(expr, ty, args)
             }
             Ref::Native(NativeGeneric::Tuple) => self.make_tuple(expr, args),
             Ref::Native(NativeGeneric::Pair) => self.diff_pair(expr, args, expected),
-            Ref::Native(NativeGeneric::Unsupported) => {
-                self.unsupported(span, "this type is");
+            Ref::Native(NativeGeneric::Unsupported(name)) => {
+                self.unsupported_type(name, span);
                 self.skip_args(args);
                 self.set_error(expr)
             }
@@ -108,27 +95,23 @@ impl Checker<'_> {
                 self.set_error(expr)
             }
             Ref::NotFound => {
-                let native = match self.p.ast.exprs[callee].kind {
-                    ExprKind::Name(name) => self.p.ast.name(name).to_string(),
-                    _ => String::new(),
-                };
-                match native.as_str() {
-                    "diffPair" => self.diff_pair(expr, args, expected),
-                    "makeTuple" => self.make_tuple(expr, args),
-                    _ => {
-                        if args.is_empty()
-                            && let Some(base) = self.used_value(callee)
-                        {
-                            let ty = self.ty_of(base);
-                            self.set_value(callee, ty, Meaning::Same(base));
-                            return self.set_value(expr, ty, Meaning::Same(base));
-                        }
-                        self.not_found(callee);
-                        self.set_error(callee);
-                        self.skip_args(args);
-                        self.set_error(expr)
-                    }
+                if let Some(native) = self.native_function(callee) {
+                    return match native {
+                        NativeGeneric::Pair => self.diff_pair(expr, args, expected),
+                        _ => self.make_tuple(expr, args),
+                    };
                 }
+                if args.is_empty()
+                    && let Some(base) = self.used_value(callee)
+                {
+                    let ty = self.ty_of(base);
+                    self.set_value(callee, ty, Meaning::Same(base));
+                    return self.set_value(expr, ty, Meaning::Same(base));
+                }
+                self.not_found(callee);
+                self.set_error(callee);
+                self.skip_args(args);
+                self.set_error(expr)
             }
             Ref::Error => {
                 self.set_error(callee);
@@ -136,6 +119,17 @@ impl Checker<'_> {
                 self.set_error(expr)
             }
         }
+    }
+
+    /// The type of which a function that the language knows by its name makes values.
+    pub(crate) fn native_function(&mut self, callee: ExprId) -> Option<NativeGeneric> {
+        let ExprKind::Name(name) = self.p.ast.exprs[callee].kind else { return None };
+        let native = match self.p.ast.name(name) {
+            "diffPair" => NativeGeneric::Pair,
+            "makeTuple" => NativeGeneric::Tuple,
+            _ => return None,
+        };
+        matches!(self.lookup(name), Ref::NotFound).then_some(native)
     }
 
     /// Arguments of a call that cannot be checked are still looked at.
@@ -155,17 +149,8 @@ impl Checker<'_> {
         base: Option<ExprId>,
         args: &[ExprId],
     ) -> Ty {
-        let mut arguments = self.arguments(args);
+        let arguments = self.arguments(args);
         let span = self.span(expr);
-        let bound = candidates.iter().find(|c| !c.ops.is_empty() && !self.p.is_static(c.decl));
-        let base = match (base, bound) {
-            (Some(object), Some(candidate)) => {
-                let receiver = self.bound_receiver(object, candidate);
-                arguments.insert(0, receiver);
-                None
-            }
-            (base, _) => base,
-        };
         let Some(chosen) = self.choose(candidates, &arguments, span) else {
             // The result's type is known all the same if there is no doubt about the function.
             if let [only] = candidates
@@ -281,6 +266,8 @@ impl Checker<'_> {
 
     /// Converts the arguments of a call to the parameters of the function that it is of.
     pub(crate) fn fit_arguments(&mut self, chosen: &Chosen, arguments: &[Argument]) -> Vec<Arg> {
+        let object = chosen.object.map(|object| self.bind_object(object, &chosen.callable));
+        let arguments = &object.into_iter().chain(arguments.iter().copied()).collect::<Vec<_>>()[..];
         let mut out = Vec::new();
         for (idx, param) in chosen.signature.params.iter().enumerate() {
             if self.p.is_pack(param.ty)
@@ -393,15 +380,7 @@ impl Checker<'_> {
             };
             for decl in decls {
                 concrete |= facet.kind != FacetKind::Interface;
-                candidates.push(Candidate {
-                    decl,
-                    env: facet.env.clone(),
-                    self_ty: Some(facet.self_ty),
-                    explicit: Vec::new(),
-                    rank: 0,
-                    required: facet.kind == FacetKind::Interface,
-                    ops: Vec::new(),
-                });
+                candidates.push(Candidate::member(decl, facet));
             }
         }
         // Of extensions of every type that conforms to something: those that can do most.
@@ -418,15 +397,7 @@ impl Checker<'_> {
         }
         let most = found.iter().map(|f| f.1).max();
         for (decl, _, facet) in found.into_iter().filter(|f| Some(f.1) == most) {
-            candidates.push(Candidate {
-                decl,
-                env: facet.env.clone(),
-                self_ty: Some(facet.self_ty),
-                explicit: Vec::new(),
-                rank: 1,
-                required: true,
-                ops: Vec::new(),
-            });
+            candidates.push(Candidate { required: true, ..Candidate::member(decl, &facet) });
         }
         if candidates.is_empty() {
             if ty != Ty::ERROR {

@@ -35,6 +35,8 @@ pub(crate) struct Facet {
     pub(crate) env: Rc<Subst>,
     /// The type that the members are of: the base struct for those of a base.
     pub(crate) self_ty: Ty,
+    /// Where two functions fit a call equally, that of the lower rank is meant.
+    pub(crate) rank: u32,
 }
 
 /// An extension whose target is known.
@@ -350,7 +352,7 @@ impl Program {
             (TyKind::Vector(a, n), TyKind::Vector(b, m)) => {
                 self.unify(a, b, params, env) && self.unify_val(&n, &m, params, env)
             }
-            (TyKind::Matrix(a, r, c), TyKind::Matrix(b, s, d)) => {
+            (TyKind::Matrix(a, r, c, _), TyKind::Matrix(b, s, d, _)) => {
                 self.unify(a, b, params, env)
                     && self.unify_val(&r, &s, params, env)
                     && self.unify_val(&c, &d, params, env)
@@ -454,7 +456,7 @@ impl Program {
         if let Some((decl, args)) = &own {
             let map = self.all_generic_params(*decl).into_iter().zip(args.iter().cloned()).collect();
             let env = Rc::new(Subst { map, ..Subst::default() });
-            out.push(Facet { container: *decl, kind: FacetKind::Own, env, self_ty: ty });
+            out.push(Facet { container: *decl, kind: FacetKind::Own, env, self_ty: ty, rank: 0 });
         }
         self.facets.insert(ty, out.clone().into());
         self.facets_depth += 1;
@@ -474,7 +476,8 @@ impl Program {
                     let base = self.substitute(base, &env);
                     self.add_interface(base, ty, &mut interfaces);
                 }
-                out.push(Facet { container, kind: FacetKind::Extension, env: Rc::new(env), self_ty: ty });
+                let kind = FacetKind::Extension;
+                out.push(Facet { container, kind, env: Rc::new(env), self_ty: ty, rank: 1 });
             }
         }
         if let Some((decl, args)) = own {
@@ -491,7 +494,7 @@ impl Program {
                             other => other,
                         };
                         // A base's conformance holds for what is derived from it.
-                        out.push(Facet { kind, ..facet.clone() });
+                        out.push(Facet { kind, rank: facet.rank + 2, ..facet.clone() });
                     }
                 }
             }
@@ -525,7 +528,7 @@ impl Program {
             let TyKind::Interface(decl, args) = self.types[interface].clone() else { continue };
             let map = self.all_generic_params(decl).into_iter().zip(args).collect();
             let env = Rc::new(Subst { map, this: Some(ty), element: None });
-            out.push(Facet { container: decl, kind: FacetKind::Interface, env, self_ty: ty });
+            out.push(Facet { container: decl, kind: FacetKind::Interface, env, self_ty: ty, rank: 0 });
             for idx in 0..self.extensions.len() {
                 if !matches!(self.types[self.extensions[idx].target], TyKind::Interface(d, _) if d == decl) {
                     continue;
@@ -534,7 +537,7 @@ impl Program {
                     env.this = Some(ty);
                     let container = self.extensions[idx].decl;
                     let kind = FacetKind::InterfaceExtension;
-                    out.push(Facet { container, kind, env: Rc::new(env), self_ty: ty });
+                    out.push(Facet { container, kind, env: Rc::new(env), self_ty: ty, rank: 1 });
                 }
             }
         }
@@ -561,7 +564,7 @@ impl Program {
             }
             if let Some(env) = self.match_extension(idx, ty) {
                 let kind = FacetKind::InterfaceExtension;
-                out.push(Facet { container, kind, env: Rc::new(env), self_ty: ty });
+                out.push(Facet { container, kind, env: Rc::new(env), self_ty: ty, rank: 1 });
             }
         }
         out
@@ -691,7 +694,7 @@ impl Program {
                 self.params_in(*e, out);
                 self.params_in_val(n, out);
             }
-            TyKind::Matrix(e, r, c) => {
+            TyKind::Matrix(e, r, c, _) => {
                 self.params_in(*e, out);
                 self.params_in_val(r, out);
                 self.params_in_val(c, out);

@@ -287,7 +287,7 @@ impl Program {
                 let (size, align) = self.layout_with(element, truth)?;
                 Some((size * n, align))
             }
-            TyKind::Matrix(element, Val::Int(r), Val::Int(c)) => {
+            TyKind::Matrix(element, Val::Int(r), Val::Int(c), _) => {
                 let (size, align) = self.layout_with(element, truth)?;
                 Some((size * r * c, align))
             }

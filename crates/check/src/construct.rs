@@ -12,8 +12,9 @@ use crate::conform::FacetKind;
 use crate::conversion::Source;
 use crate::infer::Checker;
 use crate::lookup::Candidate;
+use crate::program::Program;
 use crate::tables::{Arg, Callable, FuncRef, Initializer, Meaning};
-use crate::types::{Ty, TyKind, Val};
+use crate::types::{Scalar, Ty, TyKind, Val};
 
 impl Checker<'_> {
     pub(crate) fn make_tuple(&mut self, expr: ExprId, args: &[ExprId]) -> Ty {
@@ -52,26 +53,19 @@ impl Checker<'_> {
             self.skip_args(&args[1..]);
             return self.set_error(expr);
         }
-        // Numbers that are no floats are taken as such.
-        ty = match self.p.types[ty].clone() {
-            TyKind::Scalar(s) if !s.is_float() => {
-                let other = differential.map(|d| self.infer(d, None));
-                match other.map(|t| self.p.types[t].clone()) {
-                    Some(TyKind::Scalar(s)) if s.is_float() => self.p.types.scalar(s),
-                    _ => Ty::FLOAT,
-                }
-            }
-            TyKind::Scalar(s) if s.is_float() => match differential.map(|d| self.infer_loose(d)) {
-                Some(other) if matches!(self.p.types[other], TyKind::Scalar(o) if o.is_float()) => {
-                    self.p.join(ty, other).unwrap_or(ty)
-                }
-                _ => ty,
-            },
-            TyKind::Vector(e, n) if matches!(self.p.types[e], TyKind::Scalar(s) if !s.is_float()) => {
-                self.p.types.intern(TyKind::Vector(Ty::FLOAT, n))
-            }
-            _ => ty,
-        };
+        // Integers are taken as floats.
+        let is_float = |p: &Program, ty: Ty| matches!(p.types[ty], TyKind::Scalar(s) if s.is_float());
+        if let TyKind::Scalar(scalar) = self.p.types[ty]
+            && scalar != Scalar::Bool
+        {
+            let other = differential.map(|d| self.infer_loose(d)).filter(|&other| is_float(self.p, other));
+            ty = match other {
+                Some(other) if scalar.is_float() => self.p.join(ty, other).unwrap_or(ty),
+                Some(other) => other,
+                None if scalar.is_float() => ty,
+                None => Ty::FLOAT,
+            };
+        }
         if self.p.differential(ty).is_none() && self.p.pointer_differential(ty).is_some() {
             let pair = self.p.types.intern(TyKind::DiffPtrPair(ty));
             return self.pair_parts(expr, pair, primal, differential);
@@ -299,17 +293,7 @@ impl Checker<'_> {
             let Some(decls) = self.p.names_in(facet.container).and_then(|n| n.get(&name)).cloned() else {
                 continue;
             };
-            for decl in decls {
-                out.push(Candidate {
-                    decl,
-                    env: facet.env.clone(),
-                    self_ty: Some(facet.self_ty),
-                    explicit: Vec::new(),
-                    rank: 0,
-                    required: facet.kind == FacetKind::Interface,
-                    ops: Vec::new(),
-                });
-            }
+            out.extend(decls.iter().map(|&decl| Candidate::member(decl, facet)));
         }
         out
     }

@@ -8,7 +8,7 @@ use crate::infer::Checker;
 use crate::native::Magic;
 use crate::program::Program;
 use crate::tables::FuncRef;
-use crate::types::{Scalar, Ty, TyKind, Val};
+use crate::types::{Order, Scalar, Ty, TyKind, Val};
 
 /// The same type.
 pub(crate) const NONE: u32 = 0;
@@ -37,6 +37,7 @@ pub(crate) struct Source {
 impl Program {
     /// The cost of converting a value, or `None` if there is no such conversion.
     pub(crate) fn conversion(&mut self, from: Ty, to: Ty, source: Source) -> Option<u32> {
+        let (from, to) = (self.types.of_value(from), self.types.of_value(to));
         if from == to || from == Ty::ERROR || to == Ty::ERROR {
             return Some(NONE);
         }
@@ -58,7 +59,7 @@ impl Program {
             (TyKind::Scalar(_), TyKind::Vector(element, _)) => {
                 Some(self.conversion(from, element, source)? + SPLAT)
             }
-            (TyKind::Scalar(_), TyKind::Matrix(element, _, _)) => {
+            (TyKind::Scalar(_), TyKind::Matrix(element, ..)) => {
                 Some(self.conversion(from, element, source)? + MATRIX_SPLAT)
             }
             (TyKind::Vector(a, n), TyKind::Vector(b, m)) => {
@@ -77,7 +78,7 @@ impl Program {
                 let cost = self.conversion(a, to, Source { literal: None, ..source })?;
                 (n == Val::Int(1)).then_some(cost + TRUNCATE_VECTOR)
             }
-            (TyKind::Matrix(a, r, c), TyKind::Matrix(b, s, d)) => {
+            (TyKind::Matrix(a, r, c, _), TyKind::Matrix(b, s, d, _)) => {
                 let cost =
                     if a == b { 0 } else { self.conversion(a, b, Source { literal: None, ..source })? };
                 if r == s && c == d {
@@ -93,8 +94,8 @@ impl Program {
                 }
             }
             // the same number of components, row by row
-            (TyKind::Matrix(a, Val::Int(r), Val::Int(c)), TyKind::Vector(b, Val::Int(n)))
-            | (TyKind::Vector(a, Val::Int(n)), TyKind::Matrix(b, Val::Int(r), Val::Int(c)))
+            (TyKind::Matrix(a, Val::Int(r), Val::Int(c), _), TyKind::Vector(b, Val::Int(n)))
+            | (TyKind::Vector(a, Val::Int(n)), TyKind::Matrix(b, Val::Int(r), Val::Int(c), _))
                 if source.explicit && r.checked_mul(c) == Some(n) =>
             {
                 self.conversion(a, b, Source { literal: None, ..source }).map(|cost| cost + GENERAL)
@@ -163,7 +164,7 @@ impl Program {
             ) => (element == from).then_some(SPLAT),
             (
                 TyKind::Param(_) | TyKind::This(_) | TyKind::Assoc(..) | TyKind::Each(_),
-                TyKind::Matrix(element, _, _),
+                TyKind::Matrix(element, ..),
             ) => (element == from).then_some(MATRIX_SPLAT),
             _ => None,
         }
@@ -300,15 +301,17 @@ impl Program {
                 Some(self.types.intern(TyKind::Vector(element, n)))
             }
             (
-                TyKind::Matrix(x, r, c),
+                TyKind::Matrix(x, r, c, _),
                 TyKind::Scalar(_) | TyKind::Param(_) | TyKind::Assoc(..) | TyKind::This(_) | TyKind::Each(_),
             ) => {
                 let element = self.join(x, b)?;
-                Some(self.types.intern(TyKind::Matrix(element, r, c)))
+                Some(self.types.matrix(element, r, c))
             }
-            (TyKind::Matrix(x, r, c), TyKind::Matrix(y, s, d)) if r == s && c == d => {
+            (TyKind::Matrix(x, r, c, order), TyKind::Matrix(y, s, d, other)) if r == s && c == d => {
                 let element = self.join(x, y)?;
-                Some(self.types.intern(TyKind::Matrix(element, r, c)))
+                // What names an order has to have it: memory. Values get along with any.
+                let order = if order == Order::Rows { other } else { order };
+                Some(self.types.intern(TyKind::Matrix(element, r, c, order)))
             }
             (
                 TyKind::Scalar(_) | TyKind::Param(_) | TyKind::Assoc(..) | TyKind::This(_) | TyKind::Each(_),

@@ -357,7 +357,7 @@ impl Program {
     /// A struct has to have what its interfaces ask for.
     fn check_conformance(&mut self, decl: DeclId) {
         let ty = self.self_type(decl);
-        if !matches!(self.types[ty], TyKind::Struct(..)) {
+        if matches!(self.types[ty], TyKind::Error | TyKind::This(_)) {
             return;
         }
         let is_extension = matches!(self.ast.decls[decl].kind, DeclKind::Extension { .. });
@@ -377,7 +377,11 @@ impl Program {
                 self.error("E30810", span, message);
             }
         }
-        let (conforms, equal) = self.constraints_on(ty);
+        // What the parameter of an extension conforms to says of its associated types is not for the extension to fulfil.
+        let (conforms, equal) = match self.types[ty] {
+            TyKind::Param(_) => Default::default(),
+            _ => self.constraints_on(ty),
+        };
         let broken = conforms.into_iter().find(|&(subject, bound)| !self.conforms(subject, bound));
         if let Some((subject, bound)) = broken.or_else(|| equal.into_iter().find(|&(a, b)| a != b)) {
             let span = self.ast.decls[decl].name_span;
@@ -412,39 +416,61 @@ impl Program {
             }
             let DeclKind::Interface { members, .. } = self.ast.decls[idecl].kind.clone() else { continue };
             for member in members {
-                let name = self.ast.decls[member].name;
                 self.check_required_derivatives(ty, member, &args);
-                let missing = match self.ast.decls[member].kind {
-                    DeclKind::AssociatedType { .. } if name == self.words.empty => false,
-                    DeclKind::AssociatedType { .. } => self.type_member(ty, name).is_none(),
-                    DeclKind::Func { .. }
-                    | DeclKind::Init { .. }
-                    | DeclKind::Property { .. }
-                    | DeclKind::Subscript { .. } => {
-                        let own: Vec<_> =
-                            self.own_params(member).into_iter().map(|p| self.param_arg(p)).collect();
-                        let args = args.iter().cloned().chain(own).collect();
-                        let func = FuncRef { decl: member, args, self_ty: Some(ty) };
-                        matches!(self.resolve_requirement(&func), Resolved::Unresolved)
-                    }
-                    _ => false,
-                };
-                // What is `extern` and empty is given elsewhere, with its members.
-                let is_open = matches!(&self.ast.decls[decl].kind,
-                    DeclKind::Struct { members, .. } if members.is_empty()
-                        && self.ast.decls[decl].modifiers.has(syntax::ast::Modifiers::EXTERN));
-                if missing && !is_open {
-                    let what = self.ast.name(name).to_string();
-                    let span = self.ast.decls[decl].name_span;
-                    let wanted = self.ast.decls[member].name_span;
-                    let message = format!(
-                        "type '{}' does not provide the member '{what}' that interface '{}' requires",
-                        self.type_name(ty),
-                        self.type_name(interface)
-                    );
-                    self.report(Diagnostic::error("E38100", span, message).note(wanted, "required here"));
-                }
+                self.check_fulfilment(decl, ty, member, interface);
             }
+        }
+    }
+
+    /// A type has the members that an interface requires.
+    fn check_fulfilment(&mut self, decl: DeclId, ty: Ty, member: DeclId, interface: Ty) {
+        let TyKind::Interface(_, args) = self.types[interface].clone() else { return };
+        let name = self.ast.decls[member].name;
+        let own: Vec<_> = self.own_params(member).into_iter().map(|p| self.param_arg(p)).collect();
+        let args = args.iter().cloned().chain(own).collect();
+        let func = FuncRef { decl: member, args, self_ty: Some(ty) };
+        let is_fulfilled = match self.ast.decls[member].kind {
+            DeclKind::AssociatedType { .. } if name == self.words.empty => true,
+            DeclKind::AssociatedType { .. } => {
+                // The members of an extension of every type that conforms to something are not those of its parameter.
+                let own = self.names_in(decl).and_then(|n| n.get(&name)).map(|d| d[0]);
+                let found = self.type_member(ty, name).or_else(|| own.map(|own| self.decl_type(own)));
+                if let Some(found) = found {
+                    self.check_associated(decl, &func, found);
+                }
+                found.is_some()
+            }
+            DeclKind::Func { .. }
+            | DeclKind::Init { .. }
+            | DeclKind::Property { .. }
+            | DeclKind::Subscript { .. }
+            | DeclKind::Var { .. } => !matches!(self.fulfilment(&func, ty), Resolved::Unresolved),
+            _ => true,
+        };
+        if !is_fulfilled && !self.is_given_elsewhere(decl, ty, member) {
+            self.report_unfulfilled(decl, &func, interface);
+        }
+    }
+
+    /// The type that a type has for an associated one conforms to what the interface says of it.
+    fn check_associated(&mut self, decl: DeclId, required: &FuncRef, found: Ty) {
+        let env = self.subst_of(required);
+        for &bound in self.bases_of(required.decl).iter() {
+            let bound = self.substitute(bound, &env);
+            if self.conforms(found, bound) || self.has_unknown_base(found) {
+                continue;
+            }
+            let name = self.ast.decls[required.decl].name;
+            let at = self.names_in(decl).and_then(|n| n.get(&name)).map_or(decl, |d| d[0]);
+            let span = self.ast.decls[at].name_span;
+            let message = format!(
+                "'{}' is '{}', which does not conform to '{}', as an interface requires",
+                self.ast.name(name),
+                self.type_name(found),
+                self.type_name(bound)
+            );
+            let wanted = self.ast.decls[required.decl].name_span;
+            self.report(Diagnostic::error("E38029", span, message).note(wanted, "required here"));
         }
     }
 
@@ -458,6 +484,9 @@ impl Program {
         let func =
             FuncRef { decl: member, args: args.iter().cloned().chain(own).collect(), self_ty: Some(ty) };
         let Resolved::Func(found) = self.resolve_requirement(&func) else { return };
+        if self.check_lost_types(&func, &found) {
+            return;
+        }
         let signature = self.func_signature(&found);
         let has_tangents = signature.ret_differentiable
             || signature.params.iter().any(|p| p.differentiable)
@@ -482,6 +511,30 @@ impl Program {
                 .note(wanted, "required here")
                 .help("mark it '[Differentiable]', or give it the derivative that is missing"),
         );
+    }
+
+    /// Reports a member that takes or returns a number without a derivative where the requirement has one.
+    pub(crate) fn check_lost_types(&mut self, required: &FuncRef, found: &FuncRef) -> bool {
+        let (wanted, have) = (self.func_signature(required), self.func_signature(found));
+        let mut lost = Vec::new();
+        for (wanted, have) in wanted.params.iter().zip(&have.params) {
+            if wanted.differentiable && !have.differentiable && !have.no_diff && wanted.ty != have.ty {
+                let name = have.decl.map_or("", |d| self.ast.name(self.ast.decls[d].name));
+                lost.push((format!("takes '{name}' as"), wanted.ty, have.ty));
+            }
+        }
+        if wanted.ret_differentiable && !have.ret_differentiable && wanted.ret != have.ret {
+            lost.push(("returns".to_string(), wanted.ret, have.ret));
+        }
+        let Some((verb, wanted, have)) = lost.into_iter().next() else { return false };
+        let name = self.ast.name(self.ast.decls[found.decl].name);
+        let (wanted, have) = (self.type_name(wanted), self.type_name(have));
+        let message = format!(
+            "'{name}' {verb} '{have}', which has no derivative: its interface requires that of '{wanted}'"
+        );
+        let (span, at) = (self.ast.decls[found.decl].name_span, self.ast.decls[required.decl].name_span);
+        self.report(Diagnostic::error("E38110", span, message).note(at, "required here"));
+        true
     }
 
     /// Where a declaration says what its differential is.
@@ -560,6 +613,7 @@ impl Program {
         }
         let mut stack = vec![(decl, 0)];
         let mut seen = vec![decl];
+        let mut is_reported = false;
         while let Some((at, depth)) = stack.pop() {
             if depth > 64 {
                 continue;
@@ -577,10 +631,13 @@ impl Program {
                     if inner == decl {
                         let span = self.ast.decls[field].name_span;
                         let name = self.ast.name(self.ast.decls[decl].name).to_string();
-                        self.error("E30114", span, format!("struct '{name}' contains itself"));
-                        // Nothing that walks its fields would end.
+                        if !is_reported {
+                            self.error("E30114", span, format!("struct '{name}' contains itself"));
+                        }
+                        is_reported = true;
+                        // Nothing that walks these fields would end, or only after every way through them.
                         self.tables.decl_types[field] = Some(Ty::ERROR);
-                        return;
+                        continue;
                     }
                     if !seen.contains(&inner) {
                         seen.push(inner);

@@ -125,9 +125,7 @@ impl Checker<'_> {
             return match self.p.types[ty].clone() {
                 TyKind::Scalar(s) if !s.is_float() => Ty::FLOAT,
                 TyKind::Vector(e, n) if float(e, self) => self.p.types.intern(TyKind::Vector(Ty::FLOAT, n)),
-                TyKind::Matrix(e, r, c) if float(e, self) => {
-                    self.p.types.intern(TyKind::Matrix(Ty::FLOAT, r, c))
-                }
+                TyKind::Matrix(e, r, c, _) if float(e, self) => self.p.types.matrix(Ty::FLOAT, r, c),
                 _ => ty,
             };
         }
@@ -209,8 +207,8 @@ impl Checker<'_> {
                     found.weak_vals.push((param, Val::Int(1)));
                 }
             }
-            (TyKind::Matrix(element, _, _), TyKind::Scalar(_)) => self.collect(element, from, open, found),
-            (TyKind::Matrix(element, r, c), TyKind::Matrix(from, s, d)) => {
+            (TyKind::Matrix(element, ..), TyKind::Scalar(_)) => self.collect(element, from, open, found),
+            (TyKind::Matrix(element, r, c, _), TyKind::Matrix(from, s, d, _)) => {
                 self.collect(element, from, open, found);
                 collect_val(&r, &s, open, found);
                 collect_val(&c, &d, open, found);

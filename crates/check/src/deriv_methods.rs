@@ -132,8 +132,21 @@ impl Program {
         None
     }
 
-    /// The differential of a pointer is a pointer.
+    /// The differential of a pointer is named, and a pointer.
     pub(crate) fn check_pointer_type(&mut self, decl: DeclId, ty: Ty, interface: Ty) {
+        let name = self.words.differential;
+        let is_own = self.names_in(decl).is_some_and(|names| names.contains_key(&name));
+        if !is_own && self.type_member(ty, name).is_none() && self.differential(ty).is_none() {
+            let own = self.type_name(ty);
+            let message = format!(
+                "type '{own}' does not name the 'Differential' that 'IDifferentiablePtrType' requires"
+            );
+            let span = self.base_span(decl, interface);
+            self.report(
+                Diagnostic::error("E38100", span, message).help("write 'typealias Differential = This;'"),
+            );
+            return;
+        }
         let span = self.differential_span(decl).unwrap_or(self.base_span(decl, interface));
         let Some(differential) = self.pointer_differential(ty) else { return };
         if differential != Ty::ERROR && self.pointer_differential(differential).is_none() {

@@ -23,7 +23,7 @@ impl Program {
         }
         let result = match self.types[ty].clone() {
             TyKind::Scalar(scalar) => scalar.is_float().then_some(ty),
-            TyKind::Vector(element, _) | TyKind::Matrix(element, _, _) => {
+            TyKind::Vector(element, _) | TyKind::Matrix(element, ..) => {
                 (self.differential(element) == Some(element)).then_some(ty)
             }
             TyKind::Array(element, n) => {
@@ -149,7 +149,7 @@ impl Program {
                 let decl = self.magic_decl(Magic::DifferentiablePtr)?;
                 let interface = self.magic_type(Magic::DifferentiablePtr)?;
                 if !self.interfaces_of(ty).contains(&interface) {
-                    return None;
+                    return self.extended_differential(ty, interface);
                 }
                 let name = self.words.differential;
                 let assoc = self.names_in(decl).and_then(|n| n.get(&name)).map(|d| d[0])?;
@@ -224,28 +224,14 @@ impl Program {
         self.is_modified_type(ty, Modifiers::NO_DIFF)
     }
 
-    /// True if a matrix of a type lies in memory column by column.
-    pub(crate) fn is_column_major_type(&self, ty: ExprId) -> bool {
-        self.is_modified_type(ty, Modifiers::COLUMN_MAJOR)
-    }
-
-    /// True if a variable or field is declared `column_major`.
-    pub fn is_column_major(&self, decl: DeclId) -> bool {
-        self.is_modified(decl, Modifiers::COLUMN_MAJOR)
-    }
-
-    /// True if a variable or field is declared `column_major` or `row_major`.
-    pub fn names_matrix_order(&self, decl: DeclId) -> bool {
-        self.is_column_major(decl) || self.is_modified(decl, Modifiers::ROW_MAJOR)
-    }
-
-    /// True if a variable or field, or its type, is declared with a modifier.
-    fn is_modified(&self, decl: DeclId, wanted: Modifiers) -> bool {
+    /// True if a variable or field, or its type, is declared `row_major`.
+    pub fn is_row_major(&self, decl: DeclId) -> bool {
         let d = &self.ast.decls[decl];
         let ty = match d.kind {
             DeclKind::Var { ty, .. } | DeclKind::Param { ty, .. } => ty,
             _ => None,
         };
+        let wanted = Modifiers::ROW_MAJOR;
         d.modifiers.has(wanted) || ty.is_some_and(|ty| self.is_modified_type(ty, wanted))
     }
 

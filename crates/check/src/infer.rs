@@ -108,6 +108,11 @@ impl<'p> Checker<'p> {
         self.error("E0900", span, format!("{what} not supported yet"));
     }
 
+    pub(crate) fn unsupported_type(&mut self, name: syntax::Symbol, span: Span) {
+        let what = format!("the type '{}' is", self.p.ast.name(name));
+        self.unsupported(span, &what);
+    }
+
     pub(crate) fn name(&self, ty: Ty) -> String {
         self.p.type_name(ty)
     }
@@ -116,7 +121,10 @@ impl<'p> Checker<'p> {
         self.p.tables.exprs[expr].ty
     }
 
-    pub(crate) fn set(&mut self, expr: ExprId, info: ExprInfo) -> Ty {
+    pub(crate) fn set(&mut self, expr: ExprId, mut info: ExprInfo) -> Ty {
+        if !matches!(info.meaning, Meaning::Type(_)) {
+            info.ty = self.p.types.of_value(info.ty);
+        }
         let ty = info.ty;
         if self.p.extent(ty).parts > MAX_PARTS {
             let span = self.span(expr);
@@ -316,8 +324,9 @@ impl<'p> Checker<'p> {
                 let ty = self.p.types.intern(TyKind::Pointer(ty));
                 self.set_value(expr, ty, Meaning::Type(ty))
             }
-            ExprKind::Modified(_, inner) => {
+            ExprKind::Modified(modifiers, inner) => {
                 let ty = self.type_expr(inner);
+                let ty = self.p.ordered(modifiers, ty, span);
                 let meaning = if ty == Ty::ERROR { Meaning::Error } else { Meaning::Type(ty) };
                 self.set_value(expr, ty, meaning)
             }
@@ -363,12 +372,12 @@ impl<'p> Checker<'p> {
                 self.set_value(expr, ty, Meaning::Type(ty))
             }
             Ref::Native(NativeGeneric::Matrix) => {
-                let ty = self.p.types.intern(TyKind::Matrix(Ty::FLOAT, Val::Int(4), Val::Int(4)));
+                let ty = self.p.types.matrix(Ty::FLOAT, Val::Int(4), Val::Int(4));
                 self.set_value(expr, ty, Meaning::Type(ty))
             }
-            Ref::Native(NativeGeneric::Unsupported) => {
+            Ref::Native(NativeGeneric::Unsupported(name)) => {
                 let span = self.span(expr);
-                self.unsupported(span, "this type is");
+                self.unsupported_type(name, span);
                 self.set_error(expr)
             }
             Ref::Native(_) => {
@@ -477,7 +486,7 @@ impl<'p> Checker<'p> {
         }
         let element = match self.p.types[ty].clone() {
             TyKind::Array(element, _) | TyKind::Vector(element, _) => Some((element, info.lvalue)),
-            TyKind::Matrix(element, _, columns) => {
+            TyKind::Matrix(element, _, columns, _) => {
                 Some((self.p.types.intern(TyKind::Vector(element, columns)), info.lvalue))
             }
             TyKind::Buffer(kind, element) => {
@@ -554,7 +563,7 @@ impl<'p> Checker<'p> {
 
     /// Converts an expression that has been inferred.
     pub(crate) fn coerce(&mut self, expr: ExprId, to: Ty) -> bool {
-        let from = self.ty_of(expr);
+        let (from, to) = (self.ty_of(expr), self.p.types.of_value(to));
         if from == to || from == Ty::ERROR || to == Ty::ERROR {
             return true;
         }

@@ -118,7 +118,7 @@ impl Program {
                 Some(vec![element; n as usize])
             }
             TyKind::Vector(element, Val::Int(n)) => Some(vec![element; n.max(0) as usize]),
-            TyKind::Matrix(element, Val::Int(r), c) => {
+            TyKind::Matrix(element, Val::Int(r), c, _) => {
                 let row = self.types.intern(TyKind::Vector(element, c));
                 Some(vec![row; r.max(0) as usize])
             }
@@ -330,7 +330,7 @@ impl Checker<'_> {
     fn n_components(&self, ty: Ty) -> Option<i64> {
         match &self.p.types[ty] {
             TyKind::Vector(_, Val::Int(n)) => Some(*n),
-            TyKind::Matrix(_, Val::Int(r), Val::Int(c)) => Some(r * c),
+            TyKind::Matrix(_, Val::Int(r), Val::Int(c), _) => Some(r * c),
             TyKind::Vector(..) | TyKind::Matrix(..) => None,
             TyKind::Array(element, Some(Val::Int(n))) => self.n_components(*element).map(|e| e * n),
             _ => Some(1),
@@ -339,7 +339,7 @@ impl Checker<'_> {
 
     fn element_of(&self, ty: Ty) -> Ty {
         match self.p.types[ty] {
-            TyKind::Vector(element, _) | TyKind::Matrix(element, _, _) | TyKind::Array(element, _) => element,
+            TyKind::Vector(element, _) | TyKind::Matrix(element, ..) | TyKind::Array(element, _) => element,
             _ => ty,
         }
     }
@@ -381,7 +381,7 @@ impl Checker<'_> {
             if matches!(self.p.ast.exprs[arg].kind, ExprKind::InitList(_)) {
                 // A brace list stands for the whole value, or for a row of a matrix.
                 let part = match self.p.types[ty].clone() {
-                    TyKind::Matrix(element, _, c) if args.len() > 1 => {
+                    TyKind::Matrix(element, _, c, _) if args.len() > 1 => {
                         self.p.types.intern(TyKind::Vector(element, c))
                     }
                     _ => ty,

@@ -8,7 +8,7 @@ use crate::lookup::Ref;
 use crate::native::Magic;
 use crate::program::{Program, last_name};
 use crate::tables::Meaning;
-use crate::types::{Ty, TyKind};
+use crate::types::{GenericArg, Ty, TyKind};
 
 impl Program {
     /// Whether the values of a type are of types that are only known at run time: an interface, or an associated type
@@ -55,6 +55,24 @@ impl Program {
             }
         }
         found
+    }
+
+    /// The arguments of an interface with which a type conforms to it, in place of arguments that are only known at run time.
+    pub fn own_arguments(&mut self, ty: Ty, interface: DeclId, args: &mut [GenericArg]) {
+        let existential =
+            |p: &Program, arg: &GenericArg| matches!(arg, GenericArg::Type(ty) if p.is_existential(*ty));
+        if !args.iter().any(|arg| existential(self, arg)) {
+            return;
+        }
+        for found in self.interfaces_of(ty) {
+            if let TyKind::Interface(decl, own) = &self.types[found]
+                && *decl == interface
+            {
+                let known = own.clone().into_iter();
+                args.iter_mut().zip(known).for_each(|(arg, own)| *arg = own);
+                return;
+            }
+        }
     }
 
     /// The interface whose attributes say how values of an existential type lie in memory.

@@ -31,6 +31,7 @@ mod flow_lost;
 mod flow_places;
 mod flow_statements;
 mod flow_values;
+mod fulfil;
 mod infer;
 mod initialise;
 mod interfaces;

@@ -8,7 +8,7 @@ use syntax::{DeclId, ExprId, Symbol};
 
 use crate::conform::{Facet, FacetKind};
 use crate::infer::Checker;
-use crate::native::{NativeGeneric, is_unsupported_name};
+use crate::native::NativeGeneric;
 use crate::signature::Subst;
 use crate::sigs::DiffOp;
 use crate::tables::{ExprInfo, FuncRef, Meaning};
@@ -24,12 +24,33 @@ pub(crate) struct Candidate {
     pub(crate) self_ty: Option<Ty>,
     /// Written in angle brackets.
     pub(crate) explicit: Vec<GenericArg>,
-    /// How many scopes out.
+    /// How far out: scopes, and within a type [`Facet::rank`].
     pub(crate) rank: u32,
     /// A requirement of an interface.
     pub(crate) required: bool,
     /// Derivative operators around it, outermost first.
     pub(crate) ops: Vec<DiffOp>,
+    /// The object of a method within operators, which is held fixed.
+    pub(crate) object: Option<ExprId>,
+}
+
+/// More than the ranks within a type.
+const SCOPE: u32 = 1 << 10;
+
+impl Candidate {
+    /// A member of a type.
+    pub(crate) fn member(decl: DeclId, facet: &Facet) -> Candidate {
+        Candidate {
+            decl,
+            env: facet.env.clone(),
+            self_ty: Some(facet.self_ty),
+            explicit: Vec::new(),
+            rank: facet.rank,
+            required: facet.kind == FacetKind::Interface,
+            ops: Vec::new(),
+            object: None,
+        }
+    }
 }
 
 /// What a name, or a path of names, refers to.
@@ -74,7 +95,7 @@ impl Checker<'_> {
             {
                 return self.ref_of(&[param], &Rc::default(), 0);
             }
-            rank += 1;
+            rank += SCOPE;
             match self.p.ast.decls[decl].kind {
                 _ if self.outside_of == Some(decl) => {}
                 DeclKind::Struct { .. }
@@ -87,7 +108,7 @@ impl Checker<'_> {
                         // Methods of the captured `this`.
                         Ref::Funcs(found, Some(this)) => return Ref::Funcs(found, Some(this)),
                         Ref::Funcs(mut found, None) => {
-                            found.iter_mut().for_each(|c| c.rank = rank);
+                            found.iter_mut().for_each(|c| c.rank += rank);
                             funcs.extend(found);
                         }
                         other => {
@@ -128,19 +149,19 @@ impl Checker<'_> {
         if let Some(decls) = self.p.modules[self.module].names.get(&name) {
             found.extend(decls.iter().copied());
         }
-        if let Some(result) = self.merge(&found, rank + 1, &mut funcs) {
+        if let Some(result) = self.merge(&found, rank + SCOPE, &mut funcs) {
             return result;
         }
         found.clear();
         self.lookup_using(name, &mut found);
         self.lookup_imports(name, &mut found);
-        if let Some(result) = self.merge(&found, rank + 2, &mut funcs) {
+        if let Some(result) = self.merge(&found, rank + 2 * SCOPE, &mut funcs) {
             return result;
         }
         if self.module != 0 {
             let found: SmallVec<[DeclId; 4]> =
                 self.p.modules[0].names.get(&name).map(|d| d.iter().copied().collect()).unwrap_or_default();
-            if let Some(result) = self.merge(&found, rank + 3, &mut funcs) {
+            if let Some(result) = self.merge(&found, rank + 3 * SCOPE, &mut funcs) {
                 return result;
             }
         }
@@ -148,11 +169,8 @@ impl Checker<'_> {
             return Ref::Funcs(funcs, None);
         }
         let text = self.p.ast.name(name).to_string();
-        if let Some(native) = NativeGeneric::by_name(&text) {
+        if let Some(native) = NativeGeneric::by_name(&text, name) {
             return Ref::Native(native);
-        }
-        if is_unsupported_name(&text) {
-            return Ref::Native(NativeGeneric::Unsupported);
         }
         self.p.native_type(&text).map_or(Ref::NotFound, Ref::Type)
     }
@@ -265,6 +283,7 @@ impl Checker<'_> {
                     rank,
                     required: false,
                     ops: Vec::new(),
+                    object: None,
                 }),
                 // `typedef S S;` names the `S` outside.
                 DeclKind::TypeAlias(_) if decl == self.scope => {}
@@ -382,15 +401,7 @@ impl Checker<'_> {
         let required = facet.kind == FacetKind::Interface;
         for &decl in decls {
             match self.p.ast.decls[decl].kind {
-                DeclKind::Func { .. } | DeclKind::Init { .. } => funcs.push(Candidate {
-                    decl,
-                    env: facet.env.clone(),
-                    self_ty: Some(facet.self_ty),
-                    explicit: Vec::new(),
-                    rank: 0,
-                    required,
-                    ops: Vec::new(),
-                }),
+                DeclKind::Func { .. } | DeclKind::Init { .. } => funcs.push(Candidate::member(decl, facet)),
                 DeclKind::AssociatedType { .. } => {
                     return Some(Ref::Type(self.p.project(facet.self_ty, decl)));
                 }
@@ -493,7 +504,7 @@ impl Checker<'_> {
                     return self.swizzled(base, ty, comps, lvalue);
                 }
             }
-            TyKind::Matrix(element, r, c) => {
+            TyKind::Matrix(element, r, c, _) => {
                 if let Some(comps) = matrix_swizzle(&text) {
                     let bad = |val: &Val, at: u8| matches!(val, Val::Int(n) if i64::from(at) >= *n);
                     if comps.iter().any(|&(i, j)| bad(&r, i) || bad(&c, j)) {

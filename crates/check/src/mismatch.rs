@@ -116,7 +116,9 @@ impl Checker<'_> {
                         _ => format!("{least} to {most}"),
                     };
                     let plural = if least == most && *least == 1 { "" } else { "s" };
-                    let called = candidates[0].ops.iter().fold(name, |f, op| format!("{}({f})", op.word()));
+                    let ops = &candidates[0].ops;
+                    let name = if ops.is_empty() { name } else { self.name_within_operators(&candidates[0]) };
+                    let called = ops.iter().rfold(name, |f, op| format!("{}({f})", op.word()));
                     let message = format!("'{called}' takes {wanted} argument{plural}, got {}", args.len());
                     let diagnostic = Diagnostic::error("E39999", span, message);
                     match self.arguments_of_operator(&candidates[0]) {
@@ -221,6 +223,28 @@ impl Checker<'_> {
         1 + given.zip(&params).filter(|(ty, param)| is_alike(self.p, *ty, param.ty)).count()
     }
 
+    /// A function within operators by its name, after the object or type that it is a method of.
+    fn name_within_operators(&self, candidate: &Candidate) -> String {
+        let name = self.p.ast.name(self.p.ast.decls[candidate.decl].name);
+        match (candidate.object, candidate.self_ty) {
+            (Some(object), _) => format!("{}.{name}", self.path_text(object)),
+            (None, Some(ty)) if !self.p.is_static(candidate.decl) => format!("{}.{name}", self.name(ty)),
+            (None, _) => name.to_string(),
+        }
+    }
+
+    fn path_text(&self, expr: ExprId) -> String {
+        match &self.p.ast.exprs[expr].kind {
+            ExprKind::Name(name) => self.p.ast.name(*name).to_string(),
+            ExprKind::This => "this".to_string(),
+            ExprKind::Paren(inner) => self.path_text(*inner),
+            ExprKind::Member { base, name, .. } => {
+                format!("{}.{}", self.path_text(*base), self.p.ast.name(*name))
+            }
+            _ => "object".to_string(),
+        }
+    }
+
     /// The parameters of `fwd_diff(f)` and its kin, which are not those of `f`.
     fn arguments_of_operator(&mut self, candidate: &Candidate) -> Option<String> {
         let (&op, []) = candidate.ops.split_last()? else { return None };
@@ -230,30 +254,28 @@ impl Checker<'_> {
         };
         let word = op.word();
         let signature = self.p.pattern_signature(candidate.decl, &candidate.ops);
-        let params = self.p.raw_signature(candidate.decl).params.clone();
-        let mut name = self.p.ast.name(self.p.ast.decls[candidate.decl].name).to_string();
+        let name = self.name_within_operators(candidate);
+        let has_this = self.p.raw_signature(candidate.decl).this.is_some();
         let mut list = Vec::new();
-        // A method's derivative takes a pair of the object first.
-        let has_result = op == DiffOp::Bwd && self.p.raw_signature(candidate.decl).ret_differentiable;
-        let n_own = signature.params.len() - usize::from(has_result);
-        let has_object = self.p.raw_signature(candidate.decl).this.is_some() && n_own > params.len();
-        if let (true, Some(this)) = (has_object, self.p.raw_signature(candidate.decl).this.clone()) {
-            name = format!("{}.{name}", self.name(this.ty));
-        }
         for (k, param) in signature.params.iter().enumerate() {
+            let own = match param.decl {
+                Some(own) => format!(" {}", self.p.ast.name(self.p.ast.decls[own].name)),
+                None if k == 0 && candidate.object.is_some() => continue,
+                None if k == 0 && has_this => " this".to_string(),
+                None if op == DiffOp::Bwd => " resultGradient".to_string(),
+                None => String::new(),
+            };
             let written = if param.dir.is_written() { "inout " } else { "" };
-            if k == 0 && has_object {
-                list.push(format!("{written}{} this", self.name(param.ty)));
-                continue;
-            }
-            let k = k - usize::from(has_object);
-            let own = params.get(k).and_then(|p| p.decl).or(param.decl);
-            let own = own.map(|d| format!(" {}", self.p.ast.name(self.p.ast.decls[d].name)));
-            let own = own
-                .unwrap_or_else(|| if op == DiffOp::Bwd { " resultGradient".into() } else { String::new() });
             list.push(format!("{written}{}{own}", self.name(param.ty)));
         }
-        Some(format!("it is '{word}({name})({})'{gives}", list.join(", ")))
+        let by_object = match (candidate.object, candidate.self_ty) {
+            (Some(_), Some(ty)) => {
+                let method = self.p.ast.name(self.p.ast.decls[candidate.decl].name);
+                format!("; '{word}({}.{method})' is the derivative by the object, too", self.name(ty))
+            }
+            _ => String::new(),
+        };
+        Some(format!("it is '{word}({name})({})'{gives}{by_object}", list.join(", ")))
     }
 
     /// The text to write where a pair is wanted and its primal is given.

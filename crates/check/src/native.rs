@@ -5,7 +5,7 @@
 //! sets, and it conforms to an interface if its set lies within that of the interface.
 
 use syntax::ast::ExprKind;
-use syntax::{DeclId, ExprId};
+use syntax::{DeclId, ExprId, Symbol};
 
 use crate::program::Program;
 use crate::types::{BufferKind, Scalar, Ty, TyKind, Val};
@@ -188,16 +188,11 @@ pub(crate) enum NativeGeneric {
     Buffer(BufferKind),
     /// `DescriptorHandle<T>`: a resource, which is a handle itself here.
     Handle,
-    /// Known by name and not supported.
-    Unsupported,
+    /// Known by this name and not supported.
+    Unsupported(Symbol),
 }
 
 impl NativeGeneric {
-    /// True if values of its argument lie in memory that the host sees.
-    pub(crate) fn is_memory(self) -> bool {
-        matches!(self, NativeGeneric::Ptr | NativeGeneric::Buffer(_))
-    }
-
     /// How many arguments it takes at most, if there is a limit.
     pub(crate) fn most_args(self) -> Option<usize> {
         match self {
@@ -205,7 +200,7 @@ impl NativeGeneric {
             NativeGeneric::Buffer(_) | NativeGeneric::Handle => Some(1),
             NativeGeneric::Vector | NativeGeneric::CoopVec | NativeGeneric::Array => Some(2),
             NativeGeneric::Matrix | NativeGeneric::Ptr => Some(4),
-            NativeGeneric::Tuple | NativeGeneric::Unsupported => None,
+            NativeGeneric::Tuple | NativeGeneric::Unsupported(_) => None,
         }
     }
 
@@ -223,11 +218,11 @@ impl NativeGeneric {
             NativeGeneric::Ptr => "Ptr",
             NativeGeneric::Handle => "DescriptorHandle",
             NativeGeneric::Buffer(kind) => kind.name(),
-            NativeGeneric::Unsupported => "this type",
+            NativeGeneric::Unsupported(_) => "this type",
         }
     }
 
-    pub(crate) fn by_name(name: &str) -> Option<NativeGeneric> {
+    pub(crate) fn by_name(name: &str, symbol: Symbol) -> Option<NativeGeneric> {
         Some(match name {
             "vector" => NativeGeneric::Vector,
             "CoopVec" => NativeGeneric::CoopVec,
@@ -247,16 +242,16 @@ impl NativeGeneric {
             "ConstantBuffer" | "TextureBuffer" => NativeGeneric::Buffer(BufferKind::ConstantBuffer),
             "ParameterBlock" => NativeGeneric::Buffer(BufferKind::ParameterBlock),
             "AppendStructuredBuffer" | "ConsumeStructuredBuffer" | "Conditional" | "CoopMat" | "Result" => {
-                NativeGeneric::Unsupported
+                NativeGeneric::Unsupported(symbol)
             }
-            _ if is_texture(name) => NativeGeneric::Unsupported,
+            _ if is_unsupported_name(name) => NativeGeneric::Unsupported(symbol),
             _ => return None,
         })
     }
 }
 
 /// Names of resources that Pullback knows of and doesn't have.
-pub(crate) fn is_unsupported_name(name: &str) -> bool {
+fn is_unsupported_name(name: &str) -> bool {
     is_texture(name) || matches!(name, "RaytracingAccelerationStructure" | "RayQuery")
 }
 
@@ -278,7 +273,7 @@ impl Program {
             "void" => return Some(Ty::VOID),
             "String" | "NativeString" => return Some(Ty::STRING),
             "vector" => return Some(self.types.intern(TyKind::Vector(Ty::FLOAT, Val::Int(4)))),
-            "matrix" => return Some(self.types.intern(TyKind::Matrix(Ty::FLOAT, Val::Int(4), Val::Int(4)))),
+            "matrix" => return Some(self.types.matrix(Ty::FLOAT, Val::Int(4), Val::Int(4))),
             _ => {}
         }
         let bytes = name.as_bytes();
@@ -290,7 +285,7 @@ impl Program {
             && let Some(scalar) = std::str::from_utf8(head).ok().and_then(Scalar::by_name)
         {
             let element = self.types.scalar(scalar);
-            return Some(self.types.intern(TyKind::Matrix(element, Val::Int(rows), Val::Int(last))));
+            return Some(self.types.matrix(element, Val::Int(rows), Val::Int(last)));
         }
         let scalar = Scalar::by_name(std::str::from_utf8(rest).ok()?)?;
         let element = self.types.scalar(scalar);
@@ -312,7 +307,7 @@ impl Program {
     pub(crate) fn kinds_of(&mut self, ty: Ty) -> Kinds {
         match &self.types[ty] {
             TyKind::Scalar(scalar) => scalar.kinds(),
-            TyKind::Vector(element, _) | TyKind::Matrix(element, _, _) => {
+            TyKind::Vector(element, _) | TyKind::Matrix(element, ..) => {
                 let element = *element;
                 (self.kinds_of(element) & SCALARS) << SHIFT
             }

@@ -21,14 +21,14 @@ impl Program {
     fn with_element(&mut self, shape: Ty, element: Ty) -> Ty {
         match self.types[shape].clone() {
             TyKind::Vector(_, n) => self.types.intern(TyKind::Vector(element, n)),
-            TyKind::Matrix(_, r, c) => self.types.intern(TyKind::Matrix(element, r, c)),
+            TyKind::Matrix(_, r, c, order) => self.types.intern(TyKind::Matrix(element, r, c, order)),
             _ => element,
         }
     }
 
     pub(crate) fn element(&self, ty: Ty) -> Ty {
         match self.types[ty] {
-            TyKind::Vector(e, _) | TyKind::Matrix(e, _, _) => e,
+            TyKind::Vector(e, _) | TyKind::Matrix(e, ..) => e,
             _ => ty,
         }
     }
@@ -257,8 +257,8 @@ impl Checker<'_> {
                 };
             }
             UnaryOp::AddressOf => {
-                let own = self.ty_of(inner);
                 self.p.tables.exprs[inner].coerce = None;
+                let own = self.stored_type(inner);
                 let pointer = self.p.types.intern(TyKind::Pointer(own));
                 return self.set_value(expr, pointer, Meaning::AddressOf(inner));
             }

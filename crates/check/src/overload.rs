@@ -2,7 +2,7 @@
 //!
 //! Each candidate is tried: its generic arguments are inferred from the call's, through `fwd_diff` and `bwd_diff` by
 //! matching the derived signature, then each argument must convert. The least total cost wins; among equals the one
-//! that is not generic, nearer, and with fewer default arguments.
+//! that is not generic, and nearer. Arguments that are left out do not decide.
 
 use syntax::ast::{DeclKind, ExprKind};
 use syntax::{DeclId, Diagnostic, ExprId, Span};
@@ -12,6 +12,7 @@ use crate::infer::Checker;
 use crate::lookup::Candidate;
 use crate::mismatch::Failure;
 use crate::pack::Groups;
+use crate::program::Program;
 use crate::signature::{Direction, Role, Signature};
 use crate::sigs::DiffOp;
 use crate::tables::{Callable, FuncRef};
@@ -36,13 +37,14 @@ pub(crate) struct Chosen {
     pub(crate) signature: Signature,
     /// The arguments of each parameter, where there are packs.
     pub(crate) groups: Option<Groups>,
+    /// The argument before those that are written (see [`Candidate::object`]).
+    pub(crate) object: Option<ExprId>,
 }
 
 struct Applicable {
     chosen: Chosen,
     cost: u32,
     generic: bool,
-    n_defaults: usize,
     rank: u32,
     required: bool,
     has_body: bool,
@@ -65,6 +67,44 @@ pub(crate) fn wrap(func: FuncRef, ops: &[DiffOp], asks: ModuleId) -> Callable {
         };
     }
     callable
+}
+
+impl Program {
+    /// True if a place of one type can be passed for a parameter of another that is written: it is written back without
+    /// conversion.
+    pub(crate) fn fits_place(&mut self, from: Ty, to: Ty, dir: Direction) -> bool {
+        from == to
+            || self.same_shape(from, to)
+            || dir != Direction::Ref && self.same_but_sign(from, to)
+            || self.conversion(from, to, Source::default()).is_some_and(|c| c <= 30)
+    }
+
+    /// `int` and `uint` and shapes of them: the same bits.
+    fn same_but_sign(&self, a: Ty, b: Ty) -> bool {
+        match (&self.types[a], &self.types[b]) {
+            (TyKind::Scalar(a), TyKind::Scalar(b)) => {
+                use crate::types::Scalar::{Int, Int8, Int16, Int64, UInt, UInt8, UInt16, UInt64};
+                let signs = [(Int8, UInt8), (Int16, UInt16), (Int, UInt), (Int64, UInt64)];
+                signs.contains(&(*a, *b)) || signs.contains(&(*b, *a))
+            }
+            (TyKind::Vector(a, n), TyKind::Vector(b, m)) => n == m && self.same_but_sign(*a, *b),
+            (TyKind::Matrix(a, r, c, _), TyKind::Matrix(b, s, d, _)) => {
+                r == s && c == d && self.same_but_sign(*a, *b)
+            }
+            _ => false,
+        }
+    }
+
+    /// `float1` and `float`, which are the same place.
+    fn same_shape(&self, a: Ty, b: Ty) -> bool {
+        match (&self.types[a], &self.types[b]) {
+            // `int` and `uint`: converted on the way in and back.
+            (TyKind::Scalar(x), TyKind::Scalar(y)) => x.is_int() && y.is_int() && x.size() == y.size(),
+            (TyKind::Vector(e, Val::Int(1)), _) => *e == b,
+            (_, TyKind::Vector(e, Val::Int(1))) => *e == a,
+            _ => false,
+        }
+    }
 }
 
 impl Checker<'_> {
@@ -112,9 +152,8 @@ impl Checker<'_> {
             return None;
         }
         let key = |a: &Applicable| {
-            let n_written = a.chosen.signature.params.iter().filter(|p| p.dir.is_written()).count();
-            let special = (a.specificity, usize::MAX - a.constraints, n_written, a.n_generics);
-            (a.cost, a.generic, a.required, a.rank, a.n_defaults, special, !a.has_body)
+            let special = (a.specificity, usize::MAX - a.constraints, a.n_generics);
+            (a.cost, a.generic, a.required, a.rank, special, !a.has_body)
         };
         let best = fits.iter().map(key).min()?;
         let mut winners: Vec<Applicable> = fits.into_iter().filter(|a| key(a) == best).collect();
@@ -254,6 +293,7 @@ impl Checker<'_> {
     }
 
     fn try_candidate(&mut self, candidate: &Candidate, args: &[Argument]) -> Result<Applicable, Failure> {
+        let args = &self.after_object(candidate, args)[..];
         let pattern = self.p.pattern_signature(candidate.decl, &candidate.ops);
         let most = pattern.params.len();
         let mut least = most;
@@ -279,7 +319,8 @@ impl Checker<'_> {
         let n_given = groups.as_ref().map_or(args.len(), |g| g.len());
         let variadic = self.p.is_variadic(candidate.decl);
         if n_given < least || n_given > most && !variadic {
-            return Err(Failure::Count { least, most });
+            let bound = usize::from(candidate.object.is_some());
+            return Err(Failure::Count { least: least.saturating_sub(bound), most: most - bound });
         }
         let env = self.infer_generics(candidate, &pattern, if has_pack { &whole } else { args })?;
         let params = self.p.all_generic_params(candidate.decl);
@@ -333,10 +374,15 @@ impl Checker<'_> {
             constraints += self.p.interfaces_of(bound).len();
         }
         Ok(Applicable {
-            chosen: Chosen { callable, decl: candidate.decl, signature: signature.clone(), groups },
+            chosen: Chosen {
+                callable,
+                decl: candidate.decl,
+                signature: signature.clone(),
+                groups,
+                object: candidate.object,
+            },
             cost,
             generic,
-            n_defaults: signature.params.len().saturating_sub(n_given),
             rank: candidate.rank,
             required: candidate.required,
             has_body,
@@ -344,22 +390,6 @@ impl Checker<'_> {
             n_generics: self.p.own_params(candidate.decl).len(),
             constraints,
         })
-    }
-
-    /// `int` and `uint` and shapes of them: the same bits.
-    fn same_but_sign(&self, a: Ty, b: Ty) -> bool {
-        match (&self.p.types[a], &self.p.types[b]) {
-            (TyKind::Scalar(a), TyKind::Scalar(b)) => {
-                use crate::types::Scalar::{Int, Int8, Int16, Int64, UInt, UInt8, UInt16, UInt64};
-                let signs = [(Int8, UInt8), (Int16, UInt16), (Int, UInt), (Int64, UInt64)];
-                signs.contains(&(*a, *b)) || signs.contains(&(*b, *a))
-            }
-            (TyKind::Vector(a, n), TyKind::Vector(b, m)) => n == m && self.same_but_sign(*a, *b),
-            (TyKind::Matrix(a, r, c), TyKind::Matrix(b, s, d)) => {
-                r == s && c == d && self.same_but_sign(*a, *b)
-            }
-            _ => false,
-        }
     }
 
     /// What passing an argument for a parameter costs.
@@ -376,10 +406,7 @@ impl Checker<'_> {
         let mismatch = Failure::Type { arg: arg.expr, from, to };
         if dir.is_written() {
             // Written back without conversion.
-            let same = from == to
-                || self.same_shape(from, to)
-                || dir != Direction::Ref && self.same_but_sign(from, to)
-                || self.p.conversion(from, to, Source::default()).is_some_and(|c| c <= 30);
+            let same = self.p.fits_place(from, to, dir);
             if !same && self.p.is_existential(to) && self.p.conforms(from, to) {
                 return Err(Failure::NotAnInterface { arg: arg.expr, from, to });
             }
@@ -425,16 +452,5 @@ impl Checker<'_> {
             });
         }
         Some((groups, whole))
-    }
-
-    /// `float1` and `float`, which are the same place.
-    fn same_shape(&self, a: Ty, b: Ty) -> bool {
-        match (&self.p.types[a], &self.p.types[b]) {
-            // `int` and `uint`: converted on the way in and back.
-            (TyKind::Scalar(x), TyKind::Scalar(y)) => x.is_int() && y.is_int() && x.size() == y.size(),
-            (TyKind::Vector(e, Val::Int(1)), _) => *e == b,
-            (_, TyKind::Vector(e, Val::Int(1))) => *e == a,
-            _ => false,
-        }
     }
 }

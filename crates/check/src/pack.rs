@@ -249,7 +249,7 @@ impl Program {
         match &self.types[ty] {
             TyKind::Each(_) => true,
             TyKind::Vector(e, n) => self.has_each(*e) || has_each_val(n),
-            TyKind::Matrix(e, r, c) => self.has_each(*e) || has_each_val(r) || has_each_val(c),
+            TyKind::Matrix(e, r, c, _) => self.has_each(*e) || has_each_val(r) || has_each_val(c),
             TyKind::Array(e, n) => self.has_each(*e) || n.as_ref().is_some_and(has_each_val),
             TyKind::Struct(_, a)
             | TyKind::Interface(_, a)

@@ -3,15 +3,15 @@
 use std::rc::Rc;
 
 use syntax::ast::{AccessorKind, DeclKind, Expr, ExprKind};
-use syntax::{Diagnostic, ExprId, Symbol};
+use syntax::{DeclId, Diagnostic, ExprId, Symbol};
 
-use crate::conform::FacetKind;
 use crate::conversion::Source;
 use crate::infer::Checker;
 use crate::lookup::{Candidate, Ref};
 use crate::overload::Argument;
+use crate::program::Program;
 use crate::sigs::DiffOp;
-use crate::tables::{ExprInfo, Meaning};
+use crate::tables::{Callable, ExprInfo, Meaning};
 use crate::types::{GenericArg, Ty, TyKind};
 
 impl Checker<'_> {
@@ -104,34 +104,85 @@ impl Checker<'_> {
         }
     }
 
-    /// True if the receiver of a method can be held fixed in its derivative.
+    /// True if the object of a method can be held fixed in its derivative.
     fn may_be_bound(&mut self, candidate: &Candidate, op: DiffOp) -> bool {
         let this = self.p.raw_signature(candidate.decl).this.clone();
         matches!(op, DiffOp::Fwd | DiffOp::Bwd) && this.is_some_and(|t| !t.mutating && !t.pointer_like)
     }
 
-    /// The first argument of `fwd_diff(object.method)(…)` and `bwd_diff(object.method)(…)`: the object, which is held fixed
-    /// (a pair with a differential of zero, where that has a place).
-    pub(crate) fn bound_receiver(&mut self, object: ExprId, candidate: &Candidate) -> Argument {
-        let this = self.p.raw_signature(candidate.decl).this.clone();
-        let from = self.ty_of(object);
-        let mut ty = candidate.self_ty.unwrap_or(from);
-        if ty != from {
-            self.p.tables.exprs[object].coerce = Some(ty);
-        }
-        let mut expr = object;
+    /// The types of the object of a method that operators are applied to: its own, then those of the pair for each operator
+    /// that gives the object a derivative.
+    fn object_types(&mut self, decl: DeclId, self_ty: Ty, n_ops: usize) -> Vec<Ty> {
+        let this = self.p.raw_signature(decl).this.clone();
+        let mut types = vec![self_ty];
         if this.is_some_and(|t| t.differentiable) {
-            for _ in &candidate.ops {
-                let span = self.span(object);
-                let primal = expr;
-                expr = self.p.ast.exprs.push(Expr { kind: ExprKind::Paren(primal), span });
-                ty = self.p.pair_of(ty, false);
-                // A place that nobody reads.
-                let meaning = Meaning::MakePair { primal, differential: None };
-                self.set(expr, ExprInfo { ty, coerce: None, meaning, lvalue: true });
+            for _ in 0..n_ops {
+                let pair = self.p.pair_of(types[types.len() - 1], false);
+                types.push(pair);
             }
         }
-        Argument { expr, ty: Some(ty), source: Source::default(), lvalue: true }
+        types
+    }
+
+    /// The arguments for a candidate: the object that it is bound to comes first.
+    pub(crate) fn after_object(&mut self, candidate: &Candidate, args: &[Argument]) -> Vec<Argument> {
+        let object = candidate.object.map(|expr| {
+            let self_ty = candidate.self_ty.unwrap_or(self.ty_of(expr));
+            let ty = self.object_types(candidate.decl, self_ty, candidate.ops.len()).pop();
+            Argument { expr, ty, source: Source::default(), lvalue: true }
+        });
+        object.into_iter().chain(args.iter().copied()).collect()
+    }
+
+    /// The first argument of `fwd_diff(object.method)(…)` and `bwd_diff(object.method)(…)`: the object, which is held fixed
+    /// (a pair with a differential of zero, where that has a place).
+    pub(crate) fn bind_object(&mut self, object: ExprId, callable: &Callable) -> Argument {
+        let (mut n_ops, mut at) = (0, callable);
+        let func = loop {
+            match at {
+                Callable::Fwd(inner, _) | Callable::Bwd(inner, _) => (n_ops, at) = (n_ops + 1, inner),
+                Callable::Func(func) => break Some(func),
+                Callable::Apply(..) | Callable::Linearize(..) | Callable::Synthesized(..) => break None,
+            }
+        };
+        let from = self.ty_of(object);
+        let self_ty = func.and_then(|f| f.self_ty).unwrap_or(from);
+        if self_ty != from {
+            self.p.tables.exprs[object].coerce = Some(self_ty);
+        }
+        let types = func.map_or(vec![self_ty], |f| self.object_types(f.decl, self_ty, n_ops));
+        let mut expr = object;
+        for &ty in &types[1..] {
+            let span = self.span(object);
+            let primal = expr;
+            expr = self.p.ast.exprs.push(Expr { kind: ExprKind::Paren(primal), span });
+            // A place that nobody reads.
+            let meaning = Meaning::MakePair { primal, differential: None };
+            self.set(expr, ExprInfo { ty, coerce: None, meaning, lvalue: true });
+        }
+        Argument { expr, ty: types.last().copied(), source: Source::default(), lvalue: true }
+    }
+
+    /// `this`, where a method of it is named alone.
+    fn implicit_object(&mut self, named: ExprId, funcs: &[Candidate]) -> Option<ExprId> {
+        let (this, _) = self.this.filter(|_| !self.this_is_pair())?;
+        let mut at = named;
+        while let ExprKind::Paren(inner) | ExprKind::Generic { base: inner, .. } = self.p.ast.exprs[at].kind {
+            at = inner;
+        }
+        if !matches!(self.p.ast.exprs[at].kind, ExprKind::Name(_) | ExprKind::OperatorName(_)) {
+            return None;
+        }
+        let is_own = |c: &Candidate| {
+            c.self_ty.is_some_and(|ty| !self.p.is_static(c.decl) && self.p.conforms(this, ty))
+        };
+        if !funcs.iter().any(is_own) {
+            return None;
+        }
+        let span = self.span(named);
+        let object = self.p.ast.exprs.push(Expr { kind: ExprKind::This, span });
+        self.infer(object, None);
+        Some(object)
     }
 
     fn resolve_operator(&mut self, op: DiffOp, inner: ExprId) -> Ref {
@@ -142,19 +193,22 @@ impl Checker<'_> {
     fn with_operator(&mut self, op: DiffOp, result: Ref, inner: ExprId) -> Ref {
         match result {
             Ref::Funcs(mut funcs, base) => {
-                if let Some(base) = base {
-                    funcs.retain(|c| self.p.is_static(c.decl) || self.may_be_bound(c, op));
+                if let Some(object) = base.or_else(|| self.implicit_object(inner, &funcs)) {
+                    let own = self.this.filter(|_| base.is_none()).map(|this| this.0);
+                    let is_of = |p: &mut Program, c: &Candidate| {
+                        let is_own = own.is_none_or(|own| c.self_ty.is_some_and(|ty| p.conforms(own, ty)));
+                        is_own && !p.is_static(c.decl)
+                    };
+                    let methods: Vec<DeclId> =
+                        funcs.iter().filter(|c| is_of(self.p, c)).map(|c| c.decl).collect();
+                    let named = funcs[0].clone();
+                    funcs.retain(|c| !methods.contains(&c.decl) || self.may_be_bound(c, op));
                     if funcs.is_empty() {
-                        let message =
-                            "this derivative has one of the object, too: an object that is a pair is needed";
-                        let word = op.word();
-                        let help = format!(
-                            "write '{word}(T.method)(pair, …)', with a pair of the object as first argument"
-                        );
-                        let error = syntax::Diagnostic::error("E30027", self.span(base), message);
-                        self.p.report(error.help(help));
+                        self.refuse_object(op, object, &named);
                         return Ref::Error;
                     }
+                    let methods = funcs.iter_mut().filter(|c| methods.contains(&c.decl));
+                    methods.for_each(|c| c.object = Some(object));
                 }
                 funcs.iter_mut().for_each(|c| c.ops.insert(0, op));
                 Ref::Funcs(funcs, base)
@@ -177,6 +231,18 @@ impl Checker<'_> {
                 Ref::Error
             }
         }
+    }
+
+    /// A method whose object cannot be held fixed.
+    fn refuse_object(&mut self, op: DiffOp, object: ExprId, method: &Candidate) {
+        let message = "this derivative has one of the object, too: an object that is a pair is needed";
+        let ty = self.name(method.self_ty.unwrap_or(self.ty_of(object)));
+        let name = self.p.ast.name(self.p.ast.decls[method.decl].name).to_string();
+        let word = op.word();
+        let help =
+            format!("write '{word}({ty}.{name})(pair, …)', with a pair of the object as first argument");
+        let error = Diagnostic::error("E30027", self.span(object), message);
+        self.p.report(error.help(help));
     }
 
     /// Static functions of an associated type that is named through a value (`x.Data.make()`) keep the value: it decides
@@ -232,15 +298,7 @@ impl Checker<'_> {
                 let of_kind = accessors.iter().copied().filter(
                     |&a| matches!(self.p.ast.decls[a].kind, DeclKind::Accessor { kind, .. } if kind == wanted),
                 );
-                candidates.extend(of_kind.map(|decl| Candidate {
-                    decl,
-                    env: facet.env.clone(),
-                    self_ty: Some(facet.self_ty),
-                    explicit: Vec::new(),
-                    rank: 0,
-                    required: facet.kind == FacetKind::Interface,
-                    ops: Vec::new(),
-                }));
+                candidates.extend(of_kind.map(|decl| Candidate::member(decl, facet)));
             }
         }
         (!candidates.is_empty()).then_some(Ref::Funcs(candidates, None))
@@ -347,6 +405,11 @@ impl Checker<'_> {
                 if let Some(pipeline) = crate::pipelines::pipeline_of(&text) {
                     let message = format!("'{text}' is not supported: the CPU has no {pipeline}");
                     self.error("E0900", span, message);
+                    return;
+                }
+                if self.native_function(expr).is_some() {
+                    let message = format!("expected a value, found the function '{text}'");
+                    self.error("E30060", span, message);
                     return;
                 }
                 let diagnostic = Diagnostic::error("E30015", span, format!("undefined identifier '{text}'"));

@@ -1,9 +1,10 @@
 //! What fulfils a requirement of an interface for a known type.
 
-use syntax::DeclId;
 use syntax::ast::{AccessorKind, DeclKind};
+use syntax::{DeclId, Symbol};
 
 use crate::conform::FacetKind;
+use crate::infer::Checker;
 use crate::native::Magic;
 use crate::program::Program;
 use crate::signature::{Resolved, Subst};
@@ -42,11 +43,17 @@ impl Program {
         ) {
             return Resolved::Unresolved;
         }
+        self.fulfilment(func, self_ty)
+    }
+
+    /// The member that fulfils a requirement for a type of which all members are known.
+    pub(crate) fn fulfilment(&mut self, func: &FuncRef, self_ty: Ty) -> Resolved {
+        let Some(container) = self.container_of(func.decl) else { return Resolved::Unresolved };
         // An accessor is found through its property or subscript.
         if let DeclKind::Accessor { kind, .. } = self.ast.decls[func.decl].kind {
             let Some(parent) = self.ast.decls[func.decl].parent else { return Resolved::Unresolved };
             let member = FuncRef { decl: parent, ..func.clone() };
-            return match self.resolve_requirement(&member) {
+            return match self.fulfilment(&member, self_ty) {
                 Resolved::Func(found) if found.decl == parent => Resolved::Func(func.clone()),
                 Resolved::Func(found) => match self.accessor(found.decl, kind) {
                     Some(decl) => Resolved::Func(FuncRef { decl, ..found }),
@@ -55,11 +62,7 @@ impl Program {
                 other => other,
             };
         }
-        let name = match self.ast.decls[func.decl].kind {
-            DeclKind::Init { .. } => self.words.init,
-            DeclKind::Subscript { .. } => self.ast.symbols.intern("__subscript"),
-            _ => self.ast.decls[func.decl].name,
-        };
+        let name = self.member_name(func.decl);
         let magic = self.magic.get(&container).copied();
         if let Some(found) = self.member_for(func, self_ty, name) {
             return Resolved::Func(found);
@@ -124,8 +127,39 @@ impl Program {
         }
     }
 
-    /// The member of a type that fits a requirement.
-    fn member_for(&mut self, func: &FuncRef, self_ty: Ty, name: syntax::Symbol) -> Option<FuncRef> {
+    /// The name by which a member is found in its type.
+    pub(crate) fn member_name(&mut self, decl: DeclId) -> Symbol {
+        match self.ast.decls[decl].kind {
+            DeclKind::Init { .. } => self.words.init,
+            DeclKind::Subscript { .. } => self.ast.symbols.intern("__subscript"),
+            _ => self.ast.decls[decl].name,
+        }
+    }
+
+    /// The member of a type that fulfils a requirement: one with the same parameters, or the first that does.
+    fn member_for(&mut self, func: &FuncRef, self_ty: Ty, name: Symbol) -> Option<FuncRef> {
+        let required = self.substituted_params(func);
+        let mut first = None;
+        for (_, found) in self.members_for(func, self_ty, name) {
+            let Some(found) = found else { continue };
+            if self.difference(func, &found).is_some() {
+                continue;
+            }
+            if self.substituted_params(&found) == required {
+                return Some(found);
+            }
+            first.get_or_insert(found);
+        }
+        first
+    }
+
+    /// The members of a type that may fulfil a requirement, with the requirement's generic arguments if they take these.
+    pub(crate) fn members_for(
+        &mut self,
+        func: &FuncRef,
+        self_ty: Ty,
+        name: Symbol,
+    ) -> Vec<(DeclId, Option<FuncRef>)> {
         let mut facets: Vec<_> =
             self.facets(self_ty).iter().filter(|f| f.kind != FacetKind::Interface).cloned().collect();
         facets.extend(
@@ -133,8 +167,7 @@ impl Program {
         );
         // What the requirement looks like for this type.
         let required = self.substituted_params(func);
-        let is_static = self.is_static(func.decl);
-        let mut by_count: Option<FuncRef> = None;
+        let mut members = Vec::new();
         for facet in facets {
             let Some(decls) = self.names_in(facet.container).and_then(|n| n.get(&name)).cloned() else {
                 continue;
@@ -148,11 +181,13 @@ impl Program {
                         | (DeclKind::Subscript { .. }, DeclKind::Subscript { .. })
                         | (DeclKind::Var { .. }, DeclKind::Var { .. })
                 );
-                // What a static requirement is called without cannot be needed.
-                if !same_kind || is_static && !self.is_static(decl) {
+                if !same_kind {
                     continue;
                 }
-                let Some(own) = self.args_for(decl, func, &required) else { continue };
+                let Some(own) = self.args_for(decl, func, &required) else {
+                    members.push((decl, None));
+                    continue;
+                };
                 let mut env: Subst = (*facet.env).clone();
                 env.this = Some(facet.self_ty);
                 env.map.extend(own);
@@ -161,17 +196,10 @@ impl Program {
                     .into_iter()
                     .map(|p| env.get(p).cloned().unwrap_or_else(|| self.param_arg(p)))
                     .collect();
-                let found = FuncRef { decl, args, self_ty: Some(facet.self_ty) };
-                let given = self.substituted_params(&found);
-                if given == required {
-                    return Some(found);
-                }
-                if given.len() == required.len() && by_count.is_none() {
-                    by_count = Some(found);
-                }
+                members.push((decl, Some(FuncRef { decl, args, self_ty: Some(facet.self_ty) })));
             }
         }
-        by_count
+        members
     }
 
     /// The generic arguments of a requirement as those of a member that may fulfil it. Where a parameter of interface
@@ -184,27 +212,45 @@ impl Program {
     ) -> Option<Vec<(DeclId, GenericArg)>> {
         let asked = self.own_params(func.decl);
         let n_outer = func.args.len().saturating_sub(asked.len());
-        let mut given =
-            asked.iter().zip(&func.args[n_outer..]).filter(|a| !self.interface_params.contains(a.0));
-        let mut own = Vec::new();
-        let mut by_type = Vec::new();
+        let mut given = asked
+            .iter()
+            .zip(&func.args[n_outer..])
+            .filter(|a| !self.interface_params.contains(a.0))
+            .peekable();
+        // What the requirement does not name follows from its parameters.
+        let is_inferred = given.peek().is_none();
+        let mut own: Vec<(DeclId, GenericArg)> = Vec::new();
+        let mut open = Vec::new();
         for param in self.own_params(decl) {
-            if self.interface_params.contains(&param) {
-                by_type.push(param);
-            } else {
-                own.push((param, given.next()?.1.clone()));
+            if is_inferred || self.interface_params.contains(&param) {
+                open.push(param);
+                continue;
             }
+            let (&asked, arg) = given.next()?;
+            if self.is_type_param(asked) != self.is_type_param(param) {
+                return None;
+            }
+            own.push((param, arg.clone()));
         }
         if given.next().is_some() {
             return None;
         }
-        for param in by_type {
-            let ty = self.types.intern(TyKind::Param(param));
-            let params = self.params_of(decl);
-            let at = params.into_iter().position(|p| self.decl_type(p) == ty)?;
-            own.push((param, GenericArg::Type(*required.get(at)?)));
+        let mut env = Subst::default();
+        let params = self.params_of(decl);
+        for (param, &wanted) in params.into_iter().zip(required) {
+            let ty = self.decl_type(param);
+            self.unify(ty, wanted, &open, &mut env);
+        }
+        for param in open {
+            let arg =
+                env.get(param).cloned().or_else(|| Checker::outside(self, decl).default_arg(param, &env));
+            own.push((param, arg?));
         }
         Some(own)
+    }
+
+    fn is_type_param(&self, param: DeclId) -> bool {
+        matches!(self.ast.decls[param].kind, DeclKind::TypeParam { .. })
     }
 
     pub(crate) fn own_params(&self, decl: DeclId) -> Vec<DeclId> {

@@ -56,6 +56,7 @@ impl Program {
         let ty = match self.ast.decls[decl].kind.clone() {
             DeclKind::Var { ty: Some(ty), init, .. } => {
                 let declared = Checker::new(self, decl).type_expr(ty);
+                let declared = self.ordered_as(decl, declared);
                 match (&self.types[declared], init) {
                     (TyKind::Array(element, None), Some(init)) => {
                         let element = *element;
@@ -67,7 +68,10 @@ impl Program {
             DeclKind::Var { ty: None, init: Some(init), .. } => {
                 Checker::new(self, decl).infer_initialiser(init)
             }
-            DeclKind::Param { ty: Some(ty), .. } => Checker::new(self, decl).type_expr(ty),
+            DeclKind::Param { ty: Some(ty), .. } => {
+                let declared = Checker::new(self, decl).type_expr(ty);
+                self.ordered_as(decl, declared)
+            }
             DeclKind::Param { ty: None, .. } if self.is_setter_param(decl) => {
                 // `newValue`: of the property's or subscript's type.
                 let accessor = self.ast.decls[decl].parent;
@@ -82,7 +86,7 @@ impl Program {
             DeclKind::Property { ty, .. } | DeclKind::Subscript { result: ty, .. } => {
                 Checker::new(self, decl).type_expr(ty)
             }
-            DeclKind::TypeAlias(ty) => Checker::new(self, decl).aliased_type(ty),
+            DeclKind::TypeAlias(ty) => Checker::new(self, decl).type_expr(ty),
             DeclKind::ValueParam { ty, .. } => {
                 // Not a member of what it is a parameter of, whose bases may be being resolved.
                 let owner = self.param_owner.get(&decl).copied();
@@ -155,6 +159,7 @@ impl Program {
         let mut params = Vec::new();
         for param in self.params_of(decl) {
             let ty = self.decl_type(param);
+            let ty = self.types.of_value(ty);
             let modifiers = self.ast.decls[param].modifiers;
             let dir = if modifiers.has(Modifiers::INOUT)
                 || modifiers.has(Modifiers::IN) && modifiers.has(Modifiers::OUT)
@@ -183,6 +188,7 @@ impl Program {
             }
             _ => Ty::ERROR,
         };
+        let ret = self.types.of_value(ret);
         let no_diff = self.is_no_diff(decl);
         let (has_tangent, ret_pointer_like) = self.differentiability(ret, no_diff);
         let ret_differentiable = has_tangent && !ret_pointer_like;
@@ -279,8 +285,10 @@ impl Program {
         }
         for param in &mut out.params {
             param.ty = self.substitute(param.ty, env);
+            param.ty = self.types.of_value(param.ty);
         }
         out.ret = self.substitute(out.ret, env);
+        out.ret = self.types.of_value(out.ret);
         if let Some(this) = &mut out.this {
             this.ty = self.substitute(this.ty, env);
         }

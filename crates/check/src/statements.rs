@@ -495,6 +495,7 @@ impl Checker<'_> {
                 let resolved = match ty {
                     Some(ty) => {
                         let declared = self.type_expr(ty);
+                        let declared = self.p.ordered_as(decl, declared);
                         match (self.p.types[declared].clone(), init) {
                             (TyKind::Array(element, None), Some(init)) => {
                                 self.p.sized_by(element, init).unwrap_or(declared)
@@ -539,7 +540,7 @@ impl Checker<'_> {
                 self.locals.push((name, decl));
             }
             DeclKind::TypeAlias(ty) => {
-                let ty = self.aliased_type(ty);
+                let ty = self.type_expr(ty);
                 self.p.tables.decl_types[decl] = Some(ty);
                 self.p.checked.insert(decl);
                 self.locals.push((name, decl));

@@ -11,7 +11,7 @@ use crate::native::Magic;
 use crate::program::Program;
 use crate::signature::Subst;
 use crate::tables::{Callable, FuncRef};
-use crate::types::{Args, GenericArg, Ty, TyKind, Val};
+use crate::types::{Args, GenericArg, Order, Ty, TyKind, Val};
 
 impl Program {
     /// What the generic parameters stand for in this function, and `This`.
@@ -45,10 +45,11 @@ impl Program {
                 return self.differential(new).unwrap_or(Ty::ERROR);
             }
             TyKind::Vector(e, n) => TyKind::Vector(self.substitute(e, env), self.substitute_val(&n, env)),
-            TyKind::Matrix(e, r, c) => TyKind::Matrix(
+            TyKind::Matrix(e, r, c, order) => TyKind::Matrix(
                 self.substitute(e, env),
                 self.substitute_val(&r, env),
                 self.substitute_val(&c, env),
+                order,
             ),
             TyKind::Array(e, n) => {
                 TyKind::Array(self.substitute(e, env), n.map(|n| self.substitute_val(&n, env)))
@@ -344,15 +345,18 @@ impl Program {
                 (TyKind::Scalar(s), Val::Int(n)) => format!("{}{n}", vector_prefix(s.name())),
                 _ => format!("vector<{}, {}>", self.type_name(*element), self.val_name(n)),
             },
-            TyKind::Matrix(element, r, c) => match (&self.types[*element], r, c) {
-                (TyKind::Scalar(s), Val::Int(r), Val::Int(c)) => {
-                    format!("{}{r}x{c}", vector_prefix(s.name()))
+            TyKind::Matrix(element, r, c, order) => {
+                let order = if *order == Order::Columns { "column_major " } else { "" };
+                match (&self.types[*element], r, c) {
+                    (TyKind::Scalar(s), Val::Int(r), Val::Int(c)) => {
+                        format!("{order}{}{r}x{c}", vector_prefix(s.name()))
+                    }
+                    _ => {
+                        let element = self.type_name(*element);
+                        format!("{order}matrix<{element}, {}, {}>", self.val_name(r), self.val_name(c))
+                    }
                 }
-                _ => {
-                    let element = self.type_name(*element);
-                    format!("matrix<{element}, {}, {}>", self.val_name(r), self.val_name(c))
-                }
-            },
+            }
             TyKind::Array(element, Some(n)) => format!("{}[{}]", self.type_name(*element), self.val_name(n)),
             TyKind::Array(element, None) => format!("{}[]", self.type_name(*element)),
             TyKind::Struct(decl, args) | TyKind::Interface(decl, args) | TyKind::Opaque(decl, args) => {

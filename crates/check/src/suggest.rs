@@ -78,6 +78,9 @@ const NATIVE_TYPES: [&str; 24] = [
     "float32_t",
 ];
 
+/// Functions and operators that no file declares.
+const NATIVE_FUNCTIONS: [&str; 4] = ["fwd_diff", "bwd_diff", "diffPair", "makeTuple"];
+
 /// Further attributes of Slang, which are near to some of [`ATTRIBUTES`].
 const OTHERS: [&str; 6] =
     ["CudaDeviceExport", "CudaHost", "CUDAHost", "noinline", "ForwardDifferential", "constref"];
@@ -151,7 +154,7 @@ impl Checker<'_> {
         let library = self.p.modules[0].names.keys().map(|&s| ast.name(s));
         let native = native_names();
         let native = native.iter().map(String::as_str);
-        nearest(text, library.chain(syntax::parser::WORDS).chain(native))
+        nearest(text, library.chain(syntax::parser::WORDS).chain(NATIVE_FUNCTIONS).chain(native))
     }
 
     /// A member that is spelt like this one.

@@ -2,14 +2,15 @@
 
 use std::rc::Rc;
 
-use syntax::ast::DeclKind;
+use syntax::ast::{DeclKind, Modifiers};
 use syntax::{DeclId, Diagnostic, ExprId, Span};
 
 use crate::infer::Checker;
 use crate::native::NativeGeneric;
+use crate::program::Program;
 use crate::signature::Subst;
 use crate::tables::Meaning;
-use crate::types::{GenericArg, Ty, TyKind, Val};
+use crate::types::{GenericArg, Order, Ty, TyKind, Val};
 
 /// The longest `CoopVec`; every component is an operation of its own.
 const MAX_COOP_VEC: i64 = 1024;
@@ -42,25 +43,7 @@ impl Checker<'_> {
         self.p.types.intern(TyKind::Array(element, n))
     }
 
-    /// The type that a name stands for.
-    pub(crate) fn aliased_type(&mut self, ty: ExprId) -> Ty {
-        if self.p.is_column_major_type(ty) {
-            // The order belongs to the variable here, not to the type.
-            let span = self.span(ty);
-            self.unsupported(span, "a name for a 'column_major' type is");
-            return Ty::ERROR;
-        }
-        self.type_expr(ty)
-    }
-
     pub(crate) fn native_generic(&mut self, native: NativeGeneric, args: &[ExprId], span: Span) -> Ty {
-        if native.is_memory()
-            && let Some(&bad) = args.first().filter(|&&a| self.p.is_column_major_type(a))
-        {
-            let span = self.span(bad);
-            self.unsupported(span, "a 'column_major' matrix in memory is");
-            return Ty::ERROR;
-        }
         if let Some(most) = native.most_args().filter(|&most| args.len() > most) {
             let arguments = if most == 1 { "argument" } else { "arguments" };
             let message = format!("'{}' takes {most} generic {arguments}, not {}", native.name(), args.len());
@@ -117,12 +100,8 @@ impl Checker<'_> {
                         self.error("E38203", span, "a matrix has 1 to 4 rows and 1 to 4 columns");
                         return Ty::ERROR;
                     }
-                    // 2 is `column_major`.
-                    if val(3) == Some(Val::Int(2)) {
-                        self.unsupported(span, "a matrix type with an order of its own is");
-                        return Ty::ERROR;
-                    }
-                    Some(TyKind::Matrix(element, r, c))
+                    let order = if val(3) == Some(Val::Int(2)) { Order::Columns } else { Order::Rows };
+                    Some(TyKind::Matrix(element, r, c, order))
                 }
                 _ => None,
             },
@@ -156,8 +135,8 @@ impl Checker<'_> {
                 Some(resource) if args.len() == 1 => return resource,
                 _ => None,
             },
-            NativeGeneric::Unsupported => {
-                self.unsupported(span, "this type is");
+            NativeGeneric::Unsupported(name) => {
+                self.unsupported_type(name, span);
                 return Ty::ERROR;
             }
         };
@@ -315,5 +294,36 @@ impl Checker<'_> {
     fn generic_arg_at_owner(&mut self, expr: ExprId) -> GenericArg {
         self.at_owner();
         self.generic_arg(expr)
+    }
+}
+
+impl Program {
+    /// A type with modifiers. As in Slang, the order of matrices is said of a matrix and not of an array or pointer.
+    pub(crate) fn ordered(&mut self, modifiers: Modifiers, ty: Ty, span: Span) -> Ty {
+        let order = match (modifiers.has(Modifiers::COLUMN_MAJOR), modifiers.has(Modifiers::ROW_MAJOR)) {
+            (true, _) => Order::Columns,
+            (false, true) => Order::Rows,
+            (false, false) => return ty,
+        };
+        let (inner, whole) = match self.types[ty] {
+            TyKind::Array(element, _) => (element, "Array<column_major …>"),
+            TyKind::Pointer(element) => (element, "Ptr<column_major …>"),
+            _ => return self.types.in_order(ty, order),
+        };
+        if order == Order::Columns && matches!(self.types[inner], TyKind::Matrix(..)) {
+            let name = self.type_name(ty);
+            let message =
+                format!("'column_major' has no effect on a '{name}', whose matrices lie row by row");
+            let help = format!("write '{whole}', or give the matrix type a name");
+            self.report(Diagnostic::warning("E30026", span, message).help(help));
+        }
+        ty
+    }
+
+    /// The type of a variable by the modifiers of its declaration.
+    pub(crate) fn ordered_as(&mut self, decl: DeclId, ty: Ty) -> Ty {
+        let node = &self.ast.decls[decl];
+        let (modifiers, span) = (node.modifiers, node.name_span);
+        self.ordered(modifiers, ty, span)
     }
 }

@@ -95,6 +95,15 @@ impl BufferKind {
     }
 }
 
+/// How a matrix lies in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Order {
+    /// Row by row.
+    Rows,
+    /// `column_major`.
+    Columns,
+}
+
 /// What a type is.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum TyKind {
@@ -106,8 +115,8 @@ pub enum TyKind {
     Scalar(Scalar),
     /// `vector<T, N>`; the element may be a parameter.
     Vector(Ty, Val),
-    /// `matrix<T, R, C>`.
-    Matrix(Ty, Val, Val),
+    /// `matrix<T, R, C>`. The order is that of what it is stored as; a value has none, which is `Rows`.
+    Matrix(Ty, Val, Val, Order),
     /// `T[N]`, `Array<T, N>`; without a length for `T[]`.
     Array(Ty, Option<Val>),
     /// A user's (or the library's) struct.
@@ -228,6 +237,44 @@ impl TyInterner {
     /// The handle of `kind`.
     pub fn intern(&mut self, kind: TyKind) -> Ty {
         Ty(self.set.insert_full(kind).0 as u32)
+    }
+
+    /// A matrix, row by row.
+    pub(crate) fn matrix(&mut self, element: Ty, rows: Val, columns: Val) -> Ty {
+        self.intern(TyKind::Matrix(element, rows, columns, Order::Rows))
+    }
+
+    /// A matrix in this order; any other type as it is.
+    pub(crate) fn in_order(&mut self, ty: Ty, order: Order) -> Ty {
+        match self[ty].clone() {
+            TyKind::Matrix(e, r, c, old) if old != order => self.intern(TyKind::Matrix(e, r, c, order)),
+            _ => ty,
+        }
+    }
+
+    /// The type of a value that is stored as this type.
+    pub(crate) fn of_value(&mut self, ty: Ty) -> Ty {
+        if !self.has_columns(ty) {
+            return ty;
+        }
+        let kind = match self[ty].clone() {
+            TyKind::Array(e, n) => TyKind::Array(self.of_value(e), n),
+            TyKind::DiffPair(e) => TyKind::DiffPair(self.of_value(e)),
+            TyKind::Optional(e) => TyKind::Optional(self.of_value(e)),
+            TyKind::Tuple(parts) => TyKind::Tuple(parts.into_iter().map(|e| self.of_value(e)).collect()),
+            _ => return self.in_order(ty, Order::Rows),
+        };
+        self.intern(kind)
+    }
+
+    /// True for a `column_major` matrix, and for what is no struct and has one in it.
+    fn has_columns(&self, ty: Ty) -> bool {
+        match &self[ty] {
+            TyKind::Matrix(.., order) => *order == Order::Columns,
+            TyKind::Array(e, _) | TyKind::DiffPair(e) | TyKind::Optional(e) => self.has_columns(*e),
+            TyKind::Tuple(parts) => parts.iter().any(|&e| self.has_columns(e)),
+            _ => false,
+        }
     }
 
     /// The type of a scalar.

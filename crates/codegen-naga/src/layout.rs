@@ -62,7 +62,7 @@ pub fn size_align(mem: &MemTypes, ty: MemType, rule: Rule) -> (u64, u64) {
     match &mem[ty] {
         MemData::Scalar(s) => vector(*s, 1),
         MemData::Vector(s, n) => vector(*s, *n),
-        MemData::Matrix(s, rows, columns) => array(vector(*s, *columns), *rows, rule),
+        MemData::Matrix(s, rows, columns, _) => array(vector(*s, *columns), *rows, rule),
         MemData::Array(t, n) => array(size_align(mem, *t, rule), *n, rule),
         MemData::Handle(_) => (8, 8),
         MemData::Struct { fields, .. } => {
@@ -160,7 +160,7 @@ fn collect(mem: &MemTypes, ty: MemType, rule: Rule, (host, device): (u64, u64), 
     match &mem[ty] {
         MemData::Scalar(s) => lanes(*s, 1, (host, device)),
         MemData::Vector(s, n) => lanes(*s, *n, (host, device)),
-        MemData::Matrix(s, rows, columns) => {
+        MemData::Matrix(s, rows, columns, _) => {
             let step = row_stride(*s, *columns, rule);
             for r in 0..*rows as u64 {
                 lanes(*s, *columns, (host + r * (s.bytes() * columns) as u64, device + r * step));
@@ -195,7 +195,7 @@ mod tests {
         let bool = mem.intern(MemData::Scalar(Scalar::Bool));
         let half = mem.intern(MemData::Scalar(Scalar::F16));
         let byte = mem.intern(MemData::Scalar(Scalar::U8));
-        let matrix = mem.intern(MemData::Matrix(Scalar::F32, 2, 3));
+        let matrix = mem.intern(MemData::Matrix(Scalar::F32, 2, 3, ir::MatrixOrder::Host));
         let fields = vec![("n".to_string(), float3), ("b".to_string(), bool)];
         let inner = mem.intern(MemData::Struct { name: "Inner".into(), fields });
         let inners = mem.intern(MemData::Array(inner, 2));

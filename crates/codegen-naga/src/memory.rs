@@ -155,7 +155,7 @@ impl Cx<'_> {
                 self.check_scalar(s, span)?;
                 self.stored(s, n, form)
             }
-            MemData::Matrix(s, rows, columns) => {
+            MemData::Matrix(s, rows, columns, _) => {
                 self.check_scalar(s, span)?;
                 let row = self.stored(s, columns, form);
                 self.spaced_array(row, rows, form)
@@ -393,7 +393,7 @@ impl Cx<'_> {
                     Step::Dynamic => (0, ty),
                 },
                 (MemData::Array(t, n), None) => (*n, *t),
-                (MemData::Matrix(_, rows, columns), None) => {
+                (MemData::Matrix(_, rows, columns, _), None) => {
                     lanes = Some(*columns);
                     (*rows, ty)
                 }

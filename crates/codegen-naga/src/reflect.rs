@@ -1,6 +1,6 @@
 //! What a host must know to bind everything and to understand errors.
 
-use ir::{Global, MemData, MemType, MemTypes};
+use ir::{Global, MatrixOrder, MemData, MemType, MemTypes};
 
 use crate::Target;
 use crate::layout::{self, Rule};
@@ -162,7 +162,10 @@ pub fn type_name(mem: &MemTypes, ty: MemType) -> String {
     match &mem[ty] {
         MemData::Scalar(s) => scalar(*s).to_string(),
         MemData::Vector(s, n) => format!("{}{n}", scalar(*s)),
-        MemData::Matrix(s, r, c) => format!("{}{r}x{c}", scalar(*s)),
+        MemData::Matrix(s, r, c, MatrixOrder::Columns) => format!("column_major {}{c}x{r}", scalar(*s)),
+        MemData::Matrix(s, r, c, MatrixOrder::Host | MatrixOrder::Rows) => {
+            format!("{}{r}x{c}", scalar(*s))
+        }
         MemData::Array(t, n) => format!("{}[{n}]", type_name(mem, *t)),
         MemData::Struct { name, .. } => name.clone(),
         MemData::Handle(t) => format!("{}*", type_name(mem, *t)),
@@ -184,7 +187,7 @@ fn collect(mem: &MemTypes, ty: MemType, rule: Rule, at: u64, path: &str, out: &m
         let size = layout::size_align(mem, *field, rule).0;
         let stride = match mem[*field] {
             MemData::Array(t, _) => Some(layout::stride(mem, t, rule)),
-            MemData::Matrix(s, _, columns) => Some(layout::row_stride(s, columns, rule)),
+            MemData::Matrix(s, _, columns, _) => Some(layout::row_stride(s, columns, rule)),
             _ => None,
         };
         out.push(Field { name: full.clone(), ty: type_name(mem, *field), offset, size, stride });

@@ -128,7 +128,7 @@ impl Cx<'_> {
                     ty = *t;
                     mem.size(*t)
                 }
-                (MemData::Matrix(s, _, columns), None) => {
+                (MemData::Matrix(s, _, columns, _), None) => {
                     lanes = Some(s.bytes() as u64);
                     leaf = Some(s.bytes() as u64 * *columns as u64);
                     s.bytes() as u64 * *columns as u64

@@ -85,7 +85,7 @@ impl Memory {
         Ok(match &module.mem[ty] {
             MemData::Scalar(s) => (scalar(*s).into(), String::new()),
             MemData::Vector(s, n) => (vector(*s, *n), String::new()),
-            MemData::Matrix(s, r, c) => (format!("matrix<{}, {r}, {c}>", scalar(*s)), String::new()),
+            MemData::Matrix(s, r, c, _) => (format!("matrix<{}, {r}, {c}>", scalar(*s)), String::new()),
             MemData::Array(element, n) => {
                 let (name, after) = self.type_name(module, *element, names, span)?;
                 (name, format!("[{n}]{after}"))
@@ -173,7 +173,7 @@ impl Writer<'_> {
             };
         }
         match ty.map(|t| &self.module.mem[t]) {
-            Some(MemData::Matrix(_, rows, _)) => Ok((text, Some(*rows))),
+            Some(MemData::Matrix(_, rows, ..)) => Ok((text, Some(*rows))),
             Some(MemData::Handle(_)) => Err(pointer(data.span)),
             Some(MemData::Array(element, _)) if !self.is_flat(*element) => {
                 Err(Unsupported { span: data.span, message: "an array of matrices in memory".into() })

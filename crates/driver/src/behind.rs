@@ -1,7 +1,8 @@
 //! Pointers in what the host binds: each is a global of its own, named by its path (`network.layer.weights`).
 //!
-//! In memory a pointer is the number of a buffer, so what holds it has to be one element, whose number is put there once
-//! everything is bound. Processors only: devices have no pointers in memory.
+//! In memory a pointer is the number of a buffer, which is put there once everything is bound. How many elements hold
+//! pointers is known by the names that the host binds (`layers[2].weights`): it is one if none has an index. Processors only:
+//! devices have no pointers in memory.
 
 use ir::{Global, GlobalData, MemData, MemType, Module, Space};
 
@@ -19,8 +20,8 @@ pub(crate) struct Behind {
     pub(crate) pointer: Global,
 }
 
-/// Adds a global for each pointer in the memory of those that the host binds, and of these.
-pub(crate) fn name_pointers(module: &mut Module) -> Vec<Behind> {
+/// Adds a global for each pointer in the memory of those that the host binds by these names, and of these.
+pub(crate) fn name_pointers(module: &mut Module, names: &[&str]) -> Vec<Behind> {
     let mut found = Vec::new();
     let mut next = 0;
     while let Some((holder, data)) = module.globals.iter().nth(next).map(|(g, data)| (g, data.clone())) {
@@ -28,13 +29,28 @@ pub(crate) fn name_pointers(module: &mut Module) -> Vec<Behind> {
         if !matches!(data.space, Space::ReadWrite | Space::ReadOnly | Space::Uniform) {
             continue;
         }
-        let element = match module.mem[data.ty] {
-            MemData::Handle(element) => element,
-            _ => data.ty,
+        let (element, is_list) = match module.mem[data.ty] {
+            MemData::Handle(element) => (element, true),
+            _ => (data.ty, data.space != Space::Uniform),
         };
         let mut pointers = Vec::new();
-        if let MemData::Struct { .. } | MemData::Array(..) = module.mem[element] {
-            collect(module, element, 0, &data.name, &mut pointers);
+        match module.mem[element] {
+            MemData::Struct { .. } | MemData::Handle(_) if is_list => {
+                let indexed = elements(&data.name, names);
+                let is_pointer = matches!(module.mem[element], MemData::Handle(_));
+                let size = module.mem.size(element) as usize;
+                for k in 0..indexed.unwrap_or(1).min(MOST + 1) {
+                    let name = match indexed {
+                        None if !is_pointer => data.name.clone(),
+                        _ => format!("{}[{k}]", data.name),
+                    };
+                    collect(module, element, k * size, &name, &mut pointers);
+                }
+            }
+            MemData::Struct { .. } | MemData::Array(..) => {
+                collect(module, element, 0, &data.name, &mut pointers);
+            }
+            MemData::Scalar(_) | MemData::Vector(..) | MemData::Matrix(..) | MemData::Handle(_) => {}
         }
         if found.len() + pointers.len() > MOST {
             break;
@@ -45,6 +61,15 @@ pub(crate) fn name_pointers(module: &mut Module) -> Vec<Behind> {
         }
     }
     found
+}
+
+/// How many elements of a global the names tell apart, if they do.
+fn elements(global: &str, names: &[&str]) -> Option<usize> {
+    let indices = names.iter().filter_map(|name| {
+        let (index, _) = name.strip_prefix(global)?.strip_prefix('[')?.split_once(']')?;
+        index.parse::<usize>().ok()?.checked_add(1)
+    });
+    indices.max()
 }
 
 /// Where pointers are in an element, what they are called, and their types.

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::path::PathBuf;
 
 use codegen_slang::scalar_name;
-use ir::{MemData, MemType, MemTypes, Scalar, scalar};
+use ir::{MatrixOrder, MemData, MemType, MemTypes, Scalar, scalar};
 use serde_json::Value as Json;
 
 use crate::error::Error;
@@ -202,6 +202,11 @@ pub fn buffer_bytes(
             }
             Ok(bytes)
         }
+        BindValue::Json(json @ Json::Object(_)) if matches!(mem[element], MemData::Struct { .. }) => {
+            let mut bytes = files::zeros(stride)?;
+            fill(mem, element, json, &mut bytes, 0)?;
+            Ok(bytes)
+        }
         BindValue::Json(json) => Err(format!("a buffer needs a list, found {}", kind(json))),
     }
 }
@@ -253,7 +258,7 @@ fn count(mem: &MemTypes, ty: MemType) -> usize {
     match &mem[ty] {
         MemData::Scalar(_) | MemData::Handle(_) => 1,
         MemData::Vector(_, n) => *n as usize,
-        MemData::Matrix(_, r, c) => (r * c) as usize,
+        MemData::Matrix(_, r, c, _) => (r * c) as usize,
         MemData::Array(t, n) => count(mem, *t) * *n as usize,
         MemData::Struct { fields, .. } => fields.iter().map(|f| count(mem, f.1)).sum(),
     }
@@ -274,7 +279,7 @@ fn collect(mem: &MemTypes, ty: MemType, at: usize, out: &mut Vec<(usize, Scalar)
     match &mem[ty] {
         MemData::Scalar(s) => run(*s, 1),
         MemData::Vector(s, n) => run(*s, *n),
-        MemData::Matrix(s, r, c) => run(*s, r * c),
+        MemData::Matrix(s, r, c, _) => run(*s, r * c),
         MemData::Array(t, n) => {
             let size = mem.size(*t) as usize;
             for k in 0..*n as usize {
@@ -325,7 +330,8 @@ fn has_tail(mem: &MemTypes, ty: MemType) -> bool {
     fields.last().is_some_and(|field| mem.size(field.1) == 0 || has_tail(mem, field.1))
 }
 
-/// Turns every matrix of a run of elements between the two layouts: from columns to rows, or back.
+/// Turns every matrix of a run of elements whose order is the host's between the two layouts: from columns to rows, or
+/// back.
 pub fn turn_matrices(mem: &MemTypes, element: MemType, bytes: &mut [u8], to_rows: bool) {
     let mut matrices = Vec::new();
     find_matrices(mem, element, 0, &mut matrices);
@@ -350,16 +356,17 @@ pub fn turn_matrices(mem: &MemTypes, element: MemType, bytes: &mut [u8], to_rows
 fn find_matrices(mem: &MemTypes, ty: MemType, at: usize, out: &mut Vec<(usize, usize, usize, usize)>) {
     match &mem[ty] {
         MemData::Scalar(_) | MemData::Vector(..) | MemData::Handle(_) => {}
-        MemData::Matrix(s, r, c) => out.push((at, s.bytes() as usize, *r as usize, *c as usize)),
+        MemData::Matrix(.., MatrixOrder::Rows | MatrixOrder::Columns) => {}
+        MemData::Matrix(s, r, c, MatrixOrder::Host) => {
+            out.push((at, s.bytes() as usize, *r as usize, *c as usize));
+        }
         MemData::Array(t, n) => {
             for k in 0..*n as usize {
                 find_matrices(mem, *t, at + k * mem.size(*t) as usize, out);
             }
         }
         MemData::Struct { fields, .. } => {
-            for (idx, field) in
-                fields.iter().enumerate().filter(|&(idx, _)| !mem.ordered.contains(&(ty, idx)))
-            {
+            for (idx, field) in fields.iter().enumerate() {
                 find_matrices(mem, field.1, at + mem.field_offset(ty, idx) as usize, out);
             }
         }
@@ -428,20 +435,23 @@ fn fill(mem: &MemTypes, ty: MemType, json: &Json, bytes: &mut [u8], at: usize) -
         (MemData::Vector(_, n), Json::Array(list)) => {
             return Err(format!("{n} numbers wanted, found {}", list.len()));
         }
-        (MemData::Matrix(s, r, c), Json::Array(rows)) => {
+        (&MemData::Matrix(s, n, lanes, order), Json::Array(rows)) => {
+            // A list of lists is the matrix, whose rows it names, however it lies in memory.
+            let in_columns = order == MatrixOrder::Columns;
+            let (r, c) = if in_columns { (lanes, n) } else { (n, lanes) };
             let wrong = || format!("{r} rows of {c} numbers wanted");
-            if rows.len() != *r as usize {
+            if rows.len() != r as usize {
                 return Err(wrong());
             }
-            let mut at = at;
-            for row in rows {
+            for (i, row) in rows.iter().enumerate() {
                 let Json::Array(row) = row else { return Err(wrong()) };
-                if row.len() != *c as usize {
+                if row.len() != c as usize {
                     return Err(wrong());
                 }
-                for json in row {
-                    put(bytes, at, *s, number(json, *s)?);
-                    at += s.bytes() as usize;
+                for (j, json) in row.iter().enumerate() {
+                    let (line, lane) = if in_columns { (j, i) } else { (i, j) };
+                    let place = line * lanes as usize + lane;
+                    put(bytes, at + place * s.bytes() as usize, s, number(json, s)?);
                 }
             }
         }
@@ -543,7 +553,7 @@ mod tests {
     #[test]
     fn words_are_raw_and_matrices_turn() {
         let mut mem = MemTypes::default();
-        let matrix = mem.intern(MemData::Matrix(Scalar::F32, 2, 3));
+        let matrix = mem.intern(MemData::Matrix(Scalar::F32, 2, 3, MatrixOrder::Host));
         let words = json("words:1,2,3,0x4,5,-1");
         let rows = value_bytes(&mem, matrix, &words, MatrixLayout::Row).expect("fits");
         assert_eq!(rows.chunks(4).map(|b| b[0]).collect::<Vec<_>>(), [1, 2, 3, 4, 5, 255]);

@@ -55,7 +55,6 @@ pub fn bind(
             continue;
         }
         let element = runner.element_of(global);
-        let layout = runner.layout_of(global, layout);
         let bytes = if runner.is_single(global) {
             if matches!(bind.value, BindValue::Zeros(n) if n != 1) {
                 return Err(wrong("a uniform has one element".into()));

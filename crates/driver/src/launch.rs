@@ -6,7 +6,6 @@ use ir::{Global, MemData, MemType, MemTypes, Module, Space};
 use syntax::Diagnostic;
 
 use crate::behind::{self, Behind};
-use crate::bind::MatrixLayout;
 use crate::error::Error;
 use crate::pipeline::{Failure, source_span};
 use crate::tensor::{self, Tensor};
@@ -210,13 +209,15 @@ impl Runner {
         Ok(Runner::around(module, code, options))
     }
 
-    /// As [`Self::with_options`], where pointers in the memory that the host binds are bound by names of their own.
+    /// As [`Self::with_options`], where pointers in the memory that the host binds by these names are bound by names of their
+    /// own.
     pub fn with_pointers(
         mut module: Module,
+        names: &[&str],
         backend: Backend,
         options: &CodeOptions,
     ) -> Result<Runner, Failure> {
-        let behind = if backend.is_device() { Vec::new() } else { behind::name_pointers(&mut module) };
+        let behind = if backend.is_device() { Vec::new() } else { behind::name_pointers(&mut module, names) };
         let mut runner = Runner::with_options(module, backend, options)?;
         runner.behind = behind;
         Ok(runner)
@@ -225,19 +226,23 @@ impl Runner {
     /// Puts pointers that have been bound where they are held. What consists of pointers alone needs no content of its own.
     pub(crate) fn bind_pointers(&mut self) -> Result<(), Error> {
         for Behind { holder, at, pointer } in self.behind.clone() {
-            let element = self.element_of(holder);
-            let size = self.module.mem.size(element) as usize;
+            let (n, size) = self.with_names(holder);
             let is_plain = self.of_pointers(holder);
             if is_plain && !self.is_bound(holder) {
-                self.bind_global(holder, &vec![0; size]);
+                self.bind_global(holder, &vec![0; n * size]);
             }
             if !self.is_bound(holder) || !self.is_bound(pointer) {
                 continue;
             }
-            if self.buffers.bytes(holder).len() != size {
-                let name = self.name(holder);
-                let message =
-                    format!("`{name}` holds pointers, which are bound by name: it has to be one element");
+            let bytes = self.buffers.bytes(holder).len();
+            if bytes != n * size {
+                let (name, field) = (self.name(holder), self.name(pointer));
+                let last = (bytes / size.max(1)).saturating_sub(1);
+                let field = field.strip_prefix(name).map_or("", |f| f.trim_start_matches(|c| c != '.'));
+                let message = format!(
+                    "`{name}` has {} elements and holds pointers, which are bound by name for each of them, as `{name}[{last}]{field}`",
+                    last + 1
+                );
                 return Err(Error::input(message));
             }
             let number = self.buffers.pointer(pointer);
@@ -248,8 +253,16 @@ impl Runner {
 
     /// True if a global's memory holds pointers alone, which have names of their own.
     pub fn of_pointers(&self, global: Global) -> bool {
-        let n = self.behind.iter().filter(|b| b.holder == global).count() as u64;
-        n > 0 && n * 8 == self.module.mem.size(self.element_of(global))
+        let pointers = self.behind.iter().filter(|b| b.holder == global).count();
+        let (n, size) = self.with_names(global);
+        pointers > 0 && pointers * 8 == n * size
+    }
+
+    /// How many elements of a global hold pointers that have names, and the size of one.
+    fn with_names(&self, global: Global) -> (usize, usize) {
+        let size = self.module.mem.size(self.element_of(global)) as usize;
+        let last = self.behind.iter().filter(|b| b.holder == global).map(|b| b.at / size.max(1)).max();
+        (last.map_or(0, |last| last + 1), size)
     }
 
     /// A runner on a CUDA driver that the caller has.
@@ -363,11 +376,6 @@ impl Runner {
     pub fn is_single(&self, global: Global) -> bool {
         let data = &self.module.globals[global];
         data.space == Space::Uniform && !matches!(self.module.mem[data.ty], MemData::Handle(_))
-    }
-
-    /// How the matrices of what is bound lie, where the host says how they do in general.
-    pub fn layout_of(&self, global: Global, layout: MatrixLayout) -> MatrixLayout {
-        if self.module.ordered.contains(&global) { MatrixLayout::Row } else { layout }
     }
 
     /// Whether a kernel may have written it.

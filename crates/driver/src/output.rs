@@ -135,7 +135,7 @@ pub fn buffer_array(mem: &MemTypes, element: MemType, bytes: &[u8]) -> Result<Ar
     let mut shape = vec![bits.len() / leaves.len()];
     match &mem[element] {
         MemData::Scalar(_) => {}
-        MemData::Matrix(_, r, c) => shape.extend([*r as usize, *c as usize]),
+        MemData::Matrix(_, r, c, _) => shape.extend([*r as usize, *c as usize]),
         MemData::Vector(..) | MemData::Array(..) | MemData::Struct { .. } | MemData::Handle(_) => {
             shape.push(leaves.len());
         }

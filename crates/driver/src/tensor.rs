@@ -158,7 +158,7 @@ fn shape_within(mem: &MemTypes, element: MemType) -> Vec<usize> {
     match mem[element] {
         MemData::Scalar(_) | MemData::Handle(_) => Vec::new(),
         MemData::Vector(_, n) => vec![n as usize],
-        MemData::Matrix(_, r, c) => vec![r as usize, c as usize],
+        MemData::Matrix(_, r, c, _) => vec![r as usize, c as usize],
         MemData::Array(..) | MemData::Struct { .. } => vec![bind::scalars(mem, element).len()],
     }
 }

@@ -34,7 +34,7 @@ pub use function::{
     CheckpointPolicy, Func, Function, Inline, Inst, InstData, Prefer, Region, RegionData, Slot, Span, Value,
     ValueData,
 };
-pub use memory::{MemData, MemType, MemTypes};
+pub use memory::{MatrixOrder, MemData, MemType, MemTypes};
 pub use module::{Entry, Global, GlobalData, Module, Residuals, Space, Witness};
 pub use ops::{AtomicOp, Builtin, Linearity, LoopInfo, Math, Op, Path, Rest, Step, WAVE_LANES};
 pub use types::{Scalar, Type, TypeData, Types};

@@ -2,11 +2,11 @@
 //!
 //! Layout is C layout with scalar alignment, as on Slang's CPU target: a vector is as aligned as
 //! its scalar (`float3` is 12 bytes), a struct as its most aligned field, `bool` is 1 byte.
-//! Matrices are arrays of row vectors (row-major).
+//! Matrices are arrays of row vectors; those that a program declares `column_major` are arrays of column vectors.
 
 use cranelift_entity::entity_impl;
 use indexmap::IndexSet;
-use rustc_hash::{FxBuildHasher, FxHashSet};
+use rustc_hash::FxBuildHasher;
 
 use crate::ops::{Path, Step};
 use crate::types::{Scalar, Type, Types};
@@ -15,6 +15,17 @@ use crate::types::{Scalar, Type, Types};
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct MemType(u32);
 entity_impl!(MemType, "mem");
+
+/// Who says how a matrix lies in memory, and how. The host's way is row by row in memory that a kernel sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum MatrixOrder {
+    /// The host may keep it column by column on its side.
+    Host,
+    /// The program: row by row.
+    Rows,
+    /// The program: column by column.
+    Columns,
+}
 
 /// What a [`MemType`] is.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -25,8 +36,8 @@ pub enum MemData {
     Vector(Scalar, u32),
     /// An array without padding between elements other than the element's own.
     Array(MemType, u32),
-    /// A matrix of rows and columns; laid out as an array of rows, kept apart for printing.
-    Matrix(Scalar, u32, u32),
+    /// A matrix, laid out as an array of so many vectors of so many numbers: its rows, or its columns.
+    Matrix(Scalar, u32, u32, MatrixOrder),
     /// A struct with named fields in declaration order.
     Struct {
         /// The source's name.
@@ -42,8 +53,6 @@ pub enum MemData {
 #[derive(Clone, Debug, Default)]
 pub struct MemTypes {
     set: IndexSet<MemData, FxBuildHasher>,
-    /// The fields of structs whose matrices lie in an order that the program names, so that the host has no say.
-    pub ordered: FxHashSet<(MemType, usize)>,
 }
 
 impl std::ops::Index<MemType> for MemTypes {
@@ -74,7 +83,7 @@ impl MemTypes {
         match &self[ty] {
             MemData::Scalar(s) => s.bytes() as u64,
             MemData::Vector(s, n) => s.bytes() as u64 * *n as u64,
-            MemData::Matrix(s, r, c) => s.bytes() as u64 * *r as u64 * *c as u64,
+            MemData::Matrix(s, r, c, _) => s.bytes() as u64 * *r as u64 * *c as u64,
             MemData::Array(t, n) => self.size(*t).saturating_mul(*n as u64),
             MemData::Struct { fields, .. } => {
                 let end = fields.iter().fold(0, |at, f| self.place(at, f.1).saturating_add(self.size(f.1)));
@@ -110,7 +119,7 @@ impl MemTypes {
                 let element = self.leaf(types, *t)?;
                 types.array(element, *n)
             }
-            MemData::Matrix(s, r, c) => {
+            MemData::Matrix(s, r, c, _) => {
                 let row = types.vector(*s, *c);
                 types.array(row, *r)
             }
@@ -132,7 +141,7 @@ impl MemTypes {
             ty = match &self[ty] {
                 MemData::Scalar(_) | MemData::Handle(_) => return None,
                 MemData::Vector(s, n) => return (last && fits(*n)).then(|| (*s).into()),
-                MemData::Matrix(s, r, c) => {
+                MemData::Matrix(s, r, c, _) => {
                     return match path.0.get(k + 1) {
                         _ if !fits(*r) => None,
                         None => Some(types.vector(*s, *c)),
@@ -149,6 +158,24 @@ impl MemTypes {
             };
         }
         self.leaf(types, ty)
+    }
+
+    /// The type of memory that a path of fields and elements leads to; `None` where it leads into a vector or matrix.
+    pub fn part_at(&self, ty: MemType, path: &[Step]) -> Option<MemType> {
+        path.iter().try_fold(ty, |ty, step| match (&self[ty], step) {
+            (MemData::Array(t, _), _) => Some(*t),
+            (MemData::Struct { fields, .. }, Step::Static(idx)) => Some(fields.get(*idx as usize)?.1),
+            _ => None,
+        })
+    }
+
+    /// True for a matrix that lies column by column, and arrays of those.
+    pub fn lies_in_columns(&self, ty: MemType) -> bool {
+        match self[ty] {
+            MemData::Matrix(.., order) => order == MatrixOrder::Columns,
+            MemData::Array(t, _) => self.lies_in_columns(t),
+            MemData::Scalar(_) | MemData::Vector(..) | MemData::Struct { .. } | MemData::Handle(_) => false,
+        }
     }
 
     /// The IR types of the leaves of a memory type as a local value: a struct's fields in order, an

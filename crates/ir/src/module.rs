@@ -94,8 +94,6 @@ pub struct Module {
     pub mem: MemTypes,
     /// Globals, in order of declaration.
     pub globals: PrimaryMap<Global, GlobalData>,
-    /// The globals that are matrices in an order that the program names: as [`MemTypes::ordered`].
-    pub ordered: Vec<Global>,
     /// Functions.
     pub funcs: PrimaryMap<Func, Function>,
     /// What [`crate::TypeData::Residuals`] are of, by number.

@@ -13,7 +13,7 @@ use rustc_hash::{FxBuildHasher, FxHashMap};
 use smallvec::SmallVec;
 
 use crate::function::{Func, Function, Inline, Prefer, Region, RegionData, Slot, Span, Value, ValueData};
-use crate::memory::{MemData, MemType};
+use crate::memory::{MatrixOrder, MemData, MemType};
 use crate::module::{Entry, Global, GlobalData, Module, Residuals, Space, Witness};
 use crate::ops::Op;
 use crate::types::{Scalar, Type};
@@ -417,11 +417,21 @@ impl Parser<'_> {
                         p.expect(">")?;
                         MemData::Handle(t)
                     }
+                    word @ ("rows" | "columns") => {
+                        let order = if word == "rows" { MatrixOrder::Rows } else { MatrixOrder::Columns };
+                        let word = p.word()?;
+                        match Self::numeric(word) {
+                            Some((s, sizes)) if sizes.len() == 2 => {
+                                MemData::Matrix(s, sizes[0], sizes[1], order)
+                            }
+                            _ => return Err(format!("'{word}' is not a matrix")),
+                        }
+                    }
                     word => match Self::numeric(word) {
                         Some((s, sizes)) => match sizes[..] {
                             [] => MemData::Scalar(s),
                             [n] => MemData::Vector(s, n),
-                            [r, c] => MemData::Matrix(s, r, c),
+                            [r, c] => MemData::Matrix(s, r, c, MatrixOrder::Host),
                             _ => return Err(format!("'{word}' is not a type")),
                         },
                         None => return Err(format!("'{word}' is not a type in memory")),

@@ -11,7 +11,7 @@ use rustc_hash::FxHashMap;
 
 use crate::build::infer;
 use crate::function::{Func, Function, Inline, Inst, InstData, Prefer, Region, Slot, Value};
-use crate::memory::{MemData, MemType};
+use crate::memory::{MatrixOrder, MemData, MemType};
 use crate::module::{Global, GlobalData, Module, Space};
 use crate::ops::{AtomicOp, Builtin, LoopInfo, Op, Path, Rest, Step, WAVE_LANES};
 use crate::scalar;
@@ -194,7 +194,14 @@ impl<'m> Printer<'m> {
             MemData::Scalar(s) => s.name().to_string(),
             MemData::Vector(s, n) => format!("{}x{n}", s.name()),
             MemData::Array(t, n) => format!("[{n} x {}]", self.mem_type(*t)),
-            MemData::Matrix(s, r, c) => format!("{}x{r}x{c}", s.name()),
+            MemData::Matrix(s, n, lanes, order) => {
+                let order = match order {
+                    MatrixOrder::Host => "",
+                    MatrixOrder::Rows => "rows ",
+                    MatrixOrder::Columns => "columns ",
+                };
+                format!("{order}{}x{n}x{lanes}", s.name())
+            }
             MemData::Struct { .. } => format!("struct {}", self.structs[&ty]),
             MemData::Handle(t) => format!("handle<{}>", self.mem_type(*t)),
         }

@@ -6,7 +6,7 @@ use pullback_ir::print::print_module;
 use pullback_ir::verify::{verify_function, verify_module};
 use pullback_ir::{Module, scalar};
 
-const TEXT: &str = r#"struct Ray { origin: f32x3, "odd name": [2 x f32], m: f32x2x2, hit: bool }
+const TEXT: &str = r#"struct Ray { origin: f32x3, "odd name": [2 x f32], m: columns f32x2x2, hit: bool }
 struct Ray#1 { x: f16 }
 global out: read_write struct Ray
 global counts: read_write u32

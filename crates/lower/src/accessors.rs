@@ -67,7 +67,16 @@ impl Body<'_, '_, '_> {
                 Some(base) => self.place_as_context(base),
                 None => self.this_place(e),
             };
-            return self.field_place(base, found.decl, ty, e);
+            let declared = self.lw.program.decl_type(found.decl);
+            let own = self.lw.program.subst_of(&found);
+            let own = self.lw.program.substitute(declared, &own);
+            let place = self.field_place(base, found.decl, own, e);
+            if own == ty {
+                return place;
+            }
+            let values = self.read(&place);
+            let values = self.convert(values, own, ty, span);
+            return Place::value(ty, values);
         }
         let accessors = self.lw.program.accessors(&member);
         let named = self.lw.program.declared_accessors(&member);
@@ -159,7 +168,7 @@ impl Body<'_, '_, '_> {
     }
 
     fn resolved(&mut self, func: Option<&FuncRef>, named: Option<&FuncRef>) -> Option<Rc<Declared>> {
-        let callable = self.lw.canonical(Callable::Func(func?.clone())).ok()?;
+        let callable = self.lw.canonical(Callable::Func(named.or(func)?.clone())).ok()?;
         let declared = self.lw.function(self.b.types, &callable);
         Some(match named {
             Some(named) => self.as_declared(named, declared),

@@ -500,16 +500,15 @@ impl Body<'_, '_, '_> {
             };
             return columns.iter().map(|c| column(self, c)).collect();
         }
+        if self.lw.lies_in_columns(ty) {
+            return self.in_columns(ty, &values).into_iter().collect();
+        }
         if layout.parts.is_empty() {
             return values;
         }
         let mut leaves = Vec::new();
         for part in layout.parts.iter().filter(|p| !p.is_shadow) {
             let inner = values[part.offset..part.offset + part.len].to_vec();
-            if part.decl.is_some_and(|decl| self.lw.lies_in_columns(decl, part.ty)) {
-                leaves.extend(self.in_columns(part.ty, &inner));
-                continue;
-            }
             leaves.extend(self.memory_leaves(part.ty, inner, span));
         }
         leaves

@@ -12,6 +12,7 @@ use ir::{Op, Type, Value};
 use syntax::ast::DeclKind;
 use syntax::{DeclId, ExprId, Span};
 
+use crate::Lowerer;
 use crate::body::Body;
 use crate::functions::{Declared, FlatParam, FlatSig, Key};
 use crate::places::Place;
@@ -41,6 +42,9 @@ impl Body<'_, '_, '_> {
         let callable = match self.lw.canonical(callable) {
             Ok(callable) => callable,
             Err(name) => {
+                if Lowerer::origin(&named).is_some_and(|f| self.lw.program.check_called(f)) {
+                    return self.zeros(ty);
+                }
                 return self.unsupported(
                     span,
                     format_args!("a call of `{name}` whose implementation is only known at run time is"),
@@ -102,7 +106,7 @@ impl Body<'_, '_, '_> {
         }
         let default_owner = match func {
             Callable::Func(f) => Some(f.clone()),
-            _ => crate::Lowerer::origin(&callable).cloned(),
+            _ => Lowerer::origin(&callable).cloned(),
         };
         self.arguments(args, default_owner.as_ref(), &mut params, (&mut inputs, &mut places));
         if params.next().is_some() || inputs.len() != declared.sig.params.len() {
@@ -278,47 +282,19 @@ impl Body<'_, '_, '_> {
     }
 
     /// The function that a call of an interface's requirement calls in a differentiable function: what has no derivative as
-    /// the interface declares it has none, whatever the function that meets it has.
+    /// the interface declares it has none, whatever the function that fulfils it has.
     pub(crate) fn as_declared(&mut self, named: &FuncRef, declared: Rc<Declared>) -> Rc<Declared> {
         let program = &mut self.lw.program;
-        let container = program.container_of(named.decl);
-        let is_requirement =
-            container.is_some_and(|c| matches!(program.ast.decls[c].kind, DeclKind::Interface { .. }));
-        let key = self.lw.declared.get_index(declared.func.as_u32() as usize).map(|d| d.0);
-        let Some(Key::Callable(Callable::Func(f))) = key else { return declared };
-        if !self.differentiable || !is_requirement || f.decl == named.decl || program.is_core(named.decl) {
-            return declared;
-        }
-        let f = f.clone();
-        if program.is_never_differentiable(named) {
-            let (sig, params, results) =
-                (declared.sig.clone(), declared.params.clone(), declared.results.clone());
-            return Rc::new(Declared {
-                func: self.quiet(&declared),
-                sig,
-                params,
-                results,
-                span: declared.span,
-            });
-        }
-        let signature = program.func_signature(named);
-        let sig = self.lw.flatten(self.b.types, &signature);
-        let types = |sig: &FlatSig| sig.params.iter().map(|p| (p.ty, p.dir)).collect::<Vec<_>>();
-        let tangents = |sig: &FlatSig| {
-            let params = sig.params.iter().map(|p| p.diff.is_some());
-            params.chain([sig.ret_diff.is_some()]).collect::<Vec<_>>()
-        };
-        if types(&sig) != types(&declared.sig)
-            || sig.ret != declared.sig.ret
-            || tangents(&sig) == tangents(&declared.sig)
+        if !self.differentiable
+            || !program.is_requirement(named.decl)
+            || program.is_core(named.decl)
+            || !program.is_never_differentiable(named)
         {
             return declared;
         }
-        let key = Key::AsDeclared(f, named.clone());
-        match self.lw.declared.get(&key) {
-            Some(known) => known.clone(),
-            None => self.lw.declare(self.b.types, key, sig),
-        }
+        let (sig, params, results) =
+            (declared.sig.clone(), declared.params.clone(), declared.results.clone());
+        Rc::new(Declared { func: self.quiet(&declared), sig, params, results, span: declared.span })
     }
 
     /// What `no_diff` calls in a function's place. The library's own functions add zeros at most; pointers are to be moved
@@ -531,11 +507,65 @@ impl Body<'_, '_, '_> {
         }
         result.unwrap_or(value)
     }
+
+    /// The results of a call by its outputs: the parameter that each is written to, counted after `skip` others, its type
+    /// and its leaves.
+    pub(crate) fn by_output(
+        &mut self,
+        sig: &FlatSig,
+        results: &[Value],
+        skip: usize,
+    ) -> Vec<(Option<usize>, Ty, Vec<Value>)> {
+        let mut rest = results;
+        let mut all = Vec::new();
+        for output in sig.outputs() {
+            let (leaves, others) = rest.split_at(self.layout(output.ty).leaves.len());
+            all.push((output.param.map(|k| k + skip), output.ty, leaves.to_vec()));
+            rest = others;
+        }
+        all
+    }
+}
+
+/// A requirement of an interface for a type whose own function has another signature: a call of that function.
+pub(crate) fn build_adapter(
+    lw: &mut Lowerer<'_>,
+    types: &mut ir::Types,
+    own: &FuncRef,
+    declared: &Declared,
+) -> Option<ir::Function> {
+    let callee = lw.function(types, &Callable::Func(own.clone()));
+    let mut body = Body::new(lw, types, check::Subst::default(), declared.sig.ret);
+    let span = declared.span;
+    body.b.span = crate::ir_span(span);
+    let bound = body.bind_params(declared);
+    // A static function takes no object.
+    let skip = usize::from(declared.sig.has_this && !callee.sig.has_this);
+    let mut args = Vec::new();
+    for (k, param) in callee.sig.params.iter().enumerate().filter(|p| p.1.is_input()) {
+        let (values, from) = match (bound.get(k + skip), param.decl) {
+            (Some(values), _) => (values.clone(), declared.sig.params[k + skip].ty),
+            (None, Some(decl)) => body.default_argument(decl, own),
+            (None, None) => return None,
+        };
+        args.extend(body.convert(values, from, param.ty, span));
+    }
+    let results = body.b.call_func(callee.func, &callee.results, &args);
+    let given = body.by_output(&callee.sig, &results, skip);
+    let mut results = Vec::new();
+    for output in declared.sig.outputs() {
+        match given.iter().find(|g| g.0 == output.param) {
+            Some((_, from, values)) => results.extend(body.convert(values.clone(), *from, output.ty, span)),
+            // What the function does not write stays.
+            None => results.extend(output.param.and_then(|k| bound.get(k)).cloned().unwrap_or_default()),
+        }
+    }
+    body.finish(results, declared)
 }
 
 /// A call of the function. Its own slots and witness say what of it has no derivative.
 pub(crate) fn build_call(
-    lw: &mut crate::Lowerer<'_>,
+    lw: &mut Lowerer<'_>,
     types: &mut ir::Types,
     f: &FuncRef,
     declared: &Declared,

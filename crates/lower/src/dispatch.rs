@@ -75,7 +75,7 @@ impl Lowerer<'_> {
     }
 
     /// The function of one type in place of that of an existential type.
-    fn specialised(&self, f: &FuncRef, opening: Opening, inner: Ty) -> FuncRef {
+    fn specialised(&mut self, f: &FuncRef, opening: Opening, inner: Ty) -> FuncRef {
         let mut f = f.clone();
         match opening.object {
             Object::This => {
@@ -89,6 +89,8 @@ impl Lowerer<'_> {
                             *arg = GenericArg::Type(inner);
                         }
                     }
+                } else if let Some(interface) = self.program.container_of(f.decl) {
+                    self.program.own_arguments(inner, interface, &mut f.args[..outer]);
                 }
             }
             Object::Param { generic, .. } => f.args[generic] = GenericArg::Type(inner),
@@ -344,7 +346,7 @@ impl Body<'_, '_, '_> {
         let callable = match resolved {
             Resolved::Func(_) => match self.lw.canonical(Callable::Func(target.clone())) {
                 Ok(callable) => callable,
-                Err(name) => return self.not_provided(&name, opened.inner, span),
+                Err(_) => return self.not_provided(&target, span),
             },
             Resolved::Builtin(name) => {
                 let sig = self.lw.program.func_signature(&target);
@@ -361,17 +363,11 @@ impl Body<'_, '_, '_> {
             Resolved::Synthesized(..) | Resolved::Unresolved => {
                 return match self.field_case(f, declared, bound, opened, span) {
                     Some(values) => values,
-                    None => {
-                        let name =
-                            self.lw.program.ast.name(self.lw.program.ast.decls[f.decl].name).to_owned();
-                        self.not_provided(&name, opened.inner, span)
-                    }
+                    None => self.not_provided(&target, span),
                 };
             }
         };
         let callee = self.lw.function(self.b.types, &callable);
-        // a static function may fulfil a requirement that is not static
-        let skip = skip + usize::from(declared.sig.has_this && !callee.sig.has_this);
         let mut args = Vec::new();
         for (k, param) in callee.sig.params.iter().enumerate().filter(|p| p.1.is_input()) {
             let Some(values) = bound.get(k + skip).cloned() else { continue };
@@ -389,13 +385,7 @@ impl Body<'_, '_, '_> {
             return Vec::new();
         }
         let results = self.b.call_func(callee.func, &callee.results, &args);
-        let mut groups = Vec::new();
-        let mut at = 0;
-        for output in callee.sig.outputs() {
-            let n = self.layout(output.ty).leaves.len();
-            groups.push((output.param.map(|k| k + skip), output.ty, results[at..at + n].to_vec()));
-            at += n;
-        }
+        let groups = self.by_output(&callee.sig, &results, skip);
         let mut closed = Vec::new();
         for output in declared.sig.outputs() {
             match groups.iter().find(|g| g.0 == output.param) {
@@ -411,18 +401,17 @@ impl Body<'_, '_, '_> {
                 Some((_, from, values)) => {
                     closed.extend(self.close_as(values.clone(), *from, output.ty, opened, span));
                 }
-                None => closed.extend(output.param.and_then(|k| bound.get(k)).cloned().unwrap_or_default()),
+                None => {}
             }
         }
         closed
     }
 
-    fn not_provided(&mut self, member: &str, ty: Ty, span: Span) -> Vec<Value> {
-        let name = self.lw.program.type_name(ty);
-        self.lw.unsupported(
-            span,
-            format_args!("the member `{member}` of `{name}`, called by its interface, is"),
-        );
+    fn not_provided(&mut self, target: &FuncRef, span: Span) -> Vec<Value> {
+        if !self.lw.program.check_called(target) {
+            let name = self.lw.func_name(target);
+            self.lw.unsupported(span, format_args!("the member `{name}`, called by its interface, is"));
+        }
         Vec::new()
     }
 

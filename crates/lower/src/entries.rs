@@ -192,7 +192,10 @@ impl Body<'_, '_, '_> {
         if self.lw.holds_buffers(ty) {
             return self.split_uniform(decl, "", ty, span);
         }
-        let place = self.memory_place(decl, ty, ty, span);
+        // The function takes a value; memory has an order of matrices, too.
+        let declared = self.lw.program.decl_type(decl);
+        let declared = self.ty(declared);
+        let place = self.memory_place(decl, declared, ty, span);
         self.read(&place)
     }
 

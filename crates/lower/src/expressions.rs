@@ -90,7 +90,10 @@ impl Body<'_, '_, '_> {
                 let of = self.ty(of);
                 match self.lw.program.measure(kind, of) {
                     Some(n) => self.integer(n, ty),
-                    None => self.unsupported(span, "the size of this type is", ty),
+                    None => {
+                        let name = self.lw.program.type_name(of);
+                        self.unsupported(span, format_args!("the size of `{name}` is"), ty)
+                    }
                 }
             }
             Meaning::EnumCase(case) => {

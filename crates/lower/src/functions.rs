@@ -33,9 +33,6 @@ pub(crate) enum Key {
     Twin(FuncRef),
     /// The function as `no_diff` calls it: nothing of it is differentiated, so no backward derivative in it is run.
     Quiet(FuncRef),
-    /// The first as the second, a requirement of an interface that it meets, declares it: it may have no tangent of what the
-    /// function itself has one of.
-    AsDeclared(FuncRef, FuncRef),
     /// `(params…) -> (results…, params…)`: what reverse mode calls in place of a function of pointers.
     Moved(FuncRef, Moves),
     /// `(x) -> (x.use(), x)`, and its derivatives (see [`crate::uses`]).
@@ -126,7 +123,9 @@ impl Lowerer<'_> {
     pub(crate) fn canonical(&mut self, callable: Callable) -> Result<Callable, String> {
         Ok(match callable {
             Callable::Func(f) => match self.program.resolve_requirement(&f) {
-                Resolved::Func(f) => Callable::Func(f),
+                // The function between has the requirement's signature.
+                Resolved::Func(found) if self.program.is_adapted(&f, &found) => Callable::Func(f),
+                Resolved::Func(found) => Callable::Func(found),
                 Resolved::Synthesized(member, ty) => Callable::Synthesized(member, ty),
                 Resolved::Builtin(_) => Callable::Func(f),
                 Resolved::Unresolved => {
@@ -305,7 +304,6 @@ impl Lowerer<'_> {
             | Key::WitnessPropagate(f, _)
             | Key::Twin(f)
             | Key::Quiet(f)
-            | Key::AsDeclared(f, _)
             | Key::Moved(f, _)
             | Key::Use(f, _)
             | Key::UseJvp(f, _)
@@ -385,9 +383,6 @@ impl Lowerer<'_> {
             Key::WitnessPropagate(f, _) => format!("{}:propagate", self.func_name(f)),
             Key::Twin(f) => format!("{}:pair", self.func_name(f)),
             Key::Quiet(f) => format!("no_diff {}", self.func_name(f)),
-            Key::AsDeclared(f, requirement) => {
-                format!("{} as {}", self.func_name(f), self.func_name(requirement))
-            }
             Key::Use(f, _) => format!("{}:split", self.func_name(f)),
             Key::UseJvp(f, _) => format!("{}:split.jvp", self.func_name(f)),
             Key::UseVjp(f, _) => format!("{}:split.vjp", self.func_name(f)),
@@ -398,6 +393,14 @@ impl Lowerer<'_> {
                 format!("{}:init", self.program.ast.name(self.program.ast.decls[f.decl].name))
             }
             Key::Entry(d) => format!("{}:entry", self.program.ast.name(self.program.ast.decls[*d].name)),
+        }
+    }
+
+    /// The function that a requirement of an interface calls for the type that is known.
+    fn adapted(&mut self, f: &FuncRef) -> Option<FuncRef> {
+        match self.program.resolve_requirement(f) {
+            Resolved::Func(own) if own.decl != f.decl => Some(own),
+            _ => None,
         }
     }
 
@@ -414,6 +417,9 @@ impl Lowerer<'_> {
                     crate::apply::build_half(self, types, &of, &declared)
                 } else if let Some(opening) = self.opening(f) {
                     crate::dispatch::build(self, types, f, opening, &declared)
+                } else if let Some(own) = self.adapted(f) {
+                    self.program.check_called(f);
+                    crate::calls::build_adapter(self, types, &own, &declared)
                 } else if self.intrinsic_name(f.decl).is_some() {
                     crate::intrinsics::build(self, types, f, &declared)
                 } else {
@@ -440,7 +446,7 @@ impl Lowerer<'_> {
             Key::WitnessVjp(f, user) => crate::witness::build_vjp(self, types, f, user.as_ref(), &declared),
             Key::WitnessApply(_, applied) => crate::apply::build_apply(self, types, applied, &declared),
             Key::Twin(f) => crate::twins::build_twin(self, types, f, &declared),
-            Key::Quiet(f) | Key::AsDeclared(f, _) => crate::calls::build_call(self, types, f, &declared),
+            Key::Quiet(f) => crate::calls::build_call(self, types, f, &declared),
             Key::Use(f, _) => crate::uses::build_use(self, types, f, &declared),
             Key::UseJvp(f, ty) => crate::uses::build_use_jvp(self, types, f, *ty, &declared),
             Key::UseVjp(f, ty) => crate::uses::build_use_vjp(self, types, f, *ty, &declared),
@@ -459,6 +465,9 @@ impl Lowerer<'_> {
             function.span = slot.span;
             function.results.clone_from(&slot.results);
             match &key {
+                Key::Callable(Callable::Func(f)) if self.adapted(f).is_some() => {
+                    function.inline = Inline::Always
+                }
                 Key::Callable(Callable::Func(f)) => self.set_attributes(f.decl, function),
                 Key::Callable(_)
                 | Key::WitnessJvp(..)
@@ -467,7 +476,6 @@ impl Lowerer<'_> {
                 | Key::WitnessPropagate(..)
                 | Key::Twin(_)
                 | Key::Quiet(_)
-                | Key::AsDeclared(..)
                 | Key::Use(..)
                 | Key::UseJvp(..)
                 | Key::UseVjp(..)

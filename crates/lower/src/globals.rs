@@ -11,7 +11,7 @@ use crate::Lowerer;
 use crate::body::Body;
 use crate::entries::builtin_of;
 use crate::functions::{FlatSig, Key};
-use crate::places::{Major, Place, PlaceKind};
+use crate::places::Place;
 
 impl Lowerer<'_> {
     /// The global of a declaration.
@@ -55,8 +55,7 @@ impl Lowerer<'_> {
             self.unsupported(span, format_args!("the type `{name}` is"));
             return None;
         }
-        let columns = !is_memory && self.lies_in_columns(decl, element);
-        let mem = self.mem_type_in(types, element, columns);
+        let mem = self.mem_type_of(types, element, Some(decl), 0);
         let has_init = matches!(node.kind, DeclKind::Var { init: Some(_), .. });
         // zeros would be a value of the first type
         let is_open = space == Space::Private && self.layout(types, ty).leaves.iter().any(|leaf| leaf.is_tag);
@@ -72,11 +71,7 @@ impl Lowerer<'_> {
         };
         let name = self.program.ast.name(node.name).to_owned();
         let span = crate::ir_span(span);
-        let global = self.module.globals.push(GlobalData { name, space, ty: mem, init, span });
-        if self.program.names_matrix_order(decl) {
-            self.module.ordered.push(global);
-        }
-        Some(global)
+        Some(self.module.globals.push(GlobalData { name, space, ty: mem, init, span }))
     }
 
     /// A type within a type that has no place in memory.
@@ -142,7 +137,9 @@ impl Body<'_, '_, '_> {
             }
             Resolved::Func(_) | Resolved::Synthesized(..) | Resolved::Builtin(_) | Resolved::Unresolved => {
                 let name = self.lw.program.ast.name(self.lw.program.ast.decls[member.decl].name).to_owned();
-                let values = self.unsupported(span, format_args!("the member `{name}` of this type is"), ty);
+                let whose = member.self_ty.map_or(String::new(), |of| self.lw.program.type_name(of));
+                let what = format_args!("the member `{name}` of `{whose}` is");
+                let values = self.unsupported(span, what, ty);
                 return Place::value(ty, values);
             }
         };
@@ -173,14 +170,7 @@ impl Body<'_, '_, '_> {
             return Place::value(ty, vec![handle]);
         }
         let zero = self.b.u32(0);
-        let mut place = Place::memory(declared, handle, zero);
-        if let PlaceKind::Memory(memory) = &mut place.kind
-            && space == Space::Uniform
-            && self.lw.lies_in_columns(decl, declared)
-        {
-            memory.major = Major::Columns;
-        }
-        place
+        Place::memory(declared, handle, zero)
     }
 
     /// The value of a `static const`.

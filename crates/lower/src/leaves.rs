@@ -8,8 +8,8 @@ use std::rc::Rc;
 
 use check::DiffFieldTarget;
 use check::signature::Subst;
-use check::types::{self as source, Ty, TyKind};
-use ir::{MemData, MemType, Scalar, Type, TypeData, Types};
+use check::types::{self as source, Order, Ty, TyKind};
+use ir::{MatrixOrder, MemData, MemType, Scalar, Type, TypeData, Types};
 use syntax::DeclId;
 
 use crate::Lowerer;
@@ -112,7 +112,7 @@ impl Lowerer<'_> {
 
     /// Rows and columns of a matrix, with its scalar.
     pub(crate) fn matrix_of(&mut self, ty: Ty) -> Option<(Scalar, u32, u32)> {
-        let TyKind::Matrix(element, rows, columns) = self.program.types[ty].clone() else { return None };
+        let TyKind::Matrix(element, rows, columns, _) = self.program.types[ty].clone() else { return None };
         Some((self.scalar_of(element)?, self.val(&rows)?, self.val(&columns)?))
     }
 
@@ -334,34 +334,23 @@ impl Lowerer<'_> {
         self.mem_type_at(types, ty, 0)
     }
 
-    /// The same, of a matrix that lies in memory column by column: the transposed one.
-    pub(crate) fn mem_type_in(&mut self, types: &mut Types, ty: Ty, columns: bool) -> MemType {
-        match self.matrix_of(ty).filter(|_| columns) {
-            Some((s, r, c)) => self.mem.intern(MemData::Matrix(s, c, r)),
-            None => self.mem_type(types, ty),
+    /// The same, of a variable or field that may be declared `row_major`.
+    pub(crate) fn mem_type_of(
+        &mut self,
+        types: &mut Types,
+        ty: Ty,
+        decl: Option<DeclId>,
+        depth: u32,
+    ) -> MemType {
+        match self.matrix_of(ty).filter(|_| decl.is_some_and(|decl| self.program.is_row_major(decl))) {
+            Some((s, r, c)) => self.mem.intern(MemData::Matrix(s, r, c, MatrixOrder::Rows)),
+            None => self.mem_type_at(types, ty, depth),
         }
     }
 
-    /// True if a variable or field of a type is a matrix that lies in memory column by column. In an array of matrices it
-    /// is not clear what is meant: Slang ignores the word in front of `T name[n]`.
-    pub(crate) fn lies_in_columns(&mut self, decl: DeclId, ty: Ty) -> bool {
-        if !self.program.is_column_major(decl) {
-            return false;
-        }
-        let mut inner = ty;
-        while let TyKind::Array(element, _) = self.program.types[inner] {
-            inner = element;
-        }
-        let is_matrix = matches!(self.program.types[inner], TyKind::Matrix(..));
-        if is_matrix && inner != ty {
-            let span = self.program.ast.decls[decl].name_span;
-            self.unsupported(span, "an array of `column_major` matrices in memory is");
-            if let Some(refused) = self.diagnostics.last_mut() {
-                let help = "put the matrix into a struct of its own, and make an array of those";
-                refused.help = Some(help.to_string());
-            }
-        }
-        is_matrix && inner == ty
+    /// True if a type is a matrix that lies in memory column by column.
+    pub(crate) fn lies_in_columns(&self, ty: Ty) -> bool {
+        matches!(self.program.types[ty], TyKind::Matrix(.., Order::Columns))
     }
 
     /// True if a matrix in a value of a type lies in memory column by column.
@@ -370,8 +359,7 @@ impl Lowerer<'_> {
             return self.holds_columns(types, element);
         }
         let layout = self.layout(types, ty);
-        let mut parts = layout.parts.iter().filter_map(|p| p.decl.map(|decl| (decl, p.ty)));
-        parts.any(|(decl, ty)| self.lies_in_columns(decl, ty) || self.holds_columns(types, ty))
+        self.lies_in_columns(ty) || layout.parts.iter().any(|p| self.holds_columns(types, p.ty))
     }
 
     fn mem_type_at(&mut self, types: &mut Types, ty: Ty, depth: u32) -> MemType {
@@ -387,7 +375,8 @@ impl Lowerer<'_> {
                 None => MemData::Struct { name, fields: Vec::new() },
             },
             TyKind::Matrix(..) => match self.matrix_of(ty) {
-                Some((s, r, c)) => MemData::Matrix(s, r, c),
+                Some((s, r, c)) if self.lies_in_columns(ty) => MemData::Matrix(s, c, r, MatrixOrder::Columns),
+                Some((s, r, c)) => MemData::Matrix(s, r, c, MatrixOrder::Host),
                 None => MemData::Struct { name, fields: Vec::new() },
             },
             TyKind::Array(..) => match self.array_of(ty) {
@@ -408,24 +397,10 @@ impl Lowerer<'_> {
                     self.points_to_itself(ty);
                 }
                 let layout = self.layout_at(types, ty, depth + 1);
-                let parts = layout.parts.iter().filter(|p| !p.is_shadow);
-                let ordered = |(k, p): (usize, &Part)| {
-                    p.decl.is_some_and(|decl| self.program.names_matrix_order(decl)).then_some(k)
-                };
-                let ordered: Vec<usize> = parts.clone().enumerate().filter_map(ordered).collect();
-                let fields = parts;
-                let fields = fields.map(|p| {
-                    let columns = p.decl.is_some_and(|decl| self.lies_in_columns(decl, p.ty));
-                    let mem = match self.matrix_of(p.ty).filter(|_| columns) {
-                        Some((s, r, c)) => self.mem.intern(MemData::Matrix(s, c, r)),
-                        None => self.mem_type_at(types, p.ty, depth + 1),
-                    };
-                    (p.name.clone(), mem)
-                });
-                let fields = fields.collect();
-                let made = self.mem.intern(MemData::Struct { name, fields });
-                self.mem.ordered.extend(ordered.into_iter().map(|k| (made, k)));
-                return made;
+                let fields = layout.parts.iter().filter(|p| !p.is_shadow);
+                let fields =
+                    fields.map(|p| (p.name.clone(), self.mem_type_of(types, p.ty, p.decl, depth + 1)));
+                MemData::Struct { name, fields: fields.collect() }
             }
         };
         self.mem.intern(data)

@@ -273,6 +273,13 @@ impl Lowerer<'_> {
         self.diagnostics.push(Diagnostic::error("E0900", span, format!("{what} not supported yet")));
     }
 
+    /// Says what helps against what was reported last.
+    pub(crate) fn help(&mut self, help: &str) {
+        if let Some(reported) = self.diagnostics.last_mut() {
+            reported.help = Some(help.to_string());
+        }
+    }
+
     /// Reports a field whose initial value is made of the struct that it belongs to.
     pub(crate) fn endless_default(&mut self, span: Span) {
         let message = "the initial value of this field makes the struct that it belongs to, without end";

@@ -8,12 +8,12 @@
 //! what is asked for is accessed.
 
 use check::types::Ty;
-use ir::{LoopInfo, Op, Path, Step, Type, Value};
+use ir::{LoopInfo, Op, Path, Step, Type, TypeData, Value};
 use smallvec::SmallVec;
 
 use crate::body::Body;
 use crate::leaves::{Layout, Part};
-use crate::places::{Major, Memory};
+use crate::places::Memory;
 
 /// Arrays of structs up to this length are accessed without a loop.
 const UNROLLED: u32 = 16;
@@ -49,15 +49,6 @@ impl Body<'_, '_, '_> {
         crate::source_span(self.b.span)
     }
 
-    /// The place of a field.
-    pub(crate) fn field_in_memory(&mut self, memory: &Memory, layout: &Layout, idx: usize) -> Memory {
-        let mut field = memory.step(Step::Static(idx as u32));
-        let part = layout.parts.get(idx);
-        let columns = part.is_some_and(|p| p.decl.is_some_and(|decl| self.lw.lies_in_columns(decl, p.ty)));
-        field.major = if columns { Major::Columns } else { Major::Rows };
-        field
-    }
-
     /// The place of an element, row or lane, of `n`.
     pub(crate) fn part_in_memory(&mut self, memory: &Memory, index: Value, n: u32) -> Memory {
         let part = match self.constant_of(index) {
@@ -75,8 +66,7 @@ impl Body<'_, '_, '_> {
 
     /// A place in a column, where the row that it is in is still to be said.
     fn in_row(&mut self, mut column: Memory) -> Memory {
-        let Major::RowOfColumns(row, n) = column.major else { return column };
-        column.major = Major::Rows;
+        let Some((row, n)) = column.row.take() else { return column };
         self.part_in_memory(&column, row, n)
     }
 
@@ -99,10 +89,11 @@ impl Body<'_, '_, '_> {
         self.b.emit_typed(Op::Construct, &parts, to)
     }
 
-    /// The type of a matrix's columns as they lie in memory.
+    /// The type of a matrix's columns.
     fn columns_type(&mut self, ty: Ty) -> Option<Type> {
-        let columns = self.lw.mem_type_in(self.b.types, ty, true);
-        self.lw.mem.leaf(self.b.types, columns)
+        let (s, r, c) = self.lw.matrix_of(ty)?;
+        let column = self.b.types.vector(s, r);
+        Some(self.b.types.array(column, c))
     }
 
     /// A matrix as it lies in memory column by column.
@@ -111,10 +102,17 @@ impl Body<'_, '_, '_> {
         Some(self.transposed(*matrix.first()?, columns))
     }
 
-    /// Whether a type is one leaf in memory too.
-    fn is_memory_leaf(&mut self, ty: Ty) -> bool {
+    /// True if matrices at a place lie column by column. Memory says so, whatever the expression says that leads there.
+    pub(crate) fn lies_in_columns(&self, memory: &Memory) -> bool {
+        let TypeData::Buffer(whole) = self.b.types[self.b.func.ty(memory.handle)] else { return false };
+        let part = self.lw.mem.part_at(whole, &memory.path);
+        part.is_some_and(|part| self.lw.mem.lies_in_columns(part))
+    }
+
+    /// True if a type is one leaf in memory, too, of the same shape.
+    fn is_memory_leaf(&mut self, memory: &Memory, ty: Ty) -> bool {
         let mem = self.lw.mem_type(self.b.types, ty);
-        self.lw.mem.leaf(self.b.types, mem).is_some()
+        self.lw.mem.leaf(self.b.types, mem).is_some() && !self.lies_in_columns(memory)
     }
 
     pub(crate) fn read_memory(&mut self, memory: &Memory, ty: Ty) -> Vec<Value> {
@@ -125,13 +123,14 @@ impl Body<'_, '_, '_> {
         if layout.leaves.is_empty() {
             return Vec::new();
         }
-        if memory.major == Major::Columns
+        if self.lies_in_columns(memory)
+            && memory.row.is_none()
             && let Some(columns) = self.columns_type(ty)
         {
             let value = self.b.emit_typed(Op::BufferLoad(memory.ir_path()), &memory.operands(), columns);
             return vec![self.transposed(value, layout.leaves[0].ty)];
         }
-        if let (Major::RowOfColumns(..), Some((s, n))) = (memory.major, self.lw.vector_of(ty)) {
+        if let (Some(_), Some((s, n))) = (memory.row, self.lw.vector_of(ty)) {
             let mut lanes: SmallVec<[Value; 4]> = SmallVec::new();
             for k in 0..n {
                 let lane = self.lane_in_memory(memory, k);
@@ -143,7 +142,7 @@ impl Body<'_, '_, '_> {
             }
             return vec![self.b.emit_typed(Op::Construct, &lanes, layout.leaves[0].ty)];
         }
-        if self.is_memory_leaf(ty) {
+        if self.is_memory_leaf(memory, ty) {
             let value =
                 self.b.emit_typed(Op::BufferLoad(memory.ir_path()), &memory.operands(), layout.leaves[0].ty);
             return vec![value];
@@ -179,7 +178,7 @@ impl Body<'_, '_, '_> {
                 values.extend(self.shadow_zeros(&layout, part));
                 continue;
             }
-            let field = self.field_in_memory(memory, &layout, k);
+            let field = memory.step(Step::Static(k as u32));
             values.extend(self.read_memory(&field, part.ty));
         }
         values
@@ -193,7 +192,8 @@ impl Body<'_, '_, '_> {
         if layout.leaves.is_empty() || values.len() < layout.leaves.len() {
             return;
         }
-        if memory.major == Major::Columns
+        if self.lies_in_columns(memory)
+            && memory.row.is_none()
             && let Some(columns) = self.in_columns(ty, values)
         {
             let mut args = memory.operands();
@@ -201,7 +201,7 @@ impl Body<'_, '_, '_> {
             self.b.effect(Op::BufferStore(memory.ir_path()), &args);
             return;
         }
-        if let (Major::RowOfColumns(..), Some((_, n))) = (memory.major, self.lw.vector_of(ty)) {
+        if let (Some(_), Some((_, n))) = (memory.row, self.lw.vector_of(ty)) {
             for k in 0..n {
                 let lane = self.lane_in_memory(memory, k);
                 let mut args = lane.operands();
@@ -210,7 +210,7 @@ impl Body<'_, '_, '_> {
             }
             return;
         }
-        if self.is_memory_leaf(ty) {
+        if self.is_memory_leaf(memory, ty) {
             if !self.is_data(values[0]) {
                 let span = self.source_span();
                 return self.lw.unsupported(span, "to store a pointer or a buffer in memory is");
@@ -237,7 +237,7 @@ impl Body<'_, '_, '_> {
         }
         for (k, part) in layout.parts.iter().enumerate().filter(|p| !p.1.is_shadow) {
             let values = &values[part.offset..part.offset + part.len];
-            let field = self.field_in_memory(memory, &layout, k);
+            let field = memory.step(Step::Static(k as u32));
             self.write_memory(&field, part.ty, values);
         }
     }

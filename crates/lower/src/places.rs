@@ -44,18 +44,8 @@ pub(crate) struct Memory {
     pub(crate) element: Value,
     pub(crate) path: Vec<Step>,
     pub(crate) dynamic: Vec<Value>,
-    pub(crate) major: Major,
-}
-
-/// How a matrix lies at a place in memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Major {
-    /// Row by row, or it is no matrix.
-    Rows,
-    /// Column by column.
-    Columns,
-    /// The place is this row, of so many, of a matrix that lies column by column.
-    RowOfColumns(Value, u32),
+    /// The place is this row, of so many, of the matrix that the path leads to, which lies column by column.
+    pub(crate) row: Option<(Value, u32)>,
 }
 
 /// A step from a whole to a part.
@@ -81,7 +71,7 @@ impl Place {
     }
 
     pub(crate) fn memory(ty: Ty, handle: Value, element: Value) -> Place {
-        let memory = Memory { handle, element, path: Vec::new(), dynamic: Vec::new(), major: Major::Rows };
+        let memory = Memory { handle, element, path: Vec::new(), dynamic: Vec::new(), row: None };
         Place { ty, kind: PlaceKind::Memory(memory) }
     }
 }
@@ -286,11 +276,8 @@ impl Body<'_, '_, '_> {
                 let span = self.span_of(e);
                 let values =
                     self.unsupported(span, "an element of an array without a length in memory is", ty);
-                if let Some(refused) = self.lw.diagnostics.last_mut() {
-                    let help =
-                        "only behind a pointer to the struct, `p->data[i]`, is there memory for elements";
-                    refused.help = Some(help.to_string());
-                }
+                self.lw
+                    .help("only behind a pointer to the struct, `p->data[i]`, is there memory for elements");
                 Place::value(ty, values)
             }
             TyKind::Array(..) => self.project(base, Proj::Element(index), ty),
@@ -340,12 +327,11 @@ impl Body<'_, '_, '_> {
             },
             PlaceKind::Memory(mut memory) => match part {
                 Proj::Field { idx, .. } => {
-                    let layout = self.layout(base.ty);
-                    let memory = self.field_in_memory(&memory, &layout, idx);
+                    memory.path.push(Step::Static(idx as u32));
                     Place { ty, kind: PlaceKind::Memory(memory) }
                 }
-                Proj::Row(index) if memory.major == Major::Columns => {
-                    memory.major = Major::RowOfColumns(index, self.extent(base.ty));
+                Proj::Row(index) if self.lies_in_columns(&memory) => {
+                    memory.row = Some((index, self.extent(base.ty)));
                     Place { ty, kind: PlaceKind::Memory(memory) }
                 }
                 Proj::Element(index) | Proj::Row(index) | Proj::Lane(index) => {
@@ -362,9 +348,8 @@ impl Body<'_, '_, '_> {
                 Proj::Entries(comps) if comps.len() == 1 => {
                     let (row, column) = (comps[0].0 as u32, comps[0].1 as u32);
                     let (outer, inner) =
-                        if memory.major == Major::Columns { (column, row) } else { (row, column) };
+                        if self.lies_in_columns(&memory) { (column, row) } else { (row, column) };
                     memory.path.extend([Step::Static(outer), Step::Static(inner)]);
-                    memory.major = Major::Rows;
                     Place { ty, kind: PlaceKind::Memory(memory) }
                 }
                 part => {

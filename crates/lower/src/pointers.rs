@@ -15,7 +15,7 @@ use syntax::{DeclId, Diagnostic, ExprId, Span};
 use crate::Lowerer;
 use crate::body::{Body, Name};
 use crate::locals::Scan;
-use crate::places::{Major, Memory, Place, PlaceKind};
+use crate::places::{Memory, Place, PlaceKind};
 
 impl Body<'_, '_, '_> {
     /// Notes the variable whose address an expression takes.
@@ -91,9 +91,22 @@ impl Body<'_, '_, '_> {
             let span = self.span_of(e);
             return self.unsupported(span, "the address of this expression is", pointer);
         };
-        if memory.major != Major::Rows {
+        if memory.row.is_some() {
             let span = self.span_of(e);
-            return self.unsupported(span, "the address of a `column_major` matrix is", pointer);
+            let rows = self.unsupported(span, "the address of a row of a `column_major` matrix is", pointer);
+            self.lw.help("its numbers do not lie one after the other: take the address of one of them");
+            return rows;
+        }
+        // How the matrix lies is part of the pointer's type.
+        if let TypeData::Buffer(element) = self.b.types[target]
+            && self.lies_in_columns(&memory) != self.lw.mem.lies_in_columns(element)
+        {
+            let span = self.span_of(e);
+            return self.unsupported(
+                span,
+                "the address of a `column_major` matrix through this name is",
+                pointer,
+            );
         }
         if memory.path.is_empty() && self.b.func.ty(memory.handle) == target {
             if self.constant_of(memory.element) == Some(0) {
@@ -171,7 +184,7 @@ impl Body<'_, '_, '_> {
                         continue;
                     }
                     MemData::Array(inner, _) => (self.lw.mem.size(inner), Some(inner)),
-                    MemData::Matrix(s, _, c) => {
+                    MemData::Matrix(s, _, c, _) => {
                         within = Some(u64::from(s.bytes()));
                         (u64::from(s.bytes() * c), None)
                     }

@@ -151,7 +151,9 @@ fn strides(module: &Module, element: MemType, path: &Path) -> (Vec<(u64, u64)>, 
                 MemData::Scalar(_) | MemData::Handle(_) => break,
                 &MemData::Vector(s, n) => (Lane(s), u64::from(s.bytes()), n),
                 &MemData::Array(inner, n) => (Mem(inner), mem.size(inner), n),
-                &MemData::Matrix(s, rows, columns) => (Row(s, columns), u64::from(s.bytes() * columns), rows),
+                &MemData::Matrix(s, rows, columns, _) => {
+                    (Row(s, columns), u64::from(s.bytes() * columns), rows)
+                }
                 MemData::Struct { fields, .. } => {
                     let Step::Static(k) = step else { break };
                     fixed += mem.field_offset(ty, k as usize);

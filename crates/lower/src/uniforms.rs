@@ -11,7 +11,7 @@ use syntax::{DeclId, Span};
 
 use crate::Lowerer;
 use crate::body::Body;
-use crate::places::{Major, Place, PlaceKind};
+use crate::places::Place;
 
 /// Longer arrays of resources are refused.
 const MAX_ARRAY: u32 = 256;
@@ -79,12 +79,8 @@ impl Lowerer<'_> {
             path.replace(RESOURCE, "").replace(TEXTURE, "")
         );
         let span = crate::ir_span(node.name_span);
-        let columns = field.is_some_and(|field| self.lies_in_columns(field, ty));
-        let ty = self.mem_type_in(types, element, columns);
+        let ty = self.mem_type_of(types, element, field, 0);
         let global = self.module.globals.push(GlobalData { name, space, ty, init: None, span });
-        if field.is_some_and(|field| self.program.names_matrix_order(field)) {
-            self.module.ordered.push(global);
-        }
         self.uniform_parts.insert((root, path), global);
         global
     }
@@ -147,11 +143,7 @@ impl Body<'_, '_, '_> {
             return vec![handle];
         }
         let zero = self.b.u32(0);
-        let mut place = Place::memory(ty, handle, zero);
-        if let PlaceKind::Memory(memory) = &mut place.kind {
-            let columns = field.is_some_and(|field| self.lw.lies_in_columns(field, ty));
-            memory.major = if columns { Major::Columns } else { Major::Rows };
-        }
+        let place = Place::memory(ty, handle, zero);
         self.read(&place)
     }
 }

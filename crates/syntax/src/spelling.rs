@@ -23,10 +23,15 @@ fn distance(a: &str, b: &str) -> usize {
     row[b.len()]
 }
 
+/// How many letters two words begin with alike.
+fn alike(a: &str, b: &str) -> usize {
+    a.chars().zip(b.chars()).take_while(|(x, y)| x.eq_ignore_ascii_case(y)).count()
+}
+
 /// Longer words are no names that somebody spelt wrongly, and each letter costs as much as every name has.
 const LONGEST: usize = 256;
 
-/// The nearest of some names; the first in alphabetical order among equals.
+/// The nearest of some names; among equals that with which most letters begin alike, then the first in alphabetical order.
 pub fn nearest<'a>(text: &str, names: impl Iterator<Item = &'a str>) -> Option<String> {
     let most = match text.len() {
         0..=2 => return None,
@@ -36,10 +41,10 @@ pub fn nearest<'a>(text: &str, names: impl Iterator<Item = &'a str>) -> Option<S
     };
     names
         .filter(|n| *n != text && !n.is_empty() && !n.starts_with("__") && !n.starts_with('$'))
-        .map(|n| (distance(text, n), n))
+        .map(|n| (distance(text, n), usize::MAX - alike(text, n), n))
         .filter(|n| n.0 <= most)
         .min()
-        .map(|n| n.1.to_string())
+        .map(|n| n.2.to_string())
 }
 
 #[cfg(test)]
@@ -53,6 +58,7 @@ mod tests {
         assert_eq!(find("inlcude").as_deref(), Some("include"));
         assert_eq!(find("positon").as_deref(), Some("position"));
         assert_eq!(find("rya").as_deref(), Some("ray"));
+        assert_eq!(nearest("sinn", ["sign", "sin"].into_iter()).as_deref(), Some("sin"));
         assert_eq!(find("direction"), None);
         assert_eq!(find("y"), None);
         assert_eq!(find(&"y".repeat(1 << 24)), None);

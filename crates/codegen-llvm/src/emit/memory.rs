@@ -217,7 +217,7 @@ impl Emitter<'_, '_> {
                     }
                     MemData::Vector(s, n) => (*n, At::Lane(*s), s.bytes() as u64),
                     MemData::Array(t, n) => (*n, At::Mem(*t), mem.size(*t)),
-                    MemData::Matrix(s, r, c) => (*r, At::Row(*s, *c), (s.bytes() * c) as u64),
+                    MemData::Matrix(s, r, c, _) => (*r, At::Row(*s, *c), (s.bytes() * c) as u64),
                     MemData::Struct { fields, .. } => {
                         let Step::Static(idx) = *step else {
                             return self.unsupported(&data.op, "a dynamic field", data.span);

@@ -154,7 +154,7 @@ pub fn resolve(mem: &MemTypes, ty: MemType, path: &Path, dynamic: &[(Scalar, u64
                 MemData::Scalar(_) | MemData::Handle(_) => return None,
                 MemData::Vector(s, n) => (*n as usize, Place::Lane(*s), s.bytes() as u64),
                 MemData::Array(t, n) => (*n as usize, Place::Mem(*t), mem.size(*t)),
-                MemData::Matrix(s, r, c) => (*r as usize, Place::Row(*s, *c), (s.bytes() * c) as u64),
+                MemData::Matrix(s, r, c, _) => (*r as usize, Place::Row(*s, *c), (s.bytes() * c) as u64),
                 MemData::Struct { fields, .. } => {
                     let Step::Static(idx) = *step else { return None };
                     let field = fields.get(idx as usize)?;

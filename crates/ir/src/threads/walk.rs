@@ -439,7 +439,7 @@ impl<'m> Walk<'m> {
                     MemData::Scalar(_) | MemData::Handle(_) => return mem.size(ty),
                     MemData::Vector(s, n) => (*n, Reached::Number(*s), u64::from(s.bytes())),
                     MemData::Array(t, n) => (*n, Reached::Mem(*t), mem.size(*t)),
-                    MemData::Matrix(s, r, c) => (*r, Reached::Row(*s, *c), u64::from(s.bytes() * c)),
+                    MemData::Matrix(s, r, c, _) => (*r, Reached::Row(*s, *c), u64::from(s.bytes() * c)),
                     MemData::Struct { fields, .. } => {
                         let Step::Static(field) = *step else { return mem.size(ty) };
                         *at = at.plus(&Form::constant(mem.field_offset(ty, field as usize) as i64));

@@ -99,7 +99,7 @@ pub(super) fn is_leaf(module: &Module, mem: MemType, ty: Type) -> bool {
         (MemData::Scalar(s), TypeData::Scalar(t)) => *s == t,
         (MemData::Vector(s, n), TypeData::Vector(t, m)) => *s == t && *n == m,
         (MemData::Array(element, n), TypeData::Array(t, m)) => *n == m && is_leaf(module, *element, t),
-        (MemData::Matrix(s, r, c), TypeData::Array(t, m)) => {
+        (MemData::Matrix(s, r, c, _), TypeData::Array(t, m)) => {
             *r == m && module.types[t] == TypeData::Vector(*s, *c)
         }
         (MemData::Handle(element), TypeData::Buffer(t)) => *element == t,

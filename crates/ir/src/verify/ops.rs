@@ -534,7 +534,7 @@ impl Verifier<'_> {
                 MemData::Vector(s, n) if fits(*n) => {
                     return steps.next().is_none() && self.types[ty] == TypeData::Scalar(*s);
                 }
-                MemData::Matrix(s, r, c) if fits(*r) => {
+                MemData::Matrix(s, r, c, _) if fits(*r) => {
                     return match steps.next() {
                         None => self.types[ty] == TypeData::Vector(*s, *c),
                         Some(Step::Static(idx)) if idx >= c => false,
