@@ -1,90 +1,147 @@
 //! No optimisation before differentiation changes a derivative: every differentiable function of the programs in
-//! `tests/run/derivatives`, and random programs, at each level of optimisation.
+//! `tests/run`, and of random programs, at each level of optimisation, in the numbers of the program and in doubles.
 //!
 //! An input is active at all levels or at none, in each direction and by each output: its derivative is exactly zero or
-//! it is not. Values agree to rounding. `PULLBACK_RANDOM` sets how many random programs are made, `PULLBACK_SEED` the
-//! first.
+//! it is not. Values agree to rounding. Memory has what the program's `bind:` lines give it. `PULLBACK_ONLY` names a part
+//! of the programs, `PULLBACK_RANDOM` sets how many random programs are made, `PULLBACK_SEED` the first.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
-use driver::bind::MatrixLayout;
-use driver::gradcheck::Entry;
-use driver::launch::Backend;
-use driver::pipeline::on_large_stack;
+use driver::Request;
+use driver::bind::{Bind, MatrixLayout, parse_bind};
+use driver::call::{Callee, Point};
+use driver::error::Error;
+use driver::gradcheck::Random;
+use driver::launch::{Backend, CodeOptions};
+use driver::pipeline::{self, Failure, Listed, Loaded, Options, on_large_stack};
 use driver::session::{FileOptions, Session};
-use driver::verify::{self, Checked, Numbers, Options};
+use ir::{Scalar, scalar};
+use pullback_tests::file::TestFile;
 use pullback_tests::{generate, setting};
 
-const LEVELS: [u8; 3] = [0, 1, 2];
+/// The range of inputs.
+const RANGE: (f64, f64) = (0.25, 1.75);
+/// A function with more derivatives is left out: each is a call.
+const MOST: usize = 64;
 
-fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
-    let Ok(entries) = std::fs::read_dir(folder) else { return };
-    let mut paths: Vec<PathBuf> = entries.flatten().map(|e| e.path()).collect();
-    paths.sort();
-    for path in paths {
-        // Some thousand derivatives by elements of arrays.
-        if path.file_name().is_some_and(|name| name == "carried-arrays-that-are-large.slang") {
-            continue;
-        }
-        if path.is_dir() {
-            sources(&path, found);
-        } else if path.extension().is_some_and(|e| e == "slang") {
-            found.push(path);
+/// A function at a point: values, then forward and reverse mode.
+struct Outcome {
+    names: Vec<String>,
+    numbers: Vec<f64>,
+}
+
+/// Why there is nothing to compare.
+enum Left {
+    /// A host cannot call the function, or memory is not bound.
+    Out(String),
+    /// It cannot be run, or stops.
+    Stopped(String),
+}
+
+fn left(failure: Failure) -> Left {
+    match failure {
+        Failure::Other(Error::Input(why)) => Left::Out(why),
+        Failure::Other(error) => Left::Stopped(error.to_string()),
+        Failure::Program(diagnostics) => {
+            Left::Out(diagnostics.first().map_or(String::new(), |d| d.message.clone()))
         }
     }
 }
 
-/// Compares the levels on a file's functions; adds what differs, and gives how many derivatives were compared.
-fn compare(path: &Path, differ: &mut Vec<String>) -> usize {
-    let mut session = Session::new(FileOptions::default());
-    let options = Options {
-        functions: Vec::new(),
-        at: Vec::new(),
-        points: 1,
-        range: (0.25, 1.75),
-        seed: 7,
-        tolerance: 1e-3,
-        memory: (Vec::new(), MatrixLayout::default()),
-        backends: vec![Backend::Interp],
-        levels: LEVELS.to_vec(),
-        lanes: None,
-        limits: driver::launch::Limits::default(),
-    };
-    // A program with errors, or one that the interpreter does not run, has no derivatives.
-    let Ok(verified) = verify::verify(&mut session, path, &options) else { return 0 };
-    verified.functions.iter().map(|function| compare_function(path, function, differ)).sum()
+fn outcome(
+    loaded: &mut Loaded,
+    listed: &Listed,
+    binds: &[Bind],
+    (level, widen): (u8, bool),
+) -> Result<Outcome, Failure> {
+    let mut options = Options { widen, ..Options::default() };
+    options.optimise.level = level;
+    let request =
+        Request { functions: vec![listed.function.clone()], derivatives: true, ..Request::default() };
+    let compiled = loaded.compile(&request, &options)?;
+    if compiled.functions.iter().flat_map(|f| &f.params).any(|p| p.is_dynamic) {
+        return Err(Error::input("a parameter of interface type").into());
+    }
+    let mut callee = Callee::new(compiled, Backend::Interp, &CodeOptions::default())?;
+    callee.bind(loaded, binds, MatrixLayout::default())?;
+    let count = |numbers: &[driver::call::Number]| numbers.iter().filter(|n| n.diff).count();
+    let derivatives = count(&callee.inputs) * count(&callee.outputs);
+    if derivatives == 0 || derivatives > MOST {
+        return Err(Error::input("no derivatives, or too many").into());
+    }
+    let mut random = Random::new(7);
+    let point: Point = callee.point(&[], &mut |n| {
+        // The same number at each width.
+        let single = if n.scalar.is_float() { Scalar::F16 } else { n.scalar };
+        Some(scalar::convert(single, n.scalar, random.scalar(single, RANGE.0, RANGE.1)))
+    })?;
+    let (mut names, mut numbers) = (Vec::new(), Vec::new());
+    let values = callee.value(&point)?;
+    for (number, bits) in callee.outputs.iter().zip(values) {
+        names.push(number.name.clone());
+        numbers.push(scalar::to_f64(number.scalar, bits));
+    }
+    for (mode, rows) in [("forward", callee.forward(&point)?), ("reverse", callee.reverse(&point)?)] {
+        let outputs = callee.outputs.iter().filter(|n| n.diff);
+        for (output, row) in outputs.zip(rows) {
+            for (input, number) in callee.inputs.iter().filter(|n| n.diff).zip(row) {
+                names.push(format!("d {}/d {} {mode}", output.name, input.name));
+                numbers.push(number);
+            }
+        }
+    }
+    Ok(Outcome { names, numbers })
 }
 
-fn compare_function(path: &Path, function: &Checked, differ: &mut Vec<String>) -> usize {
-    let Ok(rows) = &function.rows else { return 0 };
+/// Compares the levels on a file's functions; adds what differs, and gives how many numbers were compared.
+fn compare(path: &Path, differ: &mut Vec<String>) -> usize {
+    let mut session = Session::new(FileOptions::default());
+    let Ok(mut loaded) = pipeline::load(&mut session, path) else { return 0 };
+    if loaded.errors().is_err() {
+        return 0;
+    }
+    let file = TestFile::read(path);
+    let binds = file.iter().flat_map(|f| f.all("bind")).filter_map(|text| parse_bind(text).ok());
+    let binds: Vec<Bind> = binds.filter(|bind| loaded.declares_global(&bind.name)).collect();
     let mut compared = 0;
-    for (numbers, near) in [(Numbers::Double, 1e-9), (Numbers::Declared, 1e-3)] {
-        let mut first: BTreeMap<(usize, &str, &str), &Entry> = BTreeMap::new();
-        for row in rows.iter().filter(|row| row.numbers == numbers) {
-            let Ok(found) = &row.found else { continue };
-            for (point, entry) in &found.entries {
-                let key = (*point, entry.output.as_str(), entry.input.as_str());
-                let Some(other) = first.get(&key) else {
-                    first.insert(key, entry);
+    for listed in loaded.differentiable_declarations().into_iter().filter(|l| l.why_not.is_none()) {
+        for (widen, near) in [(true, 1e-9), (false, 1e-3)] {
+            let at = |level: u8| {
+                let mut loaded = pipeline::load(&mut session, path)?;
+                outcome(&mut loaded, &listed, &binds, (level, widen))
+            };
+            let outcomes: Vec<Result<Outcome, Failure>> = [0, 1, 2].into_iter().map(at).collect();
+            let mut outcomes = outcomes.into_iter().map(|outcome| outcome.map_err(left));
+            let place =
+                format!("{}: {}{}", path.display(), listed.name, if widen { ", in doubles" } else { "" });
+            let first = match outcomes.next() {
+                Some(Ok(first)) => first,
+                // It stops at each level, or is left out.
+                Some(Err(first)) => {
+                    for (level, outcome) in (1..).zip(outcomes) {
+                        let same = match (&first, &outcome) {
+                            (Left::Out(_), Err(Left::Out(_))) | (Left::Stopped(_), Err(Left::Stopped(_))) => {
+                                true
+                            }
+                            // What is wrong may be found where less is done, and at run time.
+                            _ => matches!(first, Left::Stopped(_)) && matches!(outcome, Err(Left::Out(_))),
+                        };
+                        if !same {
+                            differ.push(format!("{place}: it runs at one of -O0, -O{level}"));
+                        }
+                    }
                     continue;
-                };
-                compared += 1;
-                for (mode, a, b) in
-                    [("forward", other.forward, entry.forward), ("reverse", other.reverse, entry.reverse)]
-                {
-                    let is_near =
-                        a == b || a.is_nan() && b.is_nan() || (a - b).abs() <= near * (1.0 + a.abs());
-                    if !is_near || (a == 0.0) != (b == 0.0) {
-                        differ.push(format!(
-                            "{}: {} at {}: d {}/d {} {mode} ({numbers:?}): {a:e} at -O0, {b:e} at -O{}",
-                            path.display(),
-                            function.name,
-                            function.points[*point],
-                            entry.output,
-                            entry.input,
-                            row.level
-                        ));
+                }
+                None => continue,
+            };
+            for (level, outcome) in (1..).zip(outcomes) {
+                match outcome {
+                    Ok(outcome) => {
+                        compared += compare_numbers(&place, level, near, (&first, &outcome), differ)
+                    }
+                    Err(Left::Out(why) | Left::Stopped(why)) => {
+                        differ.push(format!("{place}: not at -O{level}: {why}"));
                     }
                 }
             }
@@ -93,27 +150,75 @@ fn compare_function(path: &Path, function: &Checked, differ: &mut Vec<String>) -
     compared
 }
 
-fn check(paths: &[PathBuf], at_least: usize) {
-    let (mut differ, mut compared) = (Vec::new(), 0);
-    for path in paths {
-        let path = path.clone();
-        let (found, n) = on_large_stack(move || {
-            let mut found = Vec::new();
-            let n = compare(&path, &mut found);
-            (found, n)
-        });
-        differ.extend(found);
-        compared += n;
+fn compare_numbers(
+    place: &str,
+    level: u8,
+    near: f64,
+    (first, other): (&Outcome, &Outcome),
+    differ: &mut Vec<String>,
+) -> usize {
+    let n_values = first.names.iter().filter(|name| !name.starts_with("d ")).count();
+    let numbers = first.numbers.iter().zip(&other.numbers).zip(&first.names);
+    for (k, ((&a, &b), name)) in numbers.enumerate() {
+        let is_near = a == b || a.is_nan() && b.is_nan() || (a - b).abs() <= near * (1.0 + a.abs());
+        if !is_near || k >= n_values && (a == 0.0) != (b == 0.0) {
+            differ.push(format!("{place}: {name}: {a:e} at -O0, {b:e} at -O{level}"));
+        }
     }
+    if first.names != other.names {
+        differ.push(format!("{place}: other inputs and outputs at -O{level}"));
+    }
+    first.names.len()
+}
+
+/// Compares files, by as many threads as there are cores.
+fn check(paths: &[PathBuf], at_least: usize) {
+    let work = Mutex::new((paths.iter(), Vec::new(), 0));
+    let lock = || work.lock().expect("no thread has failed");
+    let n_threads = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..n_threads {
+            scope.spawn(|| {
+                loop {
+                    let next = lock().0.next();
+                    let Some(path) = next.cloned() else { break };
+                    let (found, n) = on_large_stack(move || {
+                        let mut found = Vec::new();
+                        let n = compare(&path, &mut found);
+                        (found, n)
+                    });
+                    let mut work = lock();
+                    work.1.extend(found);
+                    work.2 += n;
+                }
+            });
+        }
+    });
+    let (_, mut differ, compared) = work.into_inner().expect("no thread has failed");
+    differ.sort();
     assert!(differ.is_empty(), "{} differ:\n{}", differ.len(), differ.join("\n"));
-    assert!(compared >= at_least, "only {compared} derivatives were compared");
+    assert!(compared >= at_least, "only {compared} numbers were compared");
+}
+
+fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+    let Ok(entries) = std::fs::read_dir(folder) else { return };
+    for path in entries.flatten().map(|e| e.path()) {
+        if path.is_dir() {
+            sources(&path, found);
+        } else if path.extension().is_some_and(|e| e == "slang") {
+            found.push(path);
+        }
+    }
 }
 
 #[test]
 fn programs_of_tests() {
     let mut paths = Vec::new();
-    sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("run/derivatives"), &mut paths);
-    check(&paths, 1000);
+    sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("run"), &mut paths);
+    paths.sort();
+    let only = std::env::var("PULLBACK_ONLY").unwrap_or_default();
+    paths.retain(|path| path.display().to_string().contains(&only));
+    check(&paths, if only.is_empty() { 5000 } else { 0 });
 }
 
 #[test]

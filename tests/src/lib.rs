@@ -1,5 +1,7 @@
 //! Filetests and random tests of Pullback: see `docs/testing.md`.
 
+#![forbid(unsafe_code)]
+
 pub mod commands;
 pub mod file;
 pub mod generate;

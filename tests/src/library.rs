@@ -1,31 +1,84 @@
-//! Kernels as users of `pullback build` call them: a shared library, made by the system's C compiler and loaded.
+//! Kernels as users of `pullback build` call them: a C program, linked with the object file by the system's compiler.
+//!
+//! Each dispatch is a process of its own, with limits of time and memory. So code that crashes or does not end is an error
+//! like any other, and whoever tests it goes on.
 
-use std::ffi::c_void;
+use std::fmt::Write as _;
+use std::io::Write as _;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use driver::build;
 use driver::pipeline::{Failure, Loaded, Options};
 
-/// A buffer as C has it.
-#[repr(C)]
-struct Buffer {
-    data: *mut c_void,
-    count: u64,
+/// The memory of a dispatch, in bytes, and the time that it may spend on the processor, in seconds.
+const MEMORY: u64 = 4 << 30;
+const SECONDS: u32 = 20;
+
+/// `main(SECONDS, KERNEL, X, Y, Z)`: reads buffers, each after its number of elements and of bytes; runs the kernel; writes the
+/// buffers' content. It follows the header, the table `kernels` and the number `BUFFERS`.
+const MAIN: &str = r#"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+static int stop(const char *why) {
+    fprintf(stderr, "%s\n", why);
+    return 1;
 }
 
-type Kernel = unsafe extern "C" fn(*const Buffer, u32, u32, u32) -> i32;
+int main(int argc, char **argv) {
+    if (argc != 6) return stop("five arguments are needed");
+    rlim_t most = strtoul(argv[1], NULL, 10);
+    struct rlimit seconds = { most, most }, memory = { MEMORY, MEMORY };
+    if (setrlimit(RLIMIT_CPU, &seconds)) return stop("the time is not limited");
+    setrlimit(RLIMIT_AS, &memory); /* not every system has it */
+    pullback_buffer buffers[BUFFERS + 1];
+    uint64_t bytes[BUFFERS + 1];
+    for (int k = 0; k < BUFFERS; k++) {
+        uint64_t head[2];
+        if (fread(head, sizeof head, 1, stdin) != 1) return stop("a buffer is missing");
+        buffers[k].count = head[0];
+        bytes[k] = head[1];
+        buffers[k].data = bytes[k] ? malloc(bytes[k]) : NULL;
+        if (bytes[k] && (!buffers[k].data || fread(buffers[k].data, bytes[k], 1, stdin) != 1))
+            return stop("a buffer's content is missing");
+    }
+    for (size_t n = 0; n < sizeof kernels / sizeof *kernels; n++) {
+        if (strcmp(kernels[n].name, argv[2])) continue;
+        int status = kernels[n].run(buffers, atoi(argv[3]), atoi(argv[4]), atoi(argv[5]));
+        if (status) {
+            const char *message = library_message(status);
+            return stop(message ? message : "an error without a message");
+        }
+        for (int k = 0; k < BUFFERS; k++)
+            if (bytes[k] && fwrite(buffers[k].data, bytes[k], 1, stdout) != 1) return stop("no output");
+        return fflush(stdout) ? stop("no output") : 0;
+    }
+    return stop("there is no such kernel");
+}
+"#;
 
-/// A library in memory.
+/// A program that runs kernels.
 pub struct Library {
-    library: libloading::Library,
+    /// The folder of the files that were made, removed at the end.
+    folder: PathBuf,
     /// The names of the buffers, in the order of the kernels' argument.
     buffers: Vec<String>,
+    /// Seconds that a dispatch may spend on the processor.
+    pub seconds: u32,
+}
+
+impl Drop for Library {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
 }
 
 /// True if there is a C compiler, without which there are no libraries.
-pub fn has_linker() -> bool {
+pub fn has_compiler() -> bool {
     Command::new("cc").arg("--version").output().is_ok()
 }
 
@@ -33,13 +86,25 @@ fn other(text: impl ToString) -> Failure {
     driver::Error::input(text.to_string()).into()
 }
 
+/// The standard output of a process, if it ended well.
+fn output_of(name: &str, output: std::io::Result<Output>) -> Result<Vec<u8>, Failure> {
+    let output = output.map_err(other)?;
+    match output.status.success() {
+        true => Ok(output.stdout),
+        false => {
+            let text = String::from_utf8_lossy(&output.stderr);
+            Err(other(format!("`{name}`: {}: {}", output.status, text.trim())))
+        }
+    }
+}
+
 impl Library {
-    /// Builds and loads the named kernels of a file.
+    /// Builds the named kernels of a file.
     pub fn new(loaded: &mut Loaded, kernels: Vec<String>, compile: &Options) -> Result<Library, Failure> {
         static MADE: AtomicU64 = AtomicU64::new(0);
         let options = build::Options {
             compile: compile.clone(),
-            kernels,
+            kernels: kernels.clone(),
             native: true,
             prefix: "library".to_string(),
             ..build::Options::default()
@@ -47,16 +112,26 @@ impl Library {
         let built = build::build(loaded, &options)?;
         let list = built.header.split_once("in this order: ").and_then(|(_, rest)| rest.split_once(". */"));
         let (list, _) = list.ok_or_else(|| other("the header does not list the buffers"))?;
+        let buffers: Vec<String> = list.split(", ").map(str::to_string).collect();
         let number = MADE.fetch_add(1, Ordering::Relaxed);
-        let path: PathBuf =
-            std::env::temp_dir().join(format!("pullback-tests-{}-{number}.so", std::process::id()));
-        build::write(&built, &path)?;
-        // SAFETY: the library runs nothing when it is loaded.
-        let library = unsafe { libloading::Library::new(&path) };
-        // The system keeps what it loaded.
-        let _ = std::fs::remove_file(&path);
-        let buffers = list.split(", ").map(str::to_string).collect();
-        Ok(Library { library: library.map_err(other)?, buffers })
+        let folder = std::env::temp_dir().join(format!("pullback-tests-{}-{number}", std::process::id()));
+        std::fs::create_dir_all(&folder).map_err(other)?;
+        let library = Library { folder, buffers, seconds: SECONDS };
+        let mut text = built.header.clone();
+        text += "static const struct {\n    const char *name;\n    \
+                 int (*run)(const pullback_buffer *, uint32_t, uint32_t, uint32_t);\n} kernels[] = {\n";
+        for kernel in &kernels {
+            let _ = writeln!(text, "    {{ \"{kernel}\", {kernel} }},");
+        }
+        text += "};\n";
+        let _ = writeln!(text, "#define BUFFERS {}\n#define MEMORY {MEMORY}", library.buffers.len());
+        let path = |name: &str| library.folder.join(name);
+        build::write(&built, &path("library.o"))?;
+        std::fs::write(path("main.c"), text + MAIN).map_err(other)?;
+        let mut compiler = Command::new("cc");
+        compiler.args(["-o", "run", "main.c", "library.o", "-lm"]).current_dir(&library.folder);
+        output_of("cc", compiler.output())?;
+        Ok(library)
     }
 
     /// True if a kernel uses the buffer.
@@ -71,18 +146,84 @@ impl Library {
         bound: &mut [(&str, &mut [u8], usize)],
         groups: [u32; 3],
     ) -> Result<(), Failure> {
-        let of = |name: &String| match bound.iter_mut().find(|b| b.0 == name) {
-            Some((_, bytes, size)) => {
-                Buffer { data: bytes.as_mut_ptr().cast(), count: (bytes.len() / *size) as u64 }
-            }
-            None => Buffer { data: std::ptr::null_mut(), count: 0 },
-        };
-        let buffers: Vec<Buffer> = self.buffers.iter().map(of).collect();
-        // SAFETY: the header declares kernels so; each buffer has as many elements as it says.
-        let status = unsafe {
-            let function = self.library.get::<Kernel>(kernel.as_bytes()).map_err(other)?;
-            function(buffers.as_ptr(), groups[0], groups[1], groups[2])
-        };
-        if status == 0 { Ok(()) } else { Err(other(format!("{kernel} gives the error {status}"))) }
+        let mut input = Vec::new();
+        // Which of those that are given each buffer is.
+        let places: Vec<Option<usize>> =
+            self.buffers.iter().map(|name| bound.iter().position(|b| b.0 == name)).collect();
+        for place in &places {
+            let (bytes, size) = place.map_or((&[][..], 1), |at| (&*bound[at].1, bound[at].2));
+            input.extend(((bytes.len() / size) as u64).to_ne_bytes());
+            input.extend((bytes.len() as u64).to_ne_bytes());
+            input.extend(bytes);
+        }
+        let mut command = Command::new(self.folder.join("run"));
+        command.arg(self.seconds.to_string()).arg(kernel).args(groups.map(|n| n.to_string()));
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut process = command.spawn().map_err(other)?;
+        // A process that ends before it has read everything says itself why.
+        let _ = process.stdin.take().map(|mut stdin| stdin.write_all(&input));
+        let output = output_of(kernel, process.wait_with_output())?;
+        let mut rest = &output[..];
+        for at in places.into_iter().flatten() {
+            let (now, after) = rest
+                .split_at_checked(bound[at].1.len())
+                .ok_or_else(|| other(format!("`{kernel}` gives too little")))?;
+            bound[at].1.copy_from_slice(now);
+            rest = after;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use driver::pipeline::{Failure, Loaded, Options, on_large_stack};
+    use driver::session::{FileOptions, Session};
+
+    use super::{Library, has_compiler};
+
+    const TEXT: &str = "\
+RWStructuredBuffer<float> o;
+[shader(\"compute\")] [numthreads(4, 1, 1)]
+void squares(uint3 t : SV_DispatchThreadID) { o[t.x] *= o[t.x]; }
+[shader(\"compute\")] [numthreads(1, 1, 1)]
+void endless() { for (;;) o[0] += 1; }
+int deeper(int n) { return n <= 0 ? 0 : 1 + deeper(n - 1) * deeper(n - 2); }
+[shader(\"compute\")] [numthreads(1, 1, 1)]
+void deep() { o[0] = deeper(100000); }
+";
+
+    fn floats(bytes: &[u8]) -> Vec<f32> {
+        bytes.chunks(4).map(|b| f32::from_le_bytes(b.try_into().expect("four bytes"))).collect()
+    }
+
+    #[test]
+    fn code_that_fails_is_an_error_and_the_next_runs() {
+        if !has_compiler() {
+            return;
+        }
+        on_large_stack(|| {
+            let mut session = Session::new(FileOptions::default());
+            let mut program = session.program();
+            let id = session.load_text(&mut program, "library.slang", TEXT.to_string(), ".".as_ref());
+            let mut loaded = Loaded::new(program, id);
+            let kernels = ["squares", "endless", "deep"].map(str::to_string).to_vec();
+            let mut library = Library::new(&mut loaded, kernels, &Options::default()).expect("a library");
+            library.seconds = 1;
+            let run = |kernel: &str| {
+                let mut bytes: Vec<u8> = [1f32, 2.0, 3.0, 4.0].iter().flat_map(|x| x.to_le_bytes()).collect();
+                let done = library.dispatch(kernel, &mut [("o", &mut bytes[..], 4)], [1, 1, 1]);
+                match done {
+                    Ok(()) => Ok(floats(&bytes)),
+                    Err(Failure::Other(error)) => Err(error.to_string()),
+                    Err(Failure::Program(list)) => Err(format!("{list:?}")),
+                }
+            };
+            let endless = run("endless").expect_err("a limit");
+            assert!(endless.contains("`endless`: signal"), "{endless}");
+            let deep = run("deep").expect_err("a limit");
+            assert!(deep.contains("nested"), "{deep}");
+            assert_eq!(run("squares"), Ok(vec![1.0, 4.0, 9.0, 16.0]));
+        });
     }
 }

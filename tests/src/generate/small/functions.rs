@@ -84,7 +84,7 @@ impl Generator {
             let end = self.value(result, 1);
             self.writer.line(&format!("if (n <= 0) return {end};"));
         }
-        let k = 1 + self.rng.below(2);
+        let k = self.few(2);
         self.statements(k);
         if recursive {
             let args: Vec<String> = names.iter().map(|_| self.float(1)).collect();
@@ -97,7 +97,7 @@ impl Generator {
                     .line(&format!("if ({c}) next = tanh(next) + 0.5 * {name}({}, n - 2);", args.join(", ")));
             }
         }
-        let e = self.value(result, 2);
+        let e = self.value(result, if self.brief { 1 } else { 2 });
         let e = if recursive { format!("sin(next) * 0.5 + {e}") } else { e };
         self.writer.line(&format!("return {e};"));
         self.writer.close();
@@ -166,7 +166,7 @@ impl Generator {
         let k = self.number;
         self.writer.open(&format!("[Differentiable] F f{k}(F x, F y, no_diff int n)"));
         self.stock();
-        let n = 1 + self.rng.below(3);
+        let n = self.few(3);
         self.statements(n);
         self.special();
         let e = self.float(2);
@@ -220,7 +220,7 @@ impl Generator {
         self.writer.line(&format!("mem{k}[t] = {e};"));
         self.writer.line(&format!("if (t == 0) all{k} = 0;"));
         self.writer.line("GroupMemoryBarrierWithGroupSync();");
-        let n = 1 + self.rng.below(4);
+        let n = self.few(4);
         for _ in 0..n {
             let (c, e, d) = (self.condition(), self.float(1), 1 + self.rng.below(THREADS - 1));
             match self.rng.below(5) {

@@ -128,15 +128,19 @@ pub struct Small {
 
 /// The program of a seed, number `number` of its file: a function `f` and a kernel `k`.
 pub fn small(seed: u64, kind: Kind, number: usize) -> Small {
+    let mut rng = Rng::new(seed ^ 0x5_A11);
+    // Most faults show in little programs, of which more fit in an hour.
+    let brief = !rng.one_in(4);
     let mut g = Generator {
-        rng: Rng::new(seed ^ 0x5_A11),
+        rng,
         kind,
+        brief,
         number,
         writer: Writer::default(),
         vars: Vec::new(),
         helpers: Vec::new(),
         loops: 0,
-        depth: 2,
+        depth: if brief { 1 } else { 2 },
         returns: None,
         cuts: false,
         nested: false,
@@ -187,6 +191,8 @@ struct Helper {
 struct Generator {
     rng: Rng,
     kind: Kind,
+    /// It has few statements and short expressions.
+    brief: bool,
     number: usize,
     writer: Writer,
     vars: Vec<Var>,
@@ -201,6 +207,11 @@ struct Generator {
 impl Generator {
     fn declare(&mut self, name: &str, ty: Ty, fixed: bool) {
         self.vars.push(Var { name: name.to_string(), ty, fixed });
+    }
+
+    /// A number of statements.
+    fn few(&mut self, most: usize) -> usize {
+        if self.brief { 1 } else { 1 + self.rng.below(most) }
     }
 
     fn find(&mut self, ty: Ty, assignable: bool) -> Option<String> {

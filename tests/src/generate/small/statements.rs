@@ -10,7 +10,7 @@ impl Generator {
     fn block(&mut self) {
         let n_vars = self.vars.len();
         self.depth -= 1;
-        let n = 1 + self.rng.below(2);
+        let n = self.few(2);
         self.statements(n);
         self.depth += 1;
         self.vars.truncate(n_vars);
