@@ -9,7 +9,7 @@ use driver::pipeline;
 use syntax::Sources;
 
 use crate::args::BenchArgs;
-use crate::report::{self, Stop};
+use crate::report::{self, Stop, place};
 
 pub(crate) fn bench(args: &BenchArgs) -> u8 {
     report::finish(&args.source, args.json, |session| {
@@ -76,13 +76,6 @@ fn why(sources: &Sources, times: &Times) -> Option<String> {
         Some(place) => format!("{what} ({place})"),
         None => what.clone(),
     })
-}
-
-/// The file and the line.
-fn place(sources: &Sources, span: syntax::Span) -> Option<String> {
-    let file = sources.files.get(span.file.0 as usize)?;
-    let (line, _) = sources.line_column(span.file, span.start);
-    Some(format!("{}:{line}", file.path))
 }
 
 fn text(sources: &Sources, all: &[Measured]) -> String {

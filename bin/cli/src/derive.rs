@@ -2,12 +2,15 @@
 
 use std::fmt::Write as _;
 
-use driver::call::{Callee, Direction, parse_arguments};
+use driver::bind::{Bind, MatrixLayout};
+use driver::call::{Callee, Direction, Point, parse_arguments};
 use driver::gradcheck::{self, Entry, Random, Verdict};
 use driver::launch::{Backend, CodeOptions};
-use driver::pipeline::{self, Options};
+use driver::oracle::Oracle;
+use driver::pipeline::{self, Loaded, Options};
 use driver::session::Session;
 use driver::{Error, Request};
+use syntax::Sources;
 
 use crate::args::{CallArgs, GradArgs, GradcheckArgs, Mode};
 use crate::report::{self, Stop};
@@ -25,7 +28,7 @@ pub(crate) fn grad(args: &GradArgs) -> u8 {
             Mode::Forward => Direction::Forward,
             Mode::Reverse | Mode::Hessian | Mode::Hvp => Direction::Reverse,
         };
-        let mut callee = callee(&args.call, session, &options, Some(direction))?;
+        let Called { mut callee, .. } = callee(&args.call, session, &options, Some(direction))?;
         let point = callee.point(&named, &mut |_| None)?;
         let value = callee.value(&point)?;
         let outputs: Vec<_> = callee.outputs.iter().filter(|n| n.diff).cloned().collect();
@@ -108,7 +111,15 @@ pub(crate) fn gradcheck(args: &GradcheckArgs) -> u8 {
         let named = parse_arguments(&args.points.at).map_err(|e| Stop::Usage(e.to_string()))?;
         let (low, high) = range(&args.points.range)?;
         let options = Options { widen: true, check_nan: args.check_nan, ..Options::default() };
-        let mut callee = callee(&args.call, session, &options, None)?;
+        let Called { mut callee, mut loaded, request, memory } = callee(&args.call, session, &options, None)?;
+        let mut oracle = None;
+        let mut dual = |callee: &Callee, point: &Point| {
+            let oracle = match &mut oracle {
+                Some(oracle) => oracle,
+                none => none.insert(Oracle::new(&mut loaded, &request, &memory)?),
+            };
+            Ok(oracle.jacobian(callee, point))
+        };
         let mut random = Random::new(args.points.seed);
         let mut entries: Vec<(u32, Entry)> = Vec::new();
         let all_named =
@@ -116,7 +127,7 @@ pub(crate) fn gradcheck(args: &GradcheckArgs) -> u8 {
         let points = if all_named { 1 } else { args.points.points.max(1) };
         for k in 0..points {
             let point = callee.point(&named, &mut |n| Some(random.scalar(n.scalar, low, high)))?;
-            let found = gradcheck::check(&mut callee, &point, args.points.tolerance)?;
+            let found = gradcheck::check(&mut callee, &point, args.points.tolerance, &mut dual)?;
             entries.extend(found.into_iter().map(|e| (k, e)));
         }
         if entries.is_empty() {
@@ -129,25 +140,39 @@ pub(crate) fn gradcheck(args: &GradcheckArgs) -> u8 {
         let count = |v| entries.iter().filter(|e| e.1.verdict == v).count();
         let (agree, unclear, differ) =
             (count(Verdict::Agrees), count(Verdict::Unclear), count(Verdict::Differs));
+        let cut = match count(Verdict::Cut) {
+            0 => String::new(),
+            n => format!("{n} cut, "),
+        };
         let clear = entries.iter().filter(|e| e.1.verdict != Verdict::Unclear);
         let worst = clear.map(|e| e.1.error).fold(0.0, gradcheck::worse);
         if args.call.json {
-            let list: Vec<_> = entries.iter().map(|(point, e)| to_json(*point, e)).collect();
+            let list: Vec<_> =
+                entries.iter().map(|(point, e)| to_json(&session.sources, *point, e)).collect();
             let all = serde_json::json!({ "agrees": differ == 0, "entries": list });
             report::out(&format!("{all}\n"));
         } else {
             let mut text = table(&entries);
             let _ = writeln!(
                 text,
-                "\n{} derivatives at {points} point{}: {agree} agree, {unclear} unclear, {differ} differ; \
+                "\n{} derivatives at {points} point{}: {agree} agree, {cut}{unclear} unclear, {differ} differ; \
                  largest relative error {worst:.1e}",
                 entries.len(),
                 if points == 1 { "" } else { "s" },
             );
+            text += &cuts(&session.sources, &args.call.function, entries.iter().map(|e| &e.1));
             report::out(&text);
         }
         Ok(u8::from(differ > 0))
     })
+}
+
+/// A function that is called, and what it was made of.
+struct Called {
+    callee: Callee,
+    loaded: Loaded,
+    request: Request,
+    memory: (Vec<Bind>, MatrixLayout),
 }
 
 /// Compiles a function, with one derivative or all, and binds the memory that it reaches.
@@ -156,8 +181,8 @@ fn callee(
     session: &mut Session,
     options: &Options,
     direction: Option<Direction>,
-) -> Result<Callee, Stop> {
-    let (binds, layout) = report::binds(&args.memory)?;
+) -> Result<Called, Stop> {
+    let memory = report::binds(&args.memory)?;
     let backend = Backend::from(args.backend);
     backend.prepare();
     let mut loaded = pipeline::load(session, &args.source.file)?;
@@ -175,8 +200,8 @@ fn callee(
         Some(direction) => Callee::for_points(compiled, backend, &code, direction)?,
         None => Callee::new(compiled, backend, &code)?,
     };
-    callee.bind(&mut loaded, &binds, layout)?;
-    Ok(callee)
+    callee.bind(&mut loaded, &memory.0, memory.1)?;
+    Ok(Called { callee, loaded, request, memory })
 }
 
 pub(crate) fn range(text: &str) -> Result<(f64, f64), Stop> {
@@ -262,12 +287,35 @@ fn verdict(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Agrees => "agrees",
         Verdict::Unclear => "unclear",
+        Verdict::Cut => "cut",
         Verdict::Differs => "DIFFERS",
     }
 }
 
+/// Where derivatives are cut, each place once.
+pub(crate) fn cuts<'e>(
+    sources: &Sources,
+    function: &str,
+    entries: impl Iterator<Item = &'e Entry>,
+) -> String {
+    let mut places = Vec::new();
+    let mut text = String::new();
+    for e in entries {
+        let Some(place) = e.cut.and_then(|cut| report::place(sources, cut)) else { continue };
+        if !places.contains(&place) {
+            let (output, input) = (&e.output, &e.input);
+            let _ = writeln!(
+                text,
+                "{function}: d {output}/d {input} is cut at {place}: differences do not apply"
+            );
+            places.push(place);
+        }
+    }
+    text
+}
+
 /// An entry in JSON.
-pub(crate) fn to_json(point: u32, e: &Entry) -> serde_json::Value {
+pub(crate) fn to_json(sources: &Sources, point: u32, e: &Entry) -> serde_json::Value {
     let number = |x: f64| if x.is_finite() { serde_json::json!(x) } else { serde_json::json!(x.to_string()) };
     let mut json = serde_json::json!({
         "point": point,
@@ -281,6 +329,9 @@ pub(crate) fn to_json(point: u32, e: &Entry) -> serde_json::Value {
     });
     if let Some(dual) = e.dual {
         json["dual"] = number(dual);
+    }
+    if let Some(cut) = e.cut {
+        json["cut"] = serde_json::json!(report::place(sources, cut));
     }
     json
 }

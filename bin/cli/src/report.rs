@@ -8,7 +8,7 @@ use driver::launch::Console;
 use driver::pipeline::Failure;
 use driver::session::{FileOptions, Session};
 use driver::{Error, render};
-use syntax::{Diagnostic, Sources};
+use syntax::{Diagnostic, Sources, Span};
 
 use crate::args::{CompileArgs, Layout, MemoryArgs, SourceArgs};
 
@@ -174,6 +174,13 @@ pub(crate) fn warn(session: &Session, warnings: &[Diagnostic]) {
     if !shown.is_empty() {
         err(&render::all_to_text(&session.sources, &shown, colour()));
     }
+}
+
+/// The file and the line.
+pub(crate) fn place(sources: &Sources, span: Span) -> Option<String> {
+    let file = sources.files.get(span.file.0 as usize)?;
+    let (line, _) = sources.line_column(span.file, span.start);
+    Some(format!("{}:{line}", file.path))
 }
 
 /// Whether standard error shows colours.

@@ -8,9 +8,10 @@ use driver::gradcheck::{self, Entry, Verdict};
 use driver::launch::Backend;
 use driver::verify::{self, Checked, Found, Numbers, Options, Row};
 use serde_json::{Value as Json, json};
+use syntax::Sources;
 
 use crate::args::VerifyArgs;
-use crate::derive::{aligned, range, to_json};
+use crate::derive::{aligned, cuts, range, to_json};
 use crate::report::{self, Stop};
 
 /// Differences that are shown of a function.
@@ -54,10 +55,10 @@ pub(crate) fn verify(args: &VerifyArgs) -> u8 {
         let checked: usize = found().map(|f| f.entries.len()).sum();
         let is_fine = differ == 0 && checked > 0;
         if args.json {
-            let list: Vec<Json> = functions.iter().map(function_json).collect();
+            let list: Vec<Json> = functions.iter().map(|f| function_json(&session.sources, f)).collect();
             report::out(&format!("{}\n", json!({ "agrees": is_fine, "functions": list })));
         } else {
-            report::out(&text(functions));
+            report::out(&text(&session.sources, functions));
         }
         Ok(u8::from(!is_fine))
     })
@@ -85,11 +86,14 @@ fn numbers(numbers: Numbers) -> &'static str {
     }
 }
 
+/// In the order of their columns.
+const VERDICTS: [Verdict; 4] = [Verdict::Agrees, Verdict::Cut, Verdict::Unclear, Verdict::Differs];
+
 /// The sums of one backend, at all levels.
 #[derive(Default)]
 struct Total {
     levels: Vec<u8>,
-    verdicts: [usize; 3],
+    verdicts: [usize; 4],
     others: usize,
     worst: f64,
 }
@@ -99,7 +103,7 @@ impl Total {
         if !self.levels.contains(&level) {
             self.levels.push(level);
         }
-        for (k, v) in [Verdict::Agrees, Verdict::Unclear, Verdict::Differs].into_iter().enumerate() {
+        for (k, v) in VERDICTS.into_iter().enumerate() {
             self.verdicts[k] += found.count(v);
         }
         self.others += found.others.len();
@@ -108,8 +112,8 @@ impl Total {
     }
 }
 
-fn text(functions: &[Checked]) -> String {
-    let heading = ["function", "backend", "-O", "derivatives", "agree", "unclear", "differ", "error"];
+fn text(sources: &Sources, functions: &[Checked]) -> String {
+    let heading = ["function", "backend", "-O", "derivatives", "agree", "cut", "unclear", "differ", "error"];
     let mut cells = vec![heading.map(String::from)];
     let mut notes = String::new();
     for function in functions {
@@ -117,13 +121,16 @@ fn text(functions: &[Checked]) -> String {
             Ok(rows) => {
                 lines(function, rows, &mut cells);
                 notes += &differences(function, rows);
+                let found = rows.iter().filter_map(|row| row.found.as_ref().ok());
+                let entries = found.flat_map(|found| found.entries.iter().map(|e| &e.1));
+                notes += &cuts(sources, &function.name, entries);
             }
             Err(why) => {
                 let _ = writeln!(notes, "{} is not checked: {why}", function.name);
             }
         }
     }
-    let mut text = if cells.len() > 1 { aligned(&cells, 3..8) } else { String::new() };
+    let mut text = if cells.len() > 1 { aligned(&cells, 3..9) } else { String::new() };
     if !notes.is_empty() {
         text += if text.is_empty() { "" } else { "\n" };
         text += &notes;
@@ -132,7 +139,7 @@ fn text(functions: &[Checked]) -> String {
 }
 
 /// A line for each backend.
-fn lines(function: &Checked, rows: &[Row], cells: &mut Vec<[String; 8]>) {
+fn lines(function: &Checked, rows: &[Row], cells: &mut Vec<[String; 9]>) {
     let mut backends: Vec<Backend> = rows.iter().map(|r| r.backend).collect();
     backends.dedup();
     let mut seen: Vec<Backend> = Vec::new();
@@ -150,19 +157,20 @@ fn lines(function: &Checked, rows: &[Row], cells: &mut Vec<[String; 8]>) {
         let levels: Vec<String> = total.levels.iter().map(u8::to_string).collect();
         let all: usize = total.verdicts.iter().sum();
         let row = if levels.is_empty() {
-            ["refused", "", "", "", "", ""].map(String::from)
+            ["refused", "", "", "", "", "", ""].map(String::from)
         } else {
             [
                 levels.join(","),
                 all.to_string(),
                 total.verdicts[0].to_string(),
                 total.verdicts[1].to_string(),
-                (total.verdicts[2] + total.others).to_string(),
+                total.verdicts[2].to_string(),
+                (total.verdicts[3] + total.others).to_string(),
                 format!("{:.1e}", total.worst),
             ]
         };
-        let [a, b, c, d, e, f] = row;
-        cells.push([function.name.clone(), backend.name().to_string(), a, b, c, d, e, f]);
+        let [a, b, c, d, e, f, g] = row;
+        cells.push([function.name.clone(), backend.name().to_string(), a, b, c, d, e, f, g]);
     }
 }
 
@@ -217,18 +225,18 @@ fn entry(numbers: Numbers, e: &Entry) -> String {
     )
 }
 
-fn function_json(function: &Checked) -> Json {
+fn function_json(sources: &Sources, function: &Checked) -> Json {
     match &function.rows {
         Err(why) => json!({ "function": function.name, "not_checked": why }),
         Ok(rows) => json!({
             "function": function.name,
             "points": function.points,
-            "rows": rows.iter().map(row_json).collect::<Vec<Json>>(),
+            "rows": rows.iter().map(|row| row_json(sources, row)).collect::<Vec<Json>>(),
         }),
     }
 }
 
-fn row_json(row: &Row) -> Json {
+fn row_json(sources: &Sources, row: &Row) -> Json {
     let mut json = json!({
         "backend": row.backend.name(),
         "level": row.level,
@@ -238,10 +246,11 @@ fn row_json(row: &Row) -> Json {
         Err(why) => json["refused"] = json!(why),
         Ok(found) => {
             json["agree"] = json!(found.count(Verdict::Agrees));
+            json["cut"] = json!(found.count(Verdict::Cut));
             json["unclear"] = json!(found.count(Verdict::Unclear));
             json["differ"] = json!(found.differ());
             let wrong = found.entries.iter().filter(|e| e.1.verdict != Verdict::Agrees);
-            json["entries"] = wrong.map(|(point, e)| to_json(*point as u32, e)).collect();
+            json["entries"] = wrong.map(|(point, e)| to_json(sources, *point as u32, e)).collect();
             let others = found.others.iter().map(|(point, what)| json!({ "point": point, "what": what }));
             json["others"] = others.collect();
         }

@@ -146,13 +146,84 @@ const WRONG: [(&str, &str); 6] = [
 #[test]
 fn what_is_wrong_is_found_by_verify_and_gradcheck() {
     for (name, text) in WRONG {
-        let text = format!("{text}\n[Differentiable] float h(float x) {{ return g(x) * 2 + x; }}\n");
+        // What is cut beside it hides nothing.
+        let text = format!("{text}\n[Differentiable] float h(float x) {{ return g(x) * detach(x) + x; }}\n");
         let out = run("wrong", &text, &[&["verify", "h"], &QUICK[..]].concat());
         assert_eq!(out.status, Some(1), "{name}: {}{}", out.stdout, out.stderr);
         let shown = out.stdout.contains("h on cranelift -O0 (double numbers) at x = ");
         assert!(shown && out.stdout.contains("DIFFERS in d result/d x: forward "), "{name}: {}", out.stdout);
         let out = run("wrong", &text, &["gradcheck", "h"]);
         assert_eq!(out.status, Some(1), "{name}: {}", out.stdout);
+    }
+}
+
+/// Functions of which a derivative is cut on purpose.
+const CUT: [&str; 20] = [
+    "[Differentiable] float f(float x, float y) { return detach(x) * y; }",
+    "[Differentiable] float f(float x) { return detach(x * x) + x; }",
+    "float g(float x) { return x * x * 3; } [Differentiable] float f(float x) { return no_diff(g(x)) * x; }",
+    "[Differentiable] float g(no_diff float a, float y) { return a * y; } [Differentiable] float f(float x) { return g(x, x); }",
+    "[Differentiable] float f(float x) { return asfloat(asuint(x)) * x; }",
+    "[Differentiable] float f(float x) { return asfloat(asuint(x) ^ 0x80000000u) * x; }",
+    "[Differentiable] float f(float x) { return float(int(x * 1e9)) / 1e9 + x; }",
+    "[Differentiable] float f(float x) { return no_diff(floor(x * 1e7)) / 1e7 + x; }",
+    "[Differentiable] float f(float x) { int i = int(floor(x * 1e7)); return float(i) * 1e-7 * x; }",
+    "[Differentiable] float f(float x) { int i = int(detach(x) * 1e7); return asfloat(asint(1.0) + i) * x; }",
+    "struct P { float v; } [Differentiable] float f(float x) { P p; p.v = detach(x); return p.v * x; }",
+    "[Differentiable] float f(float x) { b[0] = detach(x); return detach(b[0]) * x; }",
+    "static float s; [Differentiable] float f(float x) { s = detach(x); return s * x; }",
+    "[Differentiable] float f(float x) { float s = 0; for (int i = 0; i < 3; i++) { s += detach(s) * x + x; } return s; }",
+    "[Differentiable] float f(float x, out float y) { y = detach(x) * x; return x; }",
+    "[Differentiable] float3 f(float3 x) { return detach(x.zyx) * x; }",
+    "[Differentiable] half f(half x) { return detach(x) * x; }",
+    "[Differentiable] float g(float x) { return detach(x) * x * x; } [Differentiable] float f(float x) { return fwd_diff(g)(diffPair(x, 1.0)).d; }",
+    "[Differentiable] float f(float x) { return x > -9 ? detach(x) : x; }",
+    "[Differentiable] float f(float x, no_diff int n) { if (n <= 0) return x; return f(detach(x) * 1.5 + x, 0); }",
+];
+
+#[test]
+fn a_derivative_that_is_cut_is_said_to_be() {
+    for text in CUT {
+        let text = format!("RWStructuredBuffer<float> b;\n{text}\n");
+        let bind = ["--bind", "b=zeros:1", "--at"];
+        let bind = if text.contains("int n") { [&bind[..], &["n=2"]].concat() } else { bind[..2].to_vec() };
+        let out = run("cut", &text, &[&["verify", "f", "--json"], &bind[..], &QUICK[..]].concat());
+        let json = out.json();
+        assert_eq!(out.status, Some(0), "{text}{json}{}", out.stderr);
+        let row = &function(&json, "f")["rows"][0];
+        assert!(row["cut"].as_u64() > Some(0) && row["differ"] == 0, "{text}{row}");
+        let entries = row["entries"].as_array().expect("entries");
+        let is_place = |e: &Json| e["cut"].as_str().is_some_and(|p| p.ends_with("verify-cut.slang:2"));
+        assert!(entries.iter().all(|e| is_place(e) || e["verdict"] == "unclear"), "{text}{row}");
+        let out = run("cut", &text, &[&["gradcheck", "f"], &bind[..]].concat());
+        let says = out.stdout.contains(" is cut at ") && out.stdout.contains(" cut, ");
+        assert!(out.status == Some(0) && says, "{text}{}{}", out.stdout, out.stderr);
+    }
+    let out = run("cut", CUT[0], &[&["verify"], &QUICK[..]].concat());
+    let line = "verify-cut.slang:1: differences do not apply\n";
+    assert!(
+        out.stdout.contains("f: d result/d x is cut at ") && out.stdout.ends_with(line),
+        "{}",
+        out.stdout
+    );
+}
+
+/// By comparisons alone: nothing is cut, and no derivative knows it.
+#[test]
+fn a_slope_without_a_derivative_differs() {
+    let text = "[Differentiable] float f(float x)
+    {
+        float low = -8, high = 8;
+        for (int i = 0; i < 50; i++)
+        {
+            float middle = (low + high) / 2;
+            if (middle < x) low = middle; else high = middle;
+        }
+        return low + x;
+    }";
+    for command in [&["verify", "f", "--points", "2", "--backend", "interp"][..], &["gradcheck", "f"]] {
+        let out = run("slope", text, command);
+        assert!(out.status == Some(1) && out.stdout.contains("DIFFERS"), "{command:?}: {}", out.stdout);
     }
 }
 

@@ -4,11 +4,17 @@
 //! forward mode, reverse mode and central differences, extrapolated after Richardson, must agree.
 //! Two extrapolations of different steps tell how good the differences are: where they disagree
 //! with each other (at a kink, say), they prove nothing and are not held against the derivative.
+//!
+//! Differences do not see `detach` and what else cuts a derivative. Dual numbers do, and say where: what they agree with
+//! differs from differences for that reason.
 
 use ir::{Scalar, scalar};
+use syntax::Span;
 
 use crate::call::{Callee, Point};
 use crate::error::Error;
+use crate::oracle::Jacobian;
+use crate::pipeline::Failure;
 
 /// One entry of the Jacobian.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,9 +29,11 @@ pub struct Entry {
     pub reverse: f64,
     /// By dual numbers, if these were asked for.
     pub dual: Option<f64>,
+    /// Where the derivative is cut, if that is why it is not the slope.
+    pub cut: Option<Span>,
     /// By differences.
     pub differences: f64,
-    /// The larger error of the two derivatives, relative to their size.
+    /// The larger error of the two derivatives, relative to their size; where the derivative is cut, by dual numbers.
     pub error: f64,
     /// What follows.
     pub verdict: Verdict,
@@ -39,6 +47,8 @@ pub enum Verdict {
     /// The differences are too rough to tell, and forward and reverse agree; or the value is not a number here, so that there
     /// is no derivative.
     Unclear,
+    /// The derivative is cut on the way, and all but the differences agree.
+    Cut,
     /// They do not agree.
     Differs,
 }
@@ -50,8 +60,8 @@ pub struct Reference {
     pub values: Vec<f64>,
     /// For each input, the slope of each output, and how far two estimates of it are apart.
     pub slopes: Vec<Vec<(f64, f64)>>,
-    /// The Jacobian by dual numbers, `[output][input]`, if it is known.
-    pub dual: Option<Vec<Vec<f64>>>,
+    /// The Jacobian by dual numbers, if it is known.
+    pub dual: Option<Jacobian>,
 }
 
 /// Values and differences.
@@ -63,10 +73,20 @@ pub fn reference(callee: &mut Callee, point: &Point) -> Result<Reference, Error>
     Ok(Reference { values, slopes: slopes?, dual: None })
 }
 
-/// All entries at one point.
-pub fn check(callee: &mut Callee, point: &Point, tolerance: f64) -> Result<Vec<Entry>, Error> {
+/// All entries at one point. Where differences disagree, `dual` is asked for the Jacobian by dual numbers.
+pub fn check(
+    callee: &mut Callee,
+    point: &Point,
+    tolerance: f64,
+    dual: impl FnOnce(&Callee, &Point) -> Result<Option<Jacobian>, Failure>,
+) -> Result<Vec<Entry>, Failure> {
     let (forward, reverse) = (callee.forward(point)?, callee.reverse(point)?);
-    let reference = reference(callee, point)?;
+    let mut reference = reference(callee, point)?;
+    let found = entries(callee, &forward, &reverse, &reference, tolerance);
+    if found.iter().all(|e| e.verdict != Verdict::Differs) {
+        return Ok(found);
+    }
+    reference.dual = dual(callee, point)?;
     Ok(entries(callee, &forward, &reverse, &reference, tolerance))
 }
 
@@ -82,7 +102,8 @@ pub fn entries(
     for (column, input) in callee.inputs.iter().filter(|n| n.diff).enumerate() {
         for (row, output) in callee.outputs.iter().filter(|n| n.diff).enumerate() {
             let (forward, reverse) = (forward[row][column], reverse[row][column]);
-            let dual = reference.dual.as_ref().map(|d| d[row][column]);
+            let exact = reference.dual.as_ref().map(|d| d[row][column]);
+            let dual = exact.map(|e| e.slope);
             let (slope, doubt) = reference.slopes[column][row];
             let size =
                 1.0 + forward.abs().max(reverse.abs()).max(if slope.is_finite() { slope.abs() } else { 0.0 });
@@ -93,7 +114,9 @@ pub fn entries(
             let between = apart(forward, reverse);
             // What calculus says where the language says something else, as of the root of 0, proves nothing.
             let calculus = dual.filter(|d| d.is_finite()).map_or(0.0, |d| apart(forward, d));
-            let error = between.max(calculus).max(apart(forward, slope)).max(apart(reverse, slope));
+            let error = between.max(calculus);
+            let off = error.max(apart(forward, slope)).max(apart(reverse, slope));
+            let cut = exact.and_then(|e| e.cut);
             let rough = !slope.is_finite() || doubt.is_nan() || doubt / size > tolerance;
             let is_within = |x: f64| x <= tolerance;
             let verdict = if reference.values[row].is_nan() {
@@ -102,8 +125,10 @@ pub fn entries(
                 Verdict::Differs
             } else if rough || dual.is_some_and(|d| !d.is_finite()) {
                 Verdict::Unclear
-            } else if is_within(error) {
+            } else if is_within(off) {
                 Verdict::Agrees
+            } else if cut.is_some() {
+                Verdict::Cut
             } else {
                 Verdict::Differs
             };
@@ -114,8 +139,13 @@ pub fn entries(
                 forward,
                 reverse,
                 dual,
+                cut: cut.filter(|_| verdict == Verdict::Cut),
                 differences: slope,
-                error: if parts.iter().any(|e| e.is_nan()) { f64::NAN } else { error },
+                error: match verdict {
+                    _ if parts.iter().any(|e| e.is_nan()) => f64::NAN,
+                    Verdict::Cut => error,
+                    Verdict::Agrees | Verdict::Unclear | Verdict::Differs => off,
+                },
                 verdict,
             });
         }

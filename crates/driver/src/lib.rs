@@ -27,6 +27,7 @@ pub mod inputs;
 pub mod launch;
 pub mod module;
 pub mod npy;
+pub mod oracle;
 pub mod output;
 pub mod pipeline;
 pub mod render;

@@ -7,8 +7,7 @@
 
 use std::path::Path;
 
-use ir::interp::{Memory, Value, dual};
-use ir::{Func, MemData, Module, Op, Scalar, Space, Type, TypeData, Types, scalar};
+use ir::{Scalar, scalar};
 use lower::Request;
 use serde_json::Value as Json;
 use syntax::Diagnostic;
@@ -17,8 +16,8 @@ use crate::bind::{Bind, MatrixLayout};
 use crate::call::{Callee, Point};
 use crate::error::Error;
 use crate::gradcheck::{self, Entry, Random, Reference, Verdict};
-use crate::inputs;
-use crate::launch::{Backend, CodeOptions, Limits, Runner};
+use crate::launch::{Backend, CodeOptions, Limits};
+use crate::oracle::Oracle;
 use crate::pipeline::{self, Compiled, Failure, Listed, Loaded};
 use crate::session::Session;
 
@@ -197,7 +196,7 @@ impl Check<'_> {
         if !callee.inputs.iter().any(|n| n.diff) || !callee.outputs.iter().any(|n| n.diff) {
             return Err(Error::input("it has no differentiable input and output").into());
         }
-        let oracle = Oracle::new(self)?;
+        let oracle = Oracle::new(&mut self.loaded, &self.request, &self.options.memory)?;
         let mut random = Random::new(self.options.seed);
         let (low, high) = self.options.range;
         let (mut points, mut texts) = (Points::new(), Vec::new());
@@ -390,7 +389,8 @@ fn compare(
             let [forward, reverse] = [given, exact].map(|o| [o.forward[row][column], o.reverse[row][column]]);
             let [[forward, reverse], [exact_forward, exact_reverse]] = [forward, reverse];
             let errors = [apart(forward, exact_forward), apart(reverse, exact_reverse)];
-            let double = reference.dual.as_ref().map_or(reference.slopes[column][row].0, |d| d[row][column]);
+            let dual = reference.dual.as_ref().map(|d| d[row][column]);
+            let double = dual.map_or(reference.slopes[column][row].0, |d| d.slope);
             let sound = is_near(exact_forward, double, SOUND) && is_near(exact_reverse, double, SOUND);
             // A finite value has two derivatives or none.
             let lost = forward.is_nan() != reverse.is_nan()
@@ -412,113 +412,12 @@ fn compare(
                 forward,
                 reverse,
                 dual: Some(double),
+                cut: None,
                 differences: reference.slopes[column][row].0,
                 error: if errors[0].is_nan() { errors[0] } else { errors[1].max(errors[0]) },
                 verdict,
             };
             found.entries.push((point, entry));
-        }
-    }
-}
-
-/// Derivatives by dual numbers ([`ir::interp::dual`]), on the code before differentiation. Of derivatives that the
-/// program asks for itself, on what differentiation made of those.
-struct Oracle {
-    module: Module,
-    func: Func,
-    memory: Memory,
-}
-
-/// Instructions of a call by dual numbers. What takes longer is checked without them.
-const MOST_STEPS: u64 = 20_000_000;
-
-impl Oracle {
-    fn new(check: &mut Check<'_>) -> Result<Oracle, Failure> {
-        let options = pipeline::Options { widen: true, no_autodiff: true, ..pipeline::Options::default() };
-        let mut compiled = check.loaded.compile(&check.request.clone(), &options)?;
-        let asks = |op: &Op| matches!(op, Op::CallFwd(_) | Op::CallBwd(_));
-        let mut functions = compiled.module.funcs.values();
-        if functions.any(|f| f.insts.values().any(|i| asks(&i.op))) {
-            // And nothing else: optimisation afterwards forgets what is detached.
-            let problems = autodiff::differentiate(&mut compiled.module, &autodiff::Options::default());
-            if !problems.is_empty() {
-                return Err(Failure::Program(problems.into_iter().map(pipeline::problem).collect()));
-            }
-            stand_in(&mut compiled.module);
-        }
-        let func = compiled.functions[0].func;
-        let module = compiled.module;
-        let mut runner = Runner::new(module.clone(), Backend::Interp, false)?;
-        inputs::bind(&mut check.loaded, &mut runner, &check.options.memory.0, check.options.memory.1)?;
-        let mut memory = Memory::default();
-        for (global, data) in &module.globals {
-            match (data.space, &module.mem[data.ty]) {
-                (Space::ReadWrite | Space::ReadOnly | Space::Uniform, MemData::Handle(_)) => {
-                    memory.buffers.push(runner.bytes_of(global).to_vec());
-                    memory.bind(global, (memory.buffers.len() as u64).to_le_bytes().to_vec());
-                }
-                (Space::ReadWrite | Space::ReadOnly | Space::Uniform, _) => {
-                    memory.bind(global, runner.bytes_of(global).to_vec());
-                }
-                (Space::GroupShared | Space::Private, _) => {
-                    memory.bind(global, vec![0; module.mem.size(data.ty) as usize]);
-                }
-            }
-        }
-        // Static variables hold what their initialisers say; in the order of declaration, since these may read others.
-        for (global, data) in &module.globals {
-            let Some(init) = data.init else { continue };
-            let Ok(leaves) = ir::interp::call(&module, init, &[], &mut memory) else { continue };
-            memory.bind(global, ir::interp::element_bytes(&module, data.ty, &leaves));
-        }
-        Ok(Oracle { module, func, memory })
-    }
-
-    /// The Jacobian `[output][input]`; `None` if the call does not end well.
-    fn jacobian(&self, callee: &Callee, point: &Point) -> Option<Vec<Vec<f64>>> {
-        let slots = &self.module.funcs[self.func].params;
-        let values = |bits: &[u64]| -> Vec<Value> {
-            let mut bits = bits.iter().copied();
-            slots.iter().map(|s| value(&self.module.types, s.ty, &mut bits)).collect()
-        };
-        let primal = values(point);
-        let limits = ir::interp::Limits { steps: Some(MOST_STEPS), ..ir::interp::Limits::default() };
-        let mut columns = Vec::new();
-        for at in (0..callee.inputs.len()).filter(|&k| callee.inputs[k].diff) {
-            let mut tangent = vec![0; point.len()];
-            tangent[at] = scalar::one(callee.inputs[at].scalar);
-            let mut memory = self.memory.clone();
-            let called = dual::jvp(&self.module, self.func, &primal, &values(&tangent), &mut memory, limits);
-            let bits: Vec<u64> = called.ok()?.1.iter().flat_map(Value::lanes).collect();
-            let outputs = callee.outputs.iter().zip(bits).filter(|n| n.0.diff);
-            columns.push(outputs.map(|(n, bits)| scalar::to_f64(n.scalar, bits)).collect::<Vec<f64>>());
-        }
-        let rows = columns.first().map_or(0, Vec::len);
-        Some((0..rows).map(|row| columns.iter().map(|c| c[row]).collect()).collect())
-    }
-}
-
-/// A value of numbers.
-fn value(types: &Types, ty: Type, bits: &mut dyn Iterator<Item = u64>) -> Value {
-    match types[ty] {
-        TypeData::Scalar(_) => Value::Scalar(bits.next().unwrap_or(0)),
-        TypeData::Vector(_, n) => Value::Vector((0..n).map(|_| bits.next().unwrap_or(0)).collect()),
-        TypeData::Array(t, n) => Value::array((0..n).map(|_| value(types, t, &mut *bits)).collect()),
-        TypeData::Stack(_) | TypeData::Cell(_) | TypeData::Buffer(_) | TypeData::Residuals(_) => {
-            Value::zero(types, ty)
-        }
-    }
-}
-
-/// Calls what has the derivatives of a function that computes the same: what is kept for a pullback carries none itself.
-pub fn stand_in(module: &mut Module) {
-    for func in module.funcs.keys().collect::<Vec<_>>() {
-        for inst in module.funcs[func].insts.keys().collect::<Vec<_>>() {
-            let Op::Call(callee) = module.funcs[func].insts[inst].op else { continue };
-            let witness = module.witnesses.get(&callee).filter(|w| w.is_same);
-            if let Some(other) = witness.and_then(|w| w.substitute).filter(|&other| other != func) {
-                module.funcs[func].insts[inst].op = Op::Call(other);
-            }
         }
     }
 }

@@ -2,15 +2,18 @@
 //!
 //! This is a third way to a derivative, independent of `autodiff` and of the rules in `core/`: the
 //! partials below are calculus, written by hand, and the control flow is simply executed. Tangents
-//! are `f64` whatever the float's own width. Used by tests only.
+//! are `f64` whatever the float's own width. Used to check others, never to compute.
 //!
 //! It follows the language where that is a choice and not calculus: nothing flows through `detach`,
 //! through slots that are not `diff`, through memory, through `%` or through the roundings; a tie of
 //! `min` or `max` splits its tangent in half; `abs` has slope 0 at 0.
+//!
+//! A tangent that is lost leaves its place ([`Dual::cut`]), also in numbers that have none, such as integers: where the
+//! derivative differs from the slope, that is the reason.
 
 use super::value::{Lane, Value};
 use super::{Host, Limits, RunError, call_limited};
-use crate::function::Func;
+use crate::function::{Func, Span};
 use crate::module::Module;
 use crate::ops::{Math, Op};
 use crate::scalar;
@@ -23,6 +26,9 @@ pub struct Dual {
     pub bits: u64,
     /// Its tangent; 0 for all but floats.
     pub tangent: f64,
+    /// Where a tangent of what it is made of was lost first: the number may depend on the input in a way that no tangent
+    /// shows.
+    pub cut: Option<Span>,
 }
 
 /// Results of [`jvp`]: the primal values and their tangents, all of the types of the results.
@@ -38,15 +44,27 @@ pub fn jvp(
     host: &mut dyn Host,
     limits: Limits,
 ) -> Result<Jvp, RunError> {
-    let (types, function) = (&module.types, &module.funcs[func]);
+    let results = call(module, func, args, tangents, host, limits)?;
+    let slots = &module.funcs[func].results;
+    Ok(results.iter().zip(slots).map(|(y, slot)| split(&module.types, slot.ty, y)).unzip())
+}
+
+/// As [`jvp`], with the results as they are.
+pub fn call(
+    module: &Module,
+    func: Func,
+    args: &[Value],
+    tangents: &[Value],
+    host: &mut dyn Host,
+    limits: Limits,
+) -> Result<Vec<Value<Dual>>, RunError> {
     let args: Vec<Value<Dual>> = args
         .iter()
         .zip(tangents)
-        .zip(&function.params)
-        .map(|((x, dx), slot)| pair(types, slot.ty, x, dx))
+        .zip(&module.funcs[func].params)
+        .map(|((x, dx), slot)| pair(&module.types, slot.ty, x, dx))
         .collect();
-    let results = call_limited(module, func, &args, host, limits)?;
-    Ok(results.iter().zip(&function.results).map(|(y, slot)| split(types, slot.ty, y)).unzip())
+    call_limited(module, func, &args, host, limits)
 }
 
 /// A value with its tangent at every float.
@@ -55,7 +73,7 @@ pub fn pair(types: &Types, ty: Type, x: &Value, dx: &Value) -> Value<Dual> {
     let mut tangents = dx.lanes().into_iter();
     x.map(&mut |bits| {
         let tangent = tangents.next();
-        Dual { bits, tangent: s.zip(tangent).map_or(0.0, |(s, t)| scalar::to_f64(s, t)) }
+        Dual { bits, tangent: s.zip(tangent).map_or(0.0, |(s, t)| scalar::to_f64(s, t)), cut: None }
     })
 }
 
@@ -68,11 +86,19 @@ pub fn split(types: &Types, ty: Type, x: &Value<Dual>) -> (Value, Value) {
 
 impl Lane for Dual {
     fn from_bits(bits: u64) -> Dual {
-        Dual { bits, tangent: 0.0 }
+        Dual { bits, tangent: 0.0, cut: None }
     }
 
     fn bits(self) -> u64 {
         self.bits
+    }
+
+    fn cut_at(self, here: &dyn Fn() -> Span) -> Option<Span> {
+        self.cut.or_else(|| (self.tangent != 0.0).then(here))
+    }
+
+    fn cut(bits: u64, at: Option<Span>) -> Dual {
+        Dual { bits, tangent: 0.0, cut: at }
     }
 
     fn elementwise(op: &Op, from: Scalar, to: Scalar, args: &[Dual]) -> Option<Dual> {
@@ -85,7 +111,7 @@ impl Lane for Dual {
             let dx: Vec<f64> = args.iter().map(|a| a.tangent).collect();
             tangent(op, &x, &dx, scalar::to_f64(to, result))
         };
-        Some(Dual { bits: result, tangent })
+        Some(Dual { bits: result, tangent, cut: args.iter().find_map(|a| a.cut) })
     }
 }
 

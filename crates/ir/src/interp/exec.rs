@@ -1,8 +1,8 @@
 //! What each instruction does.
 
 use super::value::{Handle, Lane, Value};
-use super::{Access, AccessKind, Bound, Host, Kind, Machine, cut};
-use crate::function::{Function, Inst, InstData, Value as Name};
+use super::{Access, AccessKind, Bound, Host, Kind, Machine};
+use crate::function::{Function, Inst, InstData, Span, Value as Name};
 use crate::ops::{AtomicOp, Builtin, Math, Op, Path, Rest, Step};
 use crate::scalar;
 use crate::types::{Scalar, Type, TypeData};
@@ -49,7 +49,7 @@ impl<L: Lane> Machine<'_, L> {
             | Op::Convert
             | Op::Bitcast => self.elementwise(f, data)?,
             Op::Select => self.select(data)?,
-            Op::Detach => self.value(data.args[0])?.map(&mut |lane| L::from_bits(lane.bits())),
+            Op::Detach => self.cut(self.value(data.args[0])?),
             Op::Construct => {
                 let mut elements = Vec::with_capacity(data.args.len());
                 for &arg in &data.args {
@@ -130,7 +130,7 @@ impl<L: Lane> Machine<'_, L> {
                             let (kind, span) = (AccessKind::Read, self.user_span());
                             host.accesses(Access { buffer, at, len, kind, bytes: None, span });
                         }
-                        super::read_leaf(&self.module.types, ty, host, buffer, at)
+                        self.known(buffer, super::read_leaf(&self.module.types, ty, host, buffer, at))
                     }
                     None => Value::zero(&self.module.types, ty),
                 }
@@ -141,8 +141,10 @@ impl<L: Lane> Machine<'_, L> {
                     let value = self.value(*x)?;
                     let bytes = super::leaf_bytes(&self.module.types, f.ty(*x), value)
                         .ok_or("a handle cannot be stored in a buffer")?;
+                    let lost = self.lost(value);
                     self.tell(host, (buffer, at), AccessKind::Write, &bytes);
                     host.write(buffer, at, &bytes);
+                    self.forget(buffer, lost);
                 }
                 return Ok(());
             }
@@ -224,7 +226,7 @@ impl<L: Lane> Machine<'_, L> {
                 let mut args = Vec::with_capacity(data.args.len());
                 for (&arg, slot) in data.args.iter().zip(&self.module.funcs[*callee].params) {
                     let mut value = self.value(arg)?.clone();
-                    cut(&mut value, slot);
+                    self.pass(&mut value, slot);
                     args.push(value);
                 }
                 return self.enter(*callee, args);
@@ -299,9 +301,12 @@ impl<L: Lane> Machine<'_, L> {
         let from = self.scalar(f, data.args[0])?;
         let to = self.module.types.scalar_of(result_type(f, data)).ok_or("not a number")?;
         let args: Vec<&Value<L>> = data.args.iter().map(|&arg| self.value(arg)).collect::<Result<_, _>>()?;
+        let is_cut = is_step(&data.op, from, to);
         let lane = |lanes: &[L]| {
-            L::elementwise(&data.op, from, to, lanes)
-                .ok_or_else(|| format!("{:?} is not defined for {}", data.op, from.name()))
+            let made = L::elementwise(&data.op, from, to, lanes)
+                .ok_or_else(|| format!("{:?} is not defined for {}", data.op, from.name()))?;
+            let lost = |lane: &L| lane.cut_at(&|| self.user_span());
+            Ok::<L, String>(if is_cut { L::cut(made.bits(), lanes.iter().find_map(lost)) } else { made })
         };
         if let Value::Vector(first) = args[0] {
             let mut lanes = smallvec::SmallVec::new();
@@ -463,7 +468,7 @@ impl<L: Lane> Machine<'_, L> {
         let Some((buffer, at)) = self.address(f, path, place, host)? else {
             return Ok(Value::zero(&self.module.types, ty));
         };
-        let old: Value<L> = super::read_leaf(&self.module.types, ty, host, buffer, at);
+        let old: Value<L> = self.known(buffer, super::read_leaf(&self.module.types, ty, host, buffer, at));
         let x = self.value(*values.last().ok_or("an atomic without operand")?)?.lane();
         let new = match atomic_op(op) {
             Some(op) => {
@@ -478,7 +483,28 @@ impl<L: Lane> Machine<'_, L> {
         let bytes = super::leaf_bytes(&self.module.types, ty, &Value::Scalar(new)).ok_or_else(no_buffer)?;
         self.tell(host, (buffer, at), AccessKind::Atomic, &bytes);
         host.write(buffer, at, &bytes);
+        self.forget(buffer, self.lost(&Value::Scalar(x)));
         Ok(old)
+    }
+
+    /// Where a value would lose its derivative, if not here.
+    fn lost(&self, value: &Value<L>) -> Option<Span> {
+        value.lanes().iter().find_map(|lane| lane.cut_at(&|| self.user_span()))
+    }
+
+    /// Memory has bits alone: what derivatives were lost there is remembered of each buffer.
+    fn forget(&mut self, buffer: u32, lost: Option<Span>) {
+        if let Some(at) = lost {
+            self.lost_in.entry(buffer).or_insert(at);
+        }
+    }
+
+    /// A value that was read from a buffer.
+    fn known(&self, buffer: u32, value: Value<L>) -> Value<L> {
+        match self.lost_in.get(&buffer) {
+            Some(&at) => value.map(&mut |lane| L::cut(lane.bits(), Some(at))),
+            None => value,
+        }
     }
 
     /// Tells the host that bytes are about to be written, if it watches.
@@ -487,6 +513,15 @@ impl<L: Lane> Machine<'_, L> {
             let (len, span) = (bytes.len() as u64, self.user_span());
             host.accesses(Access { buffer, at, len, kind, bytes: Some(bytes), span });
         }
+    }
+}
+
+/// True of what makes steps of a slope: its derivative is zero between them, however small they are.
+fn is_step(op: &Op, from: Scalar, to: Scalar) -> bool {
+    match op {
+        Op::Convert | Op::Bitcast => from.is_float() && !to.is_float() && to != Scalar::Bool,
+        Op::Math(m) => matches!(m, Math::Floor | Math::Ceil | Math::Round | Math::Trunc),
+        _ => false,
     }
 }
 

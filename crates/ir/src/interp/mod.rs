@@ -22,9 +22,10 @@ pub mod dual;
 use std::time::{Duration, Instant};
 
 use cranelift_entity::EntityRef;
+use rustc_hash::FxHashMap;
 
 use crate::cycles::Cycles;
-use crate::function::{Func, Function, Inst, Region, Span, Value as Name};
+use crate::function::{Func, Function, Inst, Region, Slot, Span, Value as Name};
 use crate::module::Module;
 use crate::ops::{Builtin, Op, WAVE_LANES};
 
@@ -206,6 +207,8 @@ pub struct Machine<'m, L: Lane = u64> {
     held: u64,
     /// The count at which that is measured.
     measure_at: u64,
+    /// Buffers in which derivatives were lost, and where first.
+    lost_in: FxHashMap<u32, Span>,
 }
 
 /// How deep calls are nested that may call themselves.
@@ -313,6 +316,7 @@ impl<'m, L: Lane> Machine<'m, L> {
             deep: None,
             held: 0,
             measure_at: limits.memory,
+            lost_in: FxHashMap::default(),
         };
         let function = &module.funcs[func];
         let fits = args.len() == function.params.len()
@@ -410,7 +414,7 @@ impl<'m, L: Lane> Machine<'m, L> {
     pub fn offered(&self) -> Value<L> {
         let (function, inst) = self.waiting();
         let value = self.value(function.insts[inst].args[0]).expect("a verified operand has a value");
-        value.map(&mut |lane| L::from_bits(lane.bits()))
+        self.cut(value)
     }
 
     /// Gives the machine what the lanes that are together gave to the `wave_gather` where it waits.
@@ -484,7 +488,7 @@ impl<'m, L: Lane> Machine<'m, L> {
                 }
                 for (result, slot) in results.iter_mut().zip(&self.module.funcs[ended.func].results) {
                     if !self.frames.is_empty() {
-                        cut(result, slot);
+                        self.pass(result, slot);
                     }
                 }
                 let Some(caller) = self.frames.last() else { return Ok(Some(results)) };
@@ -552,6 +556,18 @@ impl<'m, L: Lane> Machine<'m, L> {
                 Err(max_iters_message(bound))
             }
             _ => Ok(()),
+        }
+    }
+
+    /// A value of which no derivative goes on from here.
+    fn cut(&self, value: &Value<L>) -> Value<L> {
+        value.map(&mut |lane| L::cut(lane.bits(), lane.cut_at(&|| self.user_span())))
+    }
+
+    /// No derivative flows into or out of a call through a slot that is not `diff`.
+    fn pass(&self, value: &mut Value<L>, slot: &Slot) {
+        if !slot.diff && !slot.linear {
+            *value = self.cut(value);
         }
     }
 
@@ -626,12 +642,5 @@ impl<'m, L: Lane> Machine<'m, L> {
             Bound::Value(value) => Ok(value),
             Bound::Nothing | Bound::Cell(_) | Bound::SubCell(..) => Err(format!("{name} has no value")),
         }
-    }
-}
-
-/// No derivative flows into or out of a call through a slot that is not `diff`.
-fn cut<L: Lane>(value: &mut Value<L>, slot: &crate::function::Slot) {
-    if !slot.diff && !slot.linear {
-        *value = value.map(&mut |lane| L::from_bits(lane.bits()));
     }
 }

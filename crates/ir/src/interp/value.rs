@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use crate::function::Span;
 use crate::scalar;
 use crate::types::{Scalar, Type, TypeData, Types};
 
@@ -45,6 +46,10 @@ pub trait Lane: Copy + PartialEq + std::fmt::Debug {
     fn from_bits(bits: u64) -> Self;
     /// Its bits.
     fn bits(self) -> u64;
+    /// Where its derivative is lost if it goes on as bits alone from `here`; `None` if it has none to lose.
+    fn cut_at(self, here: &dyn Fn() -> Span) -> Option<Span>;
+    /// A lane of these bits that has lost its derivative there.
+    fn cut(bits: u64, at: Option<Span>) -> Self;
     /// Any elementwise op, as [`scalar::elementwise`].
     fn elementwise(op: &crate::ops::Op, from: Scalar, to: Scalar, args: &[Self]) -> Option<Self>;
 }
@@ -55,6 +60,12 @@ impl Lane for u64 {
     }
     fn bits(self) -> u64 {
         self
+    }
+    fn cut_at(self, _here: &dyn Fn() -> Span) -> Option<Span> {
+        None
+    }
+    fn cut(bits: u64, _at: Option<Span>) -> u64 {
+        bits
     }
     fn elementwise(op: &crate::ops::Op, from: Scalar, to: Scalar, args: &[u64]) -> Option<u64> {
         scalar::elementwise(op, from, to, args)

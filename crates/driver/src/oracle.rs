@@ -1,0 +1,136 @@
+//! Derivatives by dual numbers ([`ir::interp::dual`]), on the code before differentiation. Of derivatives that the
+//! program asks for itself, on what differentiation made of those.
+
+use ir::interp::dual::{self, Dual};
+use ir::interp::{Memory, Value};
+use ir::{Func, MemData, Module, Op, Space, Type, TypeData, Types, scalar};
+use lower::Request;
+use syntax::Span;
+
+use crate::bind::{Bind, MatrixLayout};
+use crate::call::{Callee, Number, Point};
+use crate::inputs;
+use crate::launch::{Backend, Runner};
+use crate::pipeline::{self, Failure, Loaded, source_span};
+
+/// A slope by dual numbers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Exact {
+    /// The derivative.
+    pub slope: f64,
+    /// Where a derivative is lost on the way, if it is: differences do not see that.
+    pub cut: Option<Span>,
+}
+
+/// Slopes `[output][input]`.
+pub type Jacobian = Vec<Vec<Exact>>;
+
+/// A function that is called with dual numbers.
+pub struct Oracle {
+    module: Module,
+    func: Func,
+    memory: Memory,
+}
+
+/// Instructions of a call by dual numbers. What takes longer is checked without them.
+const MOST_STEPS: u64 = 20_000_000;
+
+impl Oracle {
+    /// Of the first function that is requested, with the memory that it reaches.
+    pub fn new(
+        loaded: &mut Loaded,
+        request: &Request,
+        (binds, layout): &(Vec<Bind>, MatrixLayout),
+    ) -> Result<Oracle, Failure> {
+        let options = pipeline::Options { widen: true, no_autodiff: true, ..pipeline::Options::default() };
+        let request = Request { derivatives: false, ..request.clone() };
+        let mut compiled = loaded.compile(&request, &options)?;
+        let asks = |op: &Op| matches!(op, Op::CallFwd(_) | Op::CallBwd(_));
+        let mut functions = compiled.module.funcs.values();
+        if functions.any(|f| f.insts.values().any(|i| asks(&i.op))) {
+            // And nothing else: optimisation afterwards forgets what is detached.
+            let problems = autodiff::differentiate(&mut compiled.module, &autodiff::Options::default());
+            if !problems.is_empty() {
+                return Err(Failure::Program(problems.into_iter().map(pipeline::problem).collect()));
+            }
+            stand_in(&mut compiled.module);
+        }
+        let func = compiled.functions[0].func;
+        let module = compiled.module;
+        let mut runner = Runner::new(module.clone(), Backend::Interp, false)?;
+        inputs::bind(loaded, &mut runner, binds, *layout)?;
+        let mut memory = Memory::default();
+        for (global, data) in &module.globals {
+            match (data.space, &module.mem[data.ty]) {
+                (Space::ReadWrite | Space::ReadOnly | Space::Uniform, MemData::Handle(_)) => {
+                    memory.buffers.push(runner.bytes_of(global).to_vec());
+                    memory.bind(global, (memory.buffers.len() as u64).to_le_bytes().to_vec());
+                }
+                (Space::ReadWrite | Space::ReadOnly | Space::Uniform, _) => {
+                    memory.bind(global, runner.bytes_of(global).to_vec());
+                }
+                (Space::GroupShared | Space::Private, _) => {
+                    memory.bind(global, vec![0; module.mem.size(data.ty) as usize]);
+                }
+            }
+        }
+        // Static variables hold what their initialisers say; in the order of declaration, since these may read others.
+        for (global, data) in &module.globals {
+            let Some(init) = data.init else { continue };
+            let Ok(leaves) = ir::interp::call(&module, init, &[], &mut memory) else { continue };
+            memory.bind(global, ir::interp::element_bytes(&module, data.ty, &leaves));
+        }
+        Ok(Oracle { module, func, memory })
+    }
+
+    /// The Jacobian; `None` if the call does not end well.
+    pub fn jacobian(&self, callee: &Callee, point: &Point) -> Option<Jacobian> {
+        let slots = &self.module.funcs[self.func].params;
+        let values = |bits: &[u64]| -> Vec<Value> {
+            let mut bits = bits.iter().copied();
+            slots.iter().map(|s| value(&self.module.types, s.ty, &mut bits)).collect()
+        };
+        let primal = values(point);
+        let limits = ir::interp::Limits { steps: Some(MOST_STEPS), ..ir::interp::Limits::default() };
+        let mut columns = Vec::new();
+        for at in (0..callee.inputs.len()).filter(|&k| callee.inputs[k].diff) {
+            let mut tangent = vec![0; point.len()];
+            tangent[at] = scalar::one(callee.inputs[at].scalar);
+            let mut memory = self.memory.clone();
+            let (tangent, memory) = (values(&tangent), &mut memory);
+            let called = dual::call(&self.module, self.func, &primal, &tangent, memory, limits);
+            let lanes: Vec<Dual> = called.ok()?.iter().flat_map(Value::lanes).collect();
+            let outputs = callee.outputs.iter().zip(lanes).filter(|n| n.0.diff);
+            let exact =
+                |(_, lane): (&Number, Dual)| Exact { slope: lane.tangent, cut: lane.cut.map(source_span) };
+            columns.push(outputs.map(exact).collect::<Vec<Exact>>());
+        }
+        let rows = columns.first().map_or(0, Vec::len);
+        Some((0..rows).map(|row| columns.iter().map(|c| c[row]).collect()).collect())
+    }
+}
+
+/// A value of numbers.
+fn value(types: &Types, ty: Type, bits: &mut dyn Iterator<Item = u64>) -> Value {
+    match types[ty] {
+        TypeData::Scalar(_) => Value::Scalar(bits.next().unwrap_or(0)),
+        TypeData::Vector(_, n) => Value::Vector((0..n).map(|_| bits.next().unwrap_or(0)).collect()),
+        TypeData::Array(t, n) => Value::array((0..n).map(|_| value(types, t, &mut *bits)).collect()),
+        TypeData::Stack(_) | TypeData::Cell(_) | TypeData::Buffer(_) | TypeData::Residuals(_) => {
+            Value::zero(types, ty)
+        }
+    }
+}
+
+/// Calls what has the derivatives of a function that computes the same: what is kept for a pullback carries none itself.
+pub fn stand_in(module: &mut Module) {
+    for func in module.funcs.keys().collect::<Vec<_>>() {
+        for inst in module.funcs[func].insts.keys().collect::<Vec<_>>() {
+            let Op::Call(callee) = module.funcs[func].insts[inst].op else { continue };
+            let witness = module.witnesses.get(&callee).filter(|w| w.is_same);
+            if let Some(other) = witness.and_then(|w| w.substitute).filter(|&other| other != func) {
+                module.funcs[func].insts[inst].op = Op::Call(other);
+            }
+        }
+    }
+}
