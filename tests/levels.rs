@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use driver::Request;
-use driver::bind::{Bind, MatrixLayout, parse_bind};
+use driver::bind::{Bind, parse_bind};
 use driver::call::{Callee, Point};
 use driver::error::Error;
 use driver::gradcheck::Random;
@@ -64,7 +64,7 @@ fn outcome(
         return Err(Error::input("a parameter of interface type").into());
     }
     let mut callee = Callee::new(compiled, Backend::Interp, &CodeOptions::default())?;
-    callee.bind(loaded, binds, MatrixLayout::default())?;
+    callee.bind(loaded, binds)?;
     let count = |numbers: &[driver::call::Number]| numbers.iter().filter(|n| n.diff).count();
     let derivatives = count(&callee.inputs) * count(&callee.outputs);
     if derivatives == 0 || derivatives > MOST {

@@ -116,6 +116,9 @@ pub(crate) struct SourceArgs {
     /// graphics processors could not run backwards (0931)
     #[arg(long, value_name = "CODE,…", value_delimiter = ',', value_parser = lint)]
     pub(crate) warn: Vec<u32>,
+    /// How matrices lie in memory of which the program does not say it
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) matrix_layout: Layout,
 }
 
 /// A code that can be made a warning, with or without its letter.
@@ -231,9 +234,6 @@ pub(crate) struct MemoryArgs {
     /// Content of a buffer, tensor or uniform: JSON, zeros:N[,M…], words:W,W,… or @file.npy
     #[arg(long, value_name = "NAME=VALUE")]
     pub(crate) bind: Vec<String>,
-    /// How matrices lie in memory
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) matrix_layout: Layout,
 }
 
 /// The memory that a program may take.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use driver::bind::{Bind, MatrixLayout};
+use driver::bind::Bind;
 use driver::call::{Callee, Direction, Point, parse_arguments};
 use driver::gradcheck::{self, Entry, Random, Verdict};
 use driver::launch::{Backend, CodeOptions};
@@ -172,7 +172,7 @@ struct Called {
     callee: Callee,
     loaded: Loaded,
     request: Request,
-    memory: (Vec<Bind>, MatrixLayout),
+    memory: Vec<Bind>,
 }
 
 /// Compiles a function, with one derivative or all, and binds the memory that it reaches.
@@ -200,7 +200,7 @@ fn callee(
         Some(direction) => Callee::for_points(compiled, backend, &code, direction)?,
         None => Callee::new(compiled, backend, &code)?,
     };
-    callee.bind(&mut loaded, &memory.0, memory.1)?;
+    callee.bind(&mut loaded, &memory)?;
     Ok(Called { callee, loaded, request, memory })
 }
 

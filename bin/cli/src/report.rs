@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal, Write, stderr, stdout};
 use std::sync::OnceLock;
 
-use driver::bind::{Bind, MatrixLayout, parse_bind};
+use driver::bind::{Bind, parse_bind};
 use driver::launch::Console;
 use driver::pipeline::Failure;
 use driver::session::{FileOptions, Session};
@@ -203,18 +203,15 @@ pub(crate) fn session(source: &SourceArgs) -> Session {
         include_dirs: source.include.clone(),
         allow: source.allow.clone(),
         warn: source.warn.clone(),
+        matrices_in_columns: source.matrix_layout == Layout::Column,
         ..FileOptions::default()
     })
 }
 
-/// The memory that is bound, and how its matrices lie.
-pub(crate) fn binds(memory: &MemoryArgs) -> Result<(Vec<Bind>, MatrixLayout), Stop> {
+/// The memory that is bound.
+pub(crate) fn binds(memory: &MemoryArgs) -> Result<Vec<Bind>, Stop> {
     let binds: Result<Vec<Bind>, Error> = memory.bind.iter().map(|b| parse_bind(b)).collect();
-    let layout = match memory.matrix_layout {
-        Layout::Row => MatrixLayout::Row,
-        Layout::Column => MatrixLayout::Column,
-    };
-    Ok((binds.map_err(|error| Stop::Usage(error.to_string()))?, layout))
+    binds.map_err(|error| Stop::Usage(error.to_string()))
 }
 
 /// The compiler's options.

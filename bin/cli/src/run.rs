@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use driver::bind::{self, MatrixLayout};
+use driver::bind;
 use driver::inputs::{self, Unused};
 use driver::launch::{Backend, CodeOptions, Runner};
 use driver::pipeline::{self, Failure, Loaded};
@@ -24,7 +24,7 @@ struct Outputs {
 pub(crate) fn run(args: &RunArgs) -> u8 {
     report::finish(&args.source, args.json, |session| {
         let groups = triple("--groups", &args.groups)?;
-        let (binds, layout) = report::binds(&args.memory)?;
+        let binds = report::binds(&args.memory)?;
         let conformances: Result<Vec<_>, Error> =
             args.conform.iter().map(|c| bind::parse_conformance(c)).collect();
         let conformances = conformances.map_err(usage)?;
@@ -71,7 +71,7 @@ pub(crate) fn run(args: &RunArgs) -> u8 {
         let backend = if args.check_races { Backend::Interp } else { args.backend.into() };
         let names: Vec<&str> = binds.iter().map(|bind| &bind.name[..]).collect();
         let mut runner = Runner::with_pointers(compiled.module, &names, backend, &options)?;
-        let unused = inputs::bind(&mut loaded, &mut runner, &binds, layout)?;
+        let unused = inputs::bind(&mut loaded, &mut runner, &binds)?;
         if !args.json {
             // One object has it all, in the end.
             runner.set_console(Arc::new(Screen));
@@ -101,7 +101,7 @@ pub(crate) fn run(args: &RunArgs) -> u8 {
             return Err(Stop::from(Failure::Program(pipeline::in_order(races))));
         }
         let seconds = args.repeat.map(|_| seconds);
-        print(args, &runner, &unused, &outputs, layout, &stdout, seconds.as_deref())?;
+        print(args, &runner, &unused, &outputs, &stdout, seconds.as_deref())?;
         let errors = loaded.errors_elsewhere();
         if errors > 0 {
             let (errors, them) = if errors == 1 {
@@ -193,18 +193,10 @@ fn print(
     runner: &Runner,
     unused: &[Unused],
     outputs: &Outputs,
-    layout: MatrixLayout,
     stdout: &str,
     seconds: Option<&[f64]>,
 ) -> Result<(), Error> {
     let mem = runner.mem();
-    let bytes_of = |global| {
-        let mut bytes = runner.bytes_of(global).to_vec();
-        if layout == MatrixLayout::Column {
-            bind::turn_matrices(mem, runner.element_of(global), &mut bytes, false);
-        }
-        bytes
-    };
     for (name, path) in &outputs.files {
         if let Some(global) = runner.find(name) {
             let mut array = output::buffer_array(mem, runner.element_of(global), runner.bytes_of(global))?;
@@ -234,7 +226,8 @@ fn print(
             .iter()
             .map(|(name, global)| {
                 let shape = runner.tensor(*global).map(|t| &t.shape[..]);
-                let json = output::buffer_json(mem, runner.element_of(*global), &bytes_of(*global), shape);
+                let json =
+                    output::buffer_json(mem, runner.element_of(*global), runner.bytes_of(*global), shape);
                 format!("{}:{json}", serde_json::Value::from(name.as_str()))
             })
             .collect();
@@ -258,7 +251,7 @@ fn print(
         text.push_str("}\n");
     } else {
         for (name, global) in &shown {
-            let values = output::buffer_text(mem, runner.element_of(*global), &bytes_of(*global));
+            let values = output::buffer_text(mem, runner.element_of(*global), runner.bytes_of(*global));
             let _ = writeln!(text, "{name}: {values}");
         }
         for u in unused {

@@ -95,6 +95,8 @@ fn the_order_of_matrices_that_a_program_names_is_not_the_hosts() {
 struct S { column_major float2x3 m; row_major float2x3 n[1]; row_major float2x3 p; }
 RWStructuredBuffer<S> v;
 uniform column_major float2x3 lone;
+StructuredBuffer<row_major float2x3> named;
+StructuredBuffer<float2x3> host;
 RWStructuredBuffer<float> o;
 [numthreads(6, 1, 1)]
 void main(uint t : SV_DispatchThreadID)
@@ -103,16 +105,23 @@ void main(uint t : SV_DispatchThreadID)
     o[6 + t] = v[0].n[0][t / 3][t % 3];
     o[12 + t] = v[0].p[t / 3][t % 3];
     o[18 + t] = lone[t / 3][t % 3];
+    o[24 + t] = named[0][t / 3][t % 3];
+    o[30 + t] = host[0][t / 3][t % 3];
 }";
     let path = file("order.slang", text);
     let one = "0x3f800000,0x40000000,0x40400000,0x40800000,0x40a00000,0x40c00000";
     let (v, lone) = (format!("v=words:{one},{one},{one}"), format!("lone=words:{one}"));
     for (layout, default) in [("row", "1.0 2.0 3.0 4.0 5.0 6.0"), ("column", "1.0 3.0 5.0 2.0 4.0 6.0")] {
-        let binds = ["--bind", &v, "--bind", &lone, "--bind", "o=zeros:24"];
-        let out = pullback(&[&["run", &path, "--matrix-layout", layout][..], &binds].concat());
-        let (rows, columns) = ("1.0 2.0 3.0 4.0 5.0 6.0", "1.0 3.0 5.0 2.0 4.0 6.0");
-        let wanted = format!("o: {columns} {default} {rows} {columns}\nv: {rows} {rows} {rows}\n");
-        assert_eq!(out.stdout, wanted, "{}", out.stderr);
+        // Numbers lie as in memory; a list of rows is the matrix.
+        for (list, host) in [("[1,2,3,4,5,6]", default), ("[[[1,2,3],[4,5,6]]]", "1.0 2.0 3.0 4.0 5.0 6.0")] {
+            let (named, given) = (format!("named={list}"), format!("host={list}"));
+            let binds =
+                ["--bind", &v, "--bind", &lone, "--bind", "o=zeros:36", "--bind", &named, "--bind", &given];
+            let out = pullback(&[&["run", &path, "--matrix-layout", layout][..], &binds].concat());
+            let (rows, columns) = ("1.0 2.0 3.0 4.0 5.0 6.0", "1.0 3.0 5.0 2.0 4.0 6.0");
+            let values = format!("o: {columns} {default} {rows} {columns} {rows} {host}\n");
+            assert_eq!(out.stdout, format!("{values}v: {rows} {rows} {rows}\n"), "{}", out.stderr);
+        }
     }
 }
 

@@ -352,10 +352,11 @@ impl Program {
             (TyKind::Vector(a, n), TyKind::Vector(b, m)) => {
                 self.unify(a, b, params, env) && self.unify_val(&n, &m, params, env)
             }
-            (TyKind::Matrix(a, r, c, _), TyKind::Matrix(b, s, d, _)) => {
+            (TyKind::Matrix(a, r, c, order), TyKind::Matrix(b, s, d, other)) => {
                 self.unify(a, b, params, env)
                     && self.unify_val(&r, &s, params, env)
                     && self.unify_val(&c, &d, params, env)
+                    && self.unify_val(&order, &other, params, env)
             }
             (TyKind::Array(a, Some(n)), TyKind::Array(b, Some(m))) => {
                 self.unify(a, b, params, env) && self.unify_val(&n, &m, params, env)
@@ -694,10 +695,11 @@ impl Program {
                 self.params_in(*e, out);
                 self.params_in_val(n, out);
             }
-            TyKind::Matrix(e, r, c, _) => {
+            TyKind::Matrix(e, r, c, order) => {
                 self.params_in(*e, out);
                 self.params_in_val(r, out);
                 self.params_in_val(c, out);
+                self.params_in_val(order, out);
             }
             TyKind::Array(e, n) => {
                 self.params_in(*e, out);

@@ -310,7 +310,7 @@ impl Program {
             (TyKind::Matrix(x, r, c, order), TyKind::Matrix(y, s, d, other)) if r == s && c == d => {
                 let element = self.join(x, y)?;
                 // What names an order has to have it: memory. Values get along with any.
-                let order = if order == Order::Rows { other } else { order };
+                let order = if order == Order::HOST { other } else { order };
                 Some(self.types.intern(TyKind::Matrix(element, r, c, order)))
             }
             (

@@ -208,10 +208,11 @@ impl Checker<'_> {
                 }
             }
             (TyKind::Matrix(element, ..), TyKind::Scalar(_)) => self.collect(element, from, open, found),
-            (TyKind::Matrix(element, r, c, _), TyKind::Matrix(from, s, d, _)) => {
+            (TyKind::Matrix(element, r, c, order), TyKind::Matrix(from, s, d, other)) => {
                 self.collect(element, from, open, found);
                 collect_val(&r, &s, open, found);
                 collect_val(&c, &d, open, found);
+                collect_val(&order, &other, open, found);
             }
             (TyKind::Optional(inner), from_kind) => match from_kind {
                 TyKind::Optional(from) => self.collect(inner, from, open, found),

@@ -220,33 +220,16 @@ impl Program {
         }
     }
 
+    /// True if a type, or what an array of it consists of, is written `no_diff`.
     fn is_no_diff_type(&self, ty: ExprId) -> bool {
-        self.is_modified_type(ty, Modifiers::NO_DIFF)
-    }
-
-    /// True if a variable or field, or its type, is declared `row_major`.
-    pub fn is_row_major(&self, decl: DeclId) -> bool {
-        let d = &self.ast.decls[decl];
-        let ty = match d.kind {
-            DeclKind::Var { ty, .. } | DeclKind::Param { ty, .. } => ty,
-            _ => None,
-        };
-        let wanted = Modifiers::ROW_MAJOR;
-        d.modifiers.has(wanted) || ty.is_some_and(|ty| self.is_modified_type(ty, wanted))
-    }
-
-    /// True if a type, or what an array of it consists of, is written with a modifier.
-    fn is_modified_type(&self, ty: ExprId, wanted: Modifiers) -> bool {
         match &self.ast.exprs[ty].kind {
             syntax::ast::ExprKind::Modified(modifiers, inner) => {
-                modifiers.has(wanted) || self.is_modified_type(*inner, wanted)
+                modifiers.has(Modifiers::NO_DIFF) || self.is_no_diff_type(*inner)
             }
             syntax::ast::ExprKind::Index { base, .. } | syntax::ast::ExprKind::Paren(base) => {
-                self.is_modified_type(*base, wanted)
+                self.is_no_diff_type(*base)
             }
-            syntax::ast::ExprKind::NoDiff(inner) => {
-                wanted == Modifiers::NO_DIFF || self.is_modified_type(*inner, wanted)
-            }
+            syntax::ast::ExprKind::NoDiff(_) => true,
             _ => false,
         }
     }

@@ -49,6 +49,8 @@ pub struct Program {
     pub types: TyInterner,
     /// What is to be told to the user, in order of finding.
     pub diagnostics: Vec<Diagnostic>,
+    /// Matrices of which the program does not say how they lie in memory lie there column by column.
+    pub host_has_columns: bool,
     pub(crate) modules: Vec<Module>,
     pub(crate) module_of_file: FxHashMap<FileId, usize>,
     /// Which module each file of `ast.files` was made.

@@ -49,7 +49,7 @@ impl Program {
                 self.substitute(e, env),
                 self.substitute_val(&r, env),
                 self.substitute_val(&c, env),
-                order,
+                self.substitute_val(&order, env),
             ),
             TyKind::Array(e, n) => {
                 TyKind::Array(self.substitute(e, env), n.map(|n| self.substitute_val(&n, env)))
@@ -346,14 +346,19 @@ impl Program {
                 _ => format!("vector<{}, {}>", self.type_name(*element), self.val_name(n)),
             },
             TyKind::Matrix(element, r, c, order) => {
-                let order = if *order == Order::Columns { "column_major " } else { "" };
+                let (order, last) = match *order {
+                    Order::HOST => ("", String::new()),
+                    Order::ROWS => ("row_major ", String::new()),
+                    Order::COLUMNS => ("column_major ", String::new()),
+                    ref order => ("", format!(", {}", self.val_name(order))),
+                };
                 match (&self.types[*element], r, c) {
-                    (TyKind::Scalar(s), Val::Int(r), Val::Int(c)) => {
+                    (TyKind::Scalar(s), Val::Int(r), Val::Int(c)) if last.is_empty() => {
                         format!("{order}{}{r}x{c}", vector_prefix(s.name()))
                     }
                     _ => {
                         let element = self.type_name(*element);
-                        format!("{order}matrix<{element}, {}, {}>", self.val_name(r), self.val_name(c))
+                        format!("{order}matrix<{element}, {}, {}{last}>", self.val_name(r), self.val_name(c))
                     }
                 }
             }

@@ -100,8 +100,7 @@ impl Checker<'_> {
                         self.error("E38203", span, "a matrix has 1 to 4 rows and 1 to 4 columns");
                         return Ty::ERROR;
                     }
-                    let order = if val(3) == Some(Val::Int(2)) { Order::Columns } else { Order::Rows };
-                    Some(TyKind::Matrix(element, r, c, order))
+                    Some(TyKind::Matrix(element, r, c, val(3).unwrap_or(Order::HOST)))
                 }
                 _ => None,
             },
@@ -301,23 +300,34 @@ impl Program {
     /// A type with modifiers. As in Slang, the order of matrices is said of a matrix and not of an array or pointer.
     pub(crate) fn ordered(&mut self, modifiers: Modifiers, ty: Ty, span: Span) -> Ty {
         let order = match (modifiers.has(Modifiers::COLUMN_MAJOR), modifiers.has(Modifiers::ROW_MAJOR)) {
-            (true, _) => Order::Columns,
-            (false, true) => Order::Rows,
+            (true, _) => Order::COLUMNS,
+            (false, true) => Order::ROWS,
             (false, false) => return ty,
         };
         let (inner, whole) = match self.types[ty] {
-            TyKind::Array(element, _) => (element, "Array<column_major …>"),
-            TyKind::Pointer(element) => (element, "Ptr<column_major …>"),
+            TyKind::Array(element, _) => (element, "Array"),
+            TyKind::Pointer(element) => (element, "Ptr"),
             _ => return self.types.in_order(ty, order),
         };
-        if order == Order::Columns && matches!(self.types[inner], TyKind::Matrix(..)) {
+        let wants_columns = order == Order::COLUMNS;
+        if matches!(self.types[inner], TyKind::Matrix(..)) && self.lies_in_columns(inner) != wants_columns {
+            let (word, lines) = if wants_columns { ("column_major", "row") } else { ("row_major", "column") };
             let name = self.type_name(ty);
             let message =
-                format!("'column_major' has no effect on a '{name}', whose matrices lie row by row");
-            let help = format!("write '{whole}', or give the matrix type a name");
+                format!("'{word}' has no effect on a '{name}', whose matrices lie {lines} by {lines}");
+            let help = format!("write '{whole}<{word} …>', or give the matrix type a name");
             self.report(Diagnostic::warning("E30026", span, message).help(help));
         }
         ty
+    }
+
+    /// True if a type is a matrix that lies in memory column by column.
+    pub fn lies_in_columns(&self, ty: Ty) -> bool {
+        match &self.types[ty] {
+            TyKind::Matrix(.., Order::HOST) => self.host_has_columns,
+            TyKind::Matrix(.., order) => *order == Order::COLUMNS,
+            _ => false,
+        }
     }
 
     /// The type of a variable by the modifiers of its declaration.

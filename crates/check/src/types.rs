@@ -95,13 +95,16 @@ impl BufferKind {
     }
 }
 
-/// How a matrix lies in memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Order {
-    /// Row by row.
-    Rows,
+/// How a matrix lies in memory: the fourth argument of `matrix`.
+pub struct Order;
+
+impl Order {
+    /// As the host says, since the program does not. Also that of a value, which lies nowhere.
+    pub const HOST: Val = Val::Int(0);
+    /// `row_major`.
+    pub const ROWS: Val = Val::Int(1);
     /// `column_major`.
-    Columns,
+    pub const COLUMNS: Val = Val::Int(2);
 }
 
 /// What a type is.
@@ -115,8 +118,9 @@ pub enum TyKind {
     Scalar(Scalar),
     /// `vector<T, N>`; the element may be a parameter.
     Vector(Ty, Val),
-    /// `matrix<T, R, C>`. The order is that of what it is stored as; a value has none, which is `Rows`.
-    Matrix(Ty, Val, Val, Order),
+    /// `matrix<T, R, C>`. The order is that of what it is stored as; a value has none, which is
+    /// [`Order::HOST`].
+    Matrix(Ty, Val, Val, Val),
     /// `T[N]`, `Array<T, N>`; without a length for `T[]`.
     Array(Ty, Option<Val>),
     /// A user's (or the library's) struct.
@@ -239,13 +243,13 @@ impl TyInterner {
         Ty(self.set.insert_full(kind).0 as u32)
     }
 
-    /// A matrix, row by row.
+    /// The matrix of a value.
     pub(crate) fn matrix(&mut self, element: Ty, rows: Val, columns: Val) -> Ty {
-        self.intern(TyKind::Matrix(element, rows, columns, Order::Rows))
+        self.intern(TyKind::Matrix(element, rows, columns, Order::HOST))
     }
 
     /// A matrix in this order; any other type as it is.
-    pub(crate) fn in_order(&mut self, ty: Ty, order: Order) -> Ty {
+    pub(crate) fn in_order(&mut self, ty: Ty, order: Val) -> Ty {
         match self[ty].clone() {
             TyKind::Matrix(e, r, c, old) if old != order => self.intern(TyKind::Matrix(e, r, c, order)),
             _ => ty,
@@ -254,7 +258,7 @@ impl TyInterner {
 
     /// The type of a value that is stored as this type.
     pub(crate) fn of_value(&mut self, ty: Ty) -> Ty {
-        if !self.has_columns(ty) {
+        if !self.is_ordered(ty) {
             return ty;
         }
         let kind = match self[ty].clone() {
@@ -262,17 +266,17 @@ impl TyInterner {
             TyKind::DiffPair(e) => TyKind::DiffPair(self.of_value(e)),
             TyKind::Optional(e) => TyKind::Optional(self.of_value(e)),
             TyKind::Tuple(parts) => TyKind::Tuple(parts.into_iter().map(|e| self.of_value(e)).collect()),
-            _ => return self.in_order(ty, Order::Rows),
+            _ => return self.in_order(ty, Order::HOST),
         };
         self.intern(kind)
     }
 
-    /// True for a `column_major` matrix, and for what is no struct and has one in it.
-    fn has_columns(&self, ty: Ty) -> bool {
+    /// True for a matrix whose order the program says, and for what is no struct and has one in it.
+    fn is_ordered(&self, ty: Ty) -> bool {
         match &self[ty] {
-            TyKind::Matrix(.., order) => *order == Order::Columns,
-            TyKind::Array(e, _) | TyKind::DiffPair(e) | TyKind::Optional(e) => self.has_columns(*e),
-            TyKind::Tuple(parts) => parts.iter().any(|&e| self.has_columns(e)),
+            TyKind::Matrix(.., order) => matches!(order, Val::Int(1..)),
+            TyKind::Array(e, _) | TyKind::DiffPair(e) | TyKind::Optional(e) => self.is_ordered(*e),
+            TyKind::Tuple(parts) => parts.iter().any(|&e| self.is_ordered(e)),
             _ => false,
         }
     }

@@ -195,7 +195,7 @@ mod tests {
         let bool = mem.intern(MemData::Scalar(Scalar::Bool));
         let half = mem.intern(MemData::Scalar(Scalar::F16));
         let byte = mem.intern(MemData::Scalar(Scalar::U8));
-        let matrix = mem.intern(MemData::Matrix(Scalar::F32, 2, 3, ir::MatrixOrder::Host));
+        let matrix = mem.intern(MemData::Matrix(Scalar::F32, 2, 3, ir::MatrixOrder::Rows));
         let fields = vec![("n".to_string(), float3), ("b".to_string(), bool)];
         let inner = mem.intern(MemData::Struct { name: "Inner".into(), fields });
         let inners = mem.intern(MemData::Array(inner, 2));

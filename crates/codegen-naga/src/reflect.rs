@@ -163,9 +163,7 @@ pub fn type_name(mem: &MemTypes, ty: MemType) -> String {
         MemData::Scalar(s) => scalar(*s).to_string(),
         MemData::Vector(s, n) => format!("{}{n}", scalar(*s)),
         MemData::Matrix(s, r, c, MatrixOrder::Columns) => format!("column_major {}{c}x{r}", scalar(*s)),
-        MemData::Matrix(s, r, c, MatrixOrder::Host | MatrixOrder::Rows) => {
-            format!("{}{r}x{c}", scalar(*s))
-        }
+        MemData::Matrix(s, r, c, MatrixOrder::Rows) => format!("{}{r}x{c}", scalar(*s)),
         MemData::Array(t, n) => format!("{}[{n}]", type_name(mem, *t)),
         MemData::Struct { name, .. } => name.clone(),
         MemData::Handle(t) => format!("{}*", type_name(mem, *t)),

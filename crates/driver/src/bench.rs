@@ -11,7 +11,7 @@
 use ir::{Entry, Func, Function, LoopInfo, Module, Op, Path, Scalar, Space, Type, TypeData, Value};
 use lower::{FunctionInfo, Request};
 
-use crate::bind::{Bind, MatrixLayout};
+use crate::bind::Bind;
 use crate::call;
 use crate::error::Error;
 use crate::files;
@@ -38,8 +38,8 @@ pub struct Options {
     pub compile: pipeline::Options,
     /// Values of parameters; others are numbers between 0.25 and 0.75, integers are 4.
     pub at: Vec<(String, serde_json::Value)>,
-    /// The memory that functions reach, and how its matrices lie.
-    pub memory: (Vec<Bind>, MatrixLayout),
+    /// The memory that functions reach.
+    pub memory: Vec<Bind>,
     /// Threads of a dispatch; rounded up to whole groups.
     pub threads: u32,
     /// Threads of the machine.
@@ -138,7 +138,7 @@ pub fn measure(loaded: &mut Loaded, name: &str, options: &Options) -> Result<Mea
     }
     let (kind, out) = sums.globals[out];
     runner.bind_global(out, &vec![0; threads as usize * kind.bytes() as usize]);
-    inputs::bind(loaded, &mut runner, &options.memory.0, options.memory.1)?;
+    inputs::bind(loaded, &mut runner, &options.memory)?;
     let primal = time(&mut runner, 0, groups, options)?;
     let gradient = if kernels.len() > 1 { Some(time(&mut runner, 1, groups, options)?) } else { None };
     let memory = memory.filter(|_| gradient.is_some());

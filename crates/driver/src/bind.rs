@@ -52,16 +52,6 @@ pub(crate) fn array(value: &BindValue) -> Result<Cow<'_, npy::Array>, String> {
     }
 }
 
-/// How matrices lie in the host's memory. Kernels always see rows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum MatrixLayout {
-    /// One row after another.
-    #[default]
-    Row,
-    /// One column after another.
-    Column,
-}
-
 /// A conformance `TYPE:INTERFACE=ID`, as `--conform` gives it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conformance {
@@ -147,12 +137,7 @@ pub(crate) fn shorten(text: &str) -> String {
 }
 
 /// The bytes of a buffer of elements of type `element`.
-pub fn buffer_bytes(
-    mem: &MemTypes,
-    element: MemType,
-    value: &BindValue,
-    layout: MatrixLayout,
-) -> Result<Vec<u8>, String> {
+pub fn buffer_bytes(mem: &MemTypes, element: MemType, value: &BindValue) -> Result<Vec<u8>, String> {
     let stride = mem.size(element) as usize;
     match value {
         BindValue::Zeros(n) => {
@@ -161,10 +146,10 @@ pub fn buffer_bytes(
         }
         BindValue::ZerosOf(lengths) => {
             let n = lengths.iter().fold(1u64, |n, &l| n.saturating_mul(l as u64));
-            buffer_bytes(mem, element, &BindValue::Zeros(n), layout)
+            buffer_bytes(mem, element, &BindValue::Zeros(n))
         }
         BindValue::Words(words) => {
-            let bytes = from_words(mem, element, words, layout);
+            let bytes = words.iter().flat_map(|w| w.to_le_bytes()).collect::<Vec<u8>>();
             if !bytes.is_empty() && bytes.len() < stride {
                 return Err(format!("{} words are less than one element of {stride} bytes", words.len()));
             }
@@ -212,17 +197,12 @@ pub fn buffer_bytes(
 }
 
 /// The bytes of one value of type `ty`, as of a uniform.
-pub fn value_bytes(
-    mem: &MemTypes,
-    ty: MemType,
-    value: &BindValue,
-    layout: MatrixLayout,
-) -> Result<Vec<u8>, String> {
+pub fn value_bytes(mem: &MemTypes, ty: MemType, value: &BindValue) -> Result<Vec<u8>, String> {
     let size = mem.size(ty) as usize;
     match value {
         BindValue::Zeros(_) | BindValue::ZerosOf(_) => Ok(vec![0; size]),
         BindValue::Words(words) => {
-            let mut bytes = from_words(mem, ty, words, layout);
+            let mut bytes = words.iter().flat_map(|w| w.to_le_bytes()).collect::<Vec<u8>>();
             if bytes.len() < size {
                 return Err(format!("{} words are {} bytes, {size} needed", words.len(), bytes.len()));
             }
@@ -295,14 +275,6 @@ fn collect(mem: &MemTypes, ty: MemType, at: usize, out: &mut Vec<(usize, Scalar)
     }
 }
 
-fn from_words(mem: &MemTypes, element: MemType, words: &[u32], layout: MatrixLayout) -> Vec<u8> {
-    let mut bytes: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
-    if layout == MatrixLayout::Column {
-        turn_matrices(mem, element, &mut bytes, true);
-    }
-    bytes
-}
-
 fn from_numbers(mem: &MemTypes, element: MemType, from: Scalar, bits: &[u64]) -> Result<Vec<u8>, String> {
     check_whole(bits.len(), count(mem, element))?;
     let leaves = if bits.is_empty() { Vec::new() } else { scalars(mem, element) };
@@ -328,49 +300,6 @@ pub(crate) fn unfit(from: Scalar, to: Scalar) -> String {
 fn has_tail(mem: &MemTypes, ty: MemType) -> bool {
     let MemData::Struct { fields, .. } = &mem[ty] else { return false };
     fields.last().is_some_and(|field| mem.size(field.1) == 0 || has_tail(mem, field.1))
-}
-
-/// Turns every matrix of a run of elements whose order is the host's between the two layouts: from columns to rows, or
-/// back.
-pub fn turn_matrices(mem: &MemTypes, element: MemType, bytes: &mut [u8], to_rows: bool) {
-    let mut matrices = Vec::new();
-    find_matrices(mem, element, 0, &mut matrices);
-    let stride = mem.size(element) as usize;
-    if matrices.is_empty() || stride == 0 {
-        return;
-    }
-    for element in bytes.chunks_exact_mut(stride) {
-        for &(at, size, rows, columns) in &matrices {
-            let old = element[at..at + size * rows * columns].to_vec();
-            for r in 0..rows {
-                for c in 0..columns {
-                    let (by_row, by_column) = ((r * columns + c) * size, (c * rows + r) * size);
-                    let (from, to) = if to_rows { (by_column, by_row) } else { (by_row, by_column) };
-                    element[at + to..at + to + size].copy_from_slice(&old[from..from + size]);
-                }
-            }
-        }
-    }
-}
-
-fn find_matrices(mem: &MemTypes, ty: MemType, at: usize, out: &mut Vec<(usize, usize, usize, usize)>) {
-    match &mem[ty] {
-        MemData::Scalar(_) | MemData::Vector(..) | MemData::Handle(_) => {}
-        MemData::Matrix(.., MatrixOrder::Rows | MatrixOrder::Columns) => {}
-        MemData::Matrix(s, r, c, MatrixOrder::Host) => {
-            out.push((at, s.bytes() as usize, *r as usize, *c as usize));
-        }
-        MemData::Array(t, n) => {
-            for k in 0..*n as usize {
-                find_matrices(mem, *t, at + k * mem.size(*t) as usize, out);
-            }
-        }
-        MemData::Struct { fields, .. } => {
-            for (idx, field) in fields.iter().enumerate() {
-                find_matrices(mem, field.1, at + mem.field_offset(ty, idx) as usize, out);
-            }
-        }
-    }
 }
 
 /// Writes one value of type `ty` at a place.
@@ -536,31 +465,31 @@ mod tests {
         let float3 = mem.intern(MemData::Vector(Scalar::F32, 3));
         let fields = vec![("scale".to_string(), float), ("dir".to_string(), float3)];
         let ty = mem.intern(MemData::Struct { name: "S".into(), fields });
-        let row = MatrixLayout::Row;
         let object = json(r#"{"scale":1,"dir":[0,0,2.5]}"#);
-        assert_eq!(floats(&value_bytes(&mem, ty, &object, row).expect("fits")), [1.0, 0.0, 0.0, 2.5]);
+        assert_eq!(floats(&value_bytes(&mem, ty, &object).expect("fits")), [1.0, 0.0, 0.0, 2.5]);
         let flat = json("[1,2,3,4, 5,6,7,8]");
-        assert_eq!(
-            floats(&buffer_bytes(&mem, ty, &flat, row).expect("fits")),
-            [1., 2., 3., 4., 5., 6., 7., 8.]
-        );
+        assert_eq!(floats(&buffer_bytes(&mem, ty, &flat).expect("fits")), [1., 2., 3., 4., 5., 6., 7., 8.]);
         for wrong in [r#"{"scale":1}"#, r#"{"scale":1,"dir":[0,0]}"#, "[1,2,3]", "3", r#"{"x":1}"#] {
-            assert!(value_bytes(&mem, ty, &json(wrong), row).is_err(), "{wrong}");
+            assert!(value_bytes(&mem, ty, &json(wrong)).is_err(), "{wrong}");
         }
-        assert!(buffer_bytes(&mem, ty, &json("[1,2,3]"), row).is_err());
+        assert!(buffer_bytes(&mem, ty, &json("[1,2,3]")).is_err());
     }
 
     #[test]
-    fn words_are_raw_and_matrices_turn() {
+    fn numbers_lie_as_in_memory_and_lists_of_rows_name_rows() {
         let mut mem = MemTypes::default();
-        let matrix = mem.intern(MemData::Matrix(Scalar::F32, 2, 3, MatrixOrder::Host));
-        let words = json("words:1,2,3,0x4,5,-1");
-        let rows = value_bytes(&mem, matrix, &words, MatrixLayout::Row).expect("fits");
-        assert_eq!(rows.chunks(4).map(|b| b[0]).collect::<Vec<_>>(), [1, 2, 3, 4, 5, 255]);
-        let mut turned = value_bytes(&mem, matrix, &words, MatrixLayout::Column).expect("fits");
-        assert_eq!(turned.chunks(4).map(|b| b[0]).collect::<Vec<_>>(), [1, 3, 5, 2, 4, 255]);
-        turn_matrices(&mem, matrix, &mut turned, false);
-        assert_eq!(turned, rows);
+        for (order, r, c, lists) in [
+            (MatrixOrder::Rows, 2, 3, [1., 2., 3., 4., 5., 6.]),
+            (MatrixOrder::Columns, 3, 2, [1., 4., 2., 5., 3., 6.]),
+        ] {
+            let matrix = mem.intern(MemData::Matrix(Scalar::F32, r, c, order));
+            let words = value_bytes(&mem, matrix, &json("words:1,2,3,0x4,5,-1")).expect("fits");
+            assert_eq!(words.chunks(4).map(|b| b[0]).collect::<Vec<_>>(), [1, 2, 3, 4, 5, 255]);
+            let flat = value_bytes(&mem, matrix, &json("[1,2,3,4,5,6]")).expect("fits");
+            assert_eq!(floats(&flat), [1., 2., 3., 4., 5., 6.]);
+            let rows = value_bytes(&mem, matrix, &json("[[1,2,3],[4,5,6]]")).expect("fits");
+            assert_eq!(floats(&rows), lists);
+        }
     }
 
     #[test]

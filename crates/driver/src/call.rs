@@ -170,13 +170,8 @@ impl Callee {
     }
 
     /// Binds the memory that the function reaches. All of it must be bound.
-    pub fn bind(
-        &mut self,
-        loaded: &mut Loaded,
-        binds: &[bind::Bind],
-        layout: bind::MatrixLayout,
-    ) -> Result<(), Error> {
-        inputs::bind(loaded, &mut self.runner, binds, layout)?;
+    pub fn bind(&mut self, loaded: &mut Loaded, binds: &[bind::Bind]) -> Result<(), Error> {
+        inputs::bind(loaded, &mut self.runner, binds)?;
         for (global, bytes) in self.writable.iter_mut().flatten() {
             *bytes = self.runner.bytes_of(*global).to_vec();
         }

@@ -2,7 +2,7 @@
 
 use ir::{MemType, MemTypes};
 
-use crate::bind::{self, Bind, BindValue, MatrixLayout};
+use crate::bind::{self, Bind, BindValue};
 use crate::error::Error;
 use crate::launch::Runner;
 use crate::pipeline::Loaded;
@@ -22,12 +22,7 @@ pub struct Unused {
 
 /// Binds the user's memory by name. It is an error where something that the program reaches is left unbound: nobody
 /// meant it to be zero. What the caller has bound before is its own, and has no name for the user.
-pub fn bind(
-    loaded: &mut Loaded,
-    runner: &mut Runner,
-    binds: &[Bind],
-    layout: MatrixLayout,
-) -> Result<Vec<Unused>, Error> {
+pub fn bind(loaded: &mut Loaded, runner: &mut Runner, binds: &[Bind]) -> Result<Vec<Unused>, Error> {
     let users: Vec<_> = runner.globals().map(|g| g.0).filter(|&g| !runner.is_bound(g)).collect();
     let mut unused = Vec::new();
     for (k, bind) in binds.iter().enumerate() {
@@ -40,7 +35,7 @@ pub fn bind(
             if loaded.declares_global(name) {
                 let mut mem = MemTypes::default();
                 if let Some(element) = loaded.unused_buffer(name, &mut mem) {
-                    let bytes = bind::buffer_bytes(&mem, element, &bind.value, layout).map_err(wrong)?;
+                    let bytes = bind::buffer_bytes(&mem, element, &bind.value).map_err(wrong)?;
                     unused.push(Unused { name: name.clone(), element, bytes, mem });
                 }
                 continue;
@@ -59,9 +54,9 @@ pub fn bind(
             if matches!(bind.value, BindValue::Zeros(n) if n != 1) {
                 return Err(wrong("a uniform has one element".into()));
             }
-            bind::value_bytes(runner.mem(), element, &bind.value, layout)
+            bind::value_bytes(runner.mem(), element, &bind.value)
         } else {
-            bind::buffer_bytes(runner.mem(), element, &bind.value, layout)
+            bind::buffer_bytes(runner.mem(), element, &bind.value)
         };
         runner.bind_global(global, &bytes.map_err(wrong)?);
     }

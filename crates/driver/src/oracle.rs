@@ -7,7 +7,7 @@ use ir::{Func, MemData, Module, Op, Space, Type, TypeData, Types, scalar};
 use lower::Request;
 use syntax::Span;
 
-use crate::bind::{Bind, MatrixLayout};
+use crate::bind::Bind;
 use crate::call::{Callee, Number, Point};
 use crate::inputs;
 use crate::launch::{Backend, Runner};
@@ -37,11 +37,7 @@ const MOST_STEPS: u64 = 20_000_000;
 
 impl Oracle {
     /// Of the first function that is requested, with the memory that it reaches.
-    pub fn new(
-        loaded: &mut Loaded,
-        request: &Request,
-        (binds, layout): &(Vec<Bind>, MatrixLayout),
-    ) -> Result<Oracle, Failure> {
+    pub fn new(loaded: &mut Loaded, request: &Request, binds: &[Bind]) -> Result<Oracle, Failure> {
         let options = pipeline::Options { widen: true, no_autodiff: true, ..pipeline::Options::default() };
         let request = Request { derivatives: false, ..request.clone() };
         let mut compiled = loaded.compile(&request, &options)?;
@@ -58,7 +54,7 @@ impl Oracle {
         let func = compiled.functions[0].func;
         let module = compiled.module;
         let mut runner = Runner::new(module.clone(), Backend::Interp, false)?;
-        inputs::bind(loaded, &mut runner, binds, *layout)?;
+        inputs::bind(loaded, &mut runner, binds)?;
         let mut memory = Memory::default();
         for (global, data) in &module.globals {
             match (data.space, &module.mem[data.ty]) {

@@ -166,6 +166,8 @@ pub struct FileOptions {
     pub allow: Vec<String>,
     /// Codes of what is a warning, whether it is an error else or silent.
     pub warn: Vec<u32>,
+    /// Matrices of which a program does not say how they lie in memory lie there column by column.
+    pub matrices_in_columns: bool,
 }
 
 /// The sources of one program.
@@ -236,6 +238,7 @@ impl Session {
             ));
         }
         let mut program = Program::new(ast, &indices);
+        program.host_has_columns = self.options.matrices_in_columns;
         for &code in &self.options.warn {
             program.ast.warnings.warn(code);
         }

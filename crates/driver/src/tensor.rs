@@ -7,7 +7,7 @@
 use ir::{Global, MemData, MemType, MemTypes, Scalar};
 use serde_json::Value as Json;
 
-use crate::bind::{self, Bind, BindValue, MatrixLayout};
+use crate::bind::{self, Bind, BindValue};
 use crate::error::Error;
 use crate::files;
 use crate::launch::Runner;
@@ -184,7 +184,6 @@ fn view_words(shape: &[usize], numbers: usize, scalar: u32) -> Vec<u32> {
 
 /// The bytes and the shape of what is bound to a view of `element`s.
 fn read(mem: &MemTypes, element: MemType, value: &BindValue) -> Result<(Vec<u8>, Vec<usize>), String> {
-    let row = MatrixLayout::Row;
     let leaves = bind::scalars(mem, element);
     let rank = |shape: Vec<usize>| {
         if shape.len() > MAX_RANK {
@@ -215,13 +214,13 @@ fn read(mem: &MemTypes, element: MemType, value: &BindValue) -> Result<(Vec<u8>,
             Ok((files::zeros(whole(&shape)? / leaves.len().max(1) * mem.size(element) as usize)?, shape))
         }
         BindValue::Words(_) => {
-            let bytes = bind::buffer_bytes(mem, element, value, row)?;
+            let bytes = bind::buffer_bytes(mem, element, value)?;
             let shape = vec![bytes.len() / mem.size(element).max(1) as usize];
             Ok((bytes, shape))
         }
         BindValue::Npy(_) | BindValue::Array(_) => {
             let array = bind::array(value)?;
-            let bytes = bind::buffer_bytes(mem, element, value, row)?;
+            let bytes = bind::buffer_bytes(mem, element, value)?;
             Ok((bytes, rank(array.shape.clone())?))
         }
         BindValue::Json(json) => {

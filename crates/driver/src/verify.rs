@@ -12,7 +12,7 @@ use lower::Request;
 use serde_json::Value as Json;
 use syntax::Diagnostic;
 
-use crate::bind::{Bind, MatrixLayout};
+use crate::bind::Bind;
 use crate::call::{Callee, Point};
 use crate::error::Error;
 use crate::gradcheck::{self, Entry, Random, Reference, Verdict};
@@ -36,8 +36,8 @@ pub struct Options {
     pub seed: u64,
     /// Largest relative error that is accepted in double precision.
     pub tolerance: f64,
-    /// The memory that functions reach, and how its matrices lie.
-    pub memory: (Vec<Bind>, MatrixLayout),
+    /// The memory that functions reach.
+    pub memory: Vec<Bind>,
     /// The backends to check.
     pub backends: Vec<Backend>,
     /// Levels of optimisation.
@@ -235,7 +235,7 @@ impl Check<'_> {
     fn callee(&mut self, compiled: Compiled, backend: Backend) -> Result<Callee, Failure> {
         let code = CodeOptions { lanes: self.options.lanes, ..self.options.limits.options() };
         let mut callee = Callee::new(compiled, backend, &code)?;
-        callee.bind(&mut self.loaded, &self.options.memory.0, self.options.memory.1)?;
+        callee.bind(&mut self.loaded, &self.options.memory)?;
         Ok(callee)
     }
 

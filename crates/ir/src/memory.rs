@@ -2,7 +2,7 @@
 //!
 //! Layout is C layout with scalar alignment, as on Slang's CPU target: a vector is as aligned as
 //! its scalar (`float3` is 12 bytes), a struct as its most aligned field, `bool` is 1 byte.
-//! Matrices are arrays of row vectors; those that a program declares `column_major` are arrays of column vectors.
+//! Matrices are arrays of row vectors, or of column vectors.
 
 use cranelift_entity::entity_impl;
 use indexmap::IndexSet;
@@ -16,14 +16,12 @@ use crate::types::{Scalar, Type, Types};
 pub struct MemType(u32);
 entity_impl!(MemType, "mem");
 
-/// Who says how a matrix lies in memory, and how. The host's way is row by row in memory that a kernel sees.
+/// How a matrix lies in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MatrixOrder {
-    /// The host may keep it column by column on its side.
-    Host,
-    /// The program: row by row.
+    /// Row by row.
     Rows,
-    /// The program: column by column.
+    /// Column by column.
     Columns,
 }
 

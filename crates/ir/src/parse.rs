@@ -417,12 +417,11 @@ impl Parser<'_> {
                         p.expect(">")?;
                         MemData::Handle(t)
                     }
-                    word @ ("rows" | "columns") => {
-                        let order = if word == "rows" { MatrixOrder::Rows } else { MatrixOrder::Columns };
+                    "columns" => {
                         let word = p.word()?;
                         match Self::numeric(word) {
                             Some((s, sizes)) if sizes.len() == 2 => {
-                                MemData::Matrix(s, sizes[0], sizes[1], order)
+                                MemData::Matrix(s, sizes[0], sizes[1], MatrixOrder::Columns)
                             }
                             _ => return Err(format!("'{word}' is not a matrix")),
                         }
@@ -431,7 +430,7 @@ impl Parser<'_> {
                         Some((s, sizes)) => match sizes[..] {
                             [] => MemData::Scalar(s),
                             [n] => MemData::Vector(s, n),
-                            [r, c] => MemData::Matrix(s, r, c, MatrixOrder::Host),
+                            [r, c] => MemData::Matrix(s, r, c, MatrixOrder::Rows),
                             _ => return Err(format!("'{word}' is not a type")),
                         },
                         None => return Err(format!("'{word}' is not a type in memory")),

@@ -196,8 +196,7 @@ impl<'m> Printer<'m> {
             MemData::Array(t, n) => format!("[{n} x {}]", self.mem_type(*t)),
             MemData::Matrix(s, n, lanes, order) => {
                 let order = match order {
-                    MatrixOrder::Host => "",
-                    MatrixOrder::Rows => "rows ",
+                    MatrixOrder::Rows => "",
                     MatrixOrder::Columns => "columns ",
                 };
                 format!("{order}{}x{n}x{lanes}", s.name())

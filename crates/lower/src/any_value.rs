@@ -3,7 +3,7 @@
 //! In memory such a value has the layout of Slang's CPU target: 8 bytes for run-time type information (not used
 //! here), 8 bytes with the number of the type, and the value itself as 32-bit words: as many as `[anyValueSize(n)]`
 //! of the interface says, else 16 bytes or what the largest type needs. In these words a type has its natural layout
-//! with scalar alignment, `bool` taking four bytes.
+//! with scalar alignment, `bool` taking four bytes, and matrices lie in the order that a field says.
 //!
 //! Numbers that are found at the same place as the same kind of number are taken as they are, with their
 //! derivatives; all others are put together from bits.
@@ -46,6 +46,8 @@ impl Extent {
 #[derive(Clone, Debug, Default)]
 struct Bits {
     parts: Vec<(u32, Scalar, Value)>,
+    /// Matrices lie row by row, whatever is said of them: for `bit_cast`, which is of values.
+    in_rows: bool,
 }
 
 /// Bytes of a number among bits.
@@ -151,6 +153,14 @@ impl Lowerer<'_> {
         Some((offsets, Extent { size: at, align }))
     }
 
+    /// The place among the components of a vector or matrix where its component `k` lies.
+    fn place_of(&mut self, ty: Ty, k: u32, bits: &Bits) -> u32 {
+        match self.matrix_of(ty).filter(|_| !bits.in_rows && self.program.lies_in_columns(ty)) {
+            Some((_, rows, columns)) => k % columns * rows + k / columns,
+            None => k,
+        }
+    }
+
     /// The parts of a type in order.
     fn bit_parts(&mut self, ty: Ty) -> Option<Vec<Ty>> {
         Some(match self.program.types[ty].clone() {
@@ -179,6 +189,7 @@ impl Body<'_, '_, '_> {
             }
             for (k, value) in (0u32..).zip(scalars) {
                 let scalar = scalar_in(self.b.types, self.b.func.ty(value));
+                let k = self.lw.place_of(ty, k, bits);
                 bits.parts.push((at + k * bytes(scalar), scalar, value));
             }
         } else if let Some((element, n)) = lw.array_of(ty) {
@@ -264,15 +275,11 @@ impl Body<'_, '_, '_> {
         if let Some(scalar) = lw.scalar_of(ty) {
             return vec![self.number_at(bits, scalar, at)];
         }
-        if let Some((scalar, n)) = lw.vector_of(ty) {
-            let scalars: Vec<Value> =
-                (0..n).map(|k| self.number_at(bits, scalar, at + k * bytes(scalar))).collect();
-            return self.of_components(ty, &scalars);
-        }
-        if let Some((scalar, rows, columns)) = lw.matrix_of(ty) {
-            let n = rows * columns;
-            let scalars: Vec<Value> =
-                (0..n).map(|k| self.number_at(bits, scalar, at + k * bytes(scalar))).collect();
+        let matrix = lw.matrix_of(ty).map(|(scalar, rows, columns)| (scalar, rows * columns));
+        if let Some((scalar, n)) = lw.vector_of(ty).or(matrix) {
+            let places = (0..n).map(|k| at + lw.place_of(ty, k, bits) * bytes(scalar));
+            let places: Vec<u32> = places.collect();
+            let scalars: Vec<Value> = places.into_iter().map(|at| self.number_at(bits, scalar, at)).collect();
             return self.of_components(ty, &scalars);
         }
         if let Some((element, n)) = lw.array_of(ty) {
@@ -368,9 +375,15 @@ impl Body<'_, '_, '_> {
         self.by_id(ty, id, &bits, false, span)
     }
 
-    /// `reinterpret<T>(value)`: a type made of the bits of another; what it has more is zero.
-    pub(crate) fn reinterpret(&mut self, ty: Ty, value: (&[Value], Ty), span: Span) -> Vec<Value> {
-        let mut bits = Bits::default();
+    /// `bit_cast<T>(value)` and `reinterpret<T>(value)`: a type made of the bits of another; what it has more is zero.
+    pub(crate) fn made_of_bits(
+        &mut self,
+        ty: Ty,
+        value: (&[Value], Ty),
+        in_rows: bool,
+        span: Span,
+    ) -> Vec<Value> {
+        let mut bits = Bits { in_rows, ..Bits::default() };
         self.put(value.1, value.0, 0, &mut bits, span);
         self.take(ty, &bits, 0, span)
     }
@@ -500,7 +513,7 @@ impl Body<'_, '_, '_> {
             };
             return columns.iter().map(|c| column(self, c)).collect();
         }
-        if self.lw.lies_in_columns(ty) {
+        if self.lw.program.lies_in_columns(ty) {
             return self.in_columns(ty, &values).into_iter().collect();
         }
         if layout.parts.is_empty() {

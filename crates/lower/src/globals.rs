@@ -55,7 +55,7 @@ impl Lowerer<'_> {
             self.unsupported(span, format_args!("the type `{name}` is"));
             return None;
         }
-        let mem = self.mem_type_of(types, element, Some(decl), 0);
+        let mem = self.mem_type(types, element);
         let has_init = matches!(node.kind, DeclKind::Var { init: Some(_), .. });
         // zeros would be a value of the first type
         let is_open = space == Space::Private && self.layout(types, ty).leaves.iter().any(|leaf| leaf.is_tag);

@@ -143,11 +143,12 @@ impl Body<'_, '_, '_> {
             return Some(self.create_dynamic_object(sig.ret, id, (&value, param.ty), span));
         }
         if let ("bit_cast" | "reinterpret", [value], [param]) = (&*name, &values[..], &sig.params[..]) {
-            if name == "bit_cast" {
+            let is_of_values = name == "bit_cast";
+            if is_of_values {
                 self.lw.check_bit_cast(param.ty, sig.ret, span);
             }
             let value = self.detach(value.clone());
-            return Some(self.reinterpret(sig.ret, (&value, param.ty), span));
+            return Some(self.made_of_bits(sig.ret, (&value, param.ty), is_of_values, span));
         }
         match self.operation(&name, &values, sig.ret) {
             Some(values) => Some(self.convert(values, sig.ret, ty, span)),

@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use check::DiffFieldTarget;
 use check::signature::Subst;
-use check::types::{self as source, Order, Ty, TyKind};
+use check::types::{self as source, Ty, TyKind};
 use ir::{MatrixOrder, MemData, MemType, Scalar, Type, TypeData, Types};
 use syntax::DeclId;
 
@@ -334,32 +334,13 @@ impl Lowerer<'_> {
         self.mem_type_at(types, ty, 0)
     }
 
-    /// The same, of a variable or field that may be declared `row_major`.
-    pub(crate) fn mem_type_of(
-        &mut self,
-        types: &mut Types,
-        ty: Ty,
-        decl: Option<DeclId>,
-        depth: u32,
-    ) -> MemType {
-        match self.matrix_of(ty).filter(|_| decl.is_some_and(|decl| self.program.is_row_major(decl))) {
-            Some((s, r, c)) => self.mem.intern(MemData::Matrix(s, r, c, MatrixOrder::Rows)),
-            None => self.mem_type_at(types, ty, depth),
-        }
-    }
-
-    /// True if a type is a matrix that lies in memory column by column.
-    pub(crate) fn lies_in_columns(&self, ty: Ty) -> bool {
-        matches!(self.program.types[ty], TyKind::Matrix(.., Order::Columns))
-    }
-
     /// True if a matrix in a value of a type lies in memory column by column.
     pub(crate) fn holds_columns(&mut self, types: &mut Types, ty: Ty) -> bool {
         if let Some((element, _)) = self.array_of(ty) {
             return self.holds_columns(types, element);
         }
         let layout = self.layout(types, ty);
-        self.lies_in_columns(ty) || layout.parts.iter().any(|p| self.holds_columns(types, p.ty))
+        self.program.lies_in_columns(ty) || layout.parts.iter().any(|p| self.holds_columns(types, p.ty))
     }
 
     fn mem_type_at(&mut self, types: &mut Types, ty: Ty, depth: u32) -> MemType {
@@ -375,8 +356,10 @@ impl Lowerer<'_> {
                 None => MemData::Struct { name, fields: Vec::new() },
             },
             TyKind::Matrix(..) => match self.matrix_of(ty) {
-                Some((s, r, c)) if self.lies_in_columns(ty) => MemData::Matrix(s, c, r, MatrixOrder::Columns),
-                Some((s, r, c)) => MemData::Matrix(s, r, c, MatrixOrder::Host),
+                Some((s, r, c)) if self.program.lies_in_columns(ty) => {
+                    MemData::Matrix(s, c, r, MatrixOrder::Columns)
+                }
+                Some((s, r, c)) => MemData::Matrix(s, r, c, MatrixOrder::Rows),
                 None => MemData::Struct { name, fields: Vec::new() },
             },
             TyKind::Array(..) => match self.array_of(ty) {
@@ -398,8 +381,7 @@ impl Lowerer<'_> {
                 }
                 let layout = self.layout_at(types, ty, depth + 1);
                 let fields = layout.parts.iter().filter(|p| !p.is_shadow);
-                let fields =
-                    fields.map(|p| (p.name.clone(), self.mem_type_of(types, p.ty, p.decl, depth + 1)));
+                let fields = fields.map(|p| (p.name.clone(), self.mem_type_at(types, p.ty, depth + 1)));
                 MemData::Struct { name, fields: fields.collect() }
             }
         };

@@ -4,7 +4,7 @@
 //! array of structs lies in memory as elements and in values as one array for each leaf: a short
 //! one is accessed element by element, a long one in a loop over cells.
 //!
-//! A `column_major` matrix is the transposed one in memory, and is transposed when it is read or written; of its parts only
+//! A matrix that lies in columns is the transposed one in memory, and is transposed when it is read or written; of its parts only
 //! what is asked for is accessed.
 
 use check::types::Ty;

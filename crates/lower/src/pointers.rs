@@ -93,7 +93,8 @@ impl Body<'_, '_, '_> {
         };
         if memory.row.is_some() {
             let span = self.span_of(e);
-            let rows = self.unsupported(span, "the address of a row of a `column_major` matrix is", pointer);
+            let rows =
+                self.unsupported(span, "the address of a row of a matrix that lies in columns is", pointer);
             self.lw.help("its numbers do not lie one after the other: take the address of one of them");
             return rows;
         }

@@ -55,14 +55,7 @@ impl Lowerer<'_> {
         }
     }
 
-    fn part_global(
-        &mut self,
-        types: &mut Types,
-        path: String,
-        root: DeclId,
-        ty: Ty,
-        field: Option<DeclId>,
-    ) -> Global {
+    fn part_global(&mut self, types: &mut Types, path: String, root: DeclId, ty: Ty) -> Global {
         if let Some(&global) = self.uniform_parts.get(&(root, path.clone())) {
             return global;
         }
@@ -79,7 +72,7 @@ impl Lowerer<'_> {
             path.replace(RESOURCE, "").replace(TEXTURE, "")
         );
         let span = crate::ir_span(node.name_span);
-        let ty = self.mem_type_of(types, element, field, 0);
+        let ty = self.mem_type(types, element);
         let global = self.module.globals.push(GlobalData { name, space, ty, init: None, span });
         self.uniform_parts.insert((root, path), global);
         global
@@ -89,17 +82,6 @@ impl Lowerer<'_> {
 impl Body<'_, '_, '_> {
     /// The value of a uniform that holds buffers.
     pub(crate) fn split_uniform(&mut self, root: DeclId, path: &str, ty: Ty, span: Span) -> Vec<Value> {
-        self.split_part(root, path, ty, None, span)
-    }
-
-    fn split_part(
-        &mut self,
-        root: DeclId,
-        path: &str,
-        ty: Ty,
-        field: Option<DeclId>,
-        span: Span,
-    ) -> Vec<Value> {
         if let Some(content) = self.lw.block_content(ty) {
             return self.split_uniform(root, path, content, span);
         }
@@ -123,7 +105,7 @@ impl Body<'_, '_, '_> {
             for (field, field_ty, _) in self.lw.program.fields(ty) {
                 let name = self.lw.program.ast.name(self.lw.program.ast.decls[field].name);
                 let path = format!("{path}.{name}");
-                values.extend(self.split_part(root, &path, field_ty, Some(field), span));
+                values.extend(self.split_uniform(root, &path, field_ty, span));
             }
             // The host's pointer has no differential yet: a program makes a pair of two.
             let layout = self.layout(ty);
@@ -135,7 +117,7 @@ impl Body<'_, '_, '_> {
         if self.layout(ty).leaves.is_empty() {
             return Vec::new();
         }
-        let global = self.lw.part_global(self.b.types, path.to_owned(), root, ty, field);
+        let global = self.lw.part_global(self.b.types, path.to_owned(), root, ty);
         let handle_ty = self.b.types.buffer(self.lw.module.globals[global].ty);
         self.b.span = crate::ir_span(span);
         let handle = self.b.emit_typed(Op::GlobalRef(global), &[], handle_ty);

@@ -4,13 +4,15 @@
 //! on the JIT.
 //! `// bind: NAME=VALUE`, `// conform: TYPE:INTERFACE=ID`, `// entry: NAME`, `// groups: X,Y,Z` and
 //! `// block: X,Y,Z` are as on the command line; `// stdout: TEXT` lines
-//! are all that is printed; `test run optimised` does without the run without optimisation; `test run check-nan` stops where a differential is not finite; `// buffer: NAME = VALUES` is a buffer afterwards;
-//! `// error: LINE:COLUMN: TEXT` is where and why it stops, in the compiler or on the way.
+//! are all that is printed; `test run optimised` does without the run without optimisation; `test run check-nan` stops
+//! where a differential is not finite, and `test run columns` (or `test check columns`) lays matrices out column by
+//! column; `// buffer: NAME = VALUES` is a buffer afterwards; `// error: LINE:COLUMN: TEXT` is where and why it stops, in
+//! the compiler or on the way.
 //!
 //! `test check`: `//^ error` or `//^ error: TEXT` stands below each line that must have an error, and
 //! no other line has one. `//^ warning` likewise, but other warnings are let pass.
 
-use driver::bind::{self, MatrixLayout};
+use driver::bind;
 use driver::launch::{Backend, CodeOptions, Runner};
 use driver::pipeline::{self, Compiled, Failure, Options};
 use driver::session::{FileOptions, Session};
@@ -26,12 +28,17 @@ pub(super) fn run(file: &TestFile) -> Result<(), String> {
         if optimised && level == 0 {
             continue;
         }
-        let warn = file.all("warn").filter_map(|code| code.parse().ok()).collect();
-        let mut session = Session::new(FileOptions { warn, ..FileOptions::default() });
+        let mut session = session(file);
         let outcome = run_on(file, backend, level, &mut session);
         outcome.map_err(|why| format!("{backend:?}, level {level}: {why}"))?;
     }
     Ok(())
+}
+
+fn session(file: &TestFile) -> Session {
+    let warn = file.all("warn").filter_map(|code| code.parse().ok()).collect();
+    let matrices_in_columns = file.command.iter().any(|word| word == "columns");
+    Session::new(FileOptions { warn, matrices_in_columns, ..FileOptions::default() })
 }
 
 /// What a run does.
@@ -73,7 +80,7 @@ pub fn outcome_by(
     level: u8,
     make: &dyn Fn(ir::Module) -> Result<Runner, Failure>,
 ) -> Result<Outcome, String> {
-    let mut session = Session::new(FileOptions::default());
+    let mut session = session(file);
     let mut printed = String::new();
     let runner = dispatch(file, (make, level), &mut session, &mut printed).map_err(|f| text(&session, &f))?;
     let mut buffers = String::new();
@@ -86,7 +93,7 @@ pub fn outcome_by(
 
 /// Whether a program, optimised, has functions of floats that are no arithmetic: sines, powers and their like.
 pub fn has_transcendental(file: &TestFile) -> bool {
-    let mut session = Session::new(FileOptions::default());
+    let mut session = session(file);
     let Ok((_, compiled)) = compile(file, 2, &mut session) else { return false };
     let module = &compiled.module;
     let is_one = |f: &ir::Function, inst: ir::Inst| {
@@ -179,9 +186,9 @@ fn dispatch(
         }
         let element = runner.element_of(global);
         let bytes = if runner.is_single(global) {
-            bind::value_bytes(runner.mem(), element, &bound.value, MatrixLayout::Row)
+            bind::value_bytes(runner.mem(), element, &bound.value)
         } else {
-            bind::buffer_bytes(runner.mem(), element, &bound.value, MatrixLayout::Row)
+            bind::buffer_bytes(runner.mem(), element, &bound.value)
         };
         runner.bind_global(global, &bytes.map_err(Error::input)?);
     }
@@ -256,7 +263,7 @@ fn marks(file: &TestFile) -> Vec<Mark> {
 }
 
 pub(super) fn check(file: &TestFile) -> Result<(), String> {
-    let mut session = Session::new(FileOptions::default());
+    let mut session = session(file);
     let diagnostics = pipeline::check(&mut session, &file.path).map_err(|e| e.to_string())?;
     let marks = marks(file);
     let line_of =

@@ -15,7 +15,7 @@ use ir::{MemData, MemType, MemTypes, Scalar, scalar};
 use lower::Request;
 use syntax::Diagnostic;
 
-use crate::bind::{self, Bind, BindValue, MatrixLayout};
+use crate::bind::{self, Bind, BindValue};
 use crate::error::Error;
 use crate::gradcheck::Random;
 use crate::inputs;
@@ -50,8 +50,8 @@ pub struct Setup {
     pub render: Option<String>,
     /// By parameter. One that is not named starts by the function `initial` if its result fits, else at random.
     pub inits: Vec<(String, Init)>,
-    /// The memory that the functions reach, and how its matrices lie.
-    pub memory: (Vec<Bind>, MatrixLayout),
+    /// The memory that the functions reach.
+    pub memory: Vec<Bind>,
     /// What runs it.
     pub backend: Backend,
     /// Lanes, for backends that have them; `None`: what suits.
@@ -183,7 +183,7 @@ impl Fit {
             fit.per_dispatch = fit.workers * MOST_ITEMS;
         }
         fit.bind_rest()?;
-        inputs::bind(&mut loaded, &mut fit.runner, &setup.memory.0, setup.memory.1)?;
+        inputs::bind(&mut loaded, &mut fit.runner, &setup.memory)?;
         let mut random = Random::new(setup.seed);
         fit.initialise(setup, &mut random)?;
         Ok(fit)
@@ -421,11 +421,10 @@ impl Fit {
                 Init::Value(value) => {
                     let element = self.value_element(&f);
                     let element = element.ok_or_else(|| Error::Internal("a buffer is gone".into()))?;
-                    let layout = MatrixLayout::Row;
                     let bytes = match (f.length, value) {
                         (_, BindValue::Zeros(_)) => Ok(vec![0; self.values[k].len()]),
-                        (None, value) => bind::value_bytes(self.runner.mem(), element, value, layout),
-                        (Some(_), value) => bind::buffer_bytes(self.runner.mem(), element, value, layout),
+                        (None, value) => bind::value_bytes(self.runner.mem(), element, value),
+                        (Some(_), value) => bind::buffer_bytes(self.runner.mem(), element, value),
                     };
                     let bytes = bytes.map_err(|why| Error::input(format!("`--param {}`: {why}", f.name)))?;
                     if bytes.len() != self.values[k].len() {
