@@ -197,8 +197,8 @@ fn callee(
         ..args.limits.limits().options()
     };
     let mut callee = match direction {
-        Some(direction) => Callee::for_points(compiled, backend, &code, direction)?,
-        None => Callee::new(compiled, backend, &code)?,
+        Some(direction) => Callee::for_points(compiled, backend, &code, &memory, direction)?,
+        None => Callee::new(compiled, backend, &code, &memory)?,
     };
     callee.bind(&mut loaded, &memory)?;
     Ok(Called { callee, loaded, request, memory })

@@ -69,8 +69,7 @@ pub(crate) fn run(args: &RunArgs) -> u8 {
         let threads = compiled.module.entries.first().map_or([1; 3], |e| e.group_size);
         check_groups(groups, threads)?;
         let backend = if args.check_races { Backend::Interp } else { args.backend.into() };
-        let names: Vec<&str> = binds.iter().map(|bind| &bind.name[..]).collect();
-        let mut runner = Runner::with_pointers(compiled.module, &names, backend, &options)?;
+        let mut runner = Runner::with_pointers(compiled.module, &binds, backend, &options)?;
         let unused = inputs::bind(&mut loaded, &mut runner, &binds)?;
         if !args.json {
             // One object has it all, in the end.

@@ -6,6 +6,9 @@
 
 use ir::{Global, GlobalData, MemData, MemType, Module, Space};
 
+use crate::bind::Bind;
+use crate::launch::Backend;
+
 /// No program has more pointers that are bound one by one.
 const MOST: usize = 256;
 
@@ -20,9 +23,12 @@ pub(crate) struct Behind {
     pub(crate) pointer: Global,
 }
 
-/// Adds a global for each pointer in the memory of those that the host binds by these names, and of these.
-pub(crate) fn name_pointers(module: &mut Module, names: &[&str]) -> Vec<Behind> {
+/// Adds a global for each pointer in the memory of those that are bound so, and of these.
+pub(crate) fn name_pointers(module: &mut Module, binds: &[Bind], backend: Backend) -> Vec<Behind> {
     let mut found = Vec::new();
+    if backend.is_device() {
+        return found;
+    }
     let mut next = 0;
     while let Some((holder, data)) = module.globals.iter().nth(next).map(|(g, data)| (g, data.clone())) {
         next += 1;
@@ -36,7 +42,7 @@ pub(crate) fn name_pointers(module: &mut Module, names: &[&str]) -> Vec<Behind> 
         let mut pointers = Vec::new();
         match module.mem[element] {
             MemData::Struct { .. } | MemData::Handle(_) if is_list => {
-                let indexed = elements(&data.name, names);
+                let indexed = elements(&data.name, binds);
                 let is_pointer = matches!(module.mem[element], MemData::Handle(_));
                 let size = module.mem.size(element) as usize;
                 for k in 0..indexed.unwrap_or(1).min(MOST + 1) {
@@ -64,9 +70,9 @@ pub(crate) fn name_pointers(module: &mut Module, names: &[&str]) -> Vec<Behind> 
 }
 
 /// How many elements of a global the names tell apart, if they do.
-fn elements(global: &str, names: &[&str]) -> Option<usize> {
-    let indices = names.iter().filter_map(|name| {
-        let (index, _) = name.strip_prefix(global)?.strip_prefix('[')?.split_once(']')?;
+fn elements(global: &str, binds: &[Bind]) -> Option<usize> {
+    let indices = binds.iter().filter_map(|bind| {
+        let (index, _) = bind.name.strip_prefix(global)?.strip_prefix('[')?.split_once(']')?;
         index.parse::<usize>().ok()?.checked_add(1)
     });
     indices.max()

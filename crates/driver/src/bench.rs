@@ -132,7 +132,7 @@ pub fn measure(loaded: &mut Loaded, name: &str, options: &Options) -> Result<Mea
         flush_subnormals: options.flush_subnormals,
         ..options.limits.options()
     };
-    let mut runner = Runner::with_options(module, options.backend, &code)?;
+    let mut runner = Runner::with_pointers(module, &options.memory, options.backend, &code)?;
     for (global, bytes) in row.to_bytes(&tables, &[&numbers]) {
         runner.bind_global(global, &bytes);
     }

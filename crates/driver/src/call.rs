@@ -9,6 +9,7 @@ use ir::{Func, Module, Scalar, Slot, Space, Type, TypeData, Types, scalar};
 use lower::{FunctionInfo, ParamInfo};
 use serde_json::Value as Json;
 
+use crate::behind;
 use crate::bind;
 use crate::error::Error;
 use crate::inputs;
@@ -67,8 +68,13 @@ pub enum Direction {
 const GROUP: u32 = 16;
 
 impl Callee {
-    /// Makes the first function of what was compiled ready to be called.
-    pub fn new(compiled: Compiled, backend: Backend, code: &CodeOptions) -> Result<Callee, Failure> {
+    /// Makes the first function of what was compiled ready to be called, once this memory is bound.
+    pub fn new(
+        compiled: Compiled,
+        backend: Backend,
+        code: &CodeOptions,
+        binds: &[bind::Bind],
+    ) -> Result<Callee, Failure> {
         let Compiled { mut module, functions, hessians, .. } = compiled;
         let info = functions.into_iter().next().ok_or_else(|| Error::Internal("no function".into()))?;
         let is_number = |ty| wrap::is_number(&module.types, ty);
@@ -89,6 +95,7 @@ impl Callee {
             }
         }
         let (inputs, outputs) = signature(&module.types, &info);
+        let behind = behind::name_pointers(&mut module, binds, backend);
         let user: Vec<_> =
             module.globals.iter().filter(|(_, g)| is_written(&module, g)).map(|g| g.0).collect();
         let has_lanes = match backend {
@@ -120,7 +127,7 @@ impl Callee {
         let (jvp, vjp) = (info.jvp.and_then(&mut wrapped), info.vjp.and_then(&mut wrapped));
         let hessian = hessians.first().copied().flatten().and_then(&mut wrapped);
         crate::pipeline::verify(&module, "wrap")?;
-        let runner = Runner::with_options(module, backend, code)?;
+        let runner = Runner::with_behind(module, behind, backend, code)?;
         let writable = (!user.is_empty()).then(|| user.into_iter().map(|g| (g, Vec::new())).collect());
         let mut callee = Callee {
             runner,
@@ -146,6 +153,7 @@ impl Callee {
         mut compiled: Compiled,
         backend: Backend,
         code: &CodeOptions,
+        binds: &[bind::Bind],
         direction: Direction,
     ) -> Result<Callee, Failure> {
         let mut code = code.clone();
@@ -166,10 +174,10 @@ impl Callee {
                 code.lanes = code.lanes.or(Some(1));
             }
         }
-        Callee::new(compiled, backend, &code)
+        Callee::new(compiled, backend, &code, binds)
     }
 
-    /// Binds the memory that the function reaches. All of it must be bound.
+    /// Binds the memory that the function reaches, as [`Callee::new`] was told. All of it must be bound.
     pub fn bind(&mut self, loaded: &mut Loaded, binds: &[bind::Bind]) -> Result<(), Error> {
         inputs::bind(loaded, &mut self.runner, binds)?;
         for (global, bytes) in self.writable.iter_mut().flatten() {

@@ -32,7 +32,9 @@ pub fn bind(loaded: &mut Loaded, runner: &mut Runner, binds: &[Bind]) -> Result<
         }
         let wrong = |why: String| Error::input(format!("`--bind {name}`: {why}"));
         let Some(global) = runner.find(name).filter(|g| users.contains(g)) else {
-            if loaded.declares_global(name) {
+            // Of what is reached, all parts are there.
+            let is_reached = users.iter().any(|&g| base(runner.name(g)) == base(name));
+            if !is_reached && loaded.declares_global(name) {
                 let mut mem = MemTypes::default();
                 if let Some(element) = loaded.unused_buffer(name, &mut mem) {
                     let bytes = bind::buffer_bytes(&mem, element, &bind.value).map_err(wrong)?;
@@ -66,6 +68,11 @@ pub fn bind(loaded: &mut Loaded, runner: &mut Runner, binds: &[Bind]) -> Result<
         Some(global) => Err(Error::input(unbound(runner, global))),
         None => Ok(unused),
     }
+}
+
+/// The variable that a path begins with.
+fn base(path: &str) -> &str {
+    path.split(['.', '[']).next().unwrap_or(path)
 }
 
 /// Says what is not bound, and how to bind it.

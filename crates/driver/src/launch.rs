@@ -6,6 +6,7 @@ use ir::{Global, MemData, MemType, MemTypes, Module, Space};
 use syntax::Diagnostic;
 
 use crate::behind::{self, Behind};
+use crate::bind::Bind;
 use crate::error::Error;
 use crate::pipeline::{Failure, source_span};
 use crate::tensor::{self, Tensor};
@@ -209,15 +210,24 @@ impl Runner {
         Ok(Runner::around(module, code, options))
     }
 
-    /// As [`Self::with_options`], where pointers in the memory that the host binds by these names are bound by names of their
-    /// own.
+    /// As [`Self::with_options`], for memory that is bound so: pointers in memory have names of their own.
     pub fn with_pointers(
         mut module: Module,
-        names: &[&str],
+        binds: &[Bind],
         backend: Backend,
         options: &CodeOptions,
     ) -> Result<Runner, Failure> {
-        let behind = if backend.is_device() { Vec::new() } else { behind::name_pointers(&mut module, names) };
+        let behind = behind::name_pointers(&mut module, binds, backend);
+        Runner::with_behind(module, behind, backend, options)
+    }
+
+    /// As [`Self::with_pointers`], where these have got their names.
+    pub(crate) fn with_behind(
+        module: Module,
+        behind: Vec<Behind>,
+        backend: Backend,
+        options: &CodeOptions,
+    ) -> Result<Runner, Failure> {
         let mut runner = Runner::with_options(module, backend, options)?;
         runner.behind = behind;
         Ok(runner)
@@ -405,8 +415,12 @@ impl Runner {
 
     /// The first global that nothing is bound to. A sampler needs nothing.
     pub fn unbound(&self) -> Option<Global> {
-        let is_sampler =
-            |ty| matches!(&self.module.mem[ty], MemData::Struct { name, .. } if is_sampler(name));
+        let is_sampler = |mut ty| {
+            while let MemData::Array(element, _) = self.module.mem[ty] {
+                ty = element;
+            }
+            matches!(&self.module.mem[ty], MemData::Struct { name, .. } if is_sampler(name))
+        };
         let unbound = |g: &(Global, &ir::GlobalData)| !self.is_bound(g.0) && !is_sampler(g.1.ty);
         self.globals().find(unbound).map(|g| g.0)
     }
@@ -420,6 +434,11 @@ impl Runner {
     /// A global's bytes.
     pub fn bytes_of(&self, global: Global) -> &[u8] {
         self.buffers.bytes(global)
+    }
+
+    /// The bytes of all buffers, in the order of their numbers: first one for each global, then what pointers refer to.
+    pub(crate) fn contents(&self) -> impl Iterator<Item = &[u8]> {
+        self.buffers.contents()
     }
 
     /// A global's bytes, to change.

@@ -3,14 +3,14 @@
 
 use ir::interp::dual::{self, Dual};
 use ir::interp::{Memory, Value};
-use ir::{Func, MemData, Module, Op, Space, Type, TypeData, Types, scalar};
+use ir::{Func, Module, Op, Space, Type, TypeData, Types, scalar};
 use lower::Request;
 use syntax::Span;
 
 use crate::bind::Bind;
 use crate::call::{Callee, Number, Point};
 use crate::inputs;
-use crate::launch::{Backend, Runner};
+use crate::launch::{Backend, CodeOptions, Runner};
 use crate::pipeline::{self, Failure, Loaded, source_span};
 
 /// A slope by dual numbers.
@@ -53,21 +53,15 @@ impl Oracle {
         }
         let func = compiled.functions[0].func;
         let module = compiled.module;
-        let mut runner = Runner::new(module.clone(), Backend::Interp, false)?;
+        let code = CodeOptions::default();
+        let mut runner = Runner::with_pointers(module.clone(), binds, Backend::Interp, &code)?;
         inputs::bind(loaded, &mut runner, binds)?;
-        let mut memory = Memory::default();
+        let buffers = runner.contents().map(<[u8]>::to_vec).collect();
+        let mut memory = Memory { buffers, ..Memory::default() };
         for (global, data) in &module.globals {
-            match (data.space, &module.mem[data.ty]) {
-                (Space::ReadWrite | Space::ReadOnly | Space::Uniform, MemData::Handle(_)) => {
-                    memory.buffers.push(runner.bytes_of(global).to_vec());
-                    memory.bind(global, (memory.buffers.len() as u64).to_le_bytes().to_vec());
-                }
-                (Space::ReadWrite | Space::ReadOnly | Space::Uniform, _) => {
-                    memory.bind(global, runner.bytes_of(global).to_vec());
-                }
-                (Space::GroupShared | Space::Private, _) => {
-                    memory.bind(global, vec![0; module.mem.size(data.ty) as usize]);
-                }
+            memory.bound[global] = Some(global.as_u32());
+            if matches!(data.space, Space::GroupShared | Space::Private) {
+                memory.buffers[global.as_u32() as usize] = vec![0; module.mem.size(data.ty) as usize];
             }
         }
         // Static variables hold what their initialisers say; in the order of declaration, since these may read others.

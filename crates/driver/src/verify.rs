@@ -234,7 +234,7 @@ impl Check<'_> {
 
     fn callee(&mut self, compiled: Compiled, backend: Backend) -> Result<Callee, Failure> {
         let code = CodeOptions { lanes: self.options.lanes, ..self.options.limits.options() };
-        let mut callee = Callee::new(compiled, backend, &code)?;
+        let mut callee = Callee::new(compiled, backend, &code, &self.options.memory)?;
         callee.bind(&mut self.loaded, &self.options.memory)?;
         Ok(callee)
     }

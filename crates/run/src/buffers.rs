@@ -88,6 +88,11 @@ impl Buffers {
         self.all[self.number(global)].bytes()
     }
 
+    /// The bytes of each buffer, in the order of their numbers.
+    pub fn contents(&self) -> impl Iterator<Item = &[u8]> {
+        self.all.iter().map(Buffer::bytes)
+    }
+
     /// As [`Buffers::bytes`], to change.
     pub fn bytes_mut(&mut self, global: Global) -> &mut [u8] {
         let number = self.number(global);

@@ -149,7 +149,7 @@ impl Fit {
             fast_math: setup.options.optimise.fast_math,
             ..setup.limits.options()
         };
-        let mut runner = Runner::with_options(compiled.module, setup.backend, &code)?;
+        let mut runner = Runner::with_pointers(compiled.module, &setup.memory, setup.backend, &code)?;
 
         for (name, ty) in kernel.columns() {
             let buffer = kernel.column_buffer(&name, &ty);
