@@ -38,13 +38,10 @@ fn word(dir: Direction) -> &'static str {
     }
 }
 
-/// True if a parameter of the first kind can be passed on as one of the second.
+/// True if a parameter of the first kind can be passed on as one of the second. As in Slang, a value is none for a
+/// reference, nor the other way round, though its copy would be one.
 fn passes_on(required: Direction, own: Direction) -> bool {
-    match own {
-        Direction::In | Direction::ConstRef => required != Direction::Out,
-        Direction::Out => required.is_written(),
-        Direction::InOut | Direction::Ref => matches!(required, Direction::InOut | Direction::Ref),
-    }
+    required == own || required == Direction::InOut && matches!(own, Direction::In | Direction::Out)
 }
 
 impl Program {
