@@ -8,43 +8,9 @@ use syntax::{DeclId, Diagnostic, ExprId};
 
 use crate::flow::Flow;
 use crate::signature::Level;
-use crate::tables::{Callable, FuncRef, Meaning};
+use crate::tables::{Callable, FuncRef};
 
 impl Flow<'_> {
-    /// A value with a derivative that is needed is assigned: through calls of `set`, where properties or users' subscripts
-    /// are on the way.
-    pub(crate) fn check_setters(&mut self, target: ExprId) {
-        let member = match self.p.tables.exprs[target].meaning.clone() {
-            Meaning::Property { property, .. } => Some(property),
-            Meaning::Subscript { subscript, .. } => Some(subscript),
-            _ => None,
-        };
-        if let Some(member) = member {
-            let member = self.p.substitute_func(&member, &self.subst);
-            if let Some(set) = self.p.declared_accessors(&member).set
-                && !self.p.is_core(set.decl)
-            {
-                if self.p.differentiable_level(&set, self.view) < self.level {
-                    self.lost_in_call(target, &Callable::Func(set));
-                } else {
-                    let signature = self.p.func_signature(&set);
-                    let value = signature.params.last().filter(|p| !p.differentiable && !p.no_diff);
-                    if let Some(value) = value {
-                        self.lost_by_declaration(target, set.decl, value.decl);
-                    }
-                    if signature.this.as_ref().is_some_and(|t| t.mutating && !t.differentiable)
-                        && !self.p.says_no_diff_this(set.decl)
-                    {
-                        self.lost_by_declaration(target, set.decl, None);
-                    }
-                }
-            }
-        }
-        if let Some(base) = self.base(target) {
-            self.check_setters(base);
-        }
-    }
-
     /// A field whose type has derivatives, of an object whose type has none.
     pub(crate) fn check_field_of_this(&mut self, expr: ExprId, field: DeclId) {
         let ty = self.p.tables.exprs[expr].ty;

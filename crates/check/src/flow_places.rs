@@ -8,7 +8,7 @@ use syntax::ast::{DeclKind, ExprKind, Modifiers};
 use syntax::{DeclId, Diagnostic, ExprId};
 
 use crate::flow::{Direction, Flow, Key, Mark, Part, Purpose};
-use crate::tables::Meaning;
+use crate::tables::{Arg, Callable, FuncRef, Meaning};
 
 /// A place in a variable.
 pub(crate) struct Place {
@@ -154,25 +154,104 @@ impl Flow<'_> {
         self.variable(target).is_some_and(|decl| self.holds((decl, None)))
     }
 
-    /// The indices within a place are expressions of their own.
+    /// The indices within a place are expressions of their own; those of accessors are arguments: see
+    /// [`Flow::call_setters`].
     pub(crate) fn indices(&mut self, target: ExprId) {
-        match self.p.tables.exprs[target].meaning.clone() {
-            Meaning::Index { base, index } => {
+        match self.p.tables.exprs[target].meaning {
+            Meaning::Property { .. } | Meaning::Subscript { .. } => return,
+            Meaning::Index { index, .. } => {
                 self.expr(index, false);
-                self.indices(base);
             }
-            Meaning::Field { base: Some(base), .. }
-            | Meaning::DiffField { base, .. }
-            | Meaning::PairField { base, .. }
-            | Meaning::TupleField { base, .. }
-            | Meaning::Swizzle { base, .. }
-            | Meaning::MatrixSwizzle { base, .. }
-            | Meaning::Same(base)
-            | Meaning::Each(base)
-            | Meaning::Expand { inner: base, .. }
-            | Meaning::TupleSwizzle { base, .. } => self.indices(base),
             _ => {}
         }
+        if let Some(base) = self.base(target) {
+            self.indices(base);
+        }
+    }
+
+    /// What is stored to a place goes through calls of `set`, where properties or users' subscripts are on the way to it:
+    /// from the inside out, and what changes in part is read first. `carried`: the value carries a derivative; `needed`: the
+    /// place is needed afterwards. True if what is stored in the end carries one.
+    pub(crate) fn call_setters(&mut self, target: ExprId, mut carried: bool, needed: bool) -> bool {
+        let mut at = target;
+        loop {
+            let accessor = match self.p.tables.exprs[at].meaning.clone() {
+                Meaning::Property { base, property } => Some((base, property, Vec::new())),
+                Meaning::Subscript { base, subscript, args } => Some((Some(base), subscript, args)),
+                _ => None,
+            };
+            if let Some((base, member, args)) = accessor {
+                carried |= at != target && self.expr(at, needed);
+                carried = self.call_set(at, (base, member, &args), carried, needed);
+            }
+            match self.base(at) {
+                Some(base) => at = base,
+                None => return carried,
+            }
+        }
+    }
+
+    fn call_set(
+        &mut self,
+        expr: ExprId,
+        (base, member, args): (Option<ExprId>, FuncRef, &[Arg]),
+        carried: bool,
+        needed: bool,
+    ) -> bool {
+        if let Some(base) = base {
+            self.indices(base);
+        }
+        let member = self.p.substitute_func(&member, &self.subst);
+        let set = self.p.declared_accessors(&member).set.filter(|set| !self.p.is_core(set.decl));
+        let Some(set) = set else {
+            for arg in args.iter().flat_map(Arg::exprs) {
+                self.expr(arg, false);
+            }
+            return carried;
+        };
+        let differentiable = self.p.differentiable_level(&set, self.view) >= self.level;
+        let signature = self.p.func_signature(&set);
+        let mut any = carried;
+        // The parameters without a derivative for which something with one is passed.
+        let mut dropped = Vec::new();
+        for (arg, param) in args.iter().zip(&signature.params).filter(|(_, p)| !p.no_diff) {
+            for arg in arg.exprs() {
+                if self.expr(arg, needed && differentiable && param.differentiable) {
+                    any = true;
+                    dropped.extend((!param.differentiable).then_some(param.decl));
+                }
+            }
+        }
+        let value = signature.params.last().filter(|p| carried && !p.differentiable && !p.no_diff);
+        dropped.extend(value.map(|value| value.decl));
+        if let Some(this) = signature.this.filter(|t| t.mutating && !self.p.says_no_diff_this(set.decl)) {
+            any |= self.object_carries(expr, base, needed);
+            dropped.extend((any && !this.differentiable).then_some(None));
+        }
+        if any && needed && !differentiable {
+            self.lost_in_call(expr, &Callable::Func(set));
+        } else if needed {
+            for param in dropped {
+                self.lost_by_declaration(expr, set.decl, param);
+            }
+        }
+        any && differentiable
+    }
+
+    /// True if the object that an accessor changes carries a derivative.
+    fn object_carries(&mut self, call: ExprId, base: Option<ExprId>, needed: bool) -> bool {
+        let key = match base {
+            None => (self.decl, None),
+            Some(base) => match self.place(base) {
+                Some(place) if place.plain => return false,
+                Some(place) => place.key,
+                None => return self.expr(base, needed),
+            },
+        };
+        if self.direction == Direction::Forward && self.holds(key) {
+            self.this_carried.insert(call);
+        }
+        self.this_carried.contains(&call)
     }
 
     pub(crate) fn store_to(&mut self, target: ExprId) {

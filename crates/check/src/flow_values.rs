@@ -135,9 +135,6 @@ impl Flow<'_> {
                 if op.is_some() {
                     carried |= self.read_and_set(target, place_needed || needed);
                 }
-                if carried && place_needed {
-                    self.check_setters(target);
-                }
                 if op.is_none() {
                     self.indices(target);
                     if self.direction == Direction::Forward {
@@ -145,6 +142,9 @@ impl Flow<'_> {
                     }
                 }
                 self.store(expr, target, value, carried);
+                if self.call_setters(target, carried, place_needed) {
+                    self.store_to(target);
+                }
                 carried
             }
             Meaning::AssignCall { func, target, value } => {
@@ -153,15 +153,16 @@ impl Flow<'_> {
                 if self.read_and_set(target, place_needed || needed) {
                     self.carried.insert(target);
                 }
-                if place_needed && (carried || self.carried.contains(&target)) {
-                    self.check_setters(target);
+                let result_carried = carried || self.carried.contains(&target);
+                let stored = self.call_setters(target, result_carried, place_needed);
+                if place_needed && result_carried {
                     let func = self.p.substitute_func(&func, &self.subst);
                     if self.p.differentiable_level(&func, self.view) < self.level {
                         self.lost_in_call(expr, &Callable::Func(func));
                     }
                 }
                 self.cut_store(target, value, carried);
-                if carried {
+                if carried || stored {
                     self.store_to(target);
                 }
                 carried
@@ -169,8 +170,8 @@ impl Flow<'_> {
             Meaning::IncDec(target) => {
                 let place_needed = self.place_needed(target);
                 let carried = self.read_and_set(target, place_needed || needed);
-                if carried && place_needed {
-                    self.check_setters(target);
+                if self.call_setters(target, carried, place_needed) {
+                    self.store_to(target);
                 }
                 carried
             }
@@ -335,17 +336,23 @@ impl Flow<'_> {
         let differentiable = level >= self.level;
         let mutates = signature.this.as_ref().is_some_and(|t| t.mutating);
         let writes = signature.params.iter().any(|p| p.dir.is_written()) || mutates;
-        // Of what is written, whether any is needed afterwards.
-        let mut writes_needed = false;
-        if self.direction == Direction::Backward && writes {
-            writes_needed = mutates && base.is_some_and(|base| self.place_needed(base))
-                || mutates && base.is_none() && self.holds((self.decl, None));
-            for (arg, param) in args.iter().zip(&signature.params) {
-                if param.dir.is_written() && !param.no_diff {
-                    writes_needed |= arg.exprs().into_iter().any(|arg| self.place_needed(arg));
-                }
+        // The places that are written, whether they get a derivative, and whether they are needed afterwards.
+        let mut written: Vec<(ExprId, bool, bool)> = Vec::new();
+        if let Some(base) = base.filter(|_| mutates) {
+            written.push((base, true, self.place_needed(base)));
+        }
+        for (arg, param) in
+            args.iter().zip(&signature.params).filter(|(_, p)| p.dir.is_written() && !p.no_diff)
+        {
+            for arg in arg.exprs() {
+                written.push((arg, param.differentiable, self.place_needed(arg)));
             }
         }
+        let writes_needed = written.iter().any(|w| w.2)
+            || mutates
+                && base.is_none()
+                && self.direction == Direction::Backward
+                && self.holds((self.decl, None));
         let mut carried = false;
         // The parameters without a derivative, as they are declared, for which something with one is passed.
         let mut dropped: Vec<Option<DeclId>> = Vec::new();
@@ -427,19 +434,13 @@ impl Flow<'_> {
             carried |= derivatives.fwd.is_some() || derivatives.bwd.is_some();
         }
         self.cut_call(expr, func, (base, args), &signature, carried);
-        if carried && differentiable {
-            for (arg, param) in args.iter().zip(&signature.params) {
-                if param.dir.is_written() && param.differentiable {
-                    for arg in arg.exprs() {
-                        self.store_to(arg);
-                    }
-                }
-            }
-            if mutates {
-                match base {
-                    Some(base) => self.store_to(base),
-                    None => self.carry((self.decl, None)),
-                }
+        if carried && differentiable && mutates && base.is_none() {
+            self.carry((self.decl, None));
+        }
+        for (place, has_derivative, needed) in written {
+            let carried = carried && differentiable && has_derivative;
+            if self.call_setters(place, carried, needed) {
+                self.store_to(place);
             }
         }
         let no_diff_result = match func {
