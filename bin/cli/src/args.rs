@@ -5,6 +5,10 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use driver::launch::Limits;
 
+#[cfg(feature = "llvm")]
+use crate::values::lanes;
+use crate::values::{amount, bytes, code, count, lint, seconds};
+
 /// Compiler for differentiable kernels: reads Slang, differentiates it, runs it on the CPU.
 #[derive(Debug, Parser)]
 #[command(name = "pullback", version, about, max_term_width = 100)]
@@ -110,7 +114,7 @@ pub(crate) struct SourceArgs {
     #[arg(short = 'I', value_name = "DIR")]
     pub(crate) include: Vec<PathBuf>,
     /// Do not show warnings of this code
-    #[arg(long, value_name = "CODE,…", value_delimiter = ',')]
+    #[arg(long, value_name = "CODE,…", value_delimiter = ',', value_parser = code)]
     pub(crate) allow: Vec<String>,
     /// Only warn where a derivative is lost (38033, 41022, 41031): it is zero there; warn of loops without a bound that
     /// graphics processors could not run backwards (0931)
@@ -119,14 +123,6 @@ pub(crate) struct SourceArgs {
     /// How matrices lie in memory of which the program does not say it
     #[arg(long, value_enum, default_value_t)]
     pub(crate) matrix_layout: Layout,
-}
-
-/// A code that can be made a warning, with or without its letter.
-fn lint(text: &str) -> Result<u32, String> {
-    match text.strip_prefix('E').unwrap_or(text).parse() {
-        Ok(code @ (931 | 38033 | 41022 | 41031)) => Ok(code),
-        _ => Err("expected 0931, 38033, 41022 or 41031".to_string()),
-    }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -181,15 +177,6 @@ pub(crate) enum Layout {
     #[default]
     Row,
     Column,
-}
-
-/// A number of lanes.
-#[cfg(feature = "llvm")]
-fn lanes(text: &str) -> Result<u32, String> {
-    match text.parse() {
-        Ok(n @ (1 | 4 | 8 | 16)) => Ok(n),
-        _ => Err("1, 4, 8 or 16".to_string()),
-    }
 }
 
 /// How to compile.
@@ -278,26 +265,6 @@ impl LimitArgs {
     }
 }
 
-/// A time in seconds.
-fn seconds(text: &str) -> Result<f64, String> {
-    match text.parse() {
-        Ok(seconds) if seconds > 0.0 => Ok(seconds),
-        _ => Err("expected a number of seconds above 0".to_string()),
-    }
-}
-
-/// A number of bytes, with K, M or G for 1024, 1024² or 1024³ of them.
-fn bytes(text: &str) -> Result<u64, String> {
-    let (digits, shift) = match text.trim_end_matches(['B', 'i']) {
-        t if t.ends_with(['K', 'k']) => (&t[..t.len() - 1], 10),
-        t if t.ends_with(['M', 'm']) => (&t[..t.len() - 1], 20),
-        t if t.ends_with(['G', 'g']) => (&t[..t.len() - 1], 30),
-        t => (t, 0),
-    };
-    let n: u64 = digits.parse().map_err(|_| "expected a size such as 512M or 8G".to_string())?;
-    n.checked_mul(1 << shift).ok_or_else(|| "the size is too large".to_string())
-}
-
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
     #[command(flatten)]
@@ -332,7 +299,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) repeat: Option<u32>,
     /// Worker threads [default: all cores]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = count)]
     pub(crate) threads: Option<usize>,
     /// Give the same bits in every run and with any number of worker threads
     #[arg(long)]
@@ -370,13 +337,13 @@ pub(crate) struct BenchArgs {
     #[command(flatten)]
     pub(crate) memory: MemoryArgs,
     /// Threads of the kernel
-    #[arg(long, value_name = "N", default_value_t = 16384)]
+    #[arg(long, value_name = "N", default_value_t = 16384, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) count: u32,
     /// Machine code may take numbers too small to be normal for zeros: on many processors they cost time
     #[arg(long)]
     pub(crate) flush_subnormals: bool,
     /// How long each kernel is measured
-    #[arg(long, value_name = "S", default_value_t = 0.3)]
+    #[arg(long, value_name = "S", default_value_t = 0.3, value_parser = amount)]
     pub(crate) seconds: f64,
     /// The backend that runs it
     #[arg(long, value_enum, default_value_t = Backend::FASTEST)]
@@ -613,7 +580,7 @@ pub(crate) struct PointArgs {
     #[arg(long, value_name = "NAME=VALUE,…")]
     pub(crate) at: Vec<String>,
     /// Random points
-    #[arg(long, value_name = "N", default_value_t = 5)]
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) points: u32,
     /// Random numbers are drawn from here
     #[arg(long, value_name = "LO,HI", default_value = "-2,2", allow_hyphen_values = true)]
@@ -622,7 +589,7 @@ pub(crate) struct PointArgs {
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
     /// Largest relative error that is accepted in double precision
-    #[arg(long, value_name = "X", default_value_t = 1e-5)]
+    #[arg(long, value_name = "X", default_value_t = 1e-5, value_parser = amount)]
     pub(crate) tolerance: f64,
 }
 
@@ -722,13 +689,13 @@ pub(crate) struct FitArgs {
     #[command(flatten)]
     pub(crate) lanes: LanesArgs,
     /// Items in each step of Adam [default: 8192, or all]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = count)]
     pub(crate) batch: Option<usize>,
     /// Steps
-    #[arg(long, value_name = "N", default_value_t = 1000)]
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) steps: u64,
     /// Stop after so much time, even if there are steps left
-    #[arg(long, value_name = "S")]
+    #[arg(long, value_name = "S", value_parser = amount)]
     pub(crate) seconds: Option<f64>,
     /// The function that makes the picture [default: `render` if there is one]
     #[arg(long, value_name = "NAME")]
@@ -743,7 +710,7 @@ pub(crate) struct FitArgs {
     #[arg(long, requires = "checkpoint")]
     pub(crate) resume: bool,
     /// Worker threads [default: all cores]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = count)]
     pub(crate) threads: Option<usize>,
     /// Start of the random numbers
     #[arg(long, value_name = "N", default_value_t = 1)]

@@ -13,10 +13,7 @@ use crate::report::{self, Stop, place};
 
 pub(crate) fn bench(args: &BenchArgs) -> u8 {
     report::finish(&args.source, args.json, |session| {
-        let at = parse_arguments(&args.at).map_err(|e| Stop::Usage(e.to_string()))?;
-        if args.count == 0 || args.seconds.is_nan() || args.seconds < 0.0 {
-            return Err(Stop::Usage("`--count` and `--seconds` must be positive".into()));
-        }
+        let at = parse_arguments("--at", &args.at).map_err(|e| Stop::Usage(e.to_string()))?;
         let options = Options {
             backend: args.backend.into(),
             lanes: args.lanes.lanes(),

@@ -20,8 +20,11 @@ const MAX_ROWS: usize = 40;
 
 pub(crate) fn grad(args: &GradArgs) -> u8 {
     report::finish(&args.call.source, args.call.json, |session| {
-        let named = parse_arguments(&args.at).map_err(|e| Stop::Usage(e.to_string()))?;
-        let along = parse_arguments(&args.along).map_err(|e| Stop::Usage(e.to_string()))?;
+        let named = parse_arguments("--at", &args.at).map_err(|e| Stop::Usage(e.to_string()))?;
+        let along = parse_arguments("--along", &args.along).map_err(|e| Stop::Usage(e.to_string()))?;
+        if !along.is_empty() && args.mode != Mode::Hvp {
+            return Err(Stop::Usage("`--along` is the direction of `--mode hvp`".into()));
+        }
         let second = matches!(args.mode, Mode::Hessian | Mode::Hvp);
         let options = Options { hessian: second, ..report::options(&args.compile) };
         let direction = match args.mode {
@@ -108,7 +111,7 @@ pub(crate) fn grad(args: &GradArgs) -> u8 {
 
 pub(crate) fn gradcheck(args: &GradcheckArgs) -> u8 {
     report::finish(&args.call.source, args.call.json, |session| {
-        let named = parse_arguments(&args.points.at).map_err(|e| Stop::Usage(e.to_string()))?;
+        let named = parse_arguments("--at", &args.points.at).map_err(|e| Stop::Usage(e.to_string()))?;
         let (low, high) = range(&args.points.range)?;
         let options = Options { widen: true, check_nan: args.check_nan, ..Options::default() };
         let Called { mut callee, mut loaded, request, memory } = callee(&args.call, session, &options, None)?;
@@ -205,12 +208,7 @@ fn callee(
 }
 
 pub(crate) fn range(text: &str) -> Result<(f64, f64), Stop> {
-    let parsed =
-        text.split_once(',').and_then(|(a, b)| Some((a.trim().parse().ok()?, b.trim().parse().ok()?)));
-    match parsed {
-        Some((low, high)) if low <= high => Ok((low, high)),
-        _ => Err(Stop::Usage(format!("`--range {text}`: expected LO,HI"))),
-    }
+    report::range(text).ok_or_else(|| Stop::Usage(format!("`--range {text}`: expected finite LO,HI")))
 }
 
 fn list(text: &mut String, values: &[(String, String)]) {

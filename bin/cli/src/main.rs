@@ -14,6 +14,7 @@ mod gradbench;
 mod inspect;
 mod report;
 mod run;
+mod values;
 mod verify;
 
 use std::io::Write;

@@ -214,6 +214,14 @@ pub(crate) fn binds(memory: &MemoryArgs) -> Result<Vec<Bind>, Stop> {
     binds.map_err(|error| Stop::Usage(error.to_string()))
 }
 
+/// `LO,HI`: finite numbers in order.
+pub(crate) fn range(text: &str) -> Option<(f64, f64)> {
+    let (low, high) = text.split_once(',')?;
+    let (low, high): (f64, f64) = (low.trim().parse().ok()?, high.trim().parse().ok()?);
+    // also what lies between them has to be finite
+    (low <= high && (high - low).is_finite()).then_some((low, high))
+}
+
 /// The compiler's options.
 pub(crate) fn options(compile: &CompileArgs) -> driver::pipeline::Options {
     driver::pipeline::Options {

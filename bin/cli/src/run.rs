@@ -29,9 +29,6 @@ pub(crate) fn run(args: &RunArgs) -> u8 {
             args.conform.iter().map(|c| bind::parse_conformance(c)).collect();
         let conformances = conformances.map_err(usage)?;
         let outputs = outputs(&args.out)?;
-        if args.threads == Some(0) {
-            return Err(Stop::Usage("`--threads` must be at least 1".into()));
-        }
 
         driver::launch::Backend::from(args.backend).prepare();
         let mut loaded = pipeline::load(session, &args.source.file)?;
@@ -159,6 +156,11 @@ fn triple(option: &str, text: &str) -> Result<[u32; 3], Stop> {
 }
 
 fn outputs(texts: &[String]) -> Result<Outputs, Stop> {
+    if texts.iter().any(|text| text == "none")
+        && texts.iter().any(|text| text != "none" && !text.contains('='))
+    {
+        return Err(Stop::Usage("`--out none` prints no buffer, another `--out` one".into()));
+    }
     let mut outputs = Outputs { printed: None, files: Vec::new() };
     for text in texts {
         match text.split_once('=') {
@@ -170,6 +172,9 @@ fn outputs(texts: &[String]) -> Result<Outputs, Stop> {
                 let path = file.strip_prefix('@').filter(|p| !p.is_empty());
                 let path =
                     path.ok_or_else(|| Stop::Usage(format!("`--out {text}`: expected NAME=@FILE.npy")))?;
+                if outputs.files.iter().any(|known| known.1 == *path) {
+                    return Err(Stop::Usage(format!("`--out {text}`: another `--out` writes that file")));
+                }
                 outputs.files.push((name.to_string(), path.into()));
             }
         }

@@ -30,7 +30,7 @@ pub(crate) fn verify(args: &VerifyArgs) -> u8 {
         levels.dedup();
         let options = Options {
             functions: args.function.clone(),
-            at: parse_arguments(&args.points.at).map_err(|e| Stop::Usage(e.to_string()))?,
+            at: parse_arguments("--at", &args.points.at).map_err(|e| Stop::Usage(e.to_string()))?,
             points: args.points.points,
             range: range(&args.points.range)?,
             seed: args.points.seed,
@@ -64,19 +64,19 @@ pub(crate) fn verify(args: &VerifyArgs) -> u8 {
     })
 }
 
-/// All that make code of their own: tiers are the code of two others.
+/// All that make code of their own and are there: tiers are the code of two others.
 fn all_backends() -> Vec<Backend> {
     let all = [
-        Some(Backend::Interp),
-        Some(Backend::Cranelift),
+        Backend::Interp,
+        Backend::Cranelift,
         #[cfg(feature = "llvm")]
-        Some(Backend::Llvm),
+        Backend::Llvm,
         #[cfg(feature = "wgpu")]
-        (!driver::gpu::devices().is_empty()).then_some(Backend::Wgpu),
+        Backend::Wgpu,
         #[cfg(feature = "cuda")]
-        driver::gpu::cuda_devices().is_ok_and(|d| !d.is_empty()).then_some(Backend::Cuda),
+        Backend::Cuda,
     ];
-    all.into_iter().flatten().collect()
+    all.into_iter().filter(|backend| backend.find().is_ok()).collect()
 }
 
 fn numbers(numbers: Numbers) -> &'static str {

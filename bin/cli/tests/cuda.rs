@@ -21,6 +21,9 @@ RWStructuredBuffer<float> x;
 [numthreads(4, 1, 1)] void main(uint3 t : SV_DispatchThreadID) { x[t.x] *= 2; }
 ";
 
+/// A folder for results.
+const OUT: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/cuda-out");
+
 const RECURSIVE: &str = "
 RWStructuredBuffer<float> x;
 float f(float a, int n) { return n == 0 ? a : f(a * 0.5, n - 1) + a; }
@@ -42,6 +45,17 @@ fn a_machine_without_a_device_says_so() {
     assert!(err.starts_with("error[E0800]: this machine") && err.contains("CUDA driver"), "{err}");
     let (code, out, _) = pullback(KERNEL, &[&run[..], &["--json"]].concat());
     assert!(code == Some(1) && out.contains("\"code\":\"E0800\""), "{out}");
+    let function = "[Differentiable] float f(float x) { return x * x; }";
+    for args in [
+        &["grad", "FILE", "f", "--at", "x=1", "--backend", "cuda"][..],
+        &["gradcheck", "FILE", "f", "--backend", "cuda"],
+        &["verify", "FILE", "--backend", "interp,cuda"],
+        &["bench", "FILE", "--backend", "cuda"],
+        &["fit", "FILE", "--loss", "f", "--items", "1", "--backend", "cuda", "--out", OUT],
+    ] {
+        let (code, out, err) = pullback(function, args);
+        assert!(code == Some(1) && out.is_empty() && err.contains("CUDA driver"), "{args:?}: {out}{err}");
+    }
 }
 
 #[test]

@@ -1,5 +1,4 @@
-//! A file that cannot be written or read, or memory that cannot be had, is an error; a file that is there already stays
-//! whole.
+//! What cannot be written is an error; a file that is there already stays whole.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -17,7 +16,6 @@ const LOSSES: &str = "
 [Differentiable] float quad(float a) { return (a - 3) * (a - 3); }
 [Differentiable] float steep(float a) { return exp(a * a); }
 [Differentiable] float log1(float a) { return log(a); }
-[Differentiable] float data(float a, no_diff float x, no_diff float y) { return (a * x - y) * (a * x - y); }
 ";
 
 fn folder(name: &str) -> PathBuf {
@@ -41,7 +39,7 @@ fn run(folder: &Path, args: &[&str]) -> (Option<i32>, String, String) {
     (out.status.code(), text(&out.stdout), text(&out.stderr))
 }
 
-const COMMANDS: [&[&str]; 14] = [
+const COMMANDS: [&[&str]; 15] = [
     &["run", "k.slang", "--bind", "o=zeros:4"],
     &["run", "k.slang", "--bind", "o=zeros:4", "--json"],
     &["emit", "k.slang"],
@@ -56,6 +54,7 @@ const COMMANDS: [&[&str]; 14] = [
     &["fit", "fit.slang", "--loss", "quad", "--items", "1", "--steps", "1", "--out", "out"],
     &["--help"],
     &["run", "--help"],
+    &["--version"],
 ];
 
 #[cfg(target_os = "linux")]
@@ -121,42 +120,6 @@ fn a_file_that_fails_stays_as_it_was() {
 }
 
 #[test]
-fn memory_that_there_is_not_is_an_error() {
-    let folder = folder("memory");
-    for value in [
-        "zeros:99999999999",
-        "zeros:9999999999999",
-        "zeros:4611686018427387904",
-        "zeros:18446744073709551615",
-        "zeros:1000000,1000000,1000",
-        "zeros:18446744073709551615,18446744073709551615",
-    ] {
-        let bind = format!("o={value}");
-        let (status, _, err) = run(&folder, &["run", "k.slang", "--bind", &bind]);
-        assert!(status == Some(1) && err.starts_with("error[E0800]"), "{value}: {status:?} {err}");
-    }
-    for items in ["99999999999999", "image:100000,100000", "image:4294967296,4294967296", "@/dev/zero"] {
-        if items.starts_with('@') && !cfg!(target_os = "linux") {
-            continue;
-        }
-        let args = ["fit", "fit.slang", "--loss", "quad", "--out", "out", "--items", items];
-        let (status, _, err) = run(&folder, &args);
-        assert!(status == Some(1) && err.starts_with("error[E080"), "{items}: {status:?} {err}");
-    }
-    let (status, _, err) = run(&folder, &["bench", "k.slang", "--count", "4294967295"]);
-    assert!(status == Some(1) && err.contains("too many threads"), "{err}");
-    for (option, value) in [
-        ("--groups", "4294967295,4294967295,4294967295"),
-        ("--groups", "4294967295,65536"),
-        ("--groups", "99999999999"),
-        ("--block", "100000,100000"),
-    ] {
-        let (status, _, err) = run(&folder, &["run", "k.slang", "--bind", "o=zeros:1", option, value]);
-        assert!(status == Some(2) && err.contains(option), "{option} {value}: {err}");
-    }
-}
-
-#[test]
 fn a_brace_list_of_a_giant_array_is_refused() {
     let folder = folder("giant");
     for text in [
@@ -170,18 +133,6 @@ fn a_brace_list_of_a_giant_array_is_refused() {
         std::fs::write(folder.join("giant.slang"), text).expect("written");
         let (status, _, err) = run(&folder, &["run", "giant.slang", "--bind", "o=zeros:1"]);
         assert!(status == Some(1) && err.contains("giant.slang:2:"), "{status:?} {err}");
-    }
-}
-
-#[cfg(target_os = "linux")]
-#[test]
-fn a_file_without_an_end_is_an_error() {
-    let folder = folder("endless");
-    for args in
-        [&["run", "/dev/zero"][..], &["check", "/dev/zero"], &["run", "k.slang", "--bind", "o=@/dev/zero"]]
-    {
-        let (status, _, err) = run(&folder, args);
-        assert!(status == Some(1) && err.contains("`/dev/zero`: it is larger than"), "{args:?}: {err}");
     }
 }
 
@@ -249,24 +200,6 @@ fn a_fit_that_diverges_is_an_error_and_keeps_the_best() {
 }
 
 #[test]
-fn data_that_is_no_number_is_an_error() {
-    let folder = folder("data");
-    for (text, place) in [
-        ("x,y\n1,2\nnan,3\n", "row 2, column `x`"),
-        ("x,y\n1,inf\n", "row 1, column `y`"),
-        ("x,y\n1,2\n3,-Infinity\n", "row 2, column `y`"),
-        ("x;y\n1;NaN\n", "row 1, column `y`"),
-        ("x,y\n1,1e999\n", "row 1, column `y`"),
-        ("x,y\n1,\n", "row 1, column `y`"),
-        ("x,y\n1,two\n", "row 1, column `y`"),
-    ] {
-        std::fs::write(folder.join("data.csv"), text).expect("written");
-        let (status, _, err) = fit(&folder, &["--loss", "data", "--items", "@data.csv"]);
-        assert!(status == Some(1) && err.contains(place), "{text}: {err}");
-    }
-}
-
-#[test]
 fn a_fit_says_before_it_runs_what_it_cannot_write() {
     let folder = folder("before");
     let long = ["--loss", "quad", "--items", "2", "--steps", "1000000000", "--seconds", "100"];
@@ -291,17 +224,4 @@ fn a_checkpoint_does_not_grow_and_need_not_be_there() {
     assert!(said.is_empty() && later >= first, "{said}");
     let (most, _) = size("120000");
     assert!(most < 150_000, "{most} bytes");
-}
-
-#[test]
-fn what_cannot_be_written_names_the_folder() {
-    let folder = folder("nowhere");
-    let run = |args: &[&str]| run(&folder, args);
-    let (status, out, err) = run(&["run", "k.slang", "--bind", "o=zeros:1", "--out", "o=@nowhere/x.npy"]);
-    assert!(status == Some(1) && err.contains("there is no such folder"), "{out}{err}");
-    let fit = ["fit", "fit.slang", "--loss", "quad", "--items", "1", "--steps", "1"];
-    let (status, out, err) = run(&[&fit[..], &["--out", "k.slang"]].concat());
-    assert!(status == Some(1) && err.contains("it is no folder"), "{out}{err}");
-    let (status, out, err) = run(&[&fit[..], &["--out", "out", "--checkpoint", "."]].concat());
-    assert!(status == Some(1) && err.contains("it is a directory") && !err.contains("step"), "{out}{err}");
 }

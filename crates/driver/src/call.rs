@@ -431,20 +431,25 @@ pub fn hessian(module: &mut Module, vjp: Func) -> Func {
 }
 
 /// Splits `x=1.5,y=[1,2]` at the commas that are outside brackets and strings.
-pub fn parse_arguments(texts: &[String]) -> Result<Vec<(String, Json)>, Error> {
-    let mut out = Vec::new();
+pub fn parse_arguments(option: &str, texts: &[String]) -> Result<Vec<(String, Json)>, Error> {
+    let mut out: Vec<(String, Json)> = Vec::new();
     for text in texts {
         for part in split(text) {
             let part = part.trim();
             if part.is_empty() {
                 continue;
             }
-            let wrong = || Error::input(format!("`--at {part}`: expected NAME=VALUE"));
+            let wrong = || Error::input(format!("`{option} {}`: expected NAME=VALUE", bind::shorten(part)));
             let (name, value) = part.split_once('=').ok_or_else(wrong)?;
-            let json = serde_json::from_str(value.trim()).map_err(|e| {
-                Error::input(format!("`--at {}`: `{}` is not JSON ({e})", name.trim(), value.trim()))
+            let (name, value) = (name.trim(), value.trim());
+            let json = serde_json::from_str(value).map_err(|e| {
+                let value = bind::shorten(value);
+                Error::input(format!("`{option} {name}`: `{value}` is not JSON ({e})"))
             })?;
-            out.push((name.trim().to_string(), json));
+            if out.iter().any(|known| known.0 == name) {
+                return Err(Error::input(format!("`{option} {name}` is given twice")));
+            }
+            out.push((name.to_string(), json));
         }
     }
     Ok(out)
@@ -558,12 +563,13 @@ mod tests {
 
     #[test]
     fn arguments_are_split_outside_brackets() {
-        let parsed =
-            parse_arguments(&[r#"x=1.5,y=[1,2],z={"a":[0,1]}"#.into(), "w=true".into()]).expect("parses");
+        let parsed = parse_arguments("--at", &[r#"x=1.5,y=[1,2],z={"a":[0,1]}"#.into(), "w=true".into()])
+            .expect("parses");
         let names: Vec<&str> = parsed.iter().map(|p| p.0.as_str()).collect();
         assert_eq!(names, ["x", "y", "z", "w"]);
-        assert!(parse_arguments(&["x".into()]).is_err());
-        assert!(parse_arguments(&["x=1.5.2".into()]).is_err());
+        for wrong in ["x", "x=1.5.2", "x=1,x=2"] {
+            assert!(parse_arguments("--at", &[wrong.into()]).is_err(), "{wrong}");
+        }
     }
 
     #[test]

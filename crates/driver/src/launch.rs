@@ -56,6 +56,19 @@ impl Backend {
         }
     }
 
+    /// An error where it needs a device that this machine does not have.
+    pub fn find(self) -> Result<(), Error> {
+        match self {
+            Backend::Interp | Backend::Cranelift => Ok(()),
+            #[cfg(feature = "llvm")]
+            Backend::Llvm | Backend::Tiers => Ok(()),
+            #[cfg(feature = "wgpu")]
+            Backend::Wgpu => run::gpu::Device::first().map(|_| ()).map_err(Error::Input),
+            #[cfg(feature = "cuda")]
+            Backend::Cuda => run::cuda::devices().map(|_| ()).map_err(Error::Input),
+        }
+    }
+
     /// A device has no pointers in memory, and rounds as it likes.
     pub(crate) fn is_device(self) -> bool {
         match self {

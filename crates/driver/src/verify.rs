@@ -113,6 +113,7 @@ pub struct Verified {
 
 /// Checks the functions of a file.
 pub fn verify(session: &mut Session, path: &Path, options: &Options) -> Result<Verified, Failure> {
+    options.backends.iter().try_for_each(|backend| backend.find())?;
     let mut loaded = pipeline::load(session, path)?;
     loaded.errors()?;
     let all = loaded.differentiable_declarations();

@@ -34,10 +34,8 @@ pub(crate) fn fit(args: &FitArgs) -> u8 {
     report::finish(&args.source, false, |session| {
         let folder = args.source.file.parent().map_or_else(PathBuf::new, Path::to_path_buf);
         let (items, target) = read_items(args, &folder)?;
-        let threads = args
-            .threads
-            .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get()))
-            .max(1);
+        let threads =
+            args.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get()));
         let inits: Result<Vec<_>, Stop> = args.param.iter().map(|p| parse_init(p, &folder)).collect();
         let setup = Setup {
             path: args.source.file.clone(),
@@ -169,9 +167,8 @@ fn parse_init(text: &str, folder: &Path) -> Result<(String, Init), Stop> {
     let init = if init == "zeros" {
         Init::Random(0.0, 0.0)
     } else if let Some(range) = init.strip_prefix("random:") {
-        let parsed = range.split_once(',').and_then(|(a, b)| Some((a.parse().ok()?, b.parse().ok()?)));
-        let (low, high) =
-            parsed.ok_or_else(|| Stop::Usage(format!("`--param {text}`: expected random:LO,HI")))?;
+        let (low, high) = report::range(range)
+            .ok_or_else(|| Stop::Usage(format!("`--param {text}`: expected random:LO,HI, finite")))?;
         Init::Random(low, high)
     } else if init.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') {
         Init::Function(init.to_string())
@@ -204,7 +201,9 @@ fn rates(args: &FitArgs, fit: &Fit) -> Result<Vec<f64>, Stop> {
             known.dedup();
             known.sort();
             known.dedup();
-            return Err(Error::input(format!("`--rate {text}`: there is {}", known.join(", "))).into());
+            return Err(
+                Error::input(format!("`--rate {text}`: what is fitted is {}", known.join(", "))).into()
+            );
         }
     }
     named.sort_by_key(|n| n.0.len());

@@ -7,7 +7,7 @@
 mod evals;
 mod input;
 
-use std::io::{BufRead, Write, stdin, stdout};
+use std::io::{BufRead, stdin};
 use std::time::Instant;
 
 use driver::module::{Kernel, Module, Options};
@@ -76,8 +76,8 @@ pub(crate) fn gradbench(args: &GradbenchArgs) -> u8 {
         };
         let mut reply = answer(&message, &mut defined, &options).to_string();
         reply.push('\n');
-        let mut stdout = stdout().lock();
-        if stdout.write_all(reply.as_bytes()).and_then(|()| stdout.flush()).is_err() {
+        report::out(&reply);
+        if report::is_lost() {
             return 0;
         }
     }

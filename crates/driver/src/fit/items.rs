@@ -61,11 +61,13 @@ impl Items {
     /// The rows of a `.csv` file whose first line names the columns (else they are `c0`, `c1`, …). `row` holds all
     /// of them.
     pub fn csv(text: &str) -> Result<Items, Error> {
+        // Spreadsheets write a mark at the start of a text.
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let mut lines = text.lines().map(str::trim).filter(|l| !l.is_empty()).peekable();
         let cells = |line: &str| -> Vec<String> {
             line.split([',', ';', '\t']).map(|c| c.trim().trim_matches('"').to_string()).collect()
         };
-        let first = cells(lines.peek().ok_or_else(|| Error::input("the .csv file is empty"))?);
+        let first = cells(lines.peek().ok_or_else(|| Error::input("the file is empty"))?);
         let named = first.iter().any(|c| c.parse::<f64>().is_err());
         let names: Vec<String> = if named {
             lines.next();
@@ -73,6 +75,17 @@ impl Items {
         } else {
             (0..first.len()).map(|k| format!("c{k}")).collect()
         };
+        for (k, name) in names.iter().enumerate() {
+            if names[..k].contains(name) {
+                return Err(Error::input(format!("two columns are named `{name}`")));
+            }
+            if name == "index" || name == "row" {
+                let what = if name == "row" { "all numbers of a row" } else { "the number of a row" };
+                return Err(Error::input(format!(
+                    "a column is named `{name}`, which is {what}: give it another name"
+                )));
+            }
+        }
         let mut rows = Vec::new();
         let mut n = 0;
         for line in lines {
@@ -80,7 +93,7 @@ impl Items {
             let cells = cells(line);
             if cells.len() != names.len() {
                 return Err(Error::input(format!(
-                    "row {n} of the .csv file has {} cell{}, {} wanted",
+                    "row {n} has {} cell{}, {} wanted",
                     cells.len(),
                     if cells.len() == 1 { "" } else { "s" },
                     names.len()
@@ -90,9 +103,7 @@ impl Items {
                 let number = cell.parse().ok().filter(|x: &f64| x.is_finite());
                 rows.push(number.ok_or_else(|| {
                     let cell = bind::shorten(cell);
-                    Error::input(format!(
-                        "row {n}, column `{name}` of the .csv file: `{cell}` is not a number"
-                    ))
+                    Error::input(format!("row {n}, column `{name}`: `{cell}` is not a number"))
                 })?);
             }
         }
@@ -107,13 +118,13 @@ impl Items {
 
     /// The rows of an array: all but the first length make up `row`, also called `value`.
     pub fn npy(array: &npy::Array) -> Result<Items, Error> {
-        let n = *array.shape.first().ok_or_else(|| Error::input("the .npy file holds a single number"))?;
+        let n = *array.shape.first().ok_or_else(|| Error::input("the file holds a single number"))?;
         let width: usize = array.shape[1..].iter().product();
-        bounded("@….npy", Some(n), 1 + 2 * width)?;
+        bounded(Some(n), 1 + 2 * width)?;
         let numbers = array.to_f64();
         if let Some(at) = numbers.iter().position(|x| !x.is_finite()) {
             let (row, column, x) = (at / width.max(1), at % width.max(1), numbers[at]);
-            return Err(Error::input(format!("row {row}, column {column} of the .npy file (from 0) is {x}")));
+            return Err(Error::input(format!("row {row}, column {column} (from 0) is {x}")));
         }
         let mut items = Items::indices(n);
         items.push("row", width, numbers.clone());
@@ -123,32 +134,36 @@ impl Items {
 
     /// `@file.npy`, `@file.csv`, `image:W,H` or a number. Pictures are read by the caller.
     pub fn parse(text: &str, base: &Path) -> Result<Items, Error> {
+        let named = |error| match error {
+            Error::Input(why) => Error::input(format!("`--items {}`: {why}", bind::shorten(text))),
+            error => error,
+        };
         if let Some(path) = text.strip_prefix('@') {
             let path = base.join(path);
             let ending = path.extension().and_then(|e| e.to_str()).unwrap_or_default().to_ascii_lowercase();
-            return match &ending[..] {
+            let items = match &ending[..] {
                 "npy" => Items::npy(&npy::read(&path)?),
                 "csv" => Items::csv(&files::read_text(&path, files::DATA)?),
-                _ => Err(Error::input(format!(
-                    "`--items {}`: the file ends in neither .csv nor .npy; a picture is `image:FILE.png`",
-                    bind::shorten(text)
-                ))),
+                _ => {
+                    let why = "the file ends in neither .csv nor .npy; a picture is `image:FILE.png`";
+                    Err(Error::input(why))
+                }
             };
+            return items.map_err(named);
         }
         if let Some((w, h)) = text.strip_prefix("image:").and_then(|size| size.split_once(','))
             && let (Ok(w), Ok(h)) = (w.trim().parse::<usize>(), h.trim().parse::<usize>())
         {
             // uv, pixel, size and the index of each
-            bounded(text, w.checked_mul(h), 7)?;
+            bounded(w.checked_mul(h), 7).map_err(named)?;
             return Ok(Items::pixels(w, h, Vec::new()));
         }
         if let Ok(n) = text.trim().parse() {
-            bounded(text, Some(n), 1)?;
+            bounded(Some(n), 1).map_err(named)?;
             return Ok(Items::indices(n));
         }
-        let text = bind::shorten(text);
-        Err(Error::input(format!(
-            "`--items {text}`: expected `image:FILE.png`, `image:W,H`, `@file.npy`, `@file.csv` or a number"
+        Err(named(Error::input(
+            "expected `image:FILE.png`, `image:W,H`, `@file.npy`, `@file.csv` or a number",
         )))
     }
 
@@ -163,12 +178,10 @@ impl Items {
 }
 
 /// An error where items are more than can be fitted to, or than there is memory for.
-fn bounded(text: &str, n: Option<usize>, numbers: usize) -> Result<(), Error> {
+fn bounded(n: Option<usize>, numbers: usize) -> Result<(), Error> {
     let n = n.filter(|&n| n <= MOST_ITEMS);
-    let n =
-        n.ok_or_else(|| Error::input(format!("`--items {text}`: there are at most {MOST_ITEMS} items")))?;
-    files::check_room(n * numbers * size_of::<f64>())
-        .map_err(|why| Error::input(format!("`--items {text}`: {why}")))
+    let n = n.ok_or_else(|| Error::input(format!("there are at most {MOST_ITEMS} items")))?;
+    files::check_room(n * numbers * size_of::<f64>()).map_err(Error::Input)
 }
 
 /// A header's text as a name: what is not a letter or digit becomes `_`.

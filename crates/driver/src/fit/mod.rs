@@ -118,7 +118,7 @@ impl Fit {
     /// Reads the file, writes the kernels, compiles them, binds the items and finds the starting point.
     pub fn new(session: &mut Session, setup: &Setup, items: Items) -> Result<Fit, Failure> {
         if items.n == 0 {
-            return Err(Error::input("there are no items to sum over").into());
+            return Err(Error::input("`--items`: there are no items to sum over").into());
         }
         let kernel = plan(session, setup, &items)?;
         // The kernels are a program of their own, which includes the user's file.
@@ -176,7 +176,7 @@ impl Fit {
         let most = if fit.kernel.sums() {
             fit.runner.device_threads().unwrap_or(MOST_WORKERS).min(MOST_BYTES / bytes.max(1))
         } else {
-            setup.threads * 4
+            setup.threads.saturating_mul(4)
         };
         fit.workers = most.clamp(1, fit.items.n);
         if fit.kernel.sums() {

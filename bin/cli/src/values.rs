@@ -1,0 +1,65 @@
+//! Values of options: each gives the value, or says what is expected.
+
+/// The code of a diagnostic, with or without its letter.
+pub(crate) fn code(text: &str) -> Result<String, String> {
+    match text.trim_start_matches(['E', 'W']).parse::<u32>() {
+        Ok(_) => Ok(text.to_string()),
+        Err(_) => Err("expected the number of a diagnostic, as 41010".to_string()),
+    }
+}
+
+/// A whole number above 0.
+pub(crate) fn count(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(n) if n > 0 => Ok(n),
+        _ => Err("expected a whole number above 0".to_string()),
+    }
+}
+
+/// A number that is neither negative nor infinite.
+pub(crate) fn amount(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(x) if x >= 0.0 && f64::is_finite(x) => Ok(x),
+        _ => Err("expected a finite number, 0 or more".to_string()),
+    }
+}
+
+/// A code that can be made a warning, with or without its letter.
+pub(crate) fn lint(text: &str) -> Result<u32, String> {
+    match text.strip_prefix('E').unwrap_or(text).parse() {
+        Ok(code @ (931 | 38033 | 41022 | 41031)) => Ok(code),
+        _ => Err("expected 0931, 38033, 41022 or 41031".to_string()),
+    }
+}
+
+/// A number of lanes.
+#[cfg(feature = "llvm")]
+pub(crate) fn lanes(text: &str) -> Result<u32, String> {
+    match text.parse() {
+        Ok(n @ (1 | 4 | 8 | 16)) => Ok(n),
+        _ => Err("1, 4, 8 or 16".to_string()),
+    }
+}
+
+/// A time in seconds.
+pub(crate) fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(seconds) if seconds > 0.0 => Ok(seconds),
+        _ => Err("expected a number of seconds above 0".to_string()),
+    }
+}
+
+/// A number of bytes, with K, M or G for 1024, 1024² or 1024³ of them.
+pub(crate) fn bytes(text: &str) -> Result<u64, String> {
+    let (digits, shift) = match text.trim_end_matches(['B', 'i']) {
+        t if t.ends_with(['K', 'k']) => (&t[..t.len() - 1], 10),
+        t if t.ends_with(['M', 'm']) => (&t[..t.len() - 1], 20),
+        t if t.ends_with(['G', 'g']) => (&t[..t.len() - 1], 30),
+        t => (t, 0),
+    };
+    let n: u64 = digits.parse().map_err(|_| "expected a size such as 512M or 8G".to_string())?;
+    match n.checked_mul(1 << shift) {
+        Some(0) => Err("expected a size above 0".to_string()),
+        size => size.ok_or_else(|| "the size is too large".to_string()),
+    }
+}
