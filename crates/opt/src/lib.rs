@@ -10,6 +10,7 @@
 //! while it changes something, at most a few times. `licm` comes once there is nothing left to fold.
 #![forbid(unsafe_code)]
 
+pub mod chains;
 pub mod countdown;
 pub mod cse;
 pub mod dce;
@@ -63,6 +64,11 @@ impl Default for Options {
 /// derivative are neither inlined nor removed.
 pub fn before_ad(module: &mut Module, options: &Options) {
     if options.level == 0 {
+        for f in module.funcs.keys().collect::<Vec<_>>() {
+            edit(module, f, |types, func| {
+                chains::run(types, func);
+            });
+        }
         return;
     }
     inline::pass_rules_on(module);
@@ -78,6 +84,9 @@ pub fn before_ad(module: &mut Module, options: &Options) {
         edit(module, f, |types, func| {
             circle(types, func, &facts, options);
             if unroll::run(types, func, true) {
+                circle(types, func, &facts, options);
+            }
+            if chains::run(types, func) {
                 circle(types, func, &facts, options);
             }
             if licm::run(types, func, &facts) {
@@ -274,7 +283,8 @@ fn circle(types: &mut Types, func: &mut Function, facts: &Facts, options: &Optio
 }
 
 /// The passes by the names that tests and the command line use.
-pub const PASSES: [&str; 20] = [
+pub const PASSES: [&str; 21] = [
+    "chains",
     "simplify",
     "scalarize",
     "explode",
@@ -318,6 +328,7 @@ pub fn run_pass(module: &mut Module, name: &str, options: &Options) -> Option<()
             for f in all {
                 edit(module, f, |types, func| {
                     let _changed = match name {
+                        "chains" => chains::run(types, func),
                         "simplify" => simplify::run(types, func, options),
                         "scalarize" => scalarize::run(types, func),
                         "explode" => explode::run(types, func),

@@ -1,0 +1,371 @@
+//! Long chains of `if`s become sequences of short ones.
+//!
+//! Each `break`, `continue` or early `return` puts what follows it into an arm of an `if`:
+//!
+//! ```text
+//! if c1 { … } else { A; if c2 { … } else { B; if c3 … } }
+//! ```
+//!
+//! What reverse mode keeps of an arm is handed out by every `if` around it, so `n` exits take time and room in `n²`.
+//! Here an arm after [`SHORT`] of these `if`s moves behind the first of them, as an `if` of its own:
+//!
+//! ```text
+//! r, reached, a = if c1 { …, false, zero } else { A; if c2 { …, false, zero } else { zero, true, a } }
+//! if reached { B; if c3 … } else { r }
+//! ```
+//!
+//! That is right because the `if` that holds the arm is the last instruction of the arm that holds it, and so on up to
+//! the first: nothing runs between the place where the arm was and where it is, and only its results leave it. What it
+//! uses of the arms around it (`a`) becomes a result of the `if`s. Where control did not come to the arm, nobody reads
+//! that: it is zero, a constant, which has no differential. What has no operands, and cells, move before the chain;
+//! what a cell holds at first is then stored.
+//!
+//! Each value is handed out of one short chain, once: the rest of the region sees it. So all is linear in the program
+//! but for what the chain itself gives back, which each short chain hands to the next.
+
+use cranelift_entity::SecondaryMap;
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+use ir::{Function, Inst, InstData, Op, Region, RegionData, Span, Type, TypeData, Types, Value};
+
+use crate::util::make;
+
+/// Chains of at most so many `if`s stay as they are.
+const LONG: usize = 32;
+
+/// The `if`s of a part of a longer chain.
+const SHORT: usize = 16;
+
+/// Cuts; true if there was a long chain.
+pub fn run(types: &Types, func: &mut Function) -> bool {
+    if !func.has_body() {
+        return false;
+    }
+    let mut chains = Chains { types, func, length: SecondaryMap::new(), changed: false };
+    let body = chains.func.body();
+    if chains.measure(body) {
+        chains.region(body);
+    }
+    chains.changed
+}
+
+struct Chains<'a> {
+    types: &'a Types,
+    func: &'a mut Function,
+    /// How many `if`s the chain has that a region ends with.
+    length: SecondaryMap<Region, usize>,
+    changed: bool,
+}
+
+/// An `if` of a chain.
+struct Link {
+    inst: Inst,
+    /// The arm that ends with the next.
+    arm: Region,
+    /// The other one.
+    other: Region,
+}
+
+impl Chains<'_> {
+    /// Finds the lengths of chains; true if one is long.
+    fn measure(&mut self, region: Region) -> bool {
+        let (mut any, mut length) = (false, 0);
+        for at in 0..self.func.regions[region].insts.len() {
+            let inst = self.func.regions[region].insts[at];
+            for nested in self.func.insts[inst].regions.clone() {
+                any |= self.measure(nested);
+            }
+            length = self.length_of(inst);
+            any |= length > LONG;
+        }
+        self.length[region] = length;
+        any
+    }
+
+    fn length_of(&self, inst: Inst) -> usize {
+        let data = &self.func.insts[inst];
+        match data.op {
+            Op::If => 1 + self.length[data.regions[0]].max(self.length[data.regions[1]]),
+            _ => 0,
+        }
+    }
+
+    fn region(&mut self, region: Region) {
+        let mut at = 0;
+        while let Some(&inst) = self.func.regions[region].insts.get(at) {
+            if self.length_of(inst) > LONG {
+                at = self.cut(region, at);
+            }
+            at += 1;
+        }
+        for at in 0..self.func.regions[region].insts.len() {
+            let inst = self.func.regions[region].insts[at];
+            for nested in self.func.insts[inst].regions.clone() {
+                self.region(nested);
+            }
+        }
+    }
+
+    fn chain(&self, first: Inst) -> Vec<Link> {
+        let mut links = Vec::new();
+        let mut next = Some(first);
+        while let Some(inst) = next.filter(|&inst| self.func.insts[inst].op == Op::If) {
+            let regions = &self.func.insts[inst].regions;
+            let (mut arm, mut other) = (regions[0], regions[1]);
+            if self.length[other] > self.length[arm] {
+                (arm, other) = (other, arm);
+            }
+            links.push(Link { inst, arm, other });
+            next = self.func.regions[arm].insts.last().copied();
+        }
+        links
+    }
+
+    /// Cuts the chain that starts at a place of a region; gives the place of the last part.
+    fn cut(&mut self, region: Region, at: usize) -> usize {
+        let mut links = self.chain(self.func.regions[region].insts[at]);
+        let last_use = self.last_uses(&links);
+        let mut before = Before::default();
+        let mut parts = vec![links[0].inst];
+        let mut start = 0;
+        while links.len() - start > LONG {
+            let part = &links[start..start + SHORT];
+            let moved = start + SHORT - 1;
+            let is_used = |v| last_use.get(&v).is_some_and(|&at| at >= moved);
+            let Some(leaving) = self.leaving(part, is_used) else { break };
+            let mut live = Vec::new();
+            for (depth, inst) in leaving {
+                if self.func.insts[inst].op == Op::Local {
+                    self.make_before(inst, &mut before);
+                } else if !self.moves_before(part[depth].arm, inst, &mut before) {
+                    let results = self.func.insts[inst].results.iter();
+                    live.extend(results.filter(|&&v| is_used(v)).map(|&v| (depth, v)));
+                }
+            }
+            let next = self.part(part, &live, &mut before);
+            parts.push(next.inst);
+            // The arm is now that of the new `if`, which begins the next part.
+            start = moved;
+            links[start] = next;
+        }
+        let place = at + before.insts.len() + parts.len() - 1;
+        self.changed |= parts.len() > 1;
+        self.func.regions[region].insts.splice(at..=at, before.insts.into_iter().chain(parts));
+        place
+    }
+
+    /// The last arm of a chain, by number, that uses a value.
+    fn last_uses(&self, links: &[Link]) -> FxHashMap<Value, usize> {
+        let mut last = FxHashMap::default();
+        for (at, link) in links.iter().enumerate() {
+            let next = links.get(at + 1).map(|next| next.arm);
+            self.uses(link.arm, next, &mut |v| {
+                last.insert(v, at);
+            });
+        }
+        last
+    }
+
+    /// All operands and results of a region and what it holds, but for the region `without`.
+    fn uses(&self, region: Region, without: Option<Region>, visit: &mut impl FnMut(Value)) {
+        for &inst in &self.func.regions[region].insts {
+            let data = &self.func.insts[inst];
+            data.args.iter().for_each(|&v| visit(v));
+            for &nested in data.regions.iter().filter(|&&nested| Some(nested) != without) {
+                self.uses(nested, without, visit);
+            }
+        }
+        self.func.regions[region].results.iter().for_each(|&v| visit(v));
+    }
+
+    /// The instructions of a part's arms, with the number of the arm in the part, that define what is used in its last
+    /// arm or further in; `None` if a value cannot be handed there.
+    fn leaving(&self, part: &[Link], is_used: impl Fn(Value) -> bool) -> Option<Vec<(usize, Inst)>> {
+        let mut leaving = Vec::new();
+        for (depth, link) in part[..part.len() - 1].iter().enumerate() {
+            for &inst in &self.func.regions[link.arm].insts {
+                let data = &self.func.insts[inst];
+                for &v in data.results.iter().filter(|&&v| is_used(v)) {
+                    let ty = &self.types[self.func.ty(v)];
+                    if data.op != Op::Local && matches!(ty, TypeData::Cell(_) | TypeData::Residuals(_)) {
+                        return None;
+                    }
+                }
+                if data.results.iter().any(|&v| is_used(v)) {
+                    leaving.push((depth, inst));
+                }
+            }
+        }
+        Some(leaving)
+    }
+
+    /// Moves what has no operands before the chain; true if an instruction of an arm is such.
+    fn moves_before(&mut self, arm: Region, inst: Inst, before: &mut Before) -> bool {
+        let op = &self.func.insts[inst].op;
+        let moves = matches!(op, Op::Const(_) | Op::Zero | Op::Absent | Op::GlobalRef(_) | Op::Builtin(_));
+        if moves {
+            self.func.regions[arm].insts.retain(|&other| other != inst);
+            before.insts.push(inst);
+        }
+        moves
+    }
+
+    /// Makes a cell before the chain.
+    fn make_before(&mut self, inst: Inst, before: &mut Before) {
+        let (cell, first) = (self.func.result(inst), self.func.insts[inst].args[0]);
+        let mut local = self.func.insts[inst].clone();
+        local.args[0] = before.zero(self.func, first);
+        before.insts.push(self.func.insts.push(local));
+        let data = &mut self.func.insts[inst];
+        (data.op, data.args) = (Op::Store, [cell, first].into_iter().collect());
+        data.results.clear();
+    }
+
+    /// Moves the last arm of a part into an `if` of its own. `live` are the values that the arm uses, with the numbers
+    /// of the arms that define them.
+    fn part(&mut self, part: &[Link], live: &[(usize, Value)], before: &mut Before) -> Link {
+        let (first, last) = (part[0].inst, &part[part.len() - 1]);
+        let traced = self.traced(part);
+        let moved = self.func.regions[last.arm].results.clone();
+        let given = self.func.regions[last.other].results.clone();
+        let given = given.into_iter().map(|v| self.given_instead(last.other, v, before)).collect();
+        let stub = self.func.regions.push(RegionData { results: given, ..RegionData::default() });
+        for arm in self.func.insts[last.inst].regions.iter_mut().filter(|arm| **arm == last.arm) {
+            *arm = stub;
+        }
+
+        // Outside, the values of before are the results of the first `if`.
+        let inside: FxHashMap<Value, Value> = live.iter().map(|&(_, v)| (v, self.like(v))).collect();
+        self.rename(part[0].arm, &inside);
+        for &(depth, v) in live {
+            let zero = before.zero(self.func, v);
+            self.hand_out(part, depth, part[depth].arm, inside[&v], zero, v);
+        }
+        let [no, yes] = before.flags(self.func);
+        let reached = self.like(no);
+        self.hand_out(part, part.len() - 1, stub, yes, no, reached);
+
+        let mut data = InstData {
+            op: Op::If,
+            args: [reached].into_iter().collect(),
+            results: SmallVec::new(),
+            regions: SmallVec::new(),
+            span: self.func.insts[last.inst].span,
+        };
+        let (mut taken, mut not) = (Vec::new(), Vec::new());
+        for (number, from) in traced {
+            let result = self.func.insts[first].results[number];
+            let own = self.like(result);
+            self.func.insts[first].results[number] = own;
+            data.results.push(result);
+            taken.push(moved[from]);
+            not.push(own);
+        }
+        self.func.regions[last.arm].results = taken;
+        let other = self.func.regions.push(RegionData { results: not, ..RegionData::default() });
+        data.regions = [last.arm, other].into();
+        for (left, link) in part[..part.len() - 1].iter().enumerate() {
+            self.length[link.arm] = part.len() - 1 - left;
+        }
+        Link { inst: self.func.insts.push(data), arm: last.arm, other }
+    }
+
+    /// What is given, and never read, where another arm gives `v`: `v`, if it can be seen there, so that results are
+    /// simple.
+    fn given_instead(&mut self, arm: Region, v: Value, before: &mut Before) -> Value {
+        let insts = &self.func.regions[arm].insts;
+        let def = insts.iter().copied().find(|&inst| self.func.insts[inst].results.contains(&v));
+        match def {
+            Some(inst) if !self.moves_before(arm, inst, before) => before.zero(self.func, v),
+            _ => v,
+        }
+    }
+
+    /// The results of a part's first `if` that are those of its last arm, with their numbers there.
+    fn traced(&self, part: &[Link]) -> Vec<(usize, usize)> {
+        let mut traced: Vec<(usize, usize)> =
+            (0..self.func.insts[part[0].inst].results.len()).map(|n| (n, n)).collect();
+        for pair in part.windows(2) {
+            let inner = self.func.insts[pair[1].inst].results.iter();
+            let inner: FxHashMap<Value, usize> = inner.enumerate().map(|(n, &v)| (v, n)).collect();
+            let given = &self.func.regions[pair[0].arm].results;
+            traced = traced
+                .into_iter()
+                .filter_map(|(n, at)| inner.get(&given[at]).map(|&inner| (n, inner)))
+                .collect();
+        }
+        traced
+    }
+
+    /// Makes the value that the arm of a part's `if` has a result `out` of the first; what is not there is `zero`.
+    fn hand_out(&mut self, part: &[Link], depth: usize, arm: Region, value: Value, zero: Value, out: Value) {
+        let (mut arm, mut value) = (arm, value);
+        for (at, link) in part[..=depth].iter().enumerate().rev() {
+            let result = if at == 0 { out } else { self.like(out) };
+            self.func.regions[arm].results.push(value);
+            self.func.regions[link.other].results.push(zero);
+            self.func.insts[link.inst].results.push(result);
+            value = result;
+            if at > 0 {
+                arm = part[at - 1].arm;
+            }
+        }
+    }
+
+    fn rename(&mut self, region: Region, names: &FxHashMap<Value, Value>) {
+        let new = |v: &mut Value| *v = names.get(v).copied().unwrap_or(*v);
+        for at in 0..self.func.regions[region].insts.len() {
+            let inst = self.func.regions[region].insts[at];
+            let data = &mut self.func.insts[inst];
+            data.args.iter_mut().chain(&mut data.results).for_each(new);
+            for nested in data.regions.clone() {
+                self.rename(nested, names);
+            }
+        }
+        self.func.regions[region].results.iter_mut().for_each(new);
+    }
+
+    /// A further value like another.
+    fn like(&mut self, v: Value) -> Value {
+        let data = self.func.values[v].clone();
+        self.func.values.push(data)
+    }
+}
+
+/// What goes before a chain.
+#[derive(Default)]
+struct Before {
+    insts: Vec<Inst>,
+    zeros: FxHashMap<(Type, bool), Value>,
+    flags: Option<[Value; 2]>,
+}
+
+impl Before {
+    fn add(&mut self, func: &mut Function, op: Op, ty: Type, linear: bool) -> Value {
+        let (inst, v) = make(func, op, &[], ty, linear, Span::NONE);
+        self.insts.push(inst);
+        v
+    }
+
+    /// What stands for a value where it is not there.
+    fn zero(&mut self, func: &mut Function, v: Value) -> Value {
+        let (ty, linear) = (func.ty(v), func.is_linear(v));
+        if let Some(&zero) = self.zeros.get(&(ty, linear)) {
+            return zero;
+        }
+        let zero = self.add(func, if linear { Op::Absent } else { Op::Zero }, ty, linear);
+        self.zeros.insert((ty, linear), zero);
+        zero
+    }
+
+    /// False and true.
+    fn flags(&mut self, func: &mut Function) -> [Value; 2] {
+        if let Some(flags) = self.flags {
+            return flags;
+        }
+        let flags = [0, 1].map(|bit| self.add(func, Op::Const(bit), Type::BOOL, false));
+        self.flags = Some(flags);
+        flags
+    }
+}
