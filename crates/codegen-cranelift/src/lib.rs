@@ -15,7 +15,7 @@ use cranelift_entity::SecondaryMap;
 use cranelift_frontend::FunctionBuilderContext;
 use cranelift_jit::{ArenaMemoryProvider, JITBuilder, JITModule};
 use cranelift_module::{FuncId, Module as _, ModuleError, default_libcall_names};
-use ir::{Entry, Func, Module, Span};
+use ir::{Entry, Func, Module, Scalar, Span};
 use native::plan::Plan;
 use native::runtime::{Tables, symbols};
 use native::{Compiled, EntryCode, EntryFn, Fixed, Options, Parts, RawFn, Unsupported};
@@ -82,7 +82,7 @@ pub fn clif_text(module: &Module, options: &Options) -> Result<String, Unsupport
 fn prepare<'m>(module: &'m Module, options: &Options) -> Result<(ModuleCx<'m>, Fixed), Unsupported> {
     let roots = module.entries.iter().map(|e| e.func).chain(options.functions.iter().copied());
     let plan = Plan::new(module, roots);
-    let fixed = Fixed::new(plan.largest);
+    let fixed = Fixed::new(&plan);
     let queue = Queue::new(options.fast_compile).map_err(|op| Unsupported {
         backend: NAME,
         op,
@@ -106,6 +106,7 @@ fn prepare<'m>(module: &'m Module, options: &Options) -> Result<(ModuleCx<'m>, F
         symbols: Default::default(),
         tables: Tables::default(),
         zero: fixed.zero() as i64,
+        absent: [Scalar::F16, Scalar::F32, Scalar::F64].map(|s| (s, fixed.absent(s) as i64)),
         empty: fixed.empty() as i64,
         empty_at: fixed.empty_at() as i64,
         plan,

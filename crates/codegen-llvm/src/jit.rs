@@ -69,7 +69,7 @@ pub fn objects(
 /// The code of the object files that [`objects`] made of a module's text.
 pub fn load(module: &Module, text: Text, objects: &[Vec<u8>]) -> Result<Compiled, Unsupported> {
     let Text { entries, raw, tables, plan, stack_need, recursion_need, .. } = text;
-    let fixed = Fixed::new(plan.largest);
+    let fixed = Fixed::new(&plan);
     let mut known: FxHashMap<String, u64> = FxHashMap::default();
     known.extend(native::runtime::symbols().into_iter().map(|(name, at)| (name, at as u64)));
     known.insert("rt_zero".to_string(), fixed.zero() as u64);

@@ -8,8 +8,8 @@
 //!
 //! No operation has undefined behaviour. Integers wrap; `x / 0 = x`, `x % 0 = 0`, `MIN / -1 = MIN`,
 //! `MIN % -1 = 0`; shift amounts are taken modulo the width; float to integer saturates and NaN
-//! gives 0; an index out of range reads zero and writes nothing. A half computes in `f32` and
-//! rounds after each operation.
+//! gives 0; an index out of range reads zero (beyond the end of a stack: an absent differential) and writes
+//! nothing. A half computes in `f32` and rounds after each operation.
 //!
 //! # Differentials
 //!
@@ -125,8 +125,8 @@ pub enum Op {
     Load,
     /// `store(cell, i…, x)`: replaces that part of the content. No result.
     Store,
-    /// `add_to(cell, i…, x)`: adds `x` to that part, elementwise; a stack grows as needed. No
-    /// result. Linear, or a number.
+    /// `add_to(cell, i…, x)`: adds `x` to that part, elementwise; a stack grows as needed, by elements that are absent
+    /// differentials. No result. Linear, or a number.
     AddTo,
     /// `sub_cell(cell, i)`: the cell of the inner stack at `i` of a cell that holds a stack of
     /// stacks; an alias, not a copy.

@@ -39,7 +39,7 @@ use std::any::Any;
 use std::sync::Arc;
 
 use ir::interp::{RunError, Value};
-use ir::{Func, Module, Slot, Space, Span, Types};
+use ir::{Func, Module, Scalar, Slot, Space, Span, Types};
 
 use plan::Facts;
 use runtime::{Context, Header, Tables};
@@ -113,14 +113,22 @@ impl std::error::Error for Unsupported {}
 /// Memory that code refers to by address, at fixed places. Nobody writes it once it is made.
 pub struct Fixed {
     zero: Vec<u128>,
+    absent: [Vec<u128>; 3],
     empty: Box<Header>,
     empty_at: Box<*mut Header>,
 }
 
 impl Fixed {
-    /// The memory for values of `largest` bytes at most, in as many lanes as there can be.
-    pub fn new(largest: u64) -> Fixed {
+    /// The memory for values of the plan's largest size, in as many lanes as there can be.
+    pub fn new(plan: &plan::Plan) -> Fixed {
+        let largest = plan.largest;
+        let absent = |s: Scalar| {
+            let number = u128::from(ir::scalar::absent(s));
+            let numbers = (0..128 / s.bits()).map(|k| number << (k * s.bits()));
+            vec![numbers.sum(); plan.largest_stacked as usize / 16 + 1]
+        };
         let mut fixed = Fixed {
+            absent: [Scalar::F16, Scalar::F32, Scalar::F64].map(absent),
             zero: vec![0; largest as usize / 16 * MOST_LANES as usize + 2 * MOST_LANES as usize],
             empty: Box::new(Header { ptr: std::ptr::null_mut(), len: 0, cap: 0 }),
             empty_at: Box::new(std::ptr::null_mut()),
@@ -133,6 +141,17 @@ impl Fixed {
     /// Address of memory that is always zero.
     pub fn zero(&self) -> usize {
         self.zero.as_ptr() as usize
+    }
+
+    /// Address of memory that always holds absent differentials of this type, as many as an element of a stack has; zeros
+    /// where it is no float.
+    pub fn absent(&self, s: Scalar) -> usize {
+        match s {
+            Scalar::F16 => self.absent[0].as_ptr() as usize,
+            Scalar::F32 => self.absent[1].as_ptr() as usize,
+            Scalar::F64 => self.absent[2].as_ptr() as usize,
+            _ => self.zero(),
+        }
     }
 
     /// Address of the empty stack's header.

@@ -53,6 +53,8 @@ pub struct Plan {
     pub facts: SecondaryMap<Func, Facts>,
     /// Bytes of the largest value.
     pub largest: u64,
+    /// Bytes of the largest element of a stack.
+    pub largest_stacked: u64,
     /// Whether any function reaches a wave operation.
     pub has_waves: bool,
     /// Types of elements of which memory may hold the last one in part.
@@ -227,6 +229,11 @@ impl Plan {
                 _ => size(&module.types, value.ty),
             };
             self.largest = self.largest.max(bytes);
+            let mut content = module.types.content(value.ty).unwrap_or(value.ty);
+            while let TypeData::Stack(elem) = module.types[content] {
+                self.largest_stacked = self.largest_stacked.max(size(&module.types, elem));
+                content = elem;
+            }
         }
     }
 

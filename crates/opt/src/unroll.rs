@@ -208,10 +208,12 @@ impl Unroll<'_> {
                 let r = self.func.result(inst);
                 let (ty, linear, span) =
                     (self.func.ty(r), self.func.is_linear(r), self.func.insts[inst].span);
-                let (inst, zero) = make(self.func, Op::Zero, &[], ty, linear, span);
+                // As beyond the end of any stack.
+                let op = if self.types.is_differentiable(ty) { Op::Absent } else { Op::Zero };
+                let (inst, missing) = make(self.func, op, &[], ty, linear, span);
                 self.defs.add(self.func, inst);
                 out.push(inst);
-                self.subst.set(r, zero);
+                self.subst.set(r, missing);
             }
         }
     }

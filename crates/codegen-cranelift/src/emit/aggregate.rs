@@ -103,7 +103,7 @@ impl Emitter<'_, '_> {
             }
             TypeData::Array(elem, n) => {
                 let base = self.one(whole);
-                let otherwise = self.otherwise(elem);
+                let otherwise = self.otherwise(elem, false);
                 let from = Indexed { base, stride: size(self.ts, elem), otherwise };
                 let at = self.place(&from, idx, n as u64);
                 Ok(self.load(ty, at, 0))
@@ -118,7 +118,7 @@ impl Emitter<'_, '_> {
                     return Ok(self.load(ty, at, 0));
                 }
                 let len = self.b.ins().load(I64, super::constant_memory(), header, 8);
-                let otherwise = self.otherwise(elem);
+                let otherwise = self.otherwise(elem, true);
                 let from = Indexed { base, stride: size(self.ts, elem), otherwise };
                 let at = self.index64(idx);
                 let at = self.place_below(&from, at, len);
@@ -160,9 +160,15 @@ impl Emitter<'_, '_> {
         Ok(out)
     }
 
-    /// What a read of an element out of range reads.
-    pub(super) fn otherwise(&mut self, elem: Type) -> Value {
-        let at = if matches!(self.ts[elem], TypeData::Stack(_)) { self.cx.empty_at } else { self.cx.zero };
+    /// What a read of an element out of range reads: of a stack, or of what a stack holds, an absent differential.
+    pub(super) fn otherwise(&mut self, elem: Type, of_stack: bool) -> Value {
+        let scalar = self.ts.scalar_of(elem);
+        let absent = self.cx.absent.iter().find(|(s, _)| of_stack && Some(*s) == scalar);
+        let at = match (&self.ts[elem], absent) {
+            (TypeData::Stack(_), _) => self.cx.empty_at,
+            (_, Some(&(_, at))) => at,
+            _ => self.cx.zero,
+        };
         self.i64(at)
     }
 

@@ -112,7 +112,9 @@ impl Emitter<'_, '_> {
         let Some(mut ty) = self.ts.content(self.ty(args[0])) else {
             return self.unsupported(&Op::Load, "no cell", ir::Span::NONE);
         };
+        let mut of_stack = false;
         for (k, &idx) in args[1..].iter().enumerate() {
+            of_stack |= matches!(self.ts[ty], TypeData::Stack(_));
             let last = k + 2 == args.len();
             let Some(elem) = self.ts.element(ty) else {
                 return self.unsupported(&Op::Load, "an index into a scalar", ir::Span::NONE);
@@ -122,7 +124,7 @@ impl Emitter<'_, '_> {
             // A write that goes on into a stack that is not there finds the empty one, which has
             // no element to write.
             let otherwise = if access == Access::Read || (is_stack && !last) {
-                self.otherwise(elem)
+                self.otherwise(elem, of_stack)
             } else {
                 self.sink()
             };

@@ -72,6 +72,8 @@ pub(crate) struct ModuleCx<'m> {
     pub(crate) tables: Tables,
     /// Address of memory that is always zero.
     pub(crate) zero: i64,
+    /// Addresses of memory that always holds absent differentials, by their type.
+    pub(crate) absent: [(Scalar, i64); 3],
     /// Address of the empty stack's header.
     pub(crate) empty: i64,
     /// Address of a word that holds `empty`.

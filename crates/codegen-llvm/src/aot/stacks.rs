@@ -89,7 +89,7 @@ fn choose(all: &mut String, named: &[usize], head: &str, callee: &str, args: &st
     let _ = writeln!(all, "  ret {}\n}}", if is_value { "ptr @rt_empty" } else { "void" });
 }
 
-/// Makes the stack in a cell have at least so many elements, those that are new zero or empty; and the same for an index.
+/// Makes the stack in a cell have at least so many elements, those that are new absent differentials, other zeros, or empty; and the same for an index.
 fn grow(all: &mut String, k: usize, shape: &Shape) {
     let size = shape.size();
     let _ = write!(
@@ -125,6 +125,16 @@ fn grow(all: &mut String, k: usize, shape: &Shape) {
              %at = getelementptr ptr, ptr %ptr, i64 %k\n  store ptr @rt_empty, ptr %at\n  \
              %k.next = add i64 %k, 1\n  %again = icmp ult i64 %k.next, %len\n  \
              br i1 %again, label %next, label %set\nset:\n"
+        ),
+        Shape::Flat(s, n) if s.is_float() => write!(
+            all,
+            "  %first = mul i64 %old, {n}\n  %last = mul i64 %len, {n}\n  br label %next\n\
+             next:\n  %k = phi i64 [ %first, %fill ], [ %k.next, %next ]\n  \
+             %at = getelementptr i{bits}, ptr %ptr, i64 %k\n  store i{bits} {absent}, ptr %at\n  \
+             %k.next = add i64 %k, 1\n  %again = icmp ult i64 %k.next, %last\n  \
+             br i1 %again, label %next, label %set\nset:\n",
+            bits = s.bits(),
+            absent = ir::scalar::absent(*s)
         ),
         Shape::Flat(..) | Shape::Opaque(_) => write!(
             all,

@@ -142,7 +142,7 @@ impl Emitter<'_, '_> {
             let len = self.w.load(El::I64, false, at, &note);
             self.w.compare("icmp ult", i, len)
         });
-        self.below(Val { wide: header.wide, ..base }, elem, i, inside)
+        Place { of_stack: true, ..self.below(Val { wide: header.wide, ..base }, elem, i, inside) }
     }
 
     /// Component `at` of a vector in registers, or zero.

@@ -167,7 +167,7 @@ impl Emitter<'_, '_> {
                         self.element(outer.addr, elem, idx, n as u64)
                     };
                     let inside = self.both(outer.inside, inner.inside);
-                    Place { mask, inside, ..inner }
+                    Place { mask, inside, of_stack: outer.of_stack, ..inner }
                 }
                 _ => outer,
             };

@@ -34,6 +34,13 @@ impl Emitter<'_, '_> {
 
     pub(super) fn load_array(&mut self, ty: Type, place: Place, span: Span) -> Res<Vals> {
         let buffer = matches!(place.class, Class::Buffer { .. });
+        let scalar = self.ts.scalar_of(ty);
+        let missing = place.missing(scalar);
+        if let (Some(inside), Some(s), false) =
+            (place.inside, scalar.filter(|_| missing != 0), place.addr.var)
+        {
+            return self.load_present(ty, s, Place { inside: None, ..place }, inside);
+        }
         if !place.addr.var && !buffer {
             let zero = Val { wide: place.addr.wide, ..Val::name(El::Ptr, "@rt_zero") };
             let at = match place.inside {
@@ -51,6 +58,10 @@ impl Emitter<'_, '_> {
             self.each(n, &mut |e, k| {
                 let from = e.number_at(s, place.addr, k);
                 let x = e.read(el(s), from, place.class, mask);
+                let x = match place.inside.filter(|_| missing != 0) {
+                    Some(inside) => e.w.select(inside, x, Val::bits(el(s), missing)),
+                    None => x,
+                };
                 e.store_local(s, x, to, k);
                 Ok(())
             })?;
@@ -77,6 +88,28 @@ impl Emitter<'_, '_> {
         self.w.jump(join);
         self.w.enter(join);
         Ok(Vals::from_slice(&[to]))
+    }
+
+    /// An array of an element of a stack, if that is there; else one of absent differentials.
+    fn load_present(&mut self, ty: Type, s: Scalar, place: Place, inside: Val) -> Res<Vals> {
+        let n = size(self.ts, ty) / s.bytes() as u64;
+        let to = self.memory(size(self.ts, ty), place.addr.wide);
+        let before = self.w.block;
+        let (no, join) = (self.w.new_block(), self.w.new_block());
+        self.w.branch(inside, join, no, ", !prof !8");
+        self.w.enter(no);
+        let absent = Val::bits(el(s), place.missing(Some(s)));
+        self.each(n, &mut |e, k| {
+            e.store_local(s, absent, to, k);
+            Ok(())
+        })?;
+        let end = self.w.block;
+        self.w.jump(join);
+        self.w.enter(join);
+        let (phi, at) = self.w.phi(El::Ptr, false, place.addr.wide);
+        self.w.flow(phi, place.addr, before);
+        self.w.flow(phi, to, end);
+        Ok(Vals::from_slice(&[at]))
     }
 
     pub(super) fn store_array(

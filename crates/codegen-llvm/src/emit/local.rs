@@ -7,7 +7,7 @@
 //! [`super::blocks`] has the accesses whose addresses rise evenly, [`super::scattered`] the others that vary, and
 //! [`super::copies`] those of arrays.
 
-use ir::{Span, Type, TypeData};
+use ir::{Scalar, Span, Type, TypeData};
 use native::runtime::Helper;
 use native::types::{is_array, size};
 use smallvec::SmallVec;
@@ -38,6 +38,8 @@ pub(super) struct Place {
     pub(super) inside: Option<Val>,
     /// Whose memory it is.
     pub(super) class: Class,
+    /// True within a stack: a float that is not there is read as an absent differential, not as zero.
+    pub(super) of_stack: bool,
     /// Which lanes write; all, if `None`.
     pub(super) mask: Option<Val>,
     /// The address of lane 0 and by how much it rises, and whether that holds and all lanes are in range.
@@ -63,7 +65,13 @@ pub(super) struct Elements {
 impl Place {
     /// A place in the function's own memory that is certainly there.
     pub(super) fn local(addr: Val) -> Place {
-        Place { addr, inside: None, class: Class::Local, mask: None, block: None, elements: None }
+        let (class, of_stack) = (Class::Local, false);
+        Place { addr, inside: None, class, of_stack, mask: None, block: None, elements: None }
+    }
+
+    /// The bits of a number of this type that is not there.
+    pub(super) fn missing(&self, s: Option<Scalar>) -> u64 {
+        s.filter(|s| self.of_stack && s.is_float()).map_or(0, ir::scalar::absent)
     }
 }
 
@@ -208,13 +216,20 @@ impl Emitter<'_, '_> {
             })?;
             return Ok(Vals::from_slice(&[Val { wide: place.addr.wide, ..found[0] }]));
         }
-        let zeros: Vals = words.iter().map(|&(e, _)| Val::bits(e, 0)).collect();
+        let missing = place.missing(self.ts.scalar_of(ty));
+        let missing: Vals = words.iter().map(|&(e, _)| Val::bits(e, missing)).collect();
         if place.addr.var {
             let mask = self.both(place.inside, self.mask);
-            return self.load_lanes(&words, place, mask);
+            let found = self.load_lanes(&words, place, mask)?;
+            return Ok(match place.inside.filter(|_| place.of_stack) {
+                Some(inside) => {
+                    found.iter().zip(&missing).map(|(&x, &m)| self.w.select(inside, x, m)).collect()
+                }
+                None => found,
+            });
         }
         let scale = self.scale(place.addr);
-        self.guarded(place.inside, &zeros, &mut |e| {
+        self.guarded(place.inside, &missing, &mut |e| {
             let mut out = Vals::new();
             for &(el, at) in &words {
                 let at = e.w.offset(place.addr, Val::i64((at * scale) as i64));
@@ -254,9 +269,9 @@ impl Emitter<'_, '_> {
         self.w.jump(join);
         self.w.enter(join);
         let mut out = Vals::new();
-        for (&x, &zero) in found.iter().zip(otherwise) {
+        for (&x, &missing) in found.iter().zip(otherwise) {
             let (phi, v) = self.w.phi(x.el, x.var, x.wide);
-            self.w.flow(phi, zero, before);
+            self.w.flow(phi, missing, before);
             self.w.flow(phi, x, end);
             out.push(v);
         }

@@ -281,7 +281,7 @@ impl Emitter<'_, '_> {
             let outside = self.w.binary("xor", inside, Val::bool(true));
             self.fail_if(outside, Site::OutOfRange(data.span));
         }
-        Ok(Place { addr, inside: Some(inside), class, mask: self.mask, block, elements })
+        Ok(Place { addr, inside: Some(inside), class, of_stack: false, mask: self.mask, block, elements })
     }
 
     /// Where a place is not one address for all lanes, whether it is in range is not either, and the other way round.

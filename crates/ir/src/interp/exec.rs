@@ -105,11 +105,14 @@ impl<L: Lane> Machine<'_, L> {
             Op::Load => {
                 let (root, path) = self.place(f, &data.args)?;
                 let Bound::Cell(mut content) = self.bound(root).clone() else { return Err(no_cell(root)) };
+                let mut of_stack = false;
                 for idx in path {
+                    of_stack |= matches!(content, Value::Stack(_));
                     match idx.and_then(|idx| content.element(idx)) {
                         Some(element) => content = element,
                         None => {
-                            content = Value::zero(&self.module.types, result_type(f, data));
+                            let missing = if of_stack { Value::absent } else { Value::zero };
+                            content = missing(&self.module.types, result_type(f, data));
                             break;
                         }
                     }
@@ -293,8 +296,9 @@ impl<L: Lane> Machine<'_, L> {
 
     fn element(&self, f: &Function, data: &InstData, idx: Option<usize>) -> Result<Value<L>, String> {
         let whole = self.value(data.args[0])?;
+        let missing = if matches!(whole, Value::Stack(_)) { Value::absent } else { Value::zero };
         let element = idx.and_then(|idx| whole.element(idx));
-        Ok(element.unwrap_or_else(|| Value::zero(&self.module.types, result_type(f, data))))
+        Ok(element.unwrap_or_else(|| missing(&self.module.types, result_type(f, data))))
     }
 
     fn elementwise(&self, f: &Function, data: &InstData) -> Result<Value<L>, String> {
@@ -379,7 +383,7 @@ impl<L: Lane> Machine<'_, L> {
                 if idx >= STACK_LIMIT {
                     return Err(format!("a stack grows past {STACK_LIMIT} elements"));
                 }
-                std::sync::Arc::make_mut(elements).resize_with(idx + 1, || Value::zero(types, element));
+                std::sync::Arc::make_mut(elements).resize_with(idx + 1, || Value::absent(types, element));
             }
             if idx >= at.len() {
                 return Ok(());

@@ -60,7 +60,7 @@ impl Context {
         }
     }
 
-    /// Fills elements `from..to` of a stack with zeros or empty stacks.
+    /// Fills elements `from..to` of a stack with absent differentials, other zeros, or empty stacks.
     ///
     /// # Safety
     /// There is room for `to` elements of that shape at `ptr`.
@@ -71,6 +71,11 @@ impl Context {
                 Shape::Stack(_) => {
                     for idx in from..to {
                         ptr.cast::<*mut Header>().add(idx as usize).write(empty);
+                    }
+                }
+                Shape::Flat(s, n) if s.is_float() => {
+                    for k in from * n..to * n {
+                        write(*s, ptr, k as usize, scalar::absent(*s));
                     }
                 }
                 Shape::Flat(..) | Shape::Opaque(_) => {

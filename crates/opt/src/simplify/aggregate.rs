@@ -68,7 +68,9 @@ impl Simplify<'_> {
 
     fn index(&mut self, inst: Inst, a: Value, i: Value) -> Step {
         if let Some(op) = self.default_op(a) {
-            return self.rewrite(inst, op, &[]);
+            let is_absent =
+                matches!(self.types[self.ty(a)], TypeData::Stack(e) if self.types.is_differentiable(e));
+            return self.rewrite(inst, if is_absent { Op::Absent } else { op }, &[]);
         }
         let Some(len) = length(self.types, self.ty(a)) else { return Step::Keep };
         match self.defs.index(self.types, self.func, i, len) {
