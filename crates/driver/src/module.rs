@@ -148,7 +148,7 @@ impl Module {
             cache: options.cache,
             ..CodeOptions::default()
         };
-        let runner = Runner::with_options(compiled.module, options.backend, &code)?;
+        let runner = Runner::with_pointers(compiled.module, &[], options.backend, &code)?;
         Ok(Module { runner, threads: options.threads, warnings: loaded.warned })
     }
 
@@ -259,6 +259,7 @@ impl Module {
     /// Runs so many groups of a kernel on the buffers.
     pub fn dispatch(&mut self, kernel: Kernel, groups: [u32; 3]) -> Result<Output, Error> {
         self.runner.bind_gradients();
+        self.runner.bind_pointers()?;
         self.ready()?;
         self.runner.dispatch_entry(kernel.entry, groups, self.threads, None)
     }

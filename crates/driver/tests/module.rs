@@ -74,3 +74,27 @@ fn shapes_that_do_not_fit_are_refused() {
     assert!(module.write_shaped("nothing", &[1], &[0.0f32]).is_err());
     assert!(module.allocate("o", usize::MAX).is_err() && module.allocate("o", 1 << 58).is_err());
 }
+
+#[test]
+fn pointers_in_memory_have_names() {
+    let text = "
+struct Layer { float* weights; float* sums; }
+uniform Layer layer;
+[numthreads(2, 1, 1)] void k(uint i : SV_DispatchThreadID) { layer.sums[i] += layer.weights[i]; }
+";
+    let mut session = Session::new(FileOptions::default());
+    let mut module =
+        Module::from_text(&mut session, "pointers.slang", text, &Options::default()).expect("compiles");
+    let kernel = module.kernel("k").expect("a kernel");
+    let why = module.dispatch(kernel, [1, 1, 1]).expect_err("nothing is there").to_string();
+    assert!(why.contains("`layer.weights` has no content yet"), "{why}");
+    module.write("layer.weights", &[1.0f32, 2.0]).expect("numbers");
+    module.allocate("layer.sums", 2).expect("numbers");
+    for _ in 0..3 {
+        module.dispatch(kernel, [1, 1, 1]).expect("runs");
+    }
+    assert_eq!(module.read::<f32>("layer.sums").expect("numbers"), [3.0, 6.0]);
+    module.write("layer.weights", &[5.0f32, 5.0, 5.0]).expect("more numbers");
+    module.dispatch(kernel, [1, 1, 1]).expect("runs");
+    assert_eq!(module.read::<f32>("layer.sums").expect("numbers"), [8.0, 11.0]);
+}
