@@ -5,7 +5,7 @@ mod common;
 use common::{Out, file, pullback};
 
 /// Each function reaches memory of another kind. `slope` is what the binds make of it at `x = 2`.
-const KINDS: [(&str, &str, &str, &str, f64); 23] = [
+const KINDS: [(&str, &str, &str, &str, f64); 25] = [
     ("buffer", "StructuredBuffer<float> w;", "x * w[1]", "w=[5,3]", 3.0),
     ("doubles", "StructuredBuffer<double> w;", "x * float(w[0])", "w=[7]", 7.0),
     ("writable", "RWStructuredBuffer<float> w;", "x * w[0]", "w=[2]", 2.0),
@@ -69,6 +69,20 @@ const KINDS: [(&str, &str, &str, &str, f64); 23] = [
         "x * n.a.w[0] * n.r[1].w[1]",
         "n.a.w=[2] n.r[0].w=[1] n.r[1].w=[1,5]",
         10.0,
+    ),
+    (
+        "buffer_of_pointers",
+        "RWStructuredBuffer<float*> w; StructuredBuffer<float*> r;",
+        "x * w[1][0] * r[0][1]",
+        "w[0]=[1] w[1]=[7] r[0]=[0,2]",
+        14.0,
+    ),
+    (
+        "buffer_of_arrays_of_pointers",
+        "RWStructuredBuffer<Array<float*, 2>> a; uniform Array<float*, 2>* p;",
+        "x * a[1][1][0] * p[0][1][0]",
+        "a[0][0]=[1] a[0][1]=[1] a[1][0]=[1] a[1][1]=[6] p[0][0]=[1] p[0][1]=[3]",
+        18.0,
     ),
     ("pointers", "uniform float** rows;", "x * rows[1][0]", "rows[0]=[1] rows[1]=[7]", 7.0),
 ];
@@ -329,6 +343,8 @@ void main()
             "network.layers[1].gradients: 6.0",
             "rows[0]: 30.0 7.0",
             "result: 15.0 11.0 6.0",
+            // Pointers have names and no values.
+            "own: 1 2",
         ];
         for line in wanted {
             assert!(out.stdout.lines().any(|l| l == line), "{backend}: {line} in {}", out.stdout);
@@ -339,4 +355,25 @@ void main()
     refused(&file, &lacking(weights), &["`network.layers[1].weights` is not bound"]);
     let says = ["`network.layers` has 2 elements", "`network.layers[1]."];
     refused(&file, &lacking("network.layers[1]"), &says);
+}
+
+#[test]
+fn a_buffer_of_pointers_is_bound_by_their_names() {
+    let file = file(
+        "memory-rows.slang",
+        "RWStructuredBuffer<float*> rows; RWStructuredBuffer<float> o; struct S { uint64_t k; float* p; } RWStructuredBuffer<S> s;\n\
+         [numthreads(1, 1, 1)] void main() { o[0] = rows[1][0] + s[0].p[0]; }\n",
+    );
+    let named = ["rows[0]=[1]", "rows[1]=[2]", "o=zeros:1", "s=[{\"k\":3}]", "s.p=[4]"];
+    on_each(&["run", &file], &named, |backend, out| {
+        assert_eq!(
+            out.stdout, "o: 6.0\ns: 3\nrows[0]: 1.0\nrows[1]: 2.0\ns.p: 4.0\n",
+            "{backend}: {}",
+            out.stderr
+        );
+    });
+    on_each(&["run", &file, "--json", "--out", "s"], &named, |backend, out| {
+        assert!(out.stdout.contains("\"words\":[3,0,0,0]"), "{backend}: {} {}", out.stdout, out.stderr);
+    });
+    refused(&file, &["rows=[1,2]", "o=zeros:1"], &["`--bind rows`: element 0: a pointer", "`OUTER[0]=…`"]);
 }

@@ -268,3 +268,27 @@ fn usage_and_files_without_functions() {
     let out = run("error", "[Differentiable] float f(float x) { return y; }", &["verify", "--json"]);
     assert!(out.status == Some(1) && out.json()["diagnostics"][0]["line"] == 1, "{}", out.stdout);
 }
+
+#[test]
+fn functions_of_extensions_have_the_names_of_their_types() {
+    let text = "
+struct A : IDifferentiable { float a; }
+extension A { [Differentiable] float square(float x) { return x * x * a; } }
+extension float2 { [Differentiable] float length2() { return dot(this, this); } }
+namespace N
+{
+    struct G<T : IFloat> { T t; }
+    extension<T : IFloat> G<T> { [Differentiable] float thrice(float x) { return x * 3; } }
+}
+extension<T : __BuiltinFloatingPointType, let N : int> Array<T, N> { [Differentiable] T at(int i) { return this[i]; } }
+";
+    let path = file("verify-extensions.slang", text);
+    let out = pullback(&["verify", &path, "--backend", "interp"]);
+    let rows =
+        ["A.square ", "float2.length2 ", "N.G<T>.thrice is not checked", "Array<T, N>.at is not checked"];
+    for row in rows {
+        assert!(out.stdout.lines().any(|line| line.starts_with(row)), "{row} in {}", out.stdout);
+    }
+    let out = pullback(&["grad", &path, "A.square", "--at", "x=3", "--at", "this={\"a\":2}"]);
+    assert!(out.stdout.contains("12"), "{} {}", out.stdout, out.stderr);
+}

@@ -4,7 +4,7 @@
 //! pointers is known by the names that the host binds (`layers[2].weights`): it is one if none has an index. Processors only:
 //! devices have no pointers in memory.
 
-use ir::{Global, GlobalData, MemData, MemType, Module, Space};
+use ir::{Global, GlobalData, MemData, MemType, MemTypes, Module, Space};
 
 use crate::bind::Bind;
 use crate::launch::Backend;
@@ -35,26 +35,26 @@ pub(crate) fn name_pointers(module: &mut Module, binds: &[Bind], backend: Backen
         if !matches!(data.space, Space::ReadWrite | Space::ReadOnly | Space::Uniform) {
             continue;
         }
-        let (element, is_list) = match module.mem[data.ty] {
-            MemData::Handle(element) => (element, true),
-            _ => (data.ty, data.space != Space::Uniform),
+        let (element, is_list) = match data.pointee(&module.mem) {
+            Some(element) => (element, true),
+            None => (data.ty, data.space != Space::Uniform),
         };
         let mut pointers = Vec::new();
         match module.mem[element] {
-            MemData::Struct { .. } | MemData::Handle(_) if is_list => {
+            MemData::Struct { .. } | MemData::Array(..) | MemData::Handle(_) if is_list => {
                 let indexed = elements(&data.name, binds);
-                let is_pointer = matches!(module.mem[element], MemData::Handle(_));
+                let is_struct = matches!(module.mem[element], MemData::Struct { .. });
                 let size = module.mem.size(element) as usize;
                 for k in 0..indexed.unwrap_or(1).min(MOST + 1) {
                     let name = match indexed {
-                        None if !is_pointer => data.name.clone(),
+                        None if is_struct => data.name.clone(),
                         _ => format!("{}[{k}]", data.name),
                     };
-                    collect(module, element, k * size, &name, &mut pointers);
+                    collect(&module.mem, element, k * size, &name, &mut pointers);
                 }
             }
             MemData::Struct { .. } | MemData::Array(..) => {
-                collect(module, element, 0, &data.name, &mut pointers);
+                collect(&module.mem, element, 0, &data.name, &mut pointers);
             }
             MemData::Scalar(_) | MemData::Vector(..) | MemData::Matrix(..) | MemData::Handle(_) => {}
         }
@@ -62,7 +62,7 @@ pub(crate) fn name_pointers(module: &mut Module, binds: &[Bind], backend: Backen
             break;
         }
         for (at, name, ty) in pointers {
-            let pointer = GlobalData { name, space: Space::ReadWrite, ty, init: None, span: data.span };
+            let pointer = GlobalData { name, space: Space::Uniform, ty, init: None, span: data.span };
             found.push(Behind { holder, at, pointer: module.globals.push(pointer) });
         }
     }
@@ -78,20 +78,27 @@ fn elements(global: &str, binds: &[Bind]) -> Option<usize> {
     indices.max()
 }
 
+/// Where pointers are in an element.
+pub(crate) fn pointers(mem: &MemTypes, element: MemType) -> Vec<usize> {
+    let mut found = Vec::new();
+    collect(mem, element, 0, "", &mut found);
+    found.into_iter().map(|pointer| pointer.0).collect()
+}
+
 /// Where pointers are in an element, what they are called, and their types.
-fn collect(module: &Module, ty: MemType, at: usize, name: &str, out: &mut Vec<(usize, String, MemType)>) {
-    match &module.mem[ty] {
+fn collect(mem: &MemTypes, ty: MemType, at: usize, name: &str, out: &mut Vec<(usize, String, MemType)>) {
+    match &mem[ty] {
         MemData::Handle(_) => out.push((at, name.to_owned(), ty)),
         MemData::Struct { fields, .. } => {
             for (idx, (field, field_ty)) in fields.iter().enumerate() {
-                let offset = module.mem.field_offset(ty, idx) as usize;
-                collect(module, *field_ty, at + offset, &format!("{name}.{field}"), out);
+                let offset = mem.field_offset(ty, idx) as usize;
+                collect(mem, *field_ty, at + offset, &format!("{name}.{field}"), out);
             }
         }
         MemData::Array(element, n) => {
             for k in 0..(*n as usize).min(MOST + 1) {
-                let offset = k * module.mem.size(*element) as usize;
-                collect(module, *element, at + offset, &format!("{name}[{k}]"), out);
+                let offset = k * mem.size(*element) as usize;
+                collect(mem, *element, at + offset, &format!("{name}[{k}]"), out);
             }
         }
         MemData::Scalar(_) | MemData::Vector(..) | MemData::Matrix(..) => {}

@@ -311,7 +311,10 @@ fn fill(mem: &MemTypes, ty: MemType, json: &Json, bytes: &mut [u8], at: usize) -
         }
         (MemData::Scalar(s), json) => put(bytes, at, *s, number(json, *s)?),
         (MemData::Handle(_), _) => {
-            return Err("a pointer within a value is bound by its name, as `--bind OUTER.FIELD=…`".into());
+            return Err(
+                "a pointer within a value is bound by its name, as `--bind OUTER.FIELD=…` or `OUTER[0]=…`"
+                    .into(),
+            );
         }
         (MemData::Struct { name, .. }, Json::Object(map)) if texture::is_sampler(name) => {
             for (json, (offset, s)) in texture::sampler(map)?.iter().zip(leaves(ty)) {

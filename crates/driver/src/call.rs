@@ -340,7 +340,7 @@ pub(crate) fn signature(types: &Types, info: &FunctionInfo) -> (Vec<Number>, Vec
 fn is_written(module: &Module, global: &ir::GlobalData) -> bool {
     match global.space {
         Space::ReadWrite => true,
-        Space::ReadOnly | Space::Uniform => matches!(module.mem[global.ty], ir::MemData::Handle(_)),
+        Space::ReadOnly | Space::Uniform => global.pointee(&module.mem).is_some(),
         // A group's memory is new in each; threads of one would share it.
         Space::GroupShared => true,
         Space::Private => false,

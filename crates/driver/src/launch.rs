@@ -388,23 +388,20 @@ impl Runner {
 
     /// As [`Self::element`].
     pub fn element_of(&self, global: Global) -> MemType {
-        let ty = self.module.globals[global].ty;
-        match self.module.mem[ty] {
-            MemData::Handle(element) => element,
-            _ => ty,
-        }
+        let data = &self.module.globals[global];
+        data.pointee(&self.module.mem).unwrap_or(data.ty)
     }
 
     /// Whether a global holds a single value rather than any number of elements.
     pub fn is_single(&self, global: Global) -> bool {
         let data = &self.module.globals[global];
-        data.space == Space::Uniform && !matches!(self.module.mem[data.ty], MemData::Handle(_))
+        data.space == Space::Uniform && data.pointee(&self.module.mem).is_none()
     }
 
     /// Whether a kernel may have written it.
     pub fn is_writable(&self, global: Global) -> bool {
         let data = &self.module.globals[global];
-        data.space == Space::ReadWrite || matches!(self.module.mem[data.ty], MemData::Handle(_))
+        data.space == Space::ReadWrite || data.pointee(&self.module.mem).is_some()
     }
 
     /// Binds a global's content. A global that the program does not use is ignored.

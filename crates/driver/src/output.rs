@@ -1,7 +1,9 @@
-//! What a run leaves in its buffers, as text, JSON or `.npy`.
+//! What a run leaves in its buffers, as text, JSON or `.npy`. Pointers among them have no value that a host could use: they
+//! are left out, and are zeros among words.
 
 use ir::{MemData, MemType, MemTypes, Scalar, scalar};
 
+use crate::behind::pointers;
 use crate::bind::scalars;
 use crate::error::Error;
 use crate::npy::{self, Array};
@@ -110,6 +112,11 @@ pub fn buffer_json(mem: &MemTypes, element: MemType, bytes: &[u8], shape: Option
             format!("{{\"type\":\"{name}\",\"values\":[{list}]{shape}}}")
         }
         None => {
+            let (stride, pointers) = (mem.size(element) as usize, pointers(mem, element));
+            let mut bytes = bytes.to_vec();
+            for element in bytes.chunks_exact_mut(stride.max(1)) {
+                pointers.iter().for_each(|&at| element[at..at + 8].fill(0));
+            }
             for chunk in bytes.chunks(4) {
                 if !list.is_empty() {
                     list.push(',');
@@ -127,6 +134,9 @@ pub fn buffer_array(mem: &MemTypes, element: MemType, bytes: &[u8]) -> Result<Ar
     let Some(&(_, first)) = leaves.first() else {
         return Err(Error::input("an empty element type has no array"));
     };
+    if !pointers(mem, element).is_empty() {
+        return Err(Error::input("the elements hold pointers: no .npy array holds those"));
+    }
     if leaves.iter().any(|leaf| leaf.1 != first) {
         return Err(Error::input("the elements hold numbers of several types: no .npy array holds that"));
     }
@@ -145,7 +155,9 @@ pub fn buffer_array(mem: &MemTypes, element: MemType, bytes: &[u8]) -> Result<Ar
 
 fn for_each_scalar(mem: &MemTypes, element: MemType, bytes: &[u8], visit: &mut dyn FnMut(Scalar, u64)) {
     let stride = mem.size(element) as usize;
-    let leaves = scalars(mem, element);
+    let mut leaves = scalars(mem, element);
+    let pointers = pointers(mem, element);
+    leaves.retain(|leaf| !pointers.contains(&leaf.0));
     if stride == 0 {
         return;
     }

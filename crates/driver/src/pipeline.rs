@@ -12,6 +12,7 @@ use check::types::{BufferKind, Ty, TyKind};
 use ir::{Func, MemData, MemType, MemTypes, Module, Op};
 use lower::{FunctionInfo, Lowered, Request};
 use syntax::ast::{Ast, DeclKind, ExprKind, UnaryOp};
+use syntax::print::print_expr;
 use syntax::spelling::nearest;
 use syntax::{DeclId, Diagnostic, ExprId, FileId, Severity, Span};
 
@@ -257,7 +258,12 @@ impl Loaded {
 
     /// The function of that name, for the host to call.
     pub fn function(&self, name: &str) -> Result<FuncRef, Failure> {
-        let found = self.program.find_function(self.file, name);
+        let mut found = self.program.find_function(self.file, name);
+        if found.is_empty() {
+            // Those of extensions.
+            let listed = self.differentiable_declarations().into_iter().filter(|l| l.name == name);
+            found = listed.map(|l| l.function.decl).collect();
+        }
         let concrete = found
             .iter()
             .copied()
@@ -301,7 +307,11 @@ impl Loaded {
 
     fn list(&self, decls: &[DeclId], around: &Around, out: &mut Vec<Listed>) {
         for &decl in decls {
-            let path = format!("{}{}", around.path, self.name(decl));
+            let name = match self.program.ast.decls[decl].kind {
+                DeclKind::Extension { target, .. } => &print_expr(&self.program.ast, target),
+                _ => self.name(decl),
+            };
+            let path = format!("{}{name}", around.path);
             let within = |is_type, is_interface| Around { path: format!("{path}."), is_type, is_interface };
             let callable = match &self.program.ast.decls[decl].kind {
                 DeclKind::Namespace { members } => {

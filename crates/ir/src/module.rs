@@ -5,7 +5,7 @@ use indexmap::IndexMap;
 use rustc_hash::FxBuildHasher;
 
 use crate::function::{Func, Function, Span};
-use crate::memory::{MemType, MemTypes};
+use crate::memory::{MemData, MemType, MemTypes};
 use crate::types::{Type, Types};
 
 /// A global of a module.
@@ -41,6 +41,16 @@ pub struct GlobalData {
     pub init: Option<Func>,
     /// Where it is declared.
     pub span: Span,
+}
+
+impl GlobalData {
+    /// What the host gives for a global that is a pointer: the memory that it leads to. A buffer of pointers is none.
+    pub fn pointee(&self, mem: &MemTypes) -> Option<MemType> {
+        match mem[self.ty] {
+            MemData::Handle(element) if self.space == Space::Uniform => Some(element),
+            _ => None,
+        }
+    }
 }
 
 /// Where a function's derivatives come from when they are not derived from its body.

@@ -7,7 +7,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use cranelift_entity::EntityRef;
-use ir::{Global, MemData, Module};
+use ir::{Global, Module};
 use native::Desc;
 
 /// One buffer.
@@ -71,15 +71,15 @@ impl Buffers {
 
     /// Binds bytes to a global. A global that is a pointer is bound to what it points to.
     pub fn bind(&mut self, module: &Module, global: Global, bytes: &[u8]) {
-        let ty = module.globals[global].ty;
-        if let MemData::Handle(element) = module.mem[ty] {
+        let data = &module.globals[global];
+        if let Some(element) = data.pointee(&module.mem) {
             let number = self.all.len();
             self.all.push(Buffer::new(bytes, module.mem.size(element)));
             self.pointees[global.index()] = Some(number);
             // A pointer in memory is the number of a buffer, from 1.
             self.all[global.index()] = Buffer::new(&(number as u64 + 1).to_le_bytes(), 8);
         } else {
-            self.all[global.index()] = Buffer::new(bytes, module.mem.size(ty));
+            self.all[global.index()] = Buffer::new(bytes, module.mem.size(data.ty));
         }
     }
 

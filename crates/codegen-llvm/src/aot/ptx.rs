@@ -17,7 +17,7 @@
 
 use std::fmt::Write as _;
 
-use ir::{MemData, Module, Scalar, Space, Span};
+use ir::{Module, Scalar, Space, Span};
 use native::runtime::{Site, offsets};
 use native::{Options, Unsupported};
 
@@ -147,7 +147,7 @@ fn reads_of_others(module: &Module, k: usize, text: &Text) -> bool {
 
 /// Whether a global is a pointer, of which the host gives what it points to.
 fn is_pointer(module: &Module, global: &ir::GlobalData) -> bool {
-    matches!(module.mem[global.ty], MemData::Handle(_))
+    global.pointee(&module.mem).is_some()
 }
 
 fn refuse(what: &str, span: Span) -> Unsupported {
@@ -161,10 +161,7 @@ fn check(module: &Module, text: &Text) -> Result<(), Unsupported> {
     }
     let has_handle = |ty| native::types::mem_leaves(&module.mem, ty).iter().any(|l| is_handle(module, l.ty));
     // A global that is a pointer is given what that points to.
-    let content = |g: &ir::GlobalData| match module.mem[g.ty] {
-        MemData::Handle(element) => element,
-        _ => g.ty,
-    };
+    let content = |g: &ir::GlobalData| g.pointee(&module.mem).unwrap_or(g.ty);
     if let Some((_, g)) = bound(module).find(|(_, g)| has_handle(content(g))) {
         return Err(refuse(&format!("`{}`, which has pointers or buffers in memory", g.name), g.span));
     }

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use ir::interp::RunError;
-use ir::{Global, MemData, Module, Space, Span};
+use ir::{Global, Module, Space, Span};
 
 use crate::Buffers;
 use plan::{Extent, Verdict};
@@ -326,5 +326,5 @@ impl Program {
 /// Whether kernels may write what the host binds to a global: a buffer, or what a pointer leads to.
 fn is_written(module: &Module, global: Global) -> bool {
     let data = &module.globals[global];
-    data.space == Space::ReadWrite || matches!(module.mem[data.ty], MemData::Handle(_))
+    data.space == Space::ReadWrite || data.pointee(&module.mem).is_some()
 }
