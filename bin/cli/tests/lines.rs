@@ -36,7 +36,7 @@ const FILES: [(&str, &[u8]); 22] = [
     ("lacks.csv", b"x,z\n1,2\n"),
 ];
 
-/// What follows `pullback`, the status, and a part of what standard error says; nothing is there if that is empty.
+/// The arguments of `pullback`, its status, and a part of standard error, which is empty where that is.
 #[rustfmt::skip]
 const LINES: &[(&str, i32, &str)] = &[
     // values of memory

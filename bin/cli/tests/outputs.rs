@@ -1,4 +1,4 @@
-//! What cannot be written is an error; a file that is there already stays whole.
+//! Output that cannot be written is an error; a file that is there already stays whole.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

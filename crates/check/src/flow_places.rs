@@ -169,7 +169,7 @@ impl Flow<'_> {
         }
     }
 
-    /// What is stored to a place goes through calls of `set`, where properties or users' subscripts are on the way to it:
+    /// A value that is stored to a place goes through calls of `set`, where properties or users' subscripts are on the way to it:
     /// from the inside out, and what changes in part is read first. `carried`: the value carries a derivative; `needed`: the
     /// place is needed afterwards. True if what is stored in the end carries one.
     pub(crate) fn call_setters(&mut self, target: ExprId, mut carried: bool, needed: bool) -> bool {

@@ -1,4 +1,4 @@
-//! What a run leaves in its buffers, as text, JSON or `.npy`. Pointers among them have no value that a host could use: they
+//! The content of buffers after a run, as text, JSON or `.npy`. Pointers among them have no value that a host could use: they
 //! are left out, and are zeros among words.
 
 use ir::{MemData, MemType, MemTypes, Scalar, scalar};

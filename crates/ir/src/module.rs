@@ -44,7 +44,7 @@ pub struct GlobalData {
 }
 
 impl GlobalData {
-    /// What the host gives for a global that is a pointer: the memory that it leads to. A buffer of pointers is none.
+    /// The type of the memory that the host gives for a global that is a pointer. A buffer of pointers is none.
     pub fn pointee(&self, mem: &MemTypes) -> Option<MemType> {
         match mem[self.ty] {
             MemData::Handle(element) if self.space == Space::Uniform => Some(element),

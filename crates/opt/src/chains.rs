@@ -6,7 +6,7 @@
 //! if c1 { … } else { A; if c2 { … } else { B; if c3 … } }
 //! ```
 //!
-//! What reverse mode keeps of an arm is handed out by every `if` around it, so `n` exits take time and room in `n²`.
+//! The residuals of an arm are handed out by every `if` around it, so `n` exits take time and room in `n²`.
 //! Here an arm after [`SHORT`] of these `if`s moves behind the first of them, as an `if` of its own:
 //!
 //! ```text
@@ -271,7 +271,7 @@ impl Chains<'_> {
         Link { inst: self.func.insts.push(data), arm: last.arm, other }
     }
 
-    /// What is given, and never read, where another arm gives `v`: `v`, if it can be seen there, so that results are
+    /// The value, never read, that is given where another arm gives `v`: `v`, if it can be seen there, so that results are
     /// simple.
     fn given_instead(&mut self, arm: Region, v: Value, before: &mut Before) -> Value {
         let insts = &self.func.regions[arm].insts;
@@ -333,7 +333,7 @@ impl Chains<'_> {
     }
 }
 
-/// What goes before a chain.
+/// The instructions that go before a chain.
 #[derive(Default)]
 struct Before {
     insts: Vec<Inst>,
@@ -348,7 +348,7 @@ impl Before {
         v
     }
 
-    /// What stands for a value where it is not there.
+    /// The constant in place of a value that is not there.
     fn zero(&mut self, func: &mut Function, v: Value) -> Value {
         let (ty, linear) = (func.ty(v), func.is_linear(v));
         if let Some(&zero) = self.zeros.get(&(ty, linear)) {

@@ -160,7 +160,7 @@ impl Emitter<'_, '_> {
         Ok(out)
     }
 
-    /// What a read of an element out of range reads: of a stack, or of what a stack holds, an absent differential.
+    /// The address that a read out of range reads from: absent differentials within a stack, else zeros.
     pub(super) fn otherwise(&mut self, elem: Type, of_stack: bool) -> Value {
         let scalar = self.ts.scalar_of(elem);
         let absent = self.cx.absent.iter().find(|(s, _)| of_stack && Some(*s) == scalar);
