@@ -9,7 +9,7 @@
 use cranelift_entity::SecondaryMap;
 use smallvec::SmallVec;
 
-use ir::{Function, Inst, Op, Region, TypeData, Types, Value};
+use ir::{Function, Inst, Op, Region, Type, TypeData, Types, Value};
 
 use crate::util::{Defs, Subst, ValueMap, carried, copy_insts, make, size};
 
@@ -206,15 +206,30 @@ impl Unroll<'_> {
             }
             None => {
                 let r = self.func.result(inst);
-                let (ty, linear, span) =
-                    (self.func.ty(r), self.func.is_linear(r), self.func.insts[inst].span);
-                // As beyond the end of any stack.
-                let op = if self.types.is_differentiable(ty) { Op::Absent } else { Op::Zero };
-                let (inst, missing) = make(self.func, op, &[], ty, linear, span);
-                self.defs.add(self.func, inst);
-                out.push(inst);
+                let missing = self.missing(self.func.ty(r), inst, out);
                 self.subst.set(r, missing);
             }
         }
+    }
+
+    /// The value of an element that a stack lacks: an absent differential, or the number that stands for one.
+    fn missing(&mut self, ty: Type, read: Inst, out: &mut Vec<Inst>) -> Value {
+        let linear = self.func.is_linear(self.func.result(read));
+        let scalar = self.types.scalar_of(ty).filter(|s| s.is_float());
+        let (op, args): (Op, Vec<Value>) = match (scalar, &self.types[ty]) {
+            (None, _) => (Op::Zero, Vec::new()),
+            (Some(_), _) if linear => (Op::Absent, Vec::new()),
+            (Some(s), TypeData::Scalar(_)) => (Op::Const(ir::scalar::absent(s)), Vec::new()),
+            (Some(_), _) => match self.types.element(ty) {
+                Some(element) if !matches!(self.types[ty], TypeData::Stack(_)) => {
+                    (Op::Splat, vec![self.missing(element, read, out)])
+                }
+                _ => (Op::Zero, Vec::new()),
+            },
+        };
+        let (inst, v) = make(self.func, op, &args, ty, linear, self.func.insts[read].span);
+        self.defs.add(self.func, inst);
+        out.push(inst);
+        v
     }
 }

@@ -68,9 +68,16 @@ impl Simplify<'_> {
 
     fn index(&mut self, inst: Inst, a: Value, i: Value) -> Step {
         if let Some(op) = self.default_op(a) {
-            let is_absent =
+            // The number that stands for an absent differential has a sign.
+            let of_stack =
                 matches!(self.types[self.ty(a)], TypeData::Stack(e) if self.types.is_differentiable(e));
-            return self.rewrite(inst, if is_absent { Op::Absent } else { op }, &[]);
+            let r = self.func.result(inst);
+            return match self.types[self.ty(r)] {
+                _ if !of_stack => self.rewrite(inst, op, &[]),
+                _ if self.func.is_linear(r) => self.rewrite(inst, Op::Absent, &[]),
+                TypeData::Scalar(s) => self.rewrite(inst, Op::Const(ir::scalar::absent(s)), &[]),
+                _ => Step::Keep,
+            };
         }
         let Some(len) = length(self.types, self.ty(a)) else { return Step::Keep };
         match self.defs.index(self.types, self.func, i, len) {
