@@ -155,6 +155,21 @@ fn llvm_is_given_no_long_functions() {
     });
 }
 
+/// LLVM would put a copy of each function of numbers in the place of each call.
+#[cfg(feature = "llvm")]
+#[test]
+fn kernels_of_devices_have_functions_of_numbers_once() {
+    let bytes_of = |n: usize| {
+        let body = lines(n, |k| format!("    s += sin(s + {k}) * cos(s * x);\n"));
+        let (session, compiled) = compiled(in_function(&body));
+        emit_compiled(&session.sources, &compiled, None, Target::Ptx).map_or(0, |text| text.len())
+    };
+    on_large_stack(|| {
+        let (few, many) = (bytes_of(1), bytes_of(60));
+        assert!(few > 0 && many < 10 * few, "{few} bytes for one, {many} for 60");
+    });
+}
+
 /// Code for lanes would be that for one thread again.
 #[cfg(feature = "llvm")]
 #[test]

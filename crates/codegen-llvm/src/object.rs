@@ -85,7 +85,7 @@ struct Effort {
 
 /// The effort for a text of so many bytes.
 fn effort(bytes: usize, options: &Options, purpose: For) -> Effort {
-    let is_much = (bytes > MUCH || options.fast_compile) && purpose != For::Device;
+    let is_much = bytes > MUCH || options.fast_compile && purpose != For::Device;
     Effort {
         passes: passes(is_much, purpose),
         level: if options.fast_compile && purpose == For::Memory { 0 } else { 2 },
@@ -95,9 +95,7 @@ fn effort(bytes: usize, options: &Options, purpose: For) -> Effort {
 }
 
 fn passes(is_much: bool, purpose: For) -> &'static std::ffi::CStr {
-    if purpose == For::Device {
-        c"default<O2>"
-    } else if is_much {
+    if is_much {
         // Each pass once, and none that makes code larger, nor one that asks of each access which of many before it
         // overlap: pieces store hundreds of values in their frame.
         c"always-inline,function<eager-inv>(sroa,early-cse<memssa>,simplifycfg,\

@@ -8,7 +8,7 @@
 use std::fmt::Write as _;
 
 use indexmap::IndexSet;
-use rustc_hash::{FxBuildHasher, FxHashMap};
+use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 
 /// Bytes of a part, and of a text that is left in one.
 const PART: usize = 256 << 10;
@@ -46,6 +46,18 @@ fn definitions(text: &str) -> (&str, Vec<Definition<'_>>, FxHashMap<&str, usize>
     let all: Vec<Definition<'_>> = starts.windows(2).filter_map(|w| definition(&text[w[0]..w[1]])).collect();
     let numbers = all.iter().enumerate().map(|(k, d)| (d.name, k)).collect();
     (head, all, numbers)
+}
+
+/// The functions of which a copy in place of each call would be more than so many bytes of text.
+pub(crate) fn called_often(text: &str, most: usize) -> FxHashSet<&str> {
+    let (_, all, _) = definitions(text);
+    let mut mentions: FxHashMap<&str, usize> = FxHashMap::default();
+    for name in all.iter().flat_map(|definition| names(definition.text)) {
+        *mentions.entry(name).or_default() += 1;
+    }
+    // The first mention is the definition.
+    let bytes = |d: &&Definition<'_>| d.text.len() * mentions.get(d.name).map_or(0, |n| n - 1);
+    all.iter().filter(|d| bytes(d) > most).map(|d| d.name).collect()
 }
 
 /// At most `most` parts, no function of which calls one of another part.

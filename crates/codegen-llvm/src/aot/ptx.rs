@@ -22,6 +22,7 @@ use native::runtime::{Site, offsets};
 use native::{Options, Unsupported};
 
 use super::{CONTEXT, MEMORY, RUNTIME, bound, declared, errors, is_handle, own_context, stacks};
+use crate::split;
 use crate::{Machine, Text};
 
 const DEVICE: &str = include_str!("ptx.ll");
@@ -174,6 +175,10 @@ fn check(module: &Module, text: &Text) -> Result<(), Unsupported> {
     Ok(())
 }
 
+/// Bytes of text that LLVM may make of the calls of a function by putting it in their place, which it does with any
+/// function of a device: a large kernel would have a hundred sines.
+const OFTEN: usize = 64 << 10;
+
 /// The text with what it calls on devices, and without the declarations of that; and whether it uses the arena.
 fn body(text: &Text, prints: &[PtxPrint]) -> Result<(String, bool), Unsupported> {
     // Stacks are as in libraries.
@@ -192,6 +197,7 @@ fn body(text: &Text, prints: &[PtxPrint]) -> Result<(String, bool), Unsupported>
     let zeros = text.plan.largest.next_multiple_of(16) + 64;
     let mut all = String::new();
     let mut uses_arena = false;
+    let often = split::called_often(&text.text, OFTEN);
     let most = prints.last().map_or(1, |p| p.number as usize);
     let mut operands = vec!["i32 0".to_string(); most];
     prints.iter().for_each(|p| operands[p.number as usize - 1] = format!("i32 {}", p.kinds.len()));
@@ -224,10 +230,12 @@ fn body(text: &Text, prints: &[PtxPrint]) -> Result<(String, bool), Unsupported>
             all.push('\n');
         } else {
             // Calls that may wait are not moved to where fewer threads come by.
-            let own = if line.starts_with("define ") {
-                line.replacen(" nounwind ", " convergent nounwind ", 1)
-            } else {
-                line.to_string()
+            let own = match line.strip_prefix("define ").and_then(|rest| rest.split(['@', '(']).nth(1)) {
+                Some(name) if often.contains(name) => {
+                    line.replacen(" nounwind ", " convergent noinline nounwind ", 1)
+                }
+                Some(_) => line.replacen(" nounwind ", " convergent nounwind ", 1),
+                None => line.to_string(),
             };
             match own.strip_prefix("define void @entry") {
                 Some(rest) => all += &format!("define internal void @entry{rest}"),
