@@ -100,7 +100,13 @@ impl Checker<'_> {
                         self.error("E38203", span, "a matrix has 1 to 4 rows and 1 to 4 columns");
                         return Ty::ERROR;
                     }
-                    Some(TyKind::Matrix(element, r, c, val(3).unwrap_or(Order::HOST)))
+                    let order = val(3).unwrap_or(Order::HOST);
+                    if matches!(order, Val::Int(n) if !(0..=2).contains(&n)) {
+                        let message = "the order of a matrix is 0 (the host's), 1 (rows) or 2 (columns)";
+                        self.error("E38203", span, message);
+                        return Ty::ERROR;
+                    }
+                    Some(TyKind::Matrix(element, r, c, order))
                 }
                 _ => None,
             },
