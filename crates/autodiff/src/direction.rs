@@ -4,10 +4,8 @@
 //! that there is no differential: what it would be scaled with is not computed, and may be infinite. That is so for zeros
 //! that the source says, as it is lowered and before anything is optimised, so that it is the same at every level.
 
-use ir::{Func, Function, Inst, InstData, Module, Op, Span, Value, ValueData};
+use ir::{Defs, Func, Function, Inst, InstData, Module, Op, Span, Value, ValueData};
 use smallvec::SmallVec;
-
-use crate::propagate::{Defs, defs};
 
 /// How many calls of functions that only hand on values are looked through.
 const DEPTH: u32 = 4;
@@ -39,7 +37,7 @@ pub fn enter(module: &mut Module) {
 }
 
 fn directions(module: &Module, func: &mut Function, calls: &[(Inst, usize)]) {
-    let defs = defs(func);
+    let defs = Defs::of(func);
     let regions: Vec<ir::Region> = func.regions.keys().collect();
     for region in regions {
         let old = std::mem::take(&mut func.regions[region].insts);
@@ -77,7 +75,7 @@ fn absent(
     let (op, args): (Op, SmallVec<[Value; 4]>) = match source {
         Source::Zero => (Op::Absent, SmallVec::new()),
         Source::Value(v) => {
-            let data = func.insts[defs[v].expand()?].clone();
+            let data = func.insts[defs.inst(v)?].clone();
             match data.op {
                 Op::Splat | Op::Construct => {
                     let parts: SmallVec<[Option<Value>; 4]> =
@@ -113,7 +111,7 @@ enum Source {
 }
 
 fn source(module: &Module, func: &Function, defs: &Defs, v: Value, depth: u32) -> Source {
-    let Some(inst) = defs[v].expand() else { return Source::Value(v) };
+    let Some(inst) = defs.inst(v) else { return Source::Value(v) };
     let data = &func.insts[inst];
     match data.op {
         Op::Zero | Op::Const(0) => Source::Zero,
@@ -125,7 +123,7 @@ fn source(module: &Module, func: &Function, defs: &Defs, v: Value, depth: u32) -
             let callee = &module.funcs[callee];
             let body = &callee.regions[callee.body()];
             let position = data.results.iter().position(|&r| r == v).expect("a result of its instruction");
-            let inner = crate::propagate::defs(callee);
+            let inner = Defs::of(callee);
             match source(module, callee, &inner, body.results[position], depth - 1) {
                 Source::Zero => Source::Zero,
                 Source::Value(given) => match body.params.iter().position(|&param| param == given) {

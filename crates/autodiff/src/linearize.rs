@@ -12,12 +12,11 @@
 //! [`crate::recursion`].
 
 use cranelift_entity::{EntitySet, SecondaryMap};
-use ir::{Builder, Func, Function, Inst, Op, Region, Slot, Type, Value};
+use ir::{Builder, Defs, Func, Function, Inst, Op, Region, Slot, Type, Value};
 
 use crate::activity::arg_mask;
 use crate::copy::{Renaming, copy_inst, fresh, like, region_param_like};
 use crate::engine::{Engine, Mask, Mode, Shape, params, select, tangent_slot};
-use crate::propagate::{Defs, defs};
 use crate::rules;
 use crate::witness::{Source, makes_more_than_numbers, source};
 
@@ -73,7 +72,7 @@ impl Engine<'_> {
         let src = &module.funcs[func];
         let mut pass = Linearize {
             src,
-            defs: defs(src),
+            defs: Defs::of(src),
             b: Builder::new(&mut module.types, String::new()),
             active,
             plans,

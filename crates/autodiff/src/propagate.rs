@@ -11,10 +11,11 @@
 //!
 //! A callee is marked for the operands that are linear at the call: one variant for each such set.
 
-use cranelift_entity::packed_option::PackedOption;
-use cranelift_entity::{EntitySet, SecondaryMap};
+use cranelift_entity::EntitySet;
 use ir::build::float_bits;
-use ir::{Func, Function, Inst, InstData, Linearity, Module, Op, Region, Span, TypeData, Value, ValueData};
+use ir::{
+    Defs, Func, Function, Inst, InstData, Linearity, Module, Op, Region, Span, TypeData, Value, ValueData,
+};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::engine::{Engine, Mask, Shape, params};
@@ -90,7 +91,7 @@ impl Engine<'_> {
             slot.linear = linear;
         }
         dst.name = self.unique(format!("{}_marked", dst.name));
-        let defs = defs(&dst);
+        let defs = Defs::of(&dst);
         let body = dst.body();
         let mut check = Check { engine: self, src: func, dst, defs, failed: None, is_below: false };
         check.region(body, &results);
@@ -112,29 +113,9 @@ pub(crate) fn linear_values(engine: &Engine, func: Func, tangents: &[bool]) -> E
     Marks::default().values(&ctx, func, tangents)
 }
 
-/// What makes each value; nothing for parameters.
-pub(crate) type Defs = SecondaryMap<Value, PackedOption<Inst>>;
-
-/// Which instruction defines a value.
-pub(crate) fn defs(func: &Function) -> Defs {
-    let mut defs = SecondaryMap::new();
-    defs.resize(func.values.len());
-    func.walk(func.body(), &mut |inst| {
-        for &v in &func.insts[inst].results {
-            defs[v] = Some(inst).into();
-        }
-    });
-    defs
-}
-
 /// Whether a value is zero, seen from the instructions that make it.
-pub(crate) fn is_zero(
-    func: &Function,
-    defs: &SecondaryMap<Value, PackedOption<Inst>>,
-    shapes: &FxHashMap<Func, Shape>,
-    v: Value,
-) -> bool {
-    let Some(inst) = defs[v].expand() else { return false };
+pub(crate) fn is_zero(func: &Function, defs: &Defs, shapes: &FxHashMap<Func, Shape>, v: Value) -> bool {
+    let Some(inst) = defs.inst(v) else { return false };
     let data = &func.insts[inst];
     match data.op {
         Op::Zero | Op::Absent => true,
@@ -179,8 +160,15 @@ pub(crate) fn n_transposed_params(module: &Module, vjp: Func, n_args: usize) -> 
 impl Marks {
     fn values(&mut self, ctx: &Context, func: Func, tangents: &[bool]) -> EntitySet<Value> {
         let src = &ctx.module.funcs[func];
-        let mut flow =
-            Flow { marks: self, ctx, func, src, defs: defs(src), linear: EntitySet::new(), changed: true };
+        let mut flow = Flow {
+            marks: self,
+            ctx,
+            func,
+            src,
+            defs: Defs::of(src),
+            linear: EntitySet::new(),
+            changed: true,
+        };
         for (&v, &tangent) in params(src).iter().zip(tangents) {
             if tangent {
                 flow.mark(v);
@@ -274,7 +262,7 @@ struct Flow<'a> {
     ctx: &'a Context<'a>,
     func: Func,
     src: &'a Function,
-    defs: SecondaryMap<Value, PackedOption<Inst>>,
+    defs: Defs,
     linear: EntitySet<Value>,
     changed: bool,
 }
@@ -376,7 +364,7 @@ struct Check<'a, 'm> {
     engine: &'a mut Engine<'m>,
     src: Func,
     dst: Function,
-    defs: SecondaryMap<Value, PackedOption<Inst>>,
+    defs: Defs,
     /// Where it is not linear, last.
     failed: Option<Span>,
     /// A callee is not.
@@ -429,7 +417,7 @@ impl Check<'_, '_> {
             span,
         });
         before.push(inst);
-        self.defs[absent] = Some(inst).into();
+        self.defs.add(&self.dst, inst);
         absent
     }
 
@@ -554,7 +542,7 @@ impl Check<'_, '_> {
         let args = args.iter().copied().collect();
         let inst = self.dst.insts.push(InstData { op, args, results, regions: Default::default(), span });
         before.push(inst);
-        self.defs[v] = Some(inst).into();
+        self.defs.add(&self.dst, inst);
         v
     }
 
@@ -625,7 +613,7 @@ impl Engine<'_> {
             Context { module: self.module, shapes: &self.shapes, derivative_calls: &self.derivative_calls };
         let linear = self.marks.results(&ctx, jvp, &tangents);
         let src = &self.module.funcs[jvp];
-        let defs = defs(src);
+        let defs = Defs::of(src);
         let yielded = src.regions[src.body()].results.iter().zip(&linear).skip(shape.results);
         if yielded.into_iter().any(|(&v, &linear)| !linear && !is_zero(src, &defs, &self.shapes, v)) {
             self.activity.affine.insert(jvp);

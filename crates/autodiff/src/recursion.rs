@@ -14,13 +14,10 @@
 //! memory nor read memory that the program writes; cells are its own. Custom backward derivatives run once for
 //! each call, in reverse order: the second run of the primal does not call them.
 
-use cranelift_entity::SecondaryMap;
-use cranelift_entity::packed_option::PackedOption;
-use ir::{Func, Function, Inst, Op, Prefer, Space, Span, Type, TypeData, Value};
+use ir::{Defs, Func, Function, Op, Prefer, Space, Span, Type, TypeData, Value};
 
 use crate::engine::Engine;
 use crate::origins::{Origins, may_meet};
-use crate::propagate::defs;
 
 /// How many instructions the calls of a function may make before it is looked at whether they repeat each other.
 const MAX_TREE: u64 = 1 << 12;
@@ -191,7 +188,7 @@ impl Engine<'_> {
             if witness.apply.is_some() && !witness.is_same {
                 other = other.or(Some(Once { span: src.span, why: Why::OtherValue }));
             }
-            let defs = defs(src);
+            let defs = Defs::of(src);
             src.walk(src.body(), &mut |inst| {
                 let data = &src.insts[inst];
                 let what = match data.op {
@@ -229,14 +226,9 @@ impl Engine<'_> {
     }
 
     /// The memory behind a handle; `None` if nobody can write it.
-    fn place(
-        &self,
-        src: &Function,
-        defs: &SecondaryMap<Value, PackedOption<Inst>>,
-        handle: Value,
-    ) -> Option<Place> {
+    fn place(&self, src: &Function, defs: &Defs, handle: Value) -> Option<Place> {
         let mut at = handle;
-        while let Some(inst) = defs[at].expand() {
+        while let Some(inst) = defs.inst(at) {
             match src.insts[inst].op {
                 Op::BufferOffset | Op::BufferCast(_) => at = src.insts[inst].args[0],
                 Op::GlobalRef(global) => {
@@ -254,7 +246,7 @@ impl Engine<'_> {
     fn written(&self) -> Vec<(Place, (Func, Value))> {
         let mut written = Vec::new();
         for (at, src) in self.module.funcs.iter().filter(|f| f.1.has_body()) {
-            let defs = defs(src);
+            let defs = Defs::of(src);
             src.walk(src.body(), &mut |inst| {
                 let data = &src.insts[inst];
                 if let Op::BufferStore(_) | Op::Atomic(..) = data.op {

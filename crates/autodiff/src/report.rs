@@ -1,10 +1,9 @@
 //! What reverse mode keeps, and why, for the user who wonders where the memory goes.
 
-use ir::{Function, Module, Op, Span, Value};
+use ir::{Defs, Function, Module, Op, Span, Value};
 use rustc_hash::FxHashMap;
 
 use crate::checkpoint::Kept;
-use crate::propagate::defs;
 
 /// One value that the primal side hands to the linear side.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,7 +26,7 @@ pub struct KeptValue {
 
 /// What is kept of a function, in the order of the source.
 pub(crate) fn report(module: &Module, src: &Function, name: &str, kept: &Kept) -> Vec<KeptValue> {
-    let defs = defs(src);
+    let defs = Defs::of(src);
     let mut loops: FxHashMap<Value, Vec<Span>> = FxHashMap::default();
     for (inst, values) in kept.through.iter() {
         for &v in values {
@@ -38,7 +37,7 @@ pub(crate) fn report(module: &Module, src: &Function, name: &str, kept: &Kept) -
         .stored
         .iter()
         .map(|v| {
-            let maker = defs[v].expand();
+            let maker = defs.inst(v);
             let reader = kept
                 .readers
                 .get(&v)

@@ -5,14 +5,14 @@
 //! reverse mode is `x̄ = transpose(linear)(r, ȳ)` where `(y, r) = primal(x)`.
 
 use cranelift_entity::EntitySet;
-use ir::{Builder, Func, Function, Inst, InstData, Op, Slot, Span, Value, ValueData};
+use ir::{Builder, Defs, Func, Function, Inst, InstData, Op, Slot, Span, Value, ValueData};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use crate::Stages;
 use crate::copy::fresh;
 use crate::engine::{Engine, Mask, Mode, Shape, select, tangent_slot};
-use crate::propagate::{Defs, defs, forget};
+use crate::propagate::forget;
 use crate::unzip::Residual;
 use crate::witness::{Source, source};
 
@@ -167,7 +167,7 @@ impl Engine<'_> {
         }
         let types = &self.module.types;
         let dst = &mut self.module.funcs[func];
-        let defs = defs(dst);
+        let defs = Defs::of(dst);
         let regions: Vec<ir::Region> = dst.regions.keys().collect();
         for region in regions {
             let old = std::mem::take(&mut dst.regions[region].insts);
@@ -568,7 +568,7 @@ impl<I: Iterator> NextIfActive for I {
 
 /// True if a value is absent, or has parts that are.
 fn has_absent(func: &Function, defs: &Defs, v: Value) -> bool {
-    let Some(inst) = defs[v].expand() else { return false };
+    let Some(inst) = defs.inst(v) else { return false };
     let data = &func.insts[inst];
     match data.op {
         Op::Absent => true,

@@ -66,7 +66,7 @@ fn whole(pass: &mut Linearize, data: &ir::InstData) -> Option<Value> {
 /// The number that a value is, or all its lanes are.
 fn constant(pass: &Linearize, v: Value, s: Scalar) -> Option<f64> {
     let src = pass.src;
-    let def = |v| pass.defs[v].expand().map(|inst| &src.insts[inst]);
+    let def = |v| pass.defs.inst(v).map(|inst| &src.insts[inst]);
     match def(v)? {
         data if data.op == Op::Splat => constant(pass, data.args[0], s),
         ir::InstData { op: Op::Const(bits), .. } => Some(float_value(s, *bits)),

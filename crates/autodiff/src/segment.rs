@@ -19,12 +19,12 @@
 
 use ir::walk::{ValueMap, copy_insts, free_values};
 use ir::{
-    Builder, Func, Function, Inst, LoopInfo, Math, Op, Prefer, Region, Slot, Type, TypeData, Types, Value,
+    Builder, Defs, Func, Function, Inst, LoopInfo, Math, Op, Prefer, Region, Slot, Type, TypeData, Types,
+    Value,
 };
 use rustc_hash::FxHashMap;
 
 use crate::engine::{Engine, plain_slot};
-use crate::propagate::{Defs, defs};
 
 /// A segment, and what of the function around the loop it takes.
 struct Segment {
@@ -77,7 +77,7 @@ impl Engine<'_> {
 
     /// The segment of a loop; `None` if the loop uses a part of a cell as a cell, which no loop of the user's does.
     fn outline(&mut self, func: Func, src: &Function, inst: Inst) -> Option<Segment> {
-        let defs = defs(src);
+        let defs = Defs::of(src);
         let body = src.insts[inst].regions[0];
         let (bound, trips) = bounds(src, &defs, inst);
         let mut segment = Segment {
@@ -90,14 +90,14 @@ impl Engine<'_> {
             written: Vec::new(),
         };
         for v in free_values(src, body) {
-            let maker = defs[v].expand();
+            let maker = defs.inst(v);
             if let Some(made) = maker
                 && matches!(src.insts[made].op, Op::Const(_) | Op::Zero | Op::Absent | Op::GlobalRef(_))
             {
                 segment.constants.push(made);
             } else if !matches!(self.module.types[src.ty(v)], TypeData::Cell(_)) {
                 segment.values.push(v);
-            } else if defs[v].expand().is_some_and(|d| matches!(src.insts[d].op, Op::SubCell)) {
+            } else if defs.inst(v).is_some_and(|d| matches!(src.insts[d].op, Op::SubCell)) {
                 return None;
             } else if writes(src, body, v) {
                 segment.written.push(v);
@@ -129,7 +129,7 @@ fn checkpoint(op: &Op) -> Option<u32> {
 fn bounds(src: &Function, defs: &Defs, inst: Inst) -> (Option<u32>, Option<u32>) {
     let data = &src.insts[inst];
     let count = match data.op {
-        Op::For(_) => defs[data.args[0]].expand().map(|d| &src.insts[d].op),
+        Op::For(_) => defs.inst(data.args[0]).map(|d| &src.insts[d].op),
         _ => None,
     };
     let trips = match (count, &data.op) {

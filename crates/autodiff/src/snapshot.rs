@@ -10,11 +10,9 @@
 
 use cranelift_entity::packed_option::PackedOption;
 use cranelift_entity::{EntitySet, SecondaryMap};
-use ir::{Function, Inst, InstData, Op, Region, Type, TypeData, Types, Value, ValueData};
+use ir::{Defs, Function, Inst, InstData, Op, Region, Type, TypeData, Types, Value, ValueData};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
-
-use crate::propagate::defs;
 
 /// A row this long or shorter may be read to read one element of it.
 const MAX_ROW: u64 = 16;
@@ -44,10 +42,10 @@ pub(crate) fn snapshot(types: &Types, src: &mut Function, stored: &EntitySet<Val
         refused: EntitySet::new(),
     };
     survey.region(src.body());
-    let defs = defs(src);
+    let defs = Defs::of(src);
     let mut found: Vec<(Inst, Inst)> = Vec::new();
     for v in stored.iter() {
-        let Some(load) = defs[v].expand() else { continue };
+        let Some(load) = defs.inst(v) else { continue };
         if matches!(src.insts[load].op, Op::Load)
             && let Some(outside) = survey.hoist(types, load, &defs)
         {
@@ -148,15 +146,10 @@ impl Survey<'_> {
 
     /// The outermost loop around a read, within the cell's scope, that does not write the cell; if a copy
     /// before that loop is worth it.
-    fn hoist(
-        &self,
-        types: &Types,
-        load: Inst,
-        defs: &SecondaryMap<Value, PackedOption<Inst>>,
-    ) -> Option<Inst> {
+    fn hoist(&self, types: &Types, load: Inst, defs: &Defs) -> Option<Inst> {
         let data = &self.src.insts[load];
         let cell = data.args[0];
-        let local = defs[cell].expand()?;
+        let local = defs.inst(cell)?;
         if data.args.len() < 2
             || self.refused.contains(cell)
             || !matches!(self.src.insts[local].op, Op::Local)
@@ -192,10 +185,10 @@ impl Survey<'_> {
         best
     }
 
-    fn known_trips(&self, inst: Inst, defs: &SecondaryMap<Value, PackedOption<Inst>>) -> Option<u64> {
+    fn known_trips(&self, inst: Inst, defs: &Defs) -> Option<u64> {
         let data = &self.src.insts[inst];
         let count = match data.op {
-            Op::For(_) => defs[data.args[0]].expand()?,
+            Op::For(_) => defs.inst(data.args[0])?,
             _ => return None,
         };
         match self.src.insts[count].op {

@@ -12,6 +12,7 @@
 
 pub mod build;
 mod cycles;
+pub mod defs;
 pub mod function;
 pub mod inside;
 pub mod interp;
@@ -21,6 +22,7 @@ pub mod ops;
 pub mod parse;
 pub mod polynomials;
 pub mod print;
+pub mod range;
 pub mod room;
 pub mod scalar;
 pub mod threads;
@@ -30,6 +32,7 @@ pub mod walk;
 
 pub use build::Builder;
 pub use cycles::Cycles;
+pub use defs::Defs;
 pub use function::{
     CheckpointPolicy, Func, Function, Inline, Inst, InstData, Prefer, Region, RegionData, Slot, Span, Value,
     ValueData,

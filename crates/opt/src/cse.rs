@@ -24,8 +24,8 @@ use smallvec::SmallVec;
 use ir::{Function, Inst, Math, Op, Region, Type, Types, Value};
 
 use crate::effects::{Effects, Facts};
-use crate::range;
 use crate::util::{Defs, Subst, carried, carried_at, root_cell};
+use ir::range::Ranges;
 
 /// Merges equal computations; true if anything was merged.
 pub fn run(types: &mut Types, func: &mut Function, facts: &Facts) -> bool {
@@ -33,7 +33,7 @@ pub fn run(types: &mut Types, func: &mut Function, facts: &Facts) -> bool {
         return false;
     }
     let defs = Defs::of(func);
-    let ranges = range::Ranges::of(types, func, &defs);
+    let ranges = Ranges::of(func);
     let writes = Writes::of(func, &defs, facts);
     let mut cse = Cse {
         types,
@@ -117,7 +117,7 @@ struct Cse<'a> {
     func: &'a mut Function,
     facts: &'a Facts,
     defs: Defs,
-    ranges: range::Ranges,
+    ranges: Ranges,
     writes: Writes,
     subst: Subst,
     /// Candidates by the hash of their key; a scope ends by truncating through `log`.

@@ -25,7 +25,6 @@ pub mod licm;
 pub mod math;
 pub mod pour;
 pub mod prune;
-mod range;
 pub mod reread;
 pub mod scalarize;
 pub mod simplify;

@@ -14,8 +14,8 @@ use smallvec::SmallVec;
 
 use ir::{Function, Inst, InstData, Module, Op, Region, Scalar, Space, Type, TypeData, Types, Value};
 
-use crate::range::Ranges;
 use crate::util::{Defs, Subst, dense, make};
+use ir::range::Ranges;
 
 /// Shorter arrays are as well copied.
 const LEAST: u32 = 8;
@@ -95,7 +95,7 @@ pub fn run(types: &mut Types, func: &mut Function, constants: &Constants) -> boo
     if arrays.is_empty() && elements.is_empty() {
         return false;
     }
-    let ranges = Ranges::of(types, func, &defs);
+    let ranges = Ranges::of(func);
     let mut subst = Subst::default();
     let mut changed = false;
     let regions: Vec<Region> = func.regions.keys().collect();

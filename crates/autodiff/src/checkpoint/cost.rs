@@ -4,10 +4,9 @@
 //! is kept is written to a stack and read from it: some bookkeeping, and traffic that grows with its bytes. The figures
 //! are of one machine and need not be exact: every choice gives the same derivative.
 
-use ir::{Func, Function, Inst, Math, Module, Op, Space, Type, TypeData, Types};
+use ir::{Defs, Func, Function, Inst, Math, Module, Op, Space, Type, TypeData, Types};
 
 use crate::engine::Engine;
-use crate::propagate::{Defs, defs};
 
 /// Of an operation on one scalar.
 const OP: u64 = 4;
@@ -66,7 +65,7 @@ pub(crate) fn again(module: &Module, src: &Function, defs: &Defs, inst: Inst) ->
         Op::Math(_) => per_lane(30),
         Op::BufferOffset | Op::BufferCast(_) | Op::BufferLen | Op::BufferAddress => Some(OP),
         Op::BufferLoad(_) => {
-            let handle = defs[data.args[0]].expand()?;
+            let handle = defs.inst(data.args[0])?;
             let Op::GlobalRef(global) = src.insts[handle].op else { return None };
             match module.globals[global].space {
                 Space::ReadOnly | Space::Uniform => per_lane(2),
@@ -119,7 +118,7 @@ impl Engine<'_> {
         if !src.has_body() || linear || src.insts.len() > LARGEST {
             return None;
         }
-        let defs = defs(src);
+        let defs = Defs::of(src);
         let mut sum = Some(CALL);
         src.walk(src.body(), &mut |inst| {
             let cost = match src.insts[inst].op {

@@ -89,14 +89,14 @@ impl Plan<'_> {
         }
         let trips = self.place(v).trips;
         let there = graph.network.add_node();
-        let inst = self.defs[v].expand().and_then(|inst| graph.insts.get(&inst));
+        let inst = self.defs.inst(v).and_then(|inst| graph.insts.get(&inst));
         let mut is_new = false;
         let again = match inst {
             Some(&again) => Some(again),
             None => self.again(v).map(|cost| {
                 let again = graph.network.add_node();
                 graph.network.add_edge(graph.source, again, cost.saturating_mul(trips).min(MOST));
-                graph.insts.extend(self.defs[v].expand().map(|inst| (inst, again)));
+                graph.insts.extend(self.defs.inst(v).map(|inst| (inst, again)));
                 is_new = true;
                 again
             }),
@@ -124,21 +124,20 @@ impl Plan<'_> {
         }
         let cost = cost::keep(&self.module.types, ty).saturating_mul(self.policy.thrift);
         // A parameter is the caller's, which may have kept it anyway.
-        if self.defs[v].is_none() && place.holder.is_none() { cost / 2 } else { cost }
+        if self.defs.inst(v).is_none() && place.holder.is_none() { cost / 2 } else { cost }
     }
 
     fn again(&self, v: Value) -> Option<u64> {
         if self.policy.inductions.contains_key(&v) {
             return Some(cost::INDUCTION);
         }
-        let inst = self.defs[v].expand()?;
+        let inst = self.defs.inst(v)?;
         let is_constant = |inst: ir::Inst| {
             matches!(self.src.insts[inst].op, Op::Const(_) | Op::Zero | Op::Absent | Op::GlobalRef(_))
         };
         let data = &self.src.insts[inst];
         // A constant of several lanes is one, too, however many bytes it has.
-        if is_constant(inst)
-            || data.op == Op::Splat && self.defs[data.args[0]].expand().is_some_and(is_constant)
+        if is_constant(inst) || data.op == Op::Splat && self.defs.inst(data.args[0]).is_some_and(is_constant)
         {
             return Some(0);
         }
@@ -156,7 +155,7 @@ impl Plan<'_> {
     }
 
     fn operands(&self, v: Value) -> SmallVec<[Value; 4]> {
-        match (self.policy.inductions.get(&v), self.defs[v].expand()) {
+        match (self.policy.inductions.get(&v), self.defs.inst(v)) {
             (Some(induction), _) => induction.operands.iter().copied().collect(),
             (None, Some(inst)) => self.src.insts[inst].args.iter().copied().collect(),
             (None, None) => SmallVec::new(),

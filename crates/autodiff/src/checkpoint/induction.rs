@@ -8,12 +8,11 @@
 //! true, and from this follows which arm of an `if` was taken wherever the other arm gives a constant false.
 
 use cranelift_entity::EntitySet;
-use ir::{Function, Inst, InstData, Op, Scalar, Type, TypeData, Types, Value, ValueData};
+use ir::{Defs, Function, Inst, InstData, Op, Scalar, Type, TypeData, Types, Value, ValueData};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use super::sides::Sides;
-use crate::propagate::{Defs, defs};
 
 /// How to compute an induction variable at the start of a trip.
 #[derive(Clone, Debug)]
@@ -36,7 +35,7 @@ pub(crate) fn inductions(types: &Types, src: &mut Function, sides: &Sides) -> Fx
     if loops.is_empty() {
         return found;
     }
-    let defs = defs(src);
+    let defs = Defs::of(src);
     for inst in loops {
         let body = src.insts[inst].regions[0];
         let counted = matches!(src.insts[inst].op, Op::For(_));
@@ -67,7 +66,7 @@ pub(crate) fn inductions(types: &Types, src: &mut Function, sides: &Sides) -> Fx
             }
             let next = resolve(src, &defs, src.regions[body].results[idx + usize::from(!counted)], &facts);
             let Some((op, step)) = step(src, &defs, next, param) else { continue };
-            let constant = defs[step].expand().map(|d| &src.insts[d].op).and_then(|op| match op {
+            let constant = defs.inst(step).map(|d| &src.insts[d].op).and_then(|op| match op {
                 Op::Const(bits) => Some(*bits),
                 _ => None,
             });
@@ -124,7 +123,7 @@ fn build(
 
 /// `next = param op step`.
 fn step(src: &Function, defs: &Defs, next: Value, param: Value) -> Option<(Op, Value)> {
-    let data = &src.insts[defs[next].expand()?];
+    let data = &src.insts[defs.inst(next)?];
     match (&data.op, data.args.as_slice()) {
         (Op::Add, &[a, b]) if a == param => Some((Op::Add, b)),
         (Op::Add, &[a, b]) if b == param => Some((Op::Add, a)),
@@ -134,7 +133,7 @@ fn step(src: &Function, defs: &Defs, next: Value, param: Value) -> Option<(Op, V
 }
 
 fn constant_bool(src: &Function, defs: &Defs, v: Value) -> Option<bool> {
-    let data = &src.insts[defs[v].expand()?];
+    let data = &src.insts[defs.inst(v)?];
     match data.op {
         Op::Const(bits) if src.ty(v) == Type::BOOL => Some(bits != 0),
         Op::Zero if src.ty(v) == Type::BOOL => Some(false),
@@ -144,7 +143,7 @@ fn constant_bool(src: &Function, defs: &Defs, v: Value) -> Option<bool> {
 
 /// What an `if` or `select` gives for either condition.
 fn choices(src: &Function, defs: &Defs, v: Value) -> Option<(Value, Value, Value)> {
-    let data = &src.insts[defs[v].expand()?];
+    let data = &src.insts[defs.inst(v)?];
     match data.op {
         Op::If => {
             let idx = data.results.iter().position(|&r| r == v)?;
@@ -171,7 +170,7 @@ fn imply(src: &Function, defs: &Defs, v: Value, truth: bool, facts: &mut FxHashM
             }
             continue;
         }
-        let Some(inst) = defs[v].expand() else { continue };
+        let Some(inst) = defs.inst(v) else { continue };
         let data = &src.insts[inst];
         match data.op {
             Op::Not => work.push((data.args[0], !truth)),

@@ -25,12 +25,11 @@ pub(crate) mod sides;
 
 use cranelift_entity::packed_option::PackedOption;
 use cranelift_entity::{EntitySet, SecondaryMap};
-use ir::{Func, Function, Inst, Module, Op, Region, Value};
+use ir::{Defs, Func, Function, Inst, Module, Op, Region, Value};
 use rustc_hash::FxHashMap;
 
 pub(crate) use self::induction::{Induction, inductions};
 pub(crate) use self::sides::Sides;
-use crate::propagate::defs;
 use crate::unzip::{ByRegion, trip_count};
 
 /// The decision.
@@ -76,7 +75,7 @@ struct Plan<'a> {
     src: &'a Function,
     sides: &'a Sides,
     policy: &'a Policy<'a>,
-    defs: SecondaryMap<Value, PackedOption<Inst>>,
+    defs: Defs,
     region_of: SecondaryMap<Value, PackedOption<Region>>,
     /// The order of definition.
     position: SecondaryMap<Value, u32>,
@@ -107,7 +106,7 @@ impl<'a> Plan<'a> {
             src,
             sides,
             policy,
-            defs: defs(src),
+            defs: Defs::of(src),
             region_of: SecondaryMap::new(),
             position: SecondaryMap::new(),
             places: SecondaryMap::new(),
@@ -185,7 +184,7 @@ impl<'a> Plan<'a> {
     fn known_trips(&self, inst: Inst) -> Option<u64> {
         let data = &self.src.insts[inst];
         match data.op {
-            Op::For(info) => match self.src.insts[self.defs[data.args[0]].expand()?].op {
+            Op::For(info) => match self.src.insts[self.defs.inst(data.args[0])?].op {
                 Op::Const(n) => Some(n),
                 _ => info.max_iters.map(u64::from),
             },
@@ -224,7 +223,7 @@ impl<'a> Plan<'a> {
             match self.policy.inductions.get(&v) {
                 Some(induction) => insts.extend(&induction.insts),
                 None => {
-                    let inst = self.defs[v].expand().expect("an op computes it");
+                    let inst = self.defs.inst(v).expect("an op computes it");
                     // A call gives several values.
                     if done.insert(inst) {
                         insts.push(inst);

@@ -6,20 +6,21 @@
 //! that the number is not negative. Depth is limited, so this is cheap.
 
 use cranelift_entity::SecondaryMap;
-use ir::{Function, Op, Scalar, TypeData, Types, Value};
 
-use crate::util::Defs;
+use crate::defs::Defs;
+use crate::function::{Function, Value};
+use crate::ops::Op;
+use crate::types::{Scalar, TypeData, Types};
 
 /// Bounds of loop counters.
-pub(crate) struct Ranges {
+pub struct Ranges {
     /// The trip count of the `for` whose counter this is.
     counter: SecondaryMap<Value, Option<Value>>,
 }
 
 impl Ranges {
     /// Finds all counters.
-    pub(crate) fn of(types: &Types, func: &Function, defs: &Defs) -> Ranges {
-        let _ = (types, defs);
+    pub fn of(func: &Function) -> Ranges {
         let mut counter = SecondaryMap::new();
         func.walk(func.body(), &mut |inst| {
             let data = &func.insts[inst];
@@ -31,7 +32,7 @@ impl Ranges {
     }
 
     /// Whether `0 <= v < len` for certain.
-    pub(crate) fn below(&self, types: &Types, func: &Function, defs: &Defs, v: Value, len: u64) -> bool {
+    pub fn below(&self, types: &Types, func: &Function, defs: &Defs, v: Value, len: u64) -> bool {
         self.most(types, func, defs, v, 6).is_some_and(|m| m < len)
     }
 
