@@ -12,6 +12,7 @@
 //! [`crate::recursion`].
 
 use cranelift_entity::{EntitySet, SecondaryMap};
+use ir::range::Ranges;
 use ir::{Builder, Defs, Func, Function, Inst, Op, Region, Slot, Type, Value};
 
 use crate::activity::arg_mask;
@@ -73,6 +74,7 @@ impl Engine<'_> {
         let mut pass = Linearize {
             src,
             defs: Defs::of(src),
+            ranges: None,
             b: Builder::new(&mut module.types, String::new()),
             active,
             plans,
@@ -173,6 +175,8 @@ impl Engine<'_> {
 pub(crate) struct Linearize<'a> {
     pub(crate) src: &'a Function,
     pub(crate) defs: Defs,
+    /// Made when an index is looked at.
+    pub(crate) ranges: Option<Ranges>,
     pub(crate) b: Builder<'a>,
     pub(crate) active: EntitySet<Value>,
     plans: SecondaryMap<Inst, Plan>,

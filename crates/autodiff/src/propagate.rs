@@ -130,6 +130,7 @@ pub(crate) fn is_zero(func: &Function, defs: &Defs, shapes: &FxHashMap<Func, Sha
         }
         Op::Scale | Op::Unscale => is_zero(func, defs, shapes, data.args[0]),
         Op::Mask => is_zero(func, defs, shapes, data.args[1]),
+        Op::Select => data.args[1..].iter().all(|&a| is_zero(func, defs, shapes, a)),
         Op::Convert
         | Op::Splat
         | Op::Neg

@@ -11,8 +11,8 @@
 //! | `r = a % b` | `ȧ - ḃ * n`, with the whole number `n = (a - r) / b` |
 //! | `c ? a : b` | `c ? ȧ : ḃ` |
 //! | convert (float to float), splat, sum, construct, insert | the same op on the tangents |
-//! | extract, index, load | the same part of the tangent |
-//! | store, add_to | the same into the tangent cell |
+//! | extract, index, load | the same part of the tangent; absent where the index is out of range |
+//! | store, add_to | the same into the tangent cell; of an absent tangent where the index is out of range |
 //!
 //! All others have no tangent: they are constant (`detach`, memory), not on floats, or piecewise constant.
 //!
@@ -20,8 +20,11 @@
 //! divisor; of `c / b` with a constant `c` it is the quotient itself, but for a factor. So a derivative of whatever order
 //! divides at most once more than its primal. Halves divide: the reciprocals of large ones have too few digits.
 
+use std::ops::Range;
+
 use ir::build::{float_bits, float_value};
-use ir::{Op, Scalar, Value};
+use ir::range::Ranges;
+use ir::{Op, Scalar, Type, TypeData, Value};
 
 use crate::linearize::Linearize;
 
@@ -84,6 +87,52 @@ fn minus(pass: &mut Linearize, a: Value, b: Value) -> Value {
 fn where_present(pass: &mut Linearize, d: Value, dx: Value, by: Value) -> Value {
     let scaled = pass.b.emit(Op::Scale, &[dx, by]);
     pass.b.emit(Op::Mask, &[d, scaled])
+}
+
+/// `dx`, which is what an access reads of a tangent or writes to one: absent unless all indices of the access are in
+/// range. The element that is not there depends on nothing, so neither mode may give it a zero to scale by infinity.
+fn where_inside(pass: &mut Linearize, data: &ir::InstData, indices: Range<usize>, dx: Value) -> Value {
+    let checks = outside(pass, pass.src.ty(data.args[0]), &data.args[indices]);
+    let conditions: Vec<Value> = checks.into_iter().map(|(i, len)| is_below(pass, i, len)).collect();
+    let Some(inside) = conditions.into_iter().reduce(|a, b| pass.b.emit(Op::And, &[a, b])) else { return dx };
+    let absent = pass.b.absent(pass.b.func.ty(dx), false);
+    pass.b.emit(Op::Select, &[inside, dx, absent])
+}
+
+/// The indices of a path that may be out of range, each with the number of elements. Beyond its end a stack holds absent
+/// tangents by itself.
+fn outside(pass: &mut Linearize, of: Type, path: &[Value]) -> Vec<(Value, u32)> {
+    let (src, types) = (pass.src, &*pass.b.types);
+    let mut checks = Vec::new();
+    let mut of = types.content(of).unwrap_or(of);
+    for &i in path {
+        if let TypeData::Array(_, n) | TypeData::Vector(_, n) = types[of] {
+            let ranges = pass.ranges.get_or_insert_with(|| Ranges::of(src));
+            if !ranges.below(types, src, &pass.defs, i, n.into()) {
+                checks.push((i, n));
+            }
+        }
+        let Some(element) = types.element(of) else { break };
+        of = element;
+    }
+    checks
+}
+
+/// `0 <= i < n`.
+fn is_below(pass: &mut Linearize, i: Value, n: u32) -> Value {
+    let s = pass.b.types.scalar_of(pass.src.ty(i)).expect("an index is an integer");
+    let mut i = pass.primal.at(i);
+    let unsigned = if s.bits() == 64 { Scalar::U64 } else { Scalar::U32 };
+    if s.bits() < 32 {
+        // Of the same sign, so that what is negative is beyond `n` after that.
+        let word = if s.is_signed_int() { Scalar::I32 } else { Scalar::U32 };
+        i = pass.b.emit_typed(Op::Convert, &[i], word.into());
+    }
+    if s.is_signed_int() {
+        i = pass.b.emit_typed(Op::Bitcast, &[i], unsigned.into());
+    }
+    let n = pass.b.constant(unsigned, n.into());
+    pass.b.emit(Op::Lt, &[i, n])
 }
 
 /// Emits the tangent of `data`'s result, or its effect on tangent cells, after the primal; with its [`factor`].
@@ -189,7 +238,8 @@ pub(crate) fn tangent(pass: &mut Linearize, data: &ir::InstData, factor: Option<
         Op::Index | Op::Load | Op::SubCell => at(pass, 0).map(|a| {
             let mut args = pass.primal.all(&data.args);
             args[0] = a;
-            pass.b.emit(data.op.clone(), &args)
+            let part = pass.b.emit(data.op.clone(), &args);
+            if data.op == Op::SubCell { part } else { where_inside(pass, data, 1..args.len(), part) }
         }),
         Op::Local => pass.active.contains(data.results[0]).then(|| {
             let init = pass.tangent_or_absent(data.args[0]);
@@ -198,8 +248,12 @@ pub(crate) fn tangent(pass: &mut Linearize, data: &ir::InstData, factor: Option<
         Op::Store => {
             if let Some(cell) = at(pass, 0) {
                 let mut args = pass.primal.all(&data.args);
+                let last = data.args.len() - 1;
                 args[0] = cell;
-                args[data.args.len() - 1] = pass.tangent_or_absent(data.args[data.args.len() - 1]);
+                args[last] = match at(pass, last) {
+                    Some(x) => where_inside(pass, data, 1..last, x),
+                    None => pass.tangent_or_absent(data.args[last]),
+                };
                 pass.b.effect(Op::Store, &args);
             }
             None
@@ -208,8 +262,9 @@ pub(crate) fn tangent(pass: &mut Linearize, data: &ir::InstData, factor: Option<
             let x = at(pass, data.args.len() - 1);
             if let (Some(cell), Some(x)) = (at(pass, 0), x) {
                 let mut args = pass.primal.all(&data.args);
+                let last = data.args.len() - 1;
                 args[0] = cell;
-                args[data.args.len() - 1] = x;
+                args[last] = where_inside(pass, data, 1..last, x);
                 pass.b.effect(Op::AddTo, &args);
             }
             None

@@ -1,6 +1,6 @@
-//! Rules of vectors and arrays as values.
+//! Rules of vectors and arrays, as values and in cells.
 
-use ir::{Inst, Op, TypeData, Value};
+use ir::{Inst, Op, Scalar, TypeData, Value};
 use smallvec::SmallVec;
 
 use super::{Simplify, Step};
@@ -22,6 +22,50 @@ impl Simplify<'_> {
             Op::Sum => self.sum(inst, args[0]),
             _ => Step::Keep,
         }
+    }
+
+    /// A write that checks its indices need not select what it writes by the same checks. What is linear has a transpose,
+    /// which reads there.
+    pub(super) fn write(&mut self, inst: Inst) -> Step {
+        let args = self.func.insts[inst].args.clone();
+        let last = args.len() - 1;
+        match self.operands(args[last], |op| *op == Op::Select) {
+            Some(select)
+                if !self.func.is_linear(args[last])
+                    && self.is_check_of(select[0], args[0], &args[1..last]) =>
+            {
+                self.func.insts[inst].args[last] = select[1];
+                Step::Again
+            }
+            _ => Step::Keep,
+        }
+    }
+
+    /// Whether `c ? a : 0` is a read that gives zero by itself where `c`, a check of its indices, does not hold.
+    pub(super) fn is_checked_read(&self, c: Value, a: Value) -> bool {
+        self.operands(a, |op| matches!(op, Op::Load | Op::Index))
+            .is_some_and(|read| self.is_check_of(c, read[0], &read[1..]))
+    }
+
+    /// Whether `c` says that some of these indices of an array or a cell are in range, and nothing else.
+    fn is_check_of(&self, c: Value, of: Value, indices: &[Value]) -> bool {
+        if let Some(both) = self.operands(c, |op| *op == Op::And) {
+            return both.iter().all(|&c| self.is_check_of(c, of, indices));
+        }
+        let Some(below) = self.operands(c, |op| *op == Op::Lt) else { return false };
+        let Some((Scalar::U32 | Scalar::U64, len)) = self.scalar(below[1]) else { return false };
+        let word = self.under(below[0], &Op::Bitcast).unwrap_or(below[0]);
+        let same = [Some(below[0]), Some(word), self.under(word, &Op::Convert)];
+        let mut ty = self.types.content(self.ty(of)).unwrap_or(self.ty(of));
+        for &i in indices {
+            let is_len = length(self.types, ty).is_some_and(|n| u64::from(n) == len);
+            if is_len && same.contains(&Some(self.subst.get(i))) {
+                return true;
+            }
+            let Some(element) = self.types.element(ty) else { return false };
+            ty = element;
+        }
+        false
     }
 
     fn extract(&mut self, inst: Inst, a: Value, n: u32) -> Step {

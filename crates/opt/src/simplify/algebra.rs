@@ -516,6 +516,9 @@ impl Simplify<'_> {
         {
             return self.rewrite(inst, Op::Select, &[c, a, inner[2]]);
         }
+        if self.is_any_zero(b) && self.is_checked_read(c, a) {
+            return self.replace(inst, a);
+        }
         // `c ? x : 0` is `x` if a factor of `x` is zero without `c`, as in derivatives of what is guarded once.
         for (kept, zero, when) in [(a, b, true), (b, a, false)] {
             if self.fast && self.is_any_zero(zero) && self.vanishes(kept, c, when, FACTORS) {

@@ -164,17 +164,13 @@ impl Simplify<'_> {
                     _ => Step::Keep,
                 }
             }
-            Op::AddTo => {
-                // A stack that does not grow reads as absent there.
-                let args = &self.func.insts[inst].args;
-                let x = *args.last().expect("add_to has a value");
-                if self.is_absent(x) { Step::Gone } else { Step::Keep }
-            }
+            // A stack that does not grow reads as absent there.
+            Op::AddTo if self.func.insts[inst].args.last().is_some_and(|&x| self.is_absent(x)) => Step::Gone,
+            Op::AddTo | Op::Store => self.write(inst),
             Op::Const(_)
             | Op::Absent
             | Op::Local
             | Op::Load
-            | Op::Store
             | Op::SubCell
             | Op::GlobalRef(_)
             | Op::BufferLoad(_)
