@@ -198,6 +198,9 @@ pub(crate) fn session(source: &SourceArgs) -> Session {
             None => (d.clone(), "1".to_string()),
         })
         .collect();
+    for folder in source.include.iter().filter(|folder| !folder.is_dir()) {
+        err(&format!("warning: there is no folder `{}` to look for files in\n", folder.display()));
+    }
     Session::new(FileOptions {
         defines,
         include_dirs: source.include.clone(),

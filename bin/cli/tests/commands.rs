@@ -382,6 +382,14 @@ fn fit_finds_a_line_and_resumes() {
 }
 
 #[test]
+fn a_folder_that_is_not_there_is_named() {
+    let program = file("without-imports.slang", "void main() { }\n");
+    let out = pullback(&["run", &program, "-I", "nowhere/at/all"]);
+    assert_eq!(out.status, Some(0));
+    assert_eq!(out.stderr, "warning: there is no folder `nowhere/at/all` to look for files in\n");
+}
+
+#[test]
 fn imports_are_found_and_read_once() {
     file("shared-part.slang", "float twice(float x) { return 2.0 * x; }");
     let path = file(

@@ -1,6 +1,6 @@
 //! The language server as an editor meets it: the program, its standard input and output, and the protocol.
 
-use std::io::{BufReader, BufWriter};
+use std::io::{BufReader, BufWriter, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use lsp_server::{Message, Notification, Request, RequestId};
@@ -303,4 +303,21 @@ fn nonsense_does_not_end_the_server() {
     let unknown = json!({ "textDocument": { "uri": "file:///other.slang" }, "position": { "line": 0, "character": 0 } });
     assert_eq!(editor.ask("textDocument/hover", unknown), Value::Null);
     editor.end();
+}
+
+#[test]
+fn a_message_that_is_too_long_ends_the_server_with_an_error() {
+    let mut server = Command::new(env!("CARGO_BIN_EXE_pullback"))
+        .arg("lsp")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the server starts");
+    let input = server.stdin.as_mut().expect("piped");
+    input.write_all(b"Content-Length: 99999999999999\r\n\r\n{}").expect("the server reads");
+    let output = server.wait_with_output().expect("the server ends");
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.starts_with("error: ") && said.contains("99999999999999"), "{said}");
 }

@@ -1,6 +1,6 @@
 //! The language server: the protocol, and nothing else. What is answered is found out by `ide`.
 //!
-//! One message after the other; `lsp-server` reads and writes on threads of its own, and derivatives are checked on
+//! One message after the other; they are read and written on threads of their own, and derivatives are checked on
 //! another. Questions come before diagnostics: a changed document is only checked as a whole when no message has come for
 //! a moment. A panic ends the question that caused it, not the server.
 #![forbid(unsafe_code)]
@@ -9,12 +9,13 @@ mod answer;
 mod diagnostics;
 mod document;
 mod position;
+mod stdio;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::Duration;
 
-use lsp_server::{Connection, ErrorCode, Message, Notification, Request, Response};
+use lsp_server::{Connection, ErrorCode, Message, Notification, ProtocolError, Request, Response};
 use lsp_types::notification::{
     DidChangeTextDocument, DidCloseTextDocument, DidOpenTextDocument, DidSaveTextDocument, Notification as _,
 };
@@ -38,9 +39,17 @@ pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// Serves on standard input and output until the editor says `exit`.
 pub fn serve_stdio() -> Result<(), Failure> {
-    let (connection, threads) = Connection::stdio();
-    driver::on_large_stack(|| serve(connection))?;
-    threads.join()?;
+    let (connection, [reader, writer]) = stdio::connect();
+    let served = driver::on_large_stack(|| serve(connection));
+    let is_cut = |error: &Failure| {
+        error.downcast_ref().is_some_and(|error: &ProtocolError| error.channel_is_disconnected())
+    };
+    if served.as_ref().err().is_none_or(is_cut) {
+        // The reader has ended, and knows best why there was nothing more to read.
+        reader.join().expect("reading does not panic")?;
+    }
+    served?;
+    writer.join().expect("writing does not panic")?;
     Ok(())
 }
 
