@@ -74,4 +74,5 @@ pub use signature::{
     Accessors, Applied, Derivatives, DiffFieldTarget, Direction, Level, ParamSig, Resolved, Role, Signature,
     Subst, ThisSig,
 };
+pub use type_expr::MAX_COOP_VEC;
 pub use views::{ModuleId, View};

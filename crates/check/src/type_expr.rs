@@ -1,5 +1,6 @@
 //! Types as they are written, and generic arguments.
 
+use std::ops::RangeInclusive;
 use std::rc::Rc;
 
 use syntax::ast::{DeclKind, Modifiers};
@@ -13,7 +14,7 @@ use crate::tables::Meaning;
 use crate::types::{GenericArg, Order, Ty, TyKind, Val};
 
 /// The longest `CoopVec`; every component is an operation of its own.
-const MAX_COOP_VEC: i64 = 1024;
+pub const MAX_COOP_VEC: i64 = 1024;
 
 impl Checker<'_> {
     /// The type that an expression denotes.
@@ -34,13 +35,20 @@ impl Checker<'_> {
         if element == Ty::ERROR {
             return Ty::ERROR;
         }
-        if let Some(Val::Int(n)) = n
-            && !(0..=i64::from(i32::MAX)).contains(&n)
-        {
-            self.error("E30025", span, format!("an array cannot have {n} elements"));
+        let kind = TyKind::Array(element, n);
+        if self.is_of_no_size(&kind, MAX_COOP_VEC, span) {
             return Ty::ERROR;
         }
-        self.p.types.intern(TyKind::Array(element, n))
+        self.p.types.intern(kind)
+    }
+
+    /// Reports a type that [`Program::wrong_size`] finds wrong.
+    fn is_of_no_size(&mut self, kind: &TyKind, most: i64, span: Span) -> bool {
+        let wrong = self.p.wrong_size(kind, most);
+        if let Some((code, message)) = &wrong {
+            self.error(code, span, message.clone());
+        }
+        wrong.is_some()
     }
 
     pub(crate) fn native_generic(&mut self, native: NativeGeneric, args: &[ExprId], span: Span) -> Ty {
@@ -73,14 +81,11 @@ impl Checker<'_> {
                         return Ty::ERROR;
                     }
                     let most = if native == NativeGeneric::CoopVec { MAX_COOP_VEC } else { 4 };
-                    if let Val::Int(n) = n
-                        && !(1..=most).contains(&n)
-                        && !is_pattern
-                    {
-                        self.error("E38203", span, format!("a vector has 1 to {most} components, not {n}"));
+                    let kind = TyKind::Vector(element, n);
+                    if !is_pattern && self.is_of_no_size(&kind, most, span) {
                         return Ty::ERROR;
                     }
-                    Some(TyKind::Vector(element, n))
+                    Some(kind)
                 }
                 (Some(element), None) if args.len() == 1 && native == NativeGeneric::Vector => {
                     Some(TyKind::Vector(element, Val::Int(4)))
@@ -95,18 +100,11 @@ impl Checker<'_> {
                         self.error("E30019", span, message);
                         return Ty::ERROR;
                     }
-                    let bad = |v: &Val| matches!(v, Val::Int(n) if !(1..=4).contains(n));
-                    if (bad(&r) || bad(&c)) && !is_pattern {
-                        self.error("E38203", span, "a matrix has 1 to 4 rows and 1 to 4 columns");
+                    let kind = TyKind::Matrix(element, r, c, val(3).unwrap_or(Order::HOST));
+                    if !is_pattern && self.is_of_no_size(&kind, 4, span) {
                         return Ty::ERROR;
                     }
-                    let order = val(3).unwrap_or(Order::HOST);
-                    if matches!(order, Val::Int(n) if !(0..=2).contains(&n)) {
-                        let message = "the order of a matrix is 0 (the host's), 1 (rows) or 2 (columns)";
-                        self.error("E38203", span, message);
-                        return Ty::ERROR;
-                    }
-                    Some(TyKind::Matrix(element, r, c, order))
+                    Some(kind)
                 }
                 _ => None,
             },
@@ -341,5 +339,34 @@ impl Program {
         let node = &self.ast.decls[decl];
         let (modifiers, span) = (node.modifiers, node.name_span);
         self.ordered(modifiers, ty, span)
+    }
+}
+
+impl Program {
+    /// What is wrong with the sizes of a vector, matrix or array, as far as they are known, with the code: a vector has at
+    /// most `most` components.
+    pub fn wrong_size(&self, kind: &TyKind, most: i64) -> Option<(&'static str, String)> {
+        let outside = |val: &Val, range: RangeInclusive<i64>| {
+            self.val_int(val, &Subst::default()).filter(|n| !range.contains(n))
+        };
+        match kind {
+            TyKind::Vector(_, n) => {
+                let n = outside(n, 1..=most)?;
+                Some(("E38203", format!("a vector has 1 to {most} components, not {n}")))
+            }
+            TyKind::Matrix(_, rows, columns, order) => {
+                if let Some(n) = outside(rows, 1..=4).or_else(|| outside(columns, 1..=4)) {
+                    return Some(("E38203", format!("a matrix has 1 to 4 rows and 1 to 4 columns, not {n}")));
+                }
+                let n = outside(order, 0..=2)?;
+                let orders = "0 (the host's), 1 (rows) or 2 (columns)";
+                Some(("E38203", format!("the order of a matrix is {orders}, not {n}")))
+            }
+            TyKind::Array(_, Some(n)) => {
+                let n = outside(n, 0..=i64::from(i32::MAX))?;
+                Some(("E30025", format!("an array cannot have {n} elements")))
+            }
+            _ => None,
+        }
     }
 }

@@ -10,7 +10,7 @@ use check::DiffFieldTarget;
 use check::signature::Subst;
 use check::types::{self as source, Ty, TyKind};
 use ir::{MatrixOrder, MemData, MemType, Scalar, Type, TypeData, Types};
-use syntax::DeclId;
+use syntax::{DeclId, Diagnostic};
 
 use crate::Lowerer;
 
@@ -132,6 +132,21 @@ impl Lowerer<'_> {
         Some((element, n))
     }
 
+    /// Reports sizes that generic arguments give and that there are not, where the innermost struct around is declared, else
+    /// where the function is that uses the type.
+    fn check_sizes(&mut self, ty: Ty) {
+        let Some((code, message)) = self.program.wrong_size(&self.program.types[ty], check::MAX_COOP_VEC)
+        else {
+            return;
+        };
+        let around = self.layouts_open.iter().rev();
+        let declared = around.map(|&ty| self.span_of_type(ty)).find(|span| span.file.0 != u32::MAX);
+        let user = || self.declared.get_index(self.next.checked_sub(1)?).map(|(_, user)| user.span);
+        let Some(span) = declared.or_else(user) else { return };
+        let help = format!("the generic arguments make it `{}`", self.program.type_name(ty));
+        self.diagnostics.push(Diagnostic::error(code, span, message).help(help));
+    }
+
     /// The layout of a concrete type.
     pub(crate) fn layout(&mut self, types: &mut Types, ty: Ty) -> Rc<Layout> {
         self.layout_at(types, ty, 0)
@@ -148,6 +163,7 @@ impl Lowerer<'_> {
         if let TyKind::Struct(decl, _) = self.program.types[ty] {
             self.program.check_size(decl);
         }
+        self.check_sizes(ty);
         // a type that contains itself (through a pointer) sees itself as empty
         self.layouts.insert(ty, Rc::default());
         self.layouts_open.push(ty);
