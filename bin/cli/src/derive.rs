@@ -9,7 +9,7 @@ use driver::launch::{Backend, CodeOptions};
 use driver::oracle::Oracle;
 use driver::pipeline::{self, Loaded, Options};
 use driver::session::Session;
-use driver::{Error, Request};
+use driver::{Error, Request, Step};
 use syntax::Sources;
 
 use crate::args::{CallArgs, GradArgs, GradcheckArgs, Mode};
@@ -25,13 +25,17 @@ pub(crate) fn grad(args: &GradArgs) -> u8 {
         if !along.is_empty() && args.mode != Mode::Hvp {
             return Err(Stop::Usage("`--along` is the direction of `--mode hvp`".into()));
         }
-        let second = matches!(args.mode, Mode::Hessian | Mode::Hvp);
-        let options = Options { hessian: second, ..report::options(&args.compile) };
+        let derived = match args.mode {
+            Mode::Forward | Mode::Reverse => Vec::new(),
+            Mode::Hessian | Mode::Hvp => vec![vec![Step::Vjp, Step::Jvp]],
+        };
+        let request = Request { derived, ..Request::default() };
+        let options = report::options(&args.compile);
         let direction = match args.mode {
             Mode::Forward => Direction::Forward,
             Mode::Reverse | Mode::Hessian | Mode::Hvp => Direction::Reverse,
         };
-        let Called { mut callee, .. } = callee(&args.call, session, &options, Some(direction))?;
+        let Called { mut callee, .. } = callee(&args.call, session, (request, &options), Some(direction))?;
         let point = callee.point(&named, &mut |_| None)?;
         let value = callee.value(&point)?;
         let outputs: Vec<_> = callee.outputs.iter().filter(|n| n.diff).cloned().collect();
@@ -114,7 +118,8 @@ pub(crate) fn gradcheck(args: &GradcheckArgs) -> u8 {
         let named = parse_arguments("--at", &args.points.at).map_err(|e| Stop::Usage(e.to_string()))?;
         let (low, high) = range(&args.points.range)?;
         let options = Options { widen: true, check_nan: args.check_nan, ..Options::default() };
-        let Called { mut callee, mut loaded, request, memory } = callee(&args.call, session, &options, None)?;
+        let Called { mut callee, mut loaded, request, memory } =
+            callee(&args.call, session, (Request::default(), &options), None)?;
         let mut oracle = None;
         let mut dual = |callee: &Callee, point: &Point| {
             let oracle = match &mut oracle {
@@ -178,11 +183,11 @@ struct Called {
     memory: Vec<Bind>,
 }
 
-/// Compiles a function, with one derivative or all, and binds the memory that it reaches.
+/// Compiles a function, with one derivative or all and what a request asks for, and binds the memory that it reaches.
 fn callee(
     args: &CallArgs,
     session: &mut Session,
-    options: &Options,
+    (request, options): (Request, &Options),
     direction: Option<Direction>,
 ) -> Result<Called, Stop> {
     let memory = report::binds(&args.memory)?;
@@ -191,7 +196,7 @@ fn callee(
     let mut loaded = pipeline::load(session, &args.source.file)?;
     loaded.errors()?;
     let function = loaded.function(&args.function)?;
-    let request = Request { functions: vec![function], derivatives: true, ..Request::default() };
+    let request = Request { functions: vec![function], derivatives: true, ..request };
     let compiled = loaded.compile(&request, options)?;
     report::warn(session, &compiled.warnings);
     let code = CodeOptions {

@@ -136,12 +136,7 @@ fn tell(session: &Session, source: &SourceArgs, json: bool, stop: Stop) -> u8 {
             1
         }
         Stop::Failure(Failure::Other(error)) => {
-            let code = match &error {
-                Error::Read { .. } | Error::Write { .. } => "E0802",
-                Error::Input(_) => "E0800",
-                Error::Stopped(_) | Error::StoppedAt { .. } => "E0801",
-                Error::Internal(_) => "E0999",
-            };
+            let code = error.code();
             if json {
                 let file = source.file.display().to_string();
                 out(&(render::error_to_json(code, &error.to_string(), &file) + "\n"));

@@ -75,7 +75,7 @@ impl Callee {
         code: &CodeOptions,
         binds: &[bind::Bind],
     ) -> Result<Callee, Failure> {
-        let Compiled { mut module, functions, hessians, .. } = compiled;
+        let Compiled { mut module, functions, .. } = compiled;
         let info = functions.into_iter().next().ok_or_else(|| Error::Internal("no function".into()))?;
         let is_number = |ty| wrap::is_number(&module.types, ty);
         for param in info.params.iter().chain([&info.result]) {
@@ -125,7 +125,7 @@ impl Callee {
         let primal = wrapped(info.func)
             .ok_or_else(|| Error::Internal(format!("`{}` is not made of numbers", info.name)))?;
         let (jvp, vjp) = (info.jvp.and_then(&mut wrapped), info.vjp.and_then(&mut wrapped));
-        let hessian = hessians.first().copied().flatten().and_then(&mut wrapped);
+        let hessian = info.derived.first().copied().and_then(&mut wrapped);
         crate::pipeline::verify(&module, "wrap")?;
         let runner = Runner::with_behind(module, behind, backend, code)?;
         let writable = (!user.is_empty()).then(|| user.into_iter().map(|g| (g, Vec::new())).collect());
@@ -169,8 +169,7 @@ impl Callee {
                     outputs
                 }
             };
-            let is_second = compiled.hessians.first().is_some_and(Option::is_some);
-            if numbers.iter().filter(|n| n.diff).count() <= 1 && !is_second {
+            if numbers.iter().filter(|n| n.diff).count() <= 1 && info.derived.is_empty() {
                 code.lanes = code.lanes.or(Some(1));
             }
         }
@@ -406,28 +405,6 @@ pub(crate) fn point(
         }
     }
     Ok(point)
-}
-
-/// Adds to a module the forward derivative of a reverse derivative, before differentiation.
-pub fn hessian(module: &mut Module, vjp: Func) -> Func {
-    let (params, results) = (module.funcs[vjp].params.clone(), module.funcs[vjp].results.clone());
-    let mut types = std::mem::take(&mut module.types);
-    let mut builder = ir::Builder::new(&mut types, "hessian");
-    let mut args = Vec::new();
-    for slot in &params {
-        args.push(builder.param(Slot { diff: false, ..slot.clone() }));
-    }
-    for slot in params.iter().filter(|s| s.diff) {
-        args.push(builder.param(Slot { diff: false, ..slot.clone() }));
-    }
-    let mut all: Vec<Slot> = results.clone();
-    all.extend(results.iter().filter(|s| s.diff).cloned());
-    let slots: Vec<Slot> = all.into_iter().map(|s| Slot { diff: false, ..s }).collect();
-    let result_types: Vec<(Type, bool)> = slots.iter().map(|s| (s.ty, false)).collect();
-    let values = builder.call(ir::Op::CallFwd(vjp), &args, &result_types);
-    let function = builder.finish(values, slots);
-    module.types = types;
-    module.funcs.push(function)
 }
 
 /// Splits `x=1.5,y=[1,2]` at the commas that are outside brackets and strings.

@@ -49,6 +49,16 @@ impl Error {
         Error::Input(message.into())
     }
 
+    /// Its code among those of diagnostics.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Error::Read { .. } | Error::Write { .. } => "E0802",
+            Error::Input(_) => "E0800",
+            Error::Stopped(_) | Error::StoppedAt { .. } => "E0801",
+            Error::Internal(_) => "E0999",
+        }
+    }
+
     /// A file that cannot be read.
     pub fn read(path: impl Into<PathBuf>, why: impl std::fmt::Display) -> Error {
         Error::Read { path: path.into(), why: why.to_string() }

@@ -40,8 +40,8 @@ pub mod verify;
 pub mod watch;
 pub mod widen;
 pub mod witnesses;
-mod wrap;
+pub mod wrap;
 
 pub use error::Error;
-pub use lower::Request;
+pub use lower::{Request, Step};
 pub use pipeline::on_large_stack;

@@ -65,8 +65,6 @@ pub struct Options {
     pub widen: bool,
     /// Stop before differentiation: derivative operators stay.
     pub no_autodiff: bool,
-    /// Make a second derivative of each function, too: [`Compiled::hessians`].
-    pub hessian: bool,
     /// Say what reverse mode keeps: [`Compiled::kept`].
     pub report_checkpoints: bool,
     /// Say how many bytes reverse mode keeps: [`Compiled::memory`].
@@ -116,8 +114,6 @@ pub struct Compiled {
     pub module: Module,
     /// One for each function that was asked for.
     pub functions: Vec<FunctionInfo>,
-    /// The forward derivative of each function's reverse derivative, if that was asked for.
-    pub hessians: Vec<Option<Func>>,
     /// What the user should know nevertheless.
     pub warnings: Vec<Diagnostic>,
     /// What reverse mode keeps, if that was asked for.
@@ -525,7 +521,6 @@ impl Loaded {
             optimise.level = optimise.level.max(1);
             optimise.check_finite = true;
         }
-        let request = &Request { second: request.second || options.hessian, ..request.clone() };
         let Lowered { mut module, diagnostics, mut functions } = self.lower(request)?;
         self.program.diagnostics.extend(diagnostics);
         self.find_causes();
@@ -535,10 +530,6 @@ impl Loaded {
             crate::widen::widen(&mut module, &mut functions);
             verify(&module, "widen")?;
         }
-        let hessians: Vec<Option<Func>> = functions
-            .iter()
-            .map(|f| f.vjp.filter(|_| options.hessian).map(|vjp| crate::call::hessian(&mut module, vjp)))
-            .collect();
         opt::place_derivatives(&mut module);
         autodiff::enter(&mut module);
         opt::before_ad(&mut module, &optimise);
@@ -573,9 +564,9 @@ impl Loaded {
             // Functions that were only a step on the way to a derivative are not worth optimising.
             let mut roots: Vec<Func> = functions
                 .iter()
-                .flat_map(|f| [Some(f.func), f.jvp, f.vjp])
-                .chain(hessians.iter().copied())
-                .flatten()
+                .flat_map(|f| {
+                    [Some(f.func), f.jvp, f.vjp].into_iter().flatten().chain(f.derived.iter().copied())
+                })
                 .collect();
             if options.only_diagnostics && !verifies() {
                 roots.clear();
@@ -595,7 +586,7 @@ impl Loaded {
                 self.warned.push(warning.clone());
             }
         }
-        Ok(Compiled { module, functions, hessians, warnings, kept, memory })
+        Ok(Compiled { module, functions, warnings, kept, memory })
     }
 
     /// A diagnostic about the whole file.

@@ -50,7 +50,7 @@ impl Lowerer<'_> {
         Some(self.residuals_of(types, Residuals { func, forward: of.forward }, of.asks))
     }
 
-    fn residuals_of(&mut self, types: &mut Types, of: Residuals, asks: ModuleId) -> ir::Type {
+    pub(crate) fn residuals_of(&mut self, types: &mut Types, of: Residuals, asks: ModuleId) -> ir::Type {
         let number = self.residuals.insert_full((of, asks), ()).0;
         types.residuals(number as u32)
     }

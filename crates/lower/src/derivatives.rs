@@ -4,15 +4,17 @@
 //! make pairs again; being functions, they can be operands of further operators. The order of a
 //! function's leaves is the only convention: see [`FlatSig`](crate::functions::FlatSig).
 
-use check::Direction;
+use std::rc::Rc;
+
 use check::tables::Callable;
 use check::types::Ty;
-use ir::{Function, Op, Slot, Type, Types, Value};
+use check::{Direction, ModuleId};
+use ir::{Function, Op, Residuals, Slot, Type, Types, Value};
 
-use crate::Lowerer;
 use crate::body::Body;
 use crate::functions::{Declared, FlatParam, FlatSig, Key};
 use crate::leaves::DiffMap;
+use crate::{Lowerer, Step};
 use check::signature::Subst;
 
 impl Body<'_, '_, '_> {
@@ -270,20 +272,30 @@ pub(crate) fn build_bwd(
 }
 
 impl Lowerer<'_> {
-    /// The flat derivative of a function, for the host.
-    pub(crate) fn flat_derivative(
-        &mut self,
-        types: &mut Types,
-        callable: &Callable,
-        forward: bool,
-    ) -> ir::Func {
-        let f = self.function(types, callable);
-        let (params, results) = if forward { jvp_slots(&f) } else { vjp_slots(&f) };
-        let key = if forward { Key::FlatJvp(callable.clone()) } else { Key::FlatVjp(callable.clone()) };
+    /// What some steps make of a function, for the host; none: the function itself.
+    pub(crate) fn derived(&mut self, types: &mut Types, of: &Callable, steps: &[Step]) -> Rc<Declared> {
+        let Some((last, before)) = steps.split_last() else { return self.function(types, of) };
+        let key = Key::Derived(of.clone(), steps.to_vec());
         if let Some(declared) = self.declared.get(&key) {
-            return declared.func;
+            return declared.clone();
         }
-        self.declare_flat(key, f.sig.clone(), params, results).func
+        let f = self.derived(types, of, before);
+        let (params, results) = match last {
+            Step::Jvp => jvp_slots(&f),
+            Step::Vjp => vjp_slots(&f),
+            Step::ValueAndVjp => {
+                let (params, cotangents) = vjp_slots(&f);
+                (params, f.results.iter().cloned().chain(cotangents).collect())
+            }
+            Step::Only(chosen) => {
+                let of = |(k, slot): (usize, &Slot)| Slot {
+                    diff: slot.diff && chosen.get(k).copied().unwrap_or(false),
+                    ..slot.clone()
+                };
+                (f.params.iter().enumerate().map(of).collect(), f.results.clone())
+            }
+        };
+        self.declare_flat(key, f.sig.clone(), params, results)
     }
 }
 
@@ -299,19 +311,37 @@ pub(crate) fn vjp_slots(f: &Declared) -> (Vec<Slot>, Vec<Slot>) {
     (params, tangent_slots(&f.params))
 }
 
-/// The flat derivative, as it is.
-pub(crate) fn build_flat(
+/// What the last of some steps makes of a function, as it is.
+pub(crate) fn build_derived(
     lw: &mut Lowerer<'_>,
     types: &mut Types,
     callable: &Callable,
+    steps: &[Step],
     declared: &Declared,
-    forward: bool,
 ) -> Option<Function> {
-    let f = lw.function(types, callable);
+    let (last, before) = steps.split_last()?;
+    let f = lw.derived(types, callable, before);
+    let asks = Lowerer::origin(callable).map_or(ModuleId(0), |f| lw.program.asking(f.decl));
     let mut body = Body::new(lw, types, Subst::default(), Ty::VOID);
     body.b.span = crate::ir_span(declared.span);
     let args: Vec<Value> = declared.params.iter().map(|slot| body.b.param(slot.clone())).collect();
-    let op = if forward { Op::CallFwd(f.func) } else { Op::CallBwd(f.func) };
-    let results = body.b.call(op, &args, &result_types(&declared.results));
+    let slots = result_types(&declared.results);
+    let results = match last {
+        Step::Jvp => body.b.call(Op::CallFwd(f.func), &args, &slots),
+        Step::Vjp => body.b.call(Op::CallBwd(f.func), &args, &slots),
+        Step::Only(_) => body.b.call(Op::Call(f.func), &args, &slots),
+        Step::ValueAndVjp => {
+            let (args, cotangents) = args.split_at(f.params.len());
+            let (values, gradients) = slots.split_at(f.results.len());
+            let of = Residuals { func: f.func, forward: false };
+            let kept = body.lw.residuals_of(body.b.types, of, asks);
+            let kept: Vec<(Type, bool)> = values.iter().copied().chain([(kept, false)]).collect();
+            let mut results = body.b.call(Op::CallApply(f.func), args, &kept);
+            let kept = results.pop()?;
+            let args = [args, &[kept], cotangents].concat();
+            results.extend(body.b.call(Op::CallPullback(f.func), &args, gradients));
+            results
+        }
+    };
     body.finish(results, declared)
 }

@@ -9,7 +9,7 @@ use syntax::{DeclId, Span, Symbol};
 
 use crate::body::Body;
 use crate::functions::{Declared, FlatSig, Key};
-use crate::{FunctionInfo, Lowerer, ParamInfo, Request};
+use crate::{FunctionInfo, Lowerer, ParamInfo, Request, Step};
 
 impl Lowerer<'_> {
     /// Declares an entry point.
@@ -73,8 +73,10 @@ impl Lowerer<'_> {
         let declared = self.function(types, &callable);
         let level = self.program.derivatives_of(f, check::View::default()).level;
         let backward = request.derivatives && !(request.as_marked && level == check::Level::Forward);
-        let jvp = request.derivatives.then(|| self.flat_derivative(types, &callable, true));
-        let vjp = backward.then(|| self.flat_derivative(types, &callable, false));
+        let jvp = request.derivatives.then(|| self.derived(types, &callable, &[Step::Jvp]).func);
+        let vjp = backward.then(|| self.derived(types, &callable, &[Step::Vjp]).func);
+        let derived =
+            request.derived.iter().map(|steps| self.derived(types, &callable, steps).func).collect();
         let mut params = Vec::new();
         for p in &declared.sig.params {
             let diff = p.diff.clone();
@@ -98,7 +100,7 @@ impl Lowerer<'_> {
             is_dynamic: self.layout(types, ret).leaves.iter().any(|l| l.is_tag),
         };
         let name = self.module.funcs[declared.func].name.clone();
-        Some(FunctionInfo { name, func: declared.func, params, result, jvp, vjp })
+        Some(FunctionInfo { name, func: declared.func, params, result, jvp, vjp, derived })
     }
 
     fn leaf_infos(

@@ -13,10 +13,10 @@ use ir::{Func, Function, Inline, Prefer, Slot, Types};
 use syntax::ast::DeclKind;
 use syntax::{DeclId, Span};
 
-use crate::Lowerer;
 use crate::body::Body;
 use crate::leaves::DiffMap;
 use crate::twins::Moves;
+use crate::{Lowerer, Step};
 
 /// What a function is made from.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -43,10 +43,8 @@ pub(crate) enum Key {
     WitnessApply(FuncRef, Applied),
     /// `(context…, cotangents…) -> (cotangents…)` over the call operator of the context.
     WitnessPropagate(FuncRef, Applied),
-    /// The flat forward derivative, for the host.
-    FlatJvp(Callable),
-    /// The flat backward derivative, for the host.
-    FlatVjp(Callable),
+    /// What the host wants of a function: what these steps lead to, the last one last.
+    Derived(Callable, Vec<Step>),
     /// The initial value of a thread's own global.
     GlobalInit(FuncRef),
     /// An entry point.
@@ -298,7 +296,7 @@ impl Lowerer<'_> {
 
     fn key_span(&self, key: &Key) -> Span {
         let decl = match key {
-            Key::Callable(c) | Key::FlatJvp(c) | Key::FlatVjp(c) => Self::origin(c).map(|f| f.decl),
+            Key::Callable(c) | Key::Derived(c, _) => Self::origin(c).map(|f| f.decl),
             Key::WitnessJvp(f, _) | Key::WitnessVjp(f, _) => Some(f.decl),
             Key::WitnessApply(f, _)
             | Key::WitnessPropagate(f, _)
@@ -387,8 +385,10 @@ impl Lowerer<'_> {
             Key::UseJvp(f, _) => format!("{}:split.jvp", self.func_name(f)),
             Key::UseVjp(f, _) => format!("{}:split.vjp", self.func_name(f)),
             Key::Moved(f, _) => format!("{}:moved", self.func_name(f)),
-            Key::FlatJvp(c) => format!("{}:fwd", self.callable_name(c)),
-            Key::FlatVjp(c) => format!("{}:bwd", self.callable_name(c)),
+            Key::Derived(c, steps) => {
+                let steps: Vec<&str> = steps.iter().map(Step::name).collect();
+                format!("{}:{}", self.callable_name(c), steps.join(":"))
+            }
             Key::GlobalInit(f) => {
                 format!("{}:init", self.program.ast.name(self.program.ast.decls[f.decl].name))
             }
@@ -454,8 +454,7 @@ impl Lowerer<'_> {
             Key::WitnessPropagate(f, applied) => {
                 crate::apply::build_propagate(self, types, f, applied, &declared)
             }
-            Key::FlatJvp(c) => crate::derivatives::build_flat(self, types, c, &declared, true),
-            Key::FlatVjp(c) => crate::derivatives::build_flat(self, types, c, &declared, false),
+            Key::Derived(c, steps) => crate::derivatives::build_derived(self, types, c, steps, &declared),
             Key::GlobalInit(f) => Body::build_global_init(self, types, f, &declared),
             Key::Entry(d) => crate::entries::build(self, types, *d, &declared),
         };
@@ -483,7 +482,7 @@ impl Lowerer<'_> {
                 | Key::Entry(_) => {
                     function.inline = Inline::Always;
                 }
-                Key::FlatJvp(_) | Key::FlatVjp(_) | Key::GlobalInit(_) => {}
+                Key::Derived(..) | Key::GlobalInit(_) => {}
             }
             self.check_results(&declared, function);
             self.module.funcs[declared.func] = std::mem::take(function);

@@ -76,8 +76,8 @@ pub struct Request {
     pub derivatives: bool,
     /// Whether only those derivatives are wanted that the functions are marked for.
     pub as_marked: bool,
-    /// Whether [`FunctionInfo::vjp`] is going to be differentiated forward: then what it calls has its derivatives, too.
-    pub second: bool,
+    /// What else is wanted of each of `functions`: [`FunctionInfo::derived`].
+    pub derived: Vec<Vec<Step>>,
 }
 
 /// A parameter or result of a function that the host calls.
@@ -113,6 +113,34 @@ pub struct FunctionInfo {
     pub jvp: Option<Func>,
     /// `(params…, cotangents of diff results…) -> (cotangents of diff params…)`.
     pub vjp: Option<Func>,
+    /// One for each of [`Request::derived`].
+    pub derived: Vec<Func>,
+}
+
+/// How a function of leaves is derived from another one, whose parameters and results these are. Which of its own have
+/// derivatives its slots say, so that steps follow each other to any order.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Step {
+    /// `(params…, tangents of diff params…) -> (results…, tangents of diff results…)`.
+    Jvp,
+    /// `(params…, cotangents of diff results…) -> (cotangents of diff params…)`.
+    Vjp,
+    /// `(params…, cotangents of diff results…) -> (results…, cotangents of diff params…)`, for one run of the function.
+    ValueAndVjp,
+    /// The same function, of whose parameters those alone have derivatives that have `true` here.
+    Only(Vec<bool>),
+}
+
+impl Step {
+    /// A short name.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Step::Jvp => "fwd",
+            Step::Vjp => "bwd",
+            Step::ValueAndVjp => "value-bwd",
+            Step::Only(_) => "only",
+        }
+    }
 }
 
 /// The result of [`lower`].
@@ -191,7 +219,6 @@ fn lower_round(
         diagnostics: Vec::new(),
         addressing: Vec::new(),
         too_large: false,
-        second: request.second,
         wanted: FxIndexMap::default(),
         bare_pointers: FxHashMap::default(),
         pointer_makers: FxHashSet::default(),
@@ -253,8 +280,6 @@ pub(crate) struct Lowerer<'p> {
     pub(crate) addressing: Vec<(Func, Span)>,
     /// A type has too many leaves to be taken apart.
     pub(crate) too_large: bool,
-    /// See [`Request::second`].
-    pub(crate) second: bool,
     /// What is differentiated.
     pub(crate) wanted: FxIndexMap<crate::views::Node, crate::views::Wanted>,
     /// The shadows of pointer-like values that functions make of parts: their first leaves.

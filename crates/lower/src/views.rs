@@ -103,15 +103,6 @@ impl Lowerer<'_> {
                 self.raise((callee, view), 1, modes, None, &mut work);
             }
         }
-        if self.second {
-            let is_vjp = |key: &Key| matches!(key, Key::FlatVjp(_));
-            let declared = self.declared.keys().zip(0..);
-            let all: Vec<Func> = declared.filter(|d| is_vjp(d.0)).map(|d| Func::from_u32(d.1)).collect();
-            for func in all {
-                let view = self.view_of(func, View::of(self.asks(func)));
-                self.raise((func, view), 1, [true, false], None, &mut work);
-            }
-        }
         work.extend(self.wanted.keys().copied());
         while let Some(node) = work.pop() {
             let wanted = self.wanted[&node];
@@ -169,7 +160,7 @@ impl Lowerer<'_> {
             Some(Key::Callable(Callable::Func(f))) => {
                 self.program.asked_by(f).unwrap_or_else(|| self.program.asking(f.decl))
             }
-            Some(Key::FlatJvp(callable) | Key::FlatVjp(callable)) => {
+            Some(Key::Derived(callable, _)) => {
                 Self::origin(callable).map_or(ModuleId(0), |f| self.program.asking(f.decl))
             }
             _ => ModuleId(0),
