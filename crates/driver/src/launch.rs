@@ -14,7 +14,7 @@ use crate::texture::is_sampler;
 use crate::watch;
 
 pub use native::Options as CodeOptions;
-pub use run::Console;
+pub use run::{Console, Foreign};
 
 /// What executes it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -152,7 +152,7 @@ pub fn leave(status: u8) -> std::process::ExitCode {
 /// A module ready to be dispatched.
 pub struct Runner {
     module: Arc<Module>,
-    code: Code,
+    code: Arc<Code>,
     buffers: run::Buffers,
     bound: Vec<bool>,
     deterministic: bool,
@@ -316,11 +316,30 @@ impl Runner {
             overdue,
             console: None,
             module,
-            code,
+            code: Arc::new(code),
             buffers,
             bound,
             tensors,
             behind: Vec::new(),
+            printed: String::new(),
+        }
+    }
+
+    /// The same code with memory of its own, to which nothing is bound: so several threads may dispatch at a time.
+    pub fn fork(&self) -> Runner {
+        Runner {
+            module: self.module.clone(),
+            code: self.code.clone(),
+            buffers: run::Buffers::new(&self.module),
+            bound: vec![false; self.module.globals.len()],
+            deterministic: self.deterministic,
+            flush_subnormals: self.flush_subnormals,
+            memory: self.memory,
+            seconds: self.seconds,
+            overdue: self.overdue.clone(),
+            console: self.console.clone(),
+            tensors: self.tensors.clone(),
+            behind: self.behind.clone(),
             printed: String::new(),
         }
     }
@@ -344,7 +363,7 @@ impl Runner {
     /// True while the code may still be replaced by faster code.
     #[cfg(feature = "llvm")]
     pub fn is_first_tier(&self) -> bool {
-        matches!(&self.code, Code::Tiers(tiers) if !tiers.has_taken_over())
+        matches!(&*self.code, Code::Tiers(tiers) if !tiers.has_taken_over())
     }
 
     /// How many threads of an entry point, by number, run in lanes.
@@ -414,13 +433,14 @@ impl Runner {
 
     /// Binds a global's content.
     pub fn bind_global(&mut self, global: Global, bytes: &[u8]) {
-        let slot = cranelift_entity::EntityRef::index(global);
-        if self.bound[slot] && self.buffers.bytes(global).len() == bytes.len() {
-            self.buffers.bytes_mut(global).copy_from_slice(bytes);
-        } else {
-            self.buffers.bind(&self.module, global, bytes);
-            self.bound[slot] = true;
-        }
+        self.buffers.bind(&self.module, global, bytes);
+        self.bound[cranelift_entity::EntityRef::index(global)] = true;
+    }
+
+    /// Binds memory of the host's to a global, which a dispatch reads and writes where it is.
+    pub fn bind_foreign(&mut self, global: Global, memory: Foreign) {
+        self.buffers.bind_foreign(&self.module, global, memory);
+        self.bound[cranelift_entity::EntityRef::index(global)] = true;
     }
 
     /// The first global that nothing is bound to. A sampler needs nothing.
@@ -479,7 +499,7 @@ impl Runner {
 
     /// Threads that keep a graphics processor busy which is a processor of the machine; `None` elsewhere.
     pub fn device_threads(&self) -> Option<usize> {
-        match &self.code {
+        match &*self.code {
             #[cfg(feature = "wgpu")]
             Code::Gpu(program) => program.threads,
             _ => None,
@@ -528,7 +548,7 @@ impl Runner {
         threads: usize,
         reads: Option<&[(Global, usize)]>,
     ) -> Result<Output, run::RunError> {
-        let backend = match &self.code {
+        let backend = match &*self.code {
             Code::Interp => run::Backend::Interp,
             Code::Compiled(code) => run::Backend::Compiled(code),
             #[cfg(feature = "llvm")]
@@ -540,7 +560,7 @@ impl Runner {
         };
         let console = self.console.clone();
         let options = run::Options { threads, reads, console: console.as_ref(), ..self.options() };
-        let _watched = match (&self.code, self.seconds, self.overdue.get(number)) {
+        let _watched = match (&*self.code, self.seconds, self.overdue.get(number)) {
             (Code::Interp, ..) => None,
             (_, Some(seconds), Some(overdue)) => watch::launch(seconds, overdue),
             _ => None,

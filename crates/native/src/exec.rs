@@ -72,7 +72,7 @@ impl<'c> Worker<'c> {
     ///
     /// # Safety
     /// While the worker is used, each buffer is memory of so many elements of the global's type,
-    /// aligned to 16, that others touch only as threads of the same dispatch do.
+    /// aligned as its largest number is, that others touch only as threads of the same dispatch do.
     pub unsafe fn with_buffers(compiled: &'c Compiled, buffers: &[Desc]) -> Worker<'c> {
         let nothing = Desc { ptr: compiled.fixed.zero() as *mut u8, count: 0 };
         let mut shared = Vec::new();

@@ -1,19 +1,79 @@
 //! The memory that the host binds.
 //!
 //! Buffers are numbered: first one for each global of the module, then those that a pointer in
-//! memory refers to. Memory is aligned to 16 and one element longer than its contents, zeroed, so
-//! that code may read where there is nothing.
+//! memory refers to. A buffer has memory of its own, aligned to 16, or refers to the host's ([`Foreign`]).
 
+use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use cranelift_entity::EntityRef;
 use ir::{Global, Module};
 use native::Desc;
 
+/// Memory of the host's that a buffer refers to, so that nothing is copied.
+#[derive(Clone, Copy, Debug)]
+pub struct Foreign {
+    start: NonNull<u8>,
+    len: usize,
+}
+
+impl Foreign {
+    /// No bytes.
+    pub const NONE: Foreign = Foreign { start: NonNull::dangling(), len: 0 };
+
+    /// `len` bytes from `start` on.
+    ///
+    /// # Safety
+    /// For as long as a buffer refers to them, the bytes can be read, and written where the program writes the buffer;
+    /// `start` is aligned as the largest number of an element is; and nobody else writes them while a dispatch runs.
+    pub unsafe fn new(start: NonNull<u8>, len: usize) -> Foreign {
+        Foreign { start, len }
+    }
+}
+
+// SAFETY: whoever makes one promises that the bytes are there, whichever thread reads them.
+unsafe impl Send for Foreign {}
+// SAFETY: as above.
+unsafe impl Sync for Foreign {}
+
+/// Where a buffer's bytes are.
+#[derive(Clone, Debug)]
+enum Memory {
+    Own(Vec<u128>),
+    Foreign(NonNull<u8>),
+}
+
+impl Memory {
+    fn start(&self) -> *const u8 {
+        match self {
+            Memory::Own(memory) => memory.as_ptr().cast(),
+            Memory::Foreign(start) => start.as_ptr(),
+        }
+    }
+
+    fn start_mut(&mut self) -> *mut u8 {
+        match self {
+            Memory::Own(memory) => memory.as_mut_ptr().cast(),
+            Memory::Foreign(start) => start.as_ptr(),
+        }
+    }
+}
+
+impl Default for Memory {
+    fn default() -> Memory {
+        Memory::Own(Vec::new())
+    }
+}
+
+// SAFETY: as for `Foreign`, of which it is a part.
+unsafe impl Send for Memory {}
+// SAFETY: as above.
+unsafe impl Sync for Memory {}
+
 /// One buffer.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Buffer {
-    memory: Vec<u128>,
+    memory: Memory,
     /// Bytes bound.
     pub(crate) len: usize,
     /// Bytes of an element.
@@ -30,27 +90,35 @@ fn fresh_stamp() -> u64 {
 
 impl Buffer {
     fn new(bytes: &[u8], element: u64) -> Buffer {
-        let room = bytes.len() + element as usize;
-        let mut buffer = Buffer { memory: vec![0; room / 16 + 1], len: bytes.len(), element, stamp: 0 };
+        let memory = Memory::Own(vec![0; bytes.len().div_ceil(16)]);
+        let mut buffer = Buffer { memory, len: bytes.len(), element, stamp: 0 };
         buffer.bytes_mut().copy_from_slice(bytes);
         buffer
     }
 
+    fn foreign(of: Foreign, element: u64) -> Buffer {
+        Buffer { memory: Memory::Foreign(of.start), len: of.len, element, stamp: fresh_stamp() }
+    }
+
+    fn is_own(&self) -> bool {
+        matches!(self.memory, Memory::Own(_))
+    }
+
     pub(crate) fn bytes(&self) -> &[u8] {
-        // SAFETY: the memory is longer than `len`, and any bytes are bytes.
-        unsafe { std::slice::from_raw_parts(self.memory.as_ptr().cast(), self.len) }
+        // SAFETY: the memory is as long as `len`, and any bytes are bytes.
+        unsafe { std::slice::from_raw_parts(self.memory.start(), self.len) }
     }
 
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
         self.stamp = fresh_stamp();
         // SAFETY: as above, and borrowed uniquely.
-        unsafe { std::slice::from_raw_parts_mut(self.memory.as_mut_ptr().cast(), self.len) }
+        unsafe { std::slice::from_raw_parts_mut(self.memory.start_mut(), self.len) }
     }
 
     fn desc(&mut self) -> Desc {
         self.stamp = fresh_stamp();
         let count = self.len as u64 / self.element.max(1);
-        Desc { ptr: self.memory.as_mut_ptr().cast(), count }
+        Desc { ptr: self.memory.start_mut(), count }
     }
 }
 
@@ -69,17 +137,41 @@ impl Buffers {
         Buffers { all: vec![Buffer::default(); n], pointees: vec![None; n] }
     }
 
-    /// Binds bytes to a global. A global that is a pointer is bound to what it points to.
+    /// Binds a copy of bytes to a global; one that is a pointer, to what it points to. A buffer of its own keeps its place
+    /// while its length does.
     pub fn bind(&mut self, module: &Module, global: Global, bytes: &[u8]) {
+        let is_pointer = module.globals[global].pointee(&module.mem).is_some();
+        let number = if is_pointer { self.pointees[global.index()] } else { Some(global.index()) };
+        match number.map(|number| &mut self.all[number]) {
+            Some(held) if held.element > 0 && held.is_own() && held.len == bytes.len() => {
+                held.bytes_mut().copy_from_slice(bytes)
+            }
+            _ => self.put(module, global, |element| Buffer::new(bytes, element)),
+        }
+    }
+
+    /// Binds the host's memory to a global, as [`Self::bind`] does with a copy.
+    pub fn bind_foreign(&mut self, module: &Module, global: Global, memory: Foreign) {
+        self.put(module, global, |element| Buffer::foreign(memory, element));
+    }
+
+    /// Gives a global, or what it points to, a buffer with elements of a size.
+    fn put(&mut self, module: &Module, global: Global, buffer: impl FnOnce(u64) -> Buffer) {
         let data = &module.globals[global];
-        if let Some(element) = data.pointee(&module.mem) {
-            let number = self.all.len();
-            self.all.push(Buffer::new(bytes, module.mem.size(element)));
-            self.pointees[global.index()] = Some(number);
-            // A pointer in memory is the number of a buffer, from 1.
-            self.all[global.index()] = Buffer::new(&(number as u64 + 1).to_le_bytes(), 8);
-        } else {
-            self.all[global.index()] = Buffer::new(bytes, module.mem.size(data.ty));
+        let Some(element) = data.pointee(&module.mem) else {
+            self.all[global.index()] = buffer(module.mem.size(data.ty));
+            return;
+        };
+        let buffer = buffer(module.mem.size(element));
+        match self.pointees[global.index()] {
+            Some(number) => self.all[number] = buffer,
+            None => {
+                let number = self.all.len();
+                self.all.push(buffer);
+                self.pointees[global.index()] = Some(number);
+                // A pointer in memory is the number of a buffer, from 1.
+                self.all[global.index()] = Buffer::new(&(number as u64 + 1).to_le_bytes(), 8);
+            }
         }
     }
 

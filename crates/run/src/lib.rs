@@ -30,7 +30,7 @@ use ir::{Global, Module, Span};
 use native::Compiled;
 use printed::Printed;
 
-pub use buffers::Buffers;
+pub use buffers::{Buffers, Foreign};
 pub use ir::interp::{AccessKind, RunError};
 pub use printed::Console;
 pub use races::{Race, RaceAccess};

@@ -101,10 +101,9 @@ fn is_whole(count: u64, bits: u32, threads: u64) -> bool {
 
 impl Memory {
     fn new(count: u64, bits: u32, threads: u64) -> Option<(*mut u8, Memory)> {
-        // One element more, as every buffer has.
-        let bytes = (count + 1).checked_mul(u64::from(bits / 8))?;
+        let bytes = count.checked_mul(u64::from(bits / 8))?;
         if is_whole(count, bits, threads) {
-            let mut memory = vec![0u128; bytes as usize / 16 + 2];
+            let mut memory = vec![0u128; bytes.div_ceil(16) as usize];
             return Some((memory.as_mut_ptr().cast(), Memory::Whole(memory)));
         }
         #[cfg(target_os = "linux")]
