@@ -18,7 +18,7 @@ use crate::files;
 use crate::inputs;
 use crate::launch::{Backend, CodeOptions, Limits, Runner};
 use crate::pipeline::{self, Failure, Loaded};
-use crate::wrap::{Kernel, Row, Tables, is_number};
+use crate::wrap::{self, Kernel, Row, Tables, is_number};
 
 /// Threads of a group.
 const GROUP: u32 = 64;
@@ -189,7 +189,8 @@ fn kernel(module: &mut Module, func: Func, (tables, row): (&Tables, &Row), sums:
         let at = kernel.b.u32(at);
         let varies = matches!(kernel.b.types[slot.ty], TypeData::Scalar(_) | TypeData::Vector(..));
         kernel.scale = varies.then_some(scale);
-        args.push(kernel.read(slot.ty, kind, handle, at));
+        let steps = wrap::dense(kernel.b.types, slot.ty);
+        args.push(kernel.read(slot.ty, kind, handle, at, &steps));
     }
     let values = kernel.b.call_func(func, &results, &args);
     let mut sum = kernel.b.float(number, 0.0);

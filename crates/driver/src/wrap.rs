@@ -22,8 +22,32 @@ fn held(s: Scalar) -> Scalar {
 }
 
 /// True if values of a type are made of numbers.
-pub(crate) fn is_number(types: &Types, ty: Type) -> bool {
+pub fn is_number(types: &Types, ty: Type) -> bool {
     types.scalar_of(ty).is_some() && !types.has_stack(ty)
+}
+
+/// From a part of a value to the next, in numbers.
+#[derive(Clone, Copy, Debug)]
+pub enum Step {
+    /// Known before it runs.
+    Of(u32),
+    /// Known when it runs.
+    At(Value),
+}
+
+/// The lengths of a type of numbers, by dimension: none of a scalar.
+pub fn dims(types: &Types, ty: Type) -> Vec<u32> {
+    match types[ty] {
+        TypeData::Vector(_, n) => vec![n],
+        TypeData::Array(t, n) => [vec![n], dims(types, t)].concat(),
+        _ => Vec::new(),
+    }
+}
+
+/// The steps where a value's numbers lie one after the other.
+pub fn dense(types: &Types, ty: Type) -> Vec<Step> {
+    let dims = dims(types, ty);
+    (0..dims.len()).map(|k| Step::Of(dims[k + 1..].iter().product())).collect()
 }
 
 /// How many numbers a value of a type has.
@@ -142,16 +166,18 @@ impl Row {
 }
 
 /// A kernel that is being made.
-pub(crate) struct Kernel<'a> {
-    pub(crate) b: Builder<'a>,
+pub struct Kernel<'a> {
+    /// Where instructions go.
+    pub b: Builder<'a>,
     /// The thread's number.
-    pub(crate) thread: Value,
+    pub thread: Value,
     /// The factor of floats outside of arrays.
-    pub(crate) scale: Option<Value>,
+    pub scale: Option<Value>,
 }
 
 impl<'a> Kernel<'a> {
-    pub(crate) fn new(types: &'a mut Types, name: String) -> Kernel<'a> {
+    /// An empty one.
+    pub fn new(types: &'a mut Types, name: String) -> Kernel<'a> {
         let mut b = Builder::new(types, name);
         let ty = b.types.vector(Scalar::U32, 3);
         let id = b.emit_typed(Op::Builtin(ir::Builtin::DispatchThreadId), &[], ty);
@@ -160,7 +186,7 @@ impl<'a> Kernel<'a> {
     }
 
     /// A table, as operations on memory take it.
-    pub(crate) fn table(&mut self, (mem, global): (ir::MemType, Global)) -> Value {
+    pub fn table(&mut self, (mem, global): (ir::MemType, Global)) -> Value {
         let handle = self.b.types.buffer(mem);
         self.b.emit_typed(Op::GlobalRef(global), &[], handle)
     }
@@ -181,87 +207,114 @@ impl<'a> Kernel<'a> {
         self.plus(begin, at)
     }
 
-    /// A value whose first number is at `at` of a table of numbers of type `kind`.
-    pub(crate) fn read(&mut self, ty: Type, kind: Scalar, table: Value, at: Value) -> Value {
-        match self.b.types[ty] {
-            TypeData::Scalar(s) => {
-                let x = self.b.emit_typed(Op::BufferLoad(Path::default()), &[table, at], kind.into());
-                let x = match self.scale.filter(|_| s.is_float()) {
-                    Some(scale) => {
-                        let scale = self.convert(scale, kind);
-                        self.b.emit(Op::Mul, &[x, scale])
-                    }
-                    None => x,
-                };
-                self.convert(x, s)
+    /// The place of part number `k` of what begins at `at`.
+    fn part(&mut self, at: Value, k: u32, step: Step) -> Value {
+        match step {
+            Step::Of(n) => self.plus(at, k * n),
+            Step::At(_) if k == 0 => at,
+            Step::At(step) => {
+                let k = self.b.u32(k);
+                let by = self.b.emit(Op::Mul, &[step, k]);
+                self.b.emit(Op::Add, &[at, by])
             }
-            TypeData::Vector(s, n) => self.parts(ty, s.into(), n, kind, table, at),
-            TypeData::Array(t, n) if n <= LOOP => self.parts(ty, t, n, kind, table, at),
-            TypeData::Array(t, n) => {
-                let empty = self.b.zero(ty, false);
-                let cell = self.b.emit(Op::Local, &[empty]);
-                self.each((t, n), at, |kernel, i, at| {
-                    let x = kernel.read(t, kind, table, at);
-                    kernel.b.effect(Op::Store, &[cell, i, x]);
-                });
-                self.b.emit(Op::Load, &[cell])
-            }
-            _ => self.b.zero(ty, false),
         }
     }
 
-    /// A loop over the elements of an array that begins at `at`: each with its index and its place.
-    fn each(&mut self, (t, n): (Type, u32), at: Value, element: impl FnOnce(&mut Self, Value, Value)) {
+    /// A value whose first number is at `at` of a table of numbers of type `kind`. `steps` lead from each of its parts to
+    /// the next, by dimension.
+    pub fn read(&mut self, ty: Type, kind: Scalar, table: Value, at: Value, steps: &[Step]) -> Value {
+        let (Some(&step), inner) = (steps.first(), steps.get(1..).unwrap_or_default()) else {
+            return self.read_number(ty, kind, table, at);
+        };
+        let (part, n) = match self.b.types[ty] {
+            TypeData::Vector(s, n) => (s.into(), n),
+            TypeData::Array(t, n) => (t, n),
+            _ => return self.b.zero(ty, false),
+        };
+        if n > LOOP {
+            let empty = self.b.zero(ty, false);
+            let cell = self.b.emit(Op::Local, &[empty]);
+            self.each(n, step, at, |kernel, i, at| {
+                let x = kernel.read(part, kind, table, at, inner);
+                kernel.b.effect(Op::Store, &[cell, i, x]);
+            });
+            return self.b.emit(Op::Load, &[cell]);
+        }
+        let parts: Vec<Value> = (0..n)
+            .map(|k| {
+                let at = self.part(at, k, step);
+                self.read(part, kind, table, at, inner)
+            })
+            .collect();
+        self.b.emit_typed(Op::Construct, &parts, ty)
+    }
+
+    fn read_number(&mut self, ty: Type, kind: Scalar, table: Value, at: Value) -> Value {
+        let TypeData::Scalar(s) = self.b.types[ty] else { return self.b.zero(ty, false) };
+        let x = self.b.emit_typed(Op::BufferLoad(Path::default()), &[table, at], kind.into());
+        let x = match self.scale.filter(|_| s.is_float()) {
+            Some(scale) => {
+                let scale = self.convert(scale, kind);
+                self.b.emit(Op::Mul, &[x, scale])
+            }
+            None => x,
+        };
+        self.convert(x, s)
+    }
+
+    /// A loop over the parts of what begins at `at`: each with its index and its place.
+    fn each(&mut self, n: u32, step: Step, at: Value, element: impl FnOnce(&mut Self, Value, Value)) {
         let trips = self.b.u32(n);
         let body = self.b.open();
         let i = self.b.region_param(Type::U32, false);
-        let each = self.b.u32(count(self.b.types, t));
-        let offset = self.b.emit(Op::Mul, &[i, each]);
+        let step = match step {
+            Step::Of(n) => self.b.u32(n),
+            Step::At(step) => step,
+        };
+        let offset = self.b.emit(Op::Mul, &[i, step]);
         let at = self.b.emit(Op::Add, &[at, offset]);
         element(self, i, at);
         self.b.close(Vec::new());
         self.b.nest(Op::For(LoopInfo::default()), &[trips], &[body]);
     }
 
-    fn parts(&mut self, ty: Type, part: Type, n: u32, kind: Scalar, table: Value, at: Value) -> Value {
-        let each = count(self.b.types, part);
-        let parts: Vec<Value> = (0..n)
-            .map(|k| {
-                let at = self.plus(at, k * each);
-                self.read(part, kind, table, at)
-            })
-            .collect();
-        self.b.emit_typed(Op::Construct, &parts, ty)
-    }
-
-    /// Writes a value, its first number to `at`.
-    fn write(&mut self, v: Value, kind: Scalar, table: Value, at: Value) {
-        let ty = self.b.func.ty(v);
-        match self.b.types[ty] {
-            TypeData::Scalar(_) => {
-                let x = self.convert(v, kind);
-                self.b.effect(Op::BufferStore(Path::default()), &[table, at, x]);
-            }
+    /// Puts a value's numbers where [`Self::read`] would find them, each by `put` with its place.
+    pub fn write(
+        &mut self,
+        v: Value,
+        at: Value,
+        steps: &[Step],
+        put: &mut dyn FnMut(&mut Self, Value, Value),
+    ) {
+        let (Some(&step), inner) = (steps.first(), steps.get(1..).unwrap_or_default()) else {
+            return put(self, at, v);
+        };
+        match self.b.types[self.b.func.ty(v)] {
             TypeData::Vector(_, n) | TypeData::Array(_, n) if n <= LOOP => {
                 for k in 0..n {
                     let part = self.b.emit(Op::Extract(k), &[v]);
-                    let each = count(self.b.types, self.b.func.ty(part));
-                    let at = self.plus(at, k * each);
-                    self.write(part, kind, table, at);
+                    let at = self.part(at, k, step);
+                    self.write(part, at, inner, put);
                 }
             }
-            TypeData::Array(t, n) => {
-                self.each((t, n), at, |kernel, i, at| {
+            TypeData::Vector(_, n) | TypeData::Array(_, n) => {
+                self.each(n, step, at, |kernel, i, at| {
                     let part = kernel.b.emit(Op::Index, &[v, i]);
-                    kernel.write(part, kind, table, at);
+                    kernel.write(part, at, inner, put);
                 });
             }
             _ => {}
         }
     }
 
+    /// Stores a number in a table of numbers of type `kind`.
+    pub fn store(&mut self, kind: Scalar, table: Value, at: Value, x: Value) {
+        let x = self.convert(x, kind);
+        self.b.effect(Op::BufferStore(Path::default()), &[table, at, x]);
+    }
+
     /// A number in another scalar type.
-    pub(crate) fn convert(&mut self, x: Value, to: Scalar) -> Value {
+    pub fn convert(&mut self, x: Value, to: Scalar) -> Value {
         if self.b.func.ty(x) == to.into() { x } else { self.b.emit_typed(Op::Convert, &[x], to.into()) }
     }
 }
@@ -294,14 +347,16 @@ pub(crate) fn wrap(
         let (kind, place) = inputs[table];
         let handle = k.table(place);
         let at = k.first(args_row.sizes[table], at);
-        args.push(k.read(slot.ty, kind, handle, at));
+        let steps = dense(k.b.types, slot.ty);
+        args.push(k.read(slot.ty, kind, handle, at, &steps));
     }
     let values = k.b.call_func(func, &results, &args);
     for (v, &(table, at)) in values.into_iter().zip(&results_row.leaves) {
         let (kind, place) = outputs[table];
         let handle = k.table(place);
         let at = k.first(results_row.sizes[table], at);
-        k.write(v, kind, handle, at);
+        let steps = dense(k.b.types, k.b.func.ty(v));
+        k.write(v, at, &steps, &mut |k, at, x| k.store(kind, handle, at, x));
     }
     let kernel = k.b.finish(Vec::new(), Vec::new());
     let kernel = module.funcs.push(kernel);

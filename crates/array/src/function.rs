@@ -1,0 +1,268 @@
+//! A function, what is derived from it, and its kernels.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use driver::launch::{Foreign, Runner};
+use driver::pipeline::Failure;
+use driver::wrap;
+use ir::{Func, Module, Scalar, Slot, TypeData, Types};
+use lower::{FunctionInfo, ParamInfo, Step};
+use rustc_hash::FxHashMap;
+use syntax::Sources;
+
+use crate::array::Array;
+use crate::error::Error;
+use crate::kernel::{self, GROUP, Places};
+use crate::mapping::{Key, Mapping, Operand, broadcast};
+use crate::program::Program;
+
+/// A part of a parameter or result that one array holds: a number, a vector, an array of these.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Leaf {
+    /// Where it is in the parameter: `.origin`; empty for the parameter itself.
+    pub path: String,
+    /// The kind of its numbers.
+    pub kind: Scalar,
+    /// Its lengths: none for a number.
+    pub dims: Vec<u32>,
+    /// Whether it has a derivative.
+    pub diff: bool,
+}
+
+/// A parameter or result as the source declares it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parameter {
+    /// Its name; empty for the returned value.
+    pub name: String,
+    /// Its type as the language writes it.
+    pub ty: String,
+    /// Whether the caller gives it.
+    pub is_input: bool,
+    /// Whether the caller gets it.
+    pub is_output: bool,
+    /// Its leaves, in order.
+    pub leaves: Vec<Leaf>,
+}
+
+/// A function that is called with an array for each of [`Function::inputs`], and fills one for each of
+/// [`Function::outputs`].
+pub struct Function {
+    program: Arc<Program>,
+    name: String,
+    steps: Vec<Step>,
+    params: Arc<[Parameter]>,
+    result: Arc<Parameter>,
+    inputs: Vec<Leaf>,
+    outputs: Vec<Leaf>,
+    module: Module,
+    func: Func,
+    sources: Sources,
+    kernels: Mutex<FxHashMap<Key, Arc<Kernel>>>,
+}
+
+/// A kernel for one way in which arrays lie.
+struct Kernel {
+    places: Places,
+    runner: Runner,
+    /// Runners with the same code that no call uses.
+    idle: Mutex<Vec<Runner>>,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Function {
+    pub(crate) fn new(program: Arc<Program>, name: &str) -> Result<Function, Error> {
+        Function::made(program, name, Vec::new())
+    }
+
+    fn made(program: Arc<Program>, name: &str, steps: Vec<Step>) -> Result<Function, Error> {
+        let made = program.compile(name, &steps)?;
+        let internal =
+            |what: &str| Error::of(&made.sources, Failure::Other(driver::Error::Internal(what.to_string())));
+        let module = made.compiled.module;
+        let info = made.compiled.functions.into_iter().next().ok_or_else(|| internal("no function"))?;
+        let func = info.derived.first().copied().unwrap_or(info.func);
+        let (params, result) = parameters(&module.types, &info)?;
+        let leaves = |slots: &[Slot]| slots.iter().map(|s| leaf(&module.types, s)).collect();
+        let (inputs, outputs) = (leaves(&module.funcs[func].params), leaves(&module.funcs[func].results));
+        Ok(Function {
+            program,
+            name: name.to_string(),
+            steps,
+            params: params.into(),
+            result: Arc::new(result),
+            inputs,
+            outputs,
+            module,
+            func,
+            sources: made.sources,
+            kernels: Mutex::default(),
+        })
+    }
+
+    /// What a step makes of it.
+    pub fn derive(&self, step: Step) -> Result<Function, Error> {
+        let steps = self.steps.iter().cloned().chain([step]).collect();
+        Function::made(self.program.clone(), &self.name, steps)
+    }
+
+    /// The source's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The program that it is in.
+    pub fn program(&self) -> &Arc<Program> {
+        &self.program
+    }
+
+    /// The parameters that the source declares, whatever is derived from it.
+    pub fn params(&self) -> &[Parameter] {
+        &self.params
+    }
+
+    /// The returned value.
+    pub fn result(&self) -> &Parameter {
+        &self.result
+    }
+
+    /// What it takes. First are the leaves of all parameters that are passed in, in order; what a step adds follows.
+    pub fn inputs(&self) -> &[Leaf] {
+        &self.inputs
+    }
+
+    /// What it gives. Of the function itself: the leaves of the returned value, then those of parameters that are
+    /// written; of derived ones, as [`Step`] says.
+    pub fn outputs(&self) -> &[Leaf] {
+        &self.outputs
+    }
+
+    /// The shape of a call: what the leading dimensions of the arrays have together.
+    pub fn shape<'a>(&self, inputs: impl Iterator<Item = &'a Array>) -> Result<Vec<usize>, Error> {
+        let mut leads = Vec::new();
+        for (leaf, array) in self.inputs.iter().zip(inputs) {
+            leads.push(lead(leaf, array.shape())?);
+        }
+        broadcast(leads.into_iter()).map_err(|(a, b)| {
+            Error::Value(format!("the leading dimensions of the arguments do not fit: {a} and {b}"))
+        })
+    }
+
+    /// Runs it once for each place in `shape`. A dimension that an array lacks, or has once, is the same for all; an output
+    /// is added to along it, and starts with what it holds.
+    pub fn call(&self, shape: &[usize], inputs: &[Array], outputs: &[Array]) -> Result<(), Error> {
+        let fits = inputs.len() == self.inputs.len() && outputs.len() == self.outputs.len();
+        if !fits {
+            let (n, m) = (self.inputs.len(), self.outputs.len());
+            return Err(Error::Kind(format!("`{}` takes {n} arrays and fills {m}", self.name)));
+        }
+        let leaves = self.inputs.iter().chain(&self.outputs);
+        let mut operands: Vec<Operand<'_>> = Vec::with_capacity(leaves.size_hint().0);
+        for (k, (leaf, array)) in leaves.zip(inputs.iter().chain(outputs)).enumerate() {
+            lead(leaf, array.shape())?;
+            operands.push(Operand { array, dims: &leaf.dims, is_result: k >= inputs.len() });
+        }
+        for (k, output) in outputs.iter().enumerate() {
+            if outputs[..k].iter().chain(inputs).any(|other| output.overlaps(other)) {
+                return Err(Error::Value("an array for a result shares memory with another array".into()));
+            }
+        }
+        if shape.contains(&0) {
+            return Ok(());
+        }
+        let mapping = Mapping::new(shape, &operands)?;
+        let kernel = self.kernel(&mapping.key)?;
+        let mut runner = locked(&kernel.idle).pop().unwrap_or_else(|| kernel.runner.fork());
+        let numbers: Vec<u8> = mapping.numbers.iter().flat_map(|n| n.to_le_bytes()).collect();
+        runner.bind_global(kernel.places.numbers, &numbers);
+        for (operand, &global) in operands.iter().zip(&kernel.places.arrays) {
+            runner.bind_foreign(global, operand.array.memory());
+        }
+        let groups = [mapping.n.div_ceil(GROUP), 1, 1];
+        let done = self.ready(&runner).and_then(|()| {
+            let threads = self.program.options().threads;
+            runner.dispatch_entry(0, groups, threads, None).map_err(|e| Error::of(&self.sources, e.into()))
+        });
+        for &global in &kernel.places.arrays {
+            runner.bind_foreign(global, Foreign::NONE);
+        }
+        locked(&kernel.idle).push(runner);
+        done.map(drop)
+    }
+
+    /// An error where the function reaches memory that nothing is bound to.
+    fn ready(&self, runner: &Runner) -> Result<(), Error> {
+        match runner.unbound() {
+            Some(global) => {
+                let name = runner.name(global);
+                Err(Error::Value(format!("`{}` reaches `{name}`, which nothing is bound to", self.name)))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn kernel(&self, key: &Key) -> Result<Arc<Kernel>, Error> {
+        if let Some(kernel) = locked(&self.kernels).get(key) {
+            return Ok(kernel.clone());
+        }
+        let mut module = self.module.clone();
+        let places = kernel::build(&mut module, self.func, key);
+        opt::prune(&mut module, &[]);
+        let options = self.program.options();
+        let runner = Runner::with_options(module, options.backend, &options.code)
+            .map_err(|failure| Error::of(&self.sources, failure))?;
+        let kernel = Arc::new(Kernel { places, runner, idle: Mutex::default() });
+        Ok(locked(&self.kernels).entry(key.clone()).or_insert(kernel).clone())
+    }
+}
+
+/// The leading dimensions of an array for a leaf.
+fn lead<'a>(leaf: &Leaf, shape: &'a [usize]) -> Result<&'a [usize], Error> {
+    let split = shape.len().checked_sub(leaf.dims.len()).map(|at| shape.split_at(at));
+    match split {
+        Some((lead, own)) if own.iter().zip(&leaf.dims).all(|(&a, &b)| a == b as usize) => Ok(lead),
+        _ => Err(Error::Value(format!(
+            "`{}` needs an array whose last dimensions are {:?}, not one of shape {shape:?}",
+            leaf.path, leaf.dims
+        ))),
+    }
+}
+
+fn leaf(types: &Types, slot: &Slot) -> Leaf {
+    let path = slot.name.as_deref().unwrap_or_default().to_string();
+    let kind = types.scalar_of(slot.ty).unwrap_or(Scalar::U64);
+    Leaf { path, kind, dims: wrap::dims(types, slot.ty), diff: slot.diff }
+}
+
+/// The parameters and the result as the source has them; an error where one is memory.
+fn parameters(types: &Types, info: &FunctionInfo) -> Result<(Vec<Parameter>, Parameter), Error> {
+    let of = |param: &ParamInfo| {
+        let mut leaves = Vec::new();
+        for (path, ty, diff) in &param.leaves {
+            if !wrap::is_number(types, *ty) {
+                let what = match (&types[*ty], param.name.is_empty()) {
+                    (_, true) => "what it returns".to_string(),
+                    (TypeData::Buffer(_), _) => format!("parameter `{}{path}`, a buffer,", param.name),
+                    _ => format!("parameter `{}{path}`", param.name),
+                };
+                return Err(Error::Kind(format!(
+                    "`{}` cannot be mapped over arrays: {what} of type `{}` is memory",
+                    info.name, param.ty
+                )));
+            }
+            let kind = types.scalar_of(*ty).unwrap_or(Scalar::U64);
+            leaves.push(Leaf { path: path.clone(), kind, dims: wrap::dims(types, *ty), diff: *diff });
+        }
+        Ok(Parameter {
+            name: param.name.clone(),
+            ty: param.ty.clone(),
+            is_input: param.is_input,
+            is_output: param.is_output,
+            leaves,
+        })
+    };
+    let params = info.params.iter().map(of).collect::<Result<_, _>>()?;
+    Ok((params, of(&info.result)?))
+}

@@ -1,0 +1,245 @@
+//! How the threads of a call find their numbers in arrays.
+//!
+//! A call has dimensions of its own, the leading ones of its arrays. Those that lie one after the other in every array are
+//! one (a dense array of any shape has one), so that nearly all calls have one dimension. What is left are sizes and
+//! strides; those that make a difference for the code (dense, the same everywhere) are part of the kernel's [`Key`], the
+//! others are numbers that the kernel reads.
+
+use ir::Scalar;
+use smallvec::SmallVec;
+
+use crate::array::Array;
+use crate::error::Error;
+
+/// The most numbers that an array may extend over: places are numbers of 32 bits.
+const MOST: usize = 1 << 31;
+
+/// An array, and how many dimensions a value in it has.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Operand<'a> {
+    pub(crate) array: &'a Array,
+    /// The lengths of a value.
+    pub(crate) dims: &'a [u32],
+    pub(crate) is_result: bool,
+}
+
+impl Operand<'_> {
+    /// How many of the array's dimensions are the call's.
+    fn n_lead(&self) -> usize {
+        self.array.shape().len() - self.dims.len()
+    }
+}
+
+/// How an operand moves along a dimension of the call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Along {
+    /// It is the same.
+    Same,
+    /// By a value.
+    Dense,
+    /// By a number that the kernel reads.
+    Stride,
+}
+
+/// What the code for an operand depends on.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Place {
+    pub(crate) kind: Scalar,
+    pub(crate) along: SmallVec<[Along; 2]>,
+    /// Whether a value's numbers lie one after the other; else the kernel reads their strides.
+    pub(crate) is_dense: bool,
+    /// Whether the first number is not the first in memory; then the kernel reads which it is.
+    pub(crate) has_base: bool,
+    /// Whether several threads write to a place: they add.
+    pub(crate) adds: bool,
+}
+
+/// What a kernel depends on.
+pub(crate) type Key = SmallVec<[Place; 4]>;
+
+/// A call of some shape on some arrays.
+#[derive(Debug)]
+pub(crate) struct Mapping {
+    /// Threads.
+    pub(crate) n: u32,
+    pub(crate) key: Key,
+    /// What the kernel reads: how many threads there are, the sizes of all dimensions of the call but the first, then for
+    /// each operand its base, its strides along the call's dimensions and those in a value, as far as it has them.
+    pub(crate) numbers: Vec<u32>,
+}
+
+/// The shape that shapes have together: of equal length from the end, or 1. If they do not fit, the two lengths.
+pub fn broadcast<'a>(shapes: impl Iterator<Item = &'a [usize]>) -> Result<Vec<usize>, (usize, usize)> {
+    let mut all: Vec<usize> = Vec::new();
+    for shape in shapes {
+        if all.len() < shape.len() {
+            all.splice(0..0, std::iter::repeat_n(1, shape.len() - all.len()));
+        }
+        let skip = all.len() - shape.len();
+        for (have, &n) in all[skip..].iter_mut().zip(shape) {
+            match (*have, n) {
+                (_, 1) => {}
+                (1, n) => *have = n,
+                (a, b) if a != b => return Err((a, b)),
+                _ => {}
+            }
+        }
+    }
+    Ok(all)
+}
+
+impl Mapping {
+    /// The mapping of a call of that shape. Every operand's leading dimensions broadcast to it.
+    pub(crate) fn new(shape: &[usize], operands: &[Operand<'_>]) -> Result<Mapping, Error> {
+        let dims = merged(shape, operands)?;
+        let n = shape.iter().try_fold(1usize, |n, &d| n.checked_mul(d)).filter(|&n| n < MOST);
+        let n =
+            n.ok_or_else(|| Error::Value(format!("a call of the shape {shape:?} has too many threads")))?;
+        let mut numbers = vec![n as u32];
+        numbers.extend(dims.iter().skip(1).map(|d| d.0 as u32));
+        let mut key = Key::new();
+        for (k, operand) in operands.iter().enumerate() {
+            let array = operand.array;
+            if array.reach() >= MOST {
+                return Err(Error::Value(format!(
+                    "an array extends over {} numbers, which are too many: at most {} can be addressed",
+                    array.reach(),
+                    MOST - 1
+                )));
+            }
+            let size = array.kind().bytes() as isize;
+            let inner: SmallVec<[isize; 4]> =
+                array.strides()[operand.n_lead()..].iter().map(|s| s / size).collect();
+            let count: isize = operand.dims.iter().map(|&d| d as isize).product();
+            let is_dense = is_dense(operand.dims, &inner);
+            let mut place = Place {
+                kind: array.kind(),
+                along: SmallVec::new(),
+                is_dense,
+                has_base: array.base() > 0,
+                adds: false,
+            };
+            if place.has_base {
+                numbers.push(array.base() as u32);
+            }
+            for (d, (_, strides)) in dims.iter().enumerate() {
+                let stride = strides[k];
+                let along = match stride {
+                    0 => Along::Same,
+                    _ if stride == count && d + 1 == dims.len() => Along::Dense,
+                    _ => Along::Stride,
+                };
+                place.adds |= along == Along::Same && operand.is_result;
+                if along == Along::Stride {
+                    numbers.push(stride as i32 as u32);
+                }
+                place.along.push(along);
+            }
+            if !is_dense {
+                numbers.extend(inner.iter().map(|&s| s as i32 as u32));
+            }
+            key.push(place);
+        }
+        Ok(Mapping { n: n as u32, key, numbers })
+    }
+}
+
+/// The size of a dimension of the call, and the numbers that each operand moves by along it.
+type Dimension = (usize, SmallVec<[isize; 8]>);
+
+/// The dimensions of a call, with those as one that lie one after the other in every operand.
+fn merged(shape: &[usize], operands: &[Operand<'_>]) -> Result<SmallVec<[Dimension; 2]>, Error> {
+    let mut dims: SmallVec<[Dimension; 2]> = SmallVec::new();
+    for (d, &n) in shape.iter().enumerate().filter(|d| *d.1 != 1) {
+        let mut strides: SmallVec<[isize; 8]> = SmallVec::new();
+        for operand in operands {
+            let (array, n_lead) = (operand.array, operand.n_lead());
+            let from_end = shape.len() - d;
+            let at = n_lead.checked_sub(from_end).filter(|&at| array.shape()[at] != 1);
+            let size = array.kind().bytes() as isize;
+            if let Some(at) = at
+                && array.shape()[at] != n
+            {
+                return Err(Error::Value(format!(
+                    "an array of shape {:?} does not fit a call of shape {shape:?}",
+                    array.shape()
+                )));
+            }
+            strides.push(at.map_or(0, |at| array.strides()[at] / size));
+        }
+        match dims.last_mut() {
+            Some((size, last)) if last.iter().zip(&strides).all(|(&l, &s)| l == s * n as isize) => {
+                *size *= n;
+                *last = strides;
+            }
+            _ => dims.push((n, strides)),
+        }
+    }
+    Ok(dims)
+}
+
+fn is_dense(dims: &[u32], strides: &[isize]) -> bool {
+    let mut wanted = 1;
+    for (&n, &stride) in dims.iter().zip(strides).rev() {
+        if n != 1 && stride != wanted {
+            return false;
+        }
+        wanted *= n as isize;
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn array(shape: &[usize], strides: &[isize], memory: &mut [f32]) -> Array {
+        let start = std::ptr::NonNull::from(&mut memory[0]).cast();
+        // SAFETY: nothing is read through it.
+        unsafe { Array::new(start, Scalar::F32, shape, strides) }
+    }
+
+    fn of<'a>(array: &'a Array, dims: &'a [u32], is_result: bool) -> Operand<'a> {
+        Operand { array, dims, is_result }
+    }
+
+    #[test]
+    fn shapes_are_broadcast_from_the_end() {
+        let shape = |shapes: &[&[usize]]| broadcast(shapes.iter().copied());
+        assert_eq!(shape(&[&[3, 1], &[4], &[]]), Ok(vec![3, 4]));
+        assert_eq!(shape(&[&[], &[0]]), Ok(vec![0]));
+        assert_eq!(shape(&[&[3], &[4]]), Err((3, 4)));
+    }
+
+    #[test]
+    fn dense_arrays_have_one_dimension() {
+        let mut m = [0.0; 1];
+        let x = array(&[5, 4, 3], &[48, 12, 4], &mut m);
+        let y = array(&[5, 4], &[16, 4], &mut m);
+        let mapping = Mapping::new(&[5, 4], &[of(&x, &[3], false), of(&y, &[], true)]).expect("fits");
+        assert_eq!(mapping.numbers, [20]);
+        assert_eq!(mapping.key[0].along[..], [Along::Dense]);
+        assert!(mapping.key[0].is_dense && !mapping.key[1].adds);
+    }
+
+    #[test]
+    fn other_strides_are_numbers() {
+        let mut m = [0.0; 1];
+        // Columns of a matrix, read backwards, and a row that is the same for all of them.
+        let x = array(&[5, 4], &[4, -20], &mut m);
+        let y = array(&[4], &[4], &mut m);
+        let mapping = Mapping::new(&[5, 4], &[of(&x, &[], false), of(&y, &[], true)]).expect("fits");
+        assert_eq!(mapping.numbers, [20, 4, 15, 1, (-5i32) as u32]);
+        assert_eq!(mapping.key[0].along[..], [Along::Stride, Along::Stride]);
+        assert!(mapping.key[0].has_base);
+        assert_eq!(mapping.key[1].along[..], [Along::Same, Along::Dense]);
+        assert!(mapping.key[1].adds);
+    }
+
+    #[test]
+    fn arrays_of_another_shape_are_refused() {
+        let mut m = [0.0; 1];
+        let x = array(&[5], &[4], &mut m);
+        assert!(Mapping::new(&[4], &[of(&x, &[], false)]).is_err());
+    }
+}

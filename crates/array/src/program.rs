@@ -1,0 +1,149 @@
+//! A file whose functions are called with arrays.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use driver::launch::{Backend, CodeOptions};
+use driver::pipeline::{self, Compiled, Failure, Loaded, on_large_stack};
+use driver::session::{FileOptions, Session};
+use driver::{Request, render};
+use lower::Step;
+use syntax::{Diagnostic, Sources};
+
+use crate::error::{Error, Report};
+use crate::function::Function;
+
+/// How a program is read, compiled and run.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Definitions, folders, warnings.
+    pub files: FileOptions,
+    /// What the optimiser does.
+    pub compile: pipeline::Options,
+    /// What runs it.
+    pub backend: Backend,
+    /// Lanes, memory and the like.
+    pub code: CodeOptions,
+    /// Worker threads of a call; 0: one for each core.
+    pub threads: usize,
+}
+
+/// Where the text is.
+#[derive(Clone, Debug)]
+enum Origin {
+    File(PathBuf),
+    Text { name: String, text: String, folder: PathBuf },
+}
+
+/// A file and what it imports, as they were when it was read.
+#[derive(Debug)]
+pub struct Program {
+    origin: Origin,
+    options: Options,
+    /// The texts of all files that were read, so that each compilation sees the same.
+    files: FileOptions,
+    warnings: Mutex<Vec<String>>,
+}
+
+/// What was compiled, and the texts that its places are in.
+pub(crate) struct Made {
+    pub(crate) compiled: Compiled,
+    pub(crate) sources: Sources,
+}
+
+impl Program {
+    /// Reads a file and what it imports. Functions are checked when they are asked for.
+    pub fn from_file(path: &Path, options: Options) -> Result<Arc<Program>, Error> {
+        Program::new(Origin::File(path.to_path_buf()), options)
+    }
+
+    /// The same of a text; `name` stands for it in diagnostics, and its imports are looked for in `folder`.
+    pub fn from_text(name: &str, text: &str, folder: &Path, options: Options) -> Result<Arc<Program>, Error> {
+        let origin =
+            Origin::Text { name: name.to_string(), text: text.to_string(), folder: folder.to_path_buf() };
+        Program::new(origin, options)
+    }
+
+    fn new(origin: Origin, options: Options) -> Result<Arc<Program>, Error> {
+        let mut program =
+            Program { origin, files: options.files.clone(), options, warnings: Mutex::default() };
+        let read = program.with(|session, loaded| {
+            loaded.errors()?;
+            let texts = session.sources.files.iter();
+            Ok(texts.map(|f| (PathBuf::from(&f.path), f.text.clone())).collect::<Vec<_>>())
+        })?;
+        program.files.open.extend(read.0.into_iter().filter(|(path, _)| path.is_file()));
+        Ok(Arc::new(program))
+    }
+
+    /// How it is compiled and run.
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// The function of that name; members are `Type.name`.
+    pub fn function(self: &Arc<Program>, name: &str) -> Result<Function, Error> {
+        Function::new(self.clone(), name)
+    }
+
+    /// The rendered warnings of what was compiled since the last call.
+    pub fn take_warnings(&self) -> Vec<String> {
+        std::mem::take(&mut *self.warnings.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Compiles a function and what some steps make of it.
+    pub(crate) fn compile(&self, name: &str, steps: &[Step]) -> Result<Made, Error> {
+        let derived = if steps.is_empty() { Vec::new() } else { vec![steps.to_vec()] };
+        let options = &self.options.compile;
+        let (compiled, sources) = self.with(|_, loaded| {
+            loaded.errors()?;
+            let function = loaded.function(name)?;
+            let request = Request { functions: vec![function], derived, ..Request::default() };
+            loaded.compile(&request, options)
+        })?;
+        let rendered = compiled.warnings.iter().map(|w| render::to_text(&sources, w, false));
+        self.warnings.lock().unwrap_or_else(PoisonError::into_inner).extend(rendered);
+        Ok(Made { compiled, sources })
+    }
+
+    /// Does something with the program, read anew.
+    fn with<T: Send>(
+        &self,
+        work: impl FnOnce(&mut Session, &mut Loaded) -> Result<T, Failure> + Send,
+    ) -> Result<(T, Sources), Error> {
+        on_large_stack(|| {
+            let mut session = Session::new(self.files.clone());
+            let loaded = match &self.origin {
+                Origin::File(path) => pipeline::load(&mut session, path),
+                Origin::Text { name, text, folder } => {
+                    let mut program = session.program();
+                    let file = session.load_text(&mut program, name, text.clone(), folder);
+                    Ok(Loaded::new(program, file))
+                }
+            };
+            let done = loaded.map_err(Failure::from).and_then(|mut loaded| work(&mut session, &mut loaded));
+            match done {
+                Ok(value) => Ok((value, session.sources)),
+                Err(failure) => Err(Error::of(&session.sources, failure)),
+            }
+        })
+    }
+}
+
+impl Error {
+    /// A failure, in the words that the user reads.
+    pub(crate) fn of(sources: &Sources, failure: Failure) -> Error {
+        match failure {
+            Failure::Program(list) => Error::Program(report(sources, &list)),
+            Failure::Other(driver::Error::Input(message)) => Error::Value(message),
+            Failure::Other(error) => {
+                let json = render::error_to_json(error.code(), &error.to_string(), "");
+                Error::Program(Report { text: error.to_string(), json })
+            }
+        }
+    }
+}
+
+fn report(sources: &Sources, list: &[Diagnostic]) -> Report {
+    Report { text: render::all_to_text(sources, list, false), json: render::to_json(sources, list) }
+}

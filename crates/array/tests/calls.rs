@@ -1,0 +1,164 @@
+//! Functions on arrays of all layouts: values, derivatives of several orders, what is refused.
+
+use std::path::Path;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use pullback_array::{Array, Error, Function, Options, Program, Scalar, Step};
+
+/// An array over numbers that outlive its use; strides count numbers.
+fn view(numbers: &mut [f32], first: usize, shape: &[usize], strides: &[isize]) -> Array {
+    let strides: Vec<isize> = strides.iter().map(|s| s * 4).collect();
+    // SAFETY: the numbers outlive the calls of the tests, which have one thread.
+    unsafe { Array::new(NonNull::from(&mut numbers[first]).cast(), Scalar::F32, shape, &strides) }
+}
+
+/// A dense array.
+fn dense(numbers: &mut [f32], shape: &[usize]) -> Array {
+    let strides: Vec<isize> =
+        (0..shape.len()).map(|d| shape[d + 1..].iter().product::<usize>() as isize).collect();
+    assert!(numbers.len() >= shape.iter().product());
+    view(numbers, 0, shape, &strides)
+}
+
+fn program(text: &str) -> Arc<Program> {
+    Program::from_text("test.slang", text, Path::new("."), Options::default()).expect("it is read")
+}
+
+fn function(text: &str) -> Function {
+    program(text).function("f").unwrap_or_else(|e| panic!("{e}"))
+}
+
+const PRODUCT: &str = "[Differentiable] float f(float x, float y) { return x * x * y; }";
+
+#[test]
+fn a_call_is_mapped_over_leading_dimensions() {
+    let f = function(PRODUCT);
+    let (mut x, mut y, mut out) = ([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], [10.0, 100.0, 1000.0], [0.0; 6]);
+    let inputs = [dense(&mut x, &[2, 3]), dense(&mut y, &[3])];
+    let shape = f.shape(inputs.iter()).expect("they fit");
+    assert_eq!(shape, [2, 3]);
+    f.call(&shape, &inputs, &[dense(&mut out, &shape)]).expect("it runs");
+    assert_eq!(out, [10.0, 400.0, 9000.0, 160.0, 2500.0, 36000.0]);
+}
+
+#[test]
+fn strides_may_be_any() {
+    let f = function(PRODUCT);
+    // x: columns of a matrix of two rows, backwards; y: every second number; out: with gaps.
+    let mut x = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0];
+    let mut y = [1.0, 0.0, 10.0, 0.0, 100.0];
+    let mut out = [0.0; 12];
+    let inputs = [view(&mut x, 5, &[3, 2], &[-1, -3]), view(&mut y, 0, &[3, 1], &[2, 7])];
+    let output = view(&mut out, 0, &[3, 2], &[4, 2]);
+    f.call(&[3, 2], &inputs, &[output]).expect("it runs");
+    assert_eq!(out, [36.0, 0.0, 9.0, 0.0, 250.0, 0.0, 40.0, 0.0, 1600.0, 0.0, 100.0, 0.0]);
+}
+
+#[test]
+fn gradients_of_what_is_broadcast_are_added() {
+    let f = function(PRODUCT).derive(Step::ValueAndVjp).expect("it has a derivative");
+    let names: Vec<&str> = f.inputs().iter().map(|l| &l.path[..]).collect();
+    assert_eq!(names, ["x", "y", ""]);
+    let (mut x, mut y, mut one) = ([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], [10.0, 100.0, 1000.0], [1.0]);
+    let (mut out, mut dx, mut dy) = ([0.0; 6], [0.0; 6], [0.0; 3]);
+    let inputs = [dense(&mut x, &[2, 3]), dense(&mut y, &[3]), dense(&mut one, &[])];
+    let outputs = [dense(&mut out, &[2, 3]), dense(&mut dx, &[2, 3]), dense(&mut dy, &[3])];
+    f.call(&[2, 3], &inputs, &outputs).expect("it runs");
+    assert_eq!(out, [10.0, 400.0, 9000.0, 160.0, 2500.0, 36000.0]);
+    assert_eq!(dx, [20.0, 400.0, 6000.0, 80.0, 1000.0, 12000.0]);
+    assert_eq!(dy, [17.0, 29.0, 45.0]);
+}
+
+#[test]
+fn steps_follow_each_other_to_any_order() {
+    let f = function("[Differentiable] float f(float x, float y) { return x * x * x * y; }");
+    let only = |f: &Function| f.derive(Step::Only(vec![true])).expect("the same function");
+    let (mut at, mut one) = ([2.0, 5.0], [1.0]);
+    let (x, y) = (view(&mut at, 0, &[], &[]), view(&mut at, 1, &[], &[]));
+    let one = dense(&mut one, &[]);
+    // 6 x y, by x alone, reverse over reverse and forward over reverse.
+    let first = only(&f).derive(Step::Vjp).expect("a gradient");
+    assert_eq!(first.outputs().len(), 1);
+    for (step, n) in [(Step::Vjp, 2), (Step::Jvp, 2)] {
+        let second = only(&first).derive(step.clone()).expect("a second derivative");
+        let mut out = [0.0; 2];
+        let outputs: Vec<Array> = (0..second.outputs().len()).map(|k| view(&mut out, k, &[], &[])).collect();
+        let inputs = [x.clone(), y.clone(), one.clone(), one.clone()];
+        second.call(&[], &inputs, &outputs).expect("it runs");
+        assert!(outputs.len() <= n && out[outputs.len() - 1] == 60.0, "{step:?}: {out:?}");
+    }
+}
+
+#[test]
+fn structs_are_leaves_and_arrays_of_them_have_dimensions() {
+    let f = function(
+        "struct Light : IDifferentiable { float3 color; no_diff int steps; float at[2]; }
+        [Differentiable] float f(Light lights[2]) {
+            float sum = 0;
+            for (int k = 0; k < 2; k++)
+                sum += dot(lights[k].color, float3(1, 2, 3)) * lights[k].at[1] * lights[k].steps;
+            return sum;
+        }",
+    );
+    let leaves: Vec<_> = f.inputs().iter().map(|l| (&l.path[..], &l.dims[..], l.kind, l.diff)).collect();
+    assert_eq!(leaves.len(), 3);
+    assert_eq!(leaves[0].1, [2, 3]);
+    assert_eq!((leaves[1].1, leaves[1].2, leaves[1].3), (&[2][..], Scalar::I32, false));
+    assert_eq!(leaves[2].1, [2, 2]);
+    // Colours that lie as columns.
+    let (mut color, mut at, mut out) = ([1.0, 4.0, 2.0, 5.0, 3.0, 6.0], [0.0, 2.0, 0.0, 3.0], [0.0]);
+    let mut steps = [1i32, 10];
+    // SAFETY: as above.
+    let steps = unsafe { Array::new(NonNull::from(&mut steps[0]).cast(), Scalar::I32, &[2], &[4]) };
+    let inputs = [view(&mut color, 0, &[2, 3], &[1, 2]), steps, dense(&mut at, &[2, 2])];
+    f.call(&[], &inputs, &[dense(&mut out, &[])]).expect("it runs");
+    assert_eq!(out[0], 14.0 * 2.0 + 32.0 * 3.0 * 10.0);
+}
+
+#[test]
+fn kinds_of_numbers_are_converted() {
+    let f = function("double f(float x, bool which, uint16_t n) { return which ? double(x) * n : -1.0; }");
+    let (mut x, mut which, mut n, mut out) = ([1.5f64, 2.5], [0u8, 7], [3u64], [0u16; 2]);
+    // SAFETY: as above.
+    let (inputs, outputs) = unsafe {
+        let x = Array::new(NonNull::from(&mut x[0]).cast(), Scalar::F64, &[2], &[8]);
+        let which = Array::new(NonNull::from(&mut which[0]).cast(), Scalar::Bool, &[2], &[1]);
+        let n = Array::new(NonNull::from(&mut n[0]).cast(), Scalar::U64, &[], &[]);
+        let out = Array::new(NonNull::from(&mut out[0]).cast(), Scalar::F16, &[2], &[2]);
+        ([x, which, n], [out])
+    };
+    f.call(&[2], &inputs, &outputs).expect("it runs");
+    assert_eq!(out, [0xbc00, 0x4780]);
+}
+
+#[test]
+fn what_does_not_fit_is_refused() {
+    let f = function(PRODUCT);
+    let (mut x, mut y) = ([0.0; 6], [0.0; 4]);
+    let inputs = [dense(&mut x, &[2, 3]), dense(&mut y, &[4])];
+    let Err(Error::Value(why)) = f.shape(inputs.iter()) else { panic!("3 is not 4") };
+    assert!(why.contains("3 and 4"), "{why}");
+    let same = [dense(&mut x, &[6]), dense(&mut y, &[])];
+    let Err(Error::Value(why)) = f.call(&[6], &same, &same[..1]) else { panic!("x is an argument") };
+    assert!(why.contains("shares memory"), "{why}");
+    let text = "StructuredBuffer<float> w; float f(StructuredBuffer<float> x) { return x[0] + w[0]; }";
+    let Err(Error::Kind(why)) = program(text).function("f") else { panic!("x is memory") };
+    assert!(why.contains("parameter `x`") && why.contains("StructuredBuffer<float>"), "{why}");
+    let Err(Error::Program(report)) = program("float f(float x) { return y; }").function("f") else {
+        panic!("there is no y")
+    };
+    assert!(report.text.contains("test.slang:1:27") && report.json.contains("\"column\":27"), "{report:?}");
+}
+
+#[test]
+fn a_call_without_places_does_nothing() {
+    let f = function(PRODUCT);
+    let (mut x, mut y) = ([0.0; 1], [0.0; 1]);
+    let inputs = [view(&mut x, 0, &[0, 3], &[3, 1]), dense(&mut y, &[])];
+    let shape = f.shape(inputs.iter()).expect("they fit");
+    assert_eq!(shape, [0, 3]);
+    let mut out = [7.0];
+    f.call(&shape, &inputs, &[view(&mut out, 0, &[0, 3], &[3, 1])]).expect("it runs");
+    assert_eq!(out, [7.0]);
+}
