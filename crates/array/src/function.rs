@@ -27,6 +27,9 @@ pub struct Leaf {
     pub dims: Vec<u32>,
     /// Whether it has a derivative.
     pub diff: bool,
+    /// Of what is given: the input whose cotangent (or a tangent of that) it is, by number. Its array has the leading
+    /// dimensions of that input's.
+    pub cotangent_of: Option<usize>,
 }
 
 /// A parameter or result as the source declares it.
@@ -85,8 +88,10 @@ impl Function {
         let info = made.compiled.functions.into_iter().next().ok_or_else(|| internal("no function"))?;
         let func = info.derived.first().copied().unwrap_or(info.func);
         let (params, result) = parameters(&module.types, &info)?;
-        let leaves = |slots: &[Slot]| slots.iter().map(|s| leaf(&module.types, s)).collect();
-        let (inputs, outputs) = (leaves(&module.funcs[func].params), leaves(&module.funcs[func].results));
+        let leaves = |slots: &[Slot]| slots.iter().map(|s| leaf(&module.types, s)).collect::<Vec<Leaf>>();
+        let (inputs, mut outputs) = (leaves(&module.funcs[func].params), leaves(&module.funcs[func].results));
+        let of = cotangents_of(&module.funcs[info.func], &steps);
+        outputs.iter_mut().zip(of).for_each(|(output, of)| output.cotangent_of = of);
         Ok(Function {
             program,
             name: name.to_string(),
@@ -102,9 +107,9 @@ impl Function {
         })
     }
 
-    /// What a step makes of it.
-    pub fn derive(&self, step: Step) -> Result<Function, Error> {
-        let steps = self.steps.iter().cloned().chain([step]).collect();
+    /// What some steps make of it, the last one last.
+    pub fn derive(&self, steps: &[Step]) -> Result<Function, Error> {
+        let steps = [&self.steps, steps].concat();
         Function::made(self.program.clone(), &self.name, steps)
     }
 
@@ -233,7 +238,37 @@ fn lead<'a>(leaf: &Leaf, shape: &'a [usize]) -> Result<&'a [usize], Error> {
 fn leaf(types: &Types, slot: &Slot) -> Leaf {
     let path = slot.name.as_deref().unwrap_or_default().to_string();
     let kind = types.scalar_of(slot.ty).unwrap_or(Scalar::U64);
-    Leaf { path, kind, dims: wrap::dims(types, slot.ty), diff: slot.diff }
+    Leaf { path, kind, dims: wrap::dims(types, slot.ty), diff: slot.diff, cotangent_of: None }
+}
+
+/// For each output of what steps make of a function: the input whose cotangent it is.
+fn cotangents_of(function: &ir::Function, steps: &[Step]) -> Vec<Option<usize>> {
+    let mut inputs: Vec<bool> = function.params.iter().map(|slot| slot.diff).collect();
+    let mut outputs: Vec<(bool, Option<usize>)> = function.results.iter().map(|s| (s.diff, None)).collect();
+    for step in steps {
+        let diff_outputs: Vec<_> = outputs.iter().copied().filter(|o| o.0).collect();
+        let diff_inputs: Vec<usize> = (0..inputs.len()).filter(|&k| inputs[k]).collect();
+        let cotangents = diff_inputs.iter().map(|&k| (true, Some(k)));
+        match step {
+            Step::Only(chosen) => {
+                let chosen = chosen.iter().copied().chain(std::iter::repeat(false));
+                inputs.iter_mut().zip(chosen).for_each(|(diff, chosen)| *diff &= chosen);
+            }
+            Step::Jvp => {
+                inputs.extend(diff_inputs.iter().map(|_| true));
+                outputs.extend(diff_outputs);
+            }
+            Step::Vjp => {
+                outputs = cotangents.collect();
+                inputs.extend(diff_outputs.iter().map(|_| true));
+            }
+            Step::ValueAndVjp => {
+                outputs.extend(cotangents);
+                inputs.extend(diff_outputs.iter().map(|_| true));
+            }
+        }
+    }
+    outputs.into_iter().map(|o| o.1).collect()
 }
 
 /// The parameters and the result as the source has them; an error where one is memory.
@@ -253,7 +288,13 @@ fn parameters(types: &Types, info: &FunctionInfo) -> Result<(Vec<Parameter>, Par
                 )));
             }
             let kind = types.scalar_of(*ty).unwrap_or(Scalar::U64);
-            leaves.push(Leaf { path: path.clone(), kind, dims: wrap::dims(types, *ty), diff: *diff });
+            leaves.push(Leaf {
+                path: path.clone(),
+                kind,
+                dims: wrap::dims(types, *ty),
+                diff: *diff,
+                cotangent_of: None,
+            });
         }
         Ok(Parameter {
             name: param.name.clone(),

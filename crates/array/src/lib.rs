@@ -16,7 +16,8 @@ mod kernel;
 pub mod mapping;
 mod program;
 
-pub use array::Array;
+pub use array::{Array, extent};
+pub use driver::launch::Foreign;
 pub use error::{Error, Report};
 pub use function::{Function, Leaf, Parameter};
 pub use ir::Scalar;

@@ -4,20 +4,27 @@ use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use pullback_array::{Array, Error, Function, Options, Program, Scalar, Step};
+use pullback_array::{Array, Error, Foreign, Function, Options, Program, Scalar, Step, extent};
 
 /// An array over numbers that outlive its use; strides count numbers.
+fn of<T>(numbers: &mut [T], kind: Scalar, first: usize, shape: &[usize], strides: &[isize]) -> Array {
+    let strides: Vec<isize> = strides.iter().map(|s| s * size_of::<T>() as isize).collect();
+    let (before, after) = extent(kind, shape, &strides);
+    let (start, end) = (first * size_of::<T>() - before, first * size_of::<T>() + after);
+    assert!(end <= size_of_val(numbers));
+    // SAFETY: within the numbers, which outlive the calls of the tests; these have one thread.
+    let memory = unsafe { Foreign::new(NonNull::from(&mut numbers[0]).cast().add(start), end - start) };
+    Array::new(memory, kind, shape, &strides)
+}
+
 fn view(numbers: &mut [f32], first: usize, shape: &[usize], strides: &[isize]) -> Array {
-    let strides: Vec<isize> = strides.iter().map(|s| s * 4).collect();
-    // SAFETY: the numbers outlive the calls of the tests, which have one thread.
-    unsafe { Array::new(NonNull::from(&mut numbers[first]).cast(), Scalar::F32, shape, &strides) }
+    of(numbers, Scalar::F32, first, shape, strides)
 }
 
 /// A dense array.
 fn dense(numbers: &mut [f32], shape: &[usize]) -> Array {
     let strides: Vec<isize> =
         (0..shape.len()).map(|d| shape[d + 1..].iter().product::<usize>() as isize).collect();
-    assert!(numbers.len() >= shape.iter().product());
     view(numbers, 0, shape, &strides)
 }
 
@@ -57,7 +64,7 @@ fn strides_may_be_any() {
 
 #[test]
 fn gradients_of_what_is_broadcast_are_added() {
-    let f = function(PRODUCT).derive(Step::ValueAndVjp).expect("it has a derivative");
+    let f = function(PRODUCT).derive(&[Step::ValueAndVjp]).expect("it has a derivative");
     let names: Vec<&str> = f.inputs().iter().map(|l| &l.path[..]).collect();
     assert_eq!(names, ["x", "y", ""]);
     let (mut x, mut y, mut one) = ([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], [10.0, 100.0, 1000.0], [1.0]);
@@ -73,15 +80,15 @@ fn gradients_of_what_is_broadcast_are_added() {
 #[test]
 fn steps_follow_each_other_to_any_order() {
     let f = function("[Differentiable] float f(float x, float y) { return x * x * x * y; }");
-    let only = |f: &Function| f.derive(Step::Only(vec![true])).expect("the same function");
+    let only = || Step::Only(vec![true]);
     let (mut at, mut one) = ([2.0, 5.0], [1.0]);
     let (x, y) = (view(&mut at, 0, &[], &[]), view(&mut at, 1, &[], &[]));
     let one = dense(&mut one, &[]);
     // 6 x y, by x alone, reverse over reverse and forward over reverse.
-    let first = only(&f).derive(Step::Vjp).expect("a gradient");
+    let first = f.derive(&[only(), Step::Vjp]).expect("a gradient");
     assert_eq!(first.outputs().len(), 1);
     for (step, n) in [(Step::Vjp, 2), (Step::Jvp, 2)] {
-        let second = only(&first).derive(step.clone()).expect("a second derivative");
+        let second = first.derive(&[only(), step.clone()]).expect("a second derivative");
         let mut out = [0.0; 2];
         let outputs: Vec<Array> = (0..second.outputs().len()).map(|k| view(&mut out, k, &[], &[])).collect();
         let inputs = [x.clone(), y.clone(), one.clone(), one.clone()];
@@ -109,8 +116,7 @@ fn structs_are_leaves_and_arrays_of_them_have_dimensions() {
     // Colours that lie as columns.
     let (mut color, mut at, mut out) = ([1.0, 4.0, 2.0, 5.0, 3.0, 6.0], [0.0, 2.0, 0.0, 3.0], [0.0]);
     let mut steps = [1i32, 10];
-    // SAFETY: as above.
-    let steps = unsafe { Array::new(NonNull::from(&mut steps[0]).cast(), Scalar::I32, &[2], &[4]) };
+    let steps = of(&mut steps, Scalar::I32, 0, &[2], &[1]);
     let inputs = [view(&mut color, 0, &[2, 3], &[1, 2]), steps, dense(&mut at, &[2, 2])];
     f.call(&[], &inputs, &[dense(&mut out, &[])]).expect("it runs");
     assert_eq!(out[0], 14.0 * 2.0 + 32.0 * 3.0 * 10.0);
@@ -120,15 +126,12 @@ fn structs_are_leaves_and_arrays_of_them_have_dimensions() {
 fn kinds_of_numbers_are_converted() {
     let f = function("double f(float x, bool which, uint16_t n) { return which ? double(x) * n : -1.0; }");
     let (mut x, mut which, mut n, mut out) = ([1.5f64, 2.5], [0u8, 7], [3u64], [0u16; 2]);
-    // SAFETY: as above.
-    let (inputs, outputs) = unsafe {
-        let x = Array::new(NonNull::from(&mut x[0]).cast(), Scalar::F64, &[2], &[8]);
-        let which = Array::new(NonNull::from(&mut which[0]).cast(), Scalar::Bool, &[2], &[1]);
-        let n = Array::new(NonNull::from(&mut n[0]).cast(), Scalar::U64, &[], &[]);
-        let out = Array::new(NonNull::from(&mut out[0]).cast(), Scalar::F16, &[2], &[2]);
-        ([x, which, n], [out])
-    };
-    f.call(&[2], &inputs, &outputs).expect("it runs");
+    let inputs = [
+        of(&mut x, Scalar::F64, 0, &[2], &[1]),
+        of(&mut which, Scalar::Bool, 0, &[2], &[1]),
+        of(&mut n, Scalar::U64, 0, &[], &[]),
+    ];
+    f.call(&[2], &inputs, &[of(&mut out, Scalar::F16, 0, &[2], &[1])]).expect("it runs");
     assert_eq!(out, [0xbc00, 0x4780]);
 }
 

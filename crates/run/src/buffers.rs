@@ -29,6 +29,22 @@ impl Foreign {
     pub unsafe fn new(start: NonNull<u8>, len: usize) -> Foreign {
         Foreign { start, len }
     }
+
+    /// How many bytes it has.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// True if it has none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Where it is.
+    pub fn addresses(&self) -> std::ops::Range<usize> {
+        let start = self.start.as_ptr() as usize;
+        start..start + self.len
+    }
 }
 
 // SAFETY: whoever makes one promises that the bytes are there, whichever thread reads them.
