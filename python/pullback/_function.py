@@ -1,0 +1,273 @@
+"""Functions: calls with arrays, and derivatives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Optional, Union
+
+from . import _core
+from ._values import Parameter
+
+if TYPE_CHECKING:
+    from ._module import Module
+
+Wrt = Union[None, str, Sequence[str]]
+
+
+class Function:
+    """A function of a program, mapped over arrays.
+
+    An argument has the dimensions of its parameter (none for a `float`, 3 for a `float3`), behind any others; over those
+    the function is mapped, and they are broadcast as in NumPy. Arrays are read where they are. A struct is a dict, or an
+    object with attributes of the names of its fields; an array of structs is a list of these, or one whose fields are
+    arrays.
+    """
+
+    def __init__(self, module: Module, core: _core.Function) -> None:
+        self._module = module
+        self._core = core
+        self._params = [Parameter(*info) for info in core.params]
+        self._inputs = [p for p in self._params if p.is_input]
+        self._names = [p.name for p in self._inputs]
+        result = Parameter(*core.result)
+        self._outputs = [p for p in [result, *self._params] if p.is_output and p.leaves]
+        # Where every parameter is one array, arguments need no taking apart.
+        self._plain = all(p.is_plain for p in self._inputs)
+        self._derived: dict[object, _core.Function] = {}
+
+    @property
+    def name(self) -> str:
+        """The function's name."""
+        return self._core.name
+
+    @property
+    def signature(self) -> str:
+        """The function as the language declares it."""
+        params = ", ".join(p.declaration for p in self._params)
+        return f"{self._core.result[1]} {self.name}({params})"
+
+    def __repr__(self) -> str:
+        return f"<pullback.Function {self.signature}>"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The function's value for each place in the leading dimensions of the arguments."""
+        return self._values(self._core(*self._flat(args, kwargs)))
+
+    def value_and_grad(self, *args: Any, wrt: Wrt = None, **kwargs: Any) -> tuple[Any, Any]:
+        """The values, and the gradient of their sum by `wrt`: a parameter's name, or several for a dict; all if None.
+
+        A gradient has the shape of its argument: what is broadcast is summed over.
+        """
+        chosen = self._chosen(wrt)
+        core = self._derive(("grad", tuple(chosen)), [chosen, "value_and_vjp"])
+        found = core(*self._flat(args, kwargs), *self._ones())
+        n = len(self._core.outputs)
+        return self._values(found[:n]), self._pack(chosen, found[n:], wrt)
+
+    def grad(self, *args: Any, wrt: Wrt = None, **kwargs: Any) -> Any:
+        """The gradient that `value_and_grad` gives."""
+        chosen = self._chosen(wrt)
+        core = self._derive(("vjp", tuple(chosen)), [chosen, "vjp"])
+        return self._pack(chosen, core(*self._flat(args, kwargs), *self._ones()), wrt)
+
+    def vjp(self, *args: Any, wrt: Wrt = None, **kwargs: Any) -> tuple[Any, Callable[[Any], Any]]:
+        """The values, and a function from cotangents of them to those of `wrt`. Arguments must not change until then."""
+        chosen = self._chosen(wrt)
+        core = self._derive(("vjp", tuple(chosen)), [chosen, "vjp"])
+        flat = self._flat(args, kwargs)
+
+        def pull(cotangents: Any) -> Any:
+            outputs = [p for p in self._outputs if any(leaf.diff for leaf in p.leaves)]
+            given = [cotangents] if len(outputs) == 1 else [cotangents[p.key] for p in outputs]
+            leaves = [x for p, value in zip(outputs, given) for x in p.differential(value)]
+            return self._pack(chosen, core(*flat, *leaves), wrt)
+
+        return self._values(self._core(*flat)), pull
+
+    def jvp(self, *args: Any, tangents: Mapping[str, Any], **kwargs: Any) -> tuple[Any, Any]:
+        """The values, and their derivative along `tangents`: a dict from parameters to what they move by."""
+        wrt = list(tangents)
+        chosen = self._chosen(wrt)
+        core = self._derive(("jvp", tuple(chosen)), [chosen, "jvp"])
+        found = core(*self._flat(args, kwargs), *self._tangents(tangents))
+        n = len(self._core.outputs)
+        outputs = [(p, leaf) for p in self._outputs for leaf in p.leaves if leaf.diff]
+        moved = {(p.key, leaf.path): _number(x) for (p, leaf), x in zip(outputs, found[n:])}
+        values = {p.key: p.pack_differential(moved) for p in self._outputs if any(x.diff for x in p.leaves)}
+        return self._values(found[:n]), next(iter(values.values())) if len(values) == 1 else values
+
+    def hvp(self, *args: Any, along: Mapping[str, Any], **kwargs: Any) -> Any:
+        """The derivative of the gradient by the parameters in `along`, along that direction."""
+        chosen = self._chosen(list(along))
+        core = self._derive(("hvp", tuple(chosen)), [chosen, "vjp", chosen, "jvp"])
+        found = core(*self._flat(args, kwargs), *self._ones(), *self._tangents(along))
+        n = sum(chosen)
+        return self._pack(chosen, found[n:], list(along) if len(along) > 1 else next(iter(along)))
+
+    def jacobian(self, *args: Any, wrt: Wrt = None, **kwargs: Any) -> Any:
+        """The derivative of each number of the value by each of `wrt`, for each place: the shape is that of the call,
+        then that of a value, then that of the parameter."""
+        import numpy as np
+
+        leaf = self._single_output()
+        chosen = self._chosen(wrt)
+        core = self._derive(("vjp", tuple(chosen)), [chosen, "vjp"])
+        flat, shape = self._broadcast(args, kwargs)
+        n = int(np.prod(leaf.dims, dtype=int))
+        units = np.eye(n, dtype=leaf.dtype).reshape((n, *(1,) * len(shape), *leaf.dims))
+        found = core(*self._in_front(flat, chosen, n, shape), units)
+        rank = len(shape)
+        moved = [np.moveaxis(x, 0, rank).reshape((*shape, *leaf.dims, *x.shape[1 + rank :])) for x in found]
+        return self._pack(chosen, moved, wrt)
+
+    def hessian(self, *args: Any, wrt: Wrt = None, **kwargs: Any) -> Any:
+        """The second derivatives by `wrt`, for each place: the shape is that of the call, then twice that of the
+        parameter. For several parameters, a dict of dicts."""
+        import numpy as np
+
+        chosen = self._chosen(wrt)
+        core = self._derive(("hvp", tuple(chosen)), [chosen, "vjp", chosen, "jvp"])
+        flat, shape = self._broadcast(args, kwargs)
+        leaves = [x for p in self._inputs for x in p.leaves]
+        wanted = [x for x, c in zip(leaves, chosen) if c]
+        sizes = [int(np.prod(x.dims, dtype=int)) for x in wanted]
+        n, rank = sum(sizes), len(shape)
+        starts = np.cumsum([0, *sizes])
+        units = np.eye(n)
+        along = [
+            units[:, a:b].astype(x.dtype).reshape((n, *(1,) * rank, *x.dims))
+            for x, a, b in zip(wanted, starts, starts[1:])
+        ]
+        found = core(*self._in_front(flat, chosen, n, shape), *self._ones(), *along)[len(wanted) :]
+        rows = []
+        for x, a, b in zip(wanted, starts, starts[1:]):
+            row = [np.moveaxis(y[a:b], 0, rank).reshape((*shape, *x.dims, *y.shape[1 + rank :])) for y in found]
+            rows.append(self._pack(chosen, row, wrt))
+        return self._pack(chosen, rows, wrt)
+
+    # ---- parts
+
+    def _derive(self, key: object, steps: list[Union[str, list[bool]]]) -> _core.Function:
+        found = self._derived.get(key)
+        if found is None:
+            found = self._derived[key] = self._core.derive(steps)
+            self._module._warn()
+        return found
+
+    def _flat(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Sequence[Any]:
+        """The arrays of all inputs."""
+        names = self._names
+        if len(args) > len(names):
+            raise TypeError(f"`{self.name}` takes {len(names)} arguments, not {len(args)}")
+        if kwargs:
+            values = list(args)
+            for name in names[len(args) :]:
+                if name not in kwargs:
+                    self._missing(args, kwargs)
+                values.append(kwargs[name])
+            if len(values) != len(args) + len(kwargs):
+                self._missing(args, kwargs)
+        elif len(args) < len(names):
+            self._missing(args, kwargs)
+        else:
+            values = list(args)
+        if self._plain:
+            return values
+        return [leaf for param, value in zip(self._inputs, values) for leaf in param.flatten(value)]
+
+    def _missing(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        """Raises what is wrong with arguments of which some are too many or missing."""
+        names = self._names
+        for name in kwargs:
+            if name not in names:
+                raise TypeError(f"`{self.name}` has no parameter `{name}`; it has {', '.join(names) or 'none'}")
+            if name in names[: len(args)]:
+                raise TypeError(f"`{self.name}` was given `{name}` twice")
+        missing = [p.declaration for p in self._inputs[len(args) :] if p.name not in kwargs]
+        raise TypeError(f"`{self.name}` needs {', '.join(f'`{m}`' for m in missing)}")
+
+    def _values(self, found: Sequence[Any]) -> Any:
+        """What the user gets of the function's outputs: the value, or a dict if there are several."""
+        if len(self._outputs) == 1 and self._outputs[0].is_plain:
+            return _number(found[0])
+        values, at = {}, 0
+        for p in self._outputs:
+            n = len(p.leaves)
+            values[p.key] = p.pack([_number(x) for x in found[at : at + n]])
+            at += n
+        if len(values) == 1:
+            return next(iter(values.values()))
+        return values or None
+
+    def _chosen(self, wrt: Wrt) -> list[bool]:
+        """Which leaves of the inputs are differentiated by."""
+        names = [wrt] if isinstance(wrt, str) else wrt
+        chosen = []
+        for param in self._inputs:
+            is_named = names is None or param.name in names
+            chosen += [leaf.diff and is_named for leaf in param.leaves]
+            if names is not None and is_named and not any(leaf.diff for leaf in param.leaves):
+                raise ValueError(f"`{param.declaration}` of `{self.name}` has no derivative")
+        for name in names or ():
+            if name not in self._names:
+                raise ValueError(f"`{self.name}` has no parameter `{name}`; it has {', '.join(self._names)}")
+        if not any(chosen):
+            raise ValueError(f"no parameter of `{self.name}` has a derivative")
+        return chosen
+
+    def _pack(self, chosen: Sequence[bool], found: Sequence[Any], wrt: Wrt) -> Any:
+        """Differentials of the chosen inputs: of one parameter that is named by itself, or a dict."""
+        rest, at = iter(found), 0
+        values = {}
+        for param in self._inputs:
+            n = len(param.leaves)
+            own = {
+                (param.key, leaf.path): _number(next(rest))
+                for leaf, c in zip(param.leaves, chosen[at : at + n])
+                if c
+            }
+            at += n
+            if own:
+                values[param.name] = param.pack_differential(own)
+        return values[wrt] if isinstance(wrt, str) else values
+
+    def _single_output(self) -> Any:
+        leaves = [leaf for p in self._outputs for leaf in p.leaves if leaf.diff]
+        if len(leaves) != 1:
+            raise ValueError(f"`{self.name}` gives {len(leaves)} values that have derivatives, not one: use `vjp`")
+        return leaves[0]
+
+    def _ones(self) -> list[Any]:
+        """The cotangent of a value that is one number."""
+        leaf = self._single_output()
+        if leaf.dims:
+            raise ValueError(
+                f"`{self.name}` gives {'×'.join(map(str, leaf.dims))} numbers, which have no gradient: use `vjp` or `jacobian`"
+            )
+        return [1.0]
+
+    def _tangents(self, given: Mapping[str, Any]) -> list[Any]:
+        return [x for p in self._inputs if p.name in given for x in p.differential(given[p.name])]
+
+    def _broadcast(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[list[Any], tuple[int, ...]]:
+        """The arrays of all inputs, and the shape of the call."""
+        import numpy as np
+
+        flat = [np.asarray(x) for x in self._flat(args, kwargs)]
+        leaves = [x for p in self._inputs for x in p.leaves]
+        leads = [x.shape[: x.ndim - len(leaf.dims)] for x, leaf in zip(flat, leaves)]
+        return flat, np.broadcast_shapes(*leads)
+
+    def _in_front(self, flat: list[Any], chosen: Sequence[bool], n: int, shape: tuple[int, ...]) -> list[Any]:
+        """Inputs with a dimension of that length in front, so that each place along it has differentials of its own."""
+        import numpy as np
+
+        leaves = [x for p in self._inputs for x in p.leaves]
+        return [
+            np.broadcast_to(x, (n, *shape, *leaf.dims)) if c else x for x, leaf, c in zip(flat, leaves, chosen)
+        ]
+
+
+def _number(x: Any) -> Any:
+    """An array without dimensions as a number."""
+    return x if getattr(x, "ndim", 1) else x[()]

@@ -1,0 +1,113 @@
+"""Parameters, and values of struct types as Python has them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+
+class _MissingField(TypeError):
+    """A value lacks a field."""
+
+
+class Leaf:
+    """A part of a parameter that is an array: a number, a vector, a matrix, or an array of these."""
+
+    __slots__ = ("path", "dtype", "dims", "diff", "fields")
+
+    def __init__(self, path: str, dtype: str, dims: Sequence[int], diff: bool) -> None:
+        self.path = path
+        self.dtype = dtype
+        self.dims = tuple(dims)
+        self.diff = diff
+        self.fields = [field for field in path.split(".") if field]
+
+
+class Parameter:
+    """A parameter, or the returned value."""
+
+    def __init__(self, name: str, ty: str, is_input: bool, is_output: bool, leaves: Sequence[Any]) -> None:
+        self.name = name
+        self.type = ty
+        self.is_input = is_input
+        self.is_output = is_output
+        self.leaves = [Leaf(*leaf) for leaf in leaves]
+        self.is_plain = len(self.leaves) == 1 and not self.leaves[0].path
+
+    @property
+    def key(self) -> str:
+        """Its name in a dict of results."""
+        return self.name or "result"
+
+    @property
+    def declaration(self) -> str:
+        """As the language declares it."""
+        direction = "" if not self.is_output else "inout " if self.is_input else "out "
+        return f"{direction}{self.type} {self.name}"
+
+    def flatten(self, value: Any) -> list[Any]:
+        """The arrays of its leaves."""
+        return [self._part(value, leaf, leaf.fields, 0) for leaf in self.leaves]
+
+    def differential(self, value: Any) -> list[Any]:
+        """The arrays of those that have differentials; zeros where the value lacks a field."""
+        import numpy as np
+
+        found = []
+        for leaf in (leaf for leaf in self.leaves if leaf.diff):
+            try:
+                found.append(self._part(value, leaf, leaf.fields, 0))
+            except _MissingField:
+                found.append(np.zeros(leaf.dims, leaf.dtype))
+        return found
+
+    def pack(self, arrays: Sequence[Any]) -> Any:
+        """A value of its leaves: an array, or dicts of arrays by field."""
+        return _packed(dict(zip((leaf.path for leaf in self.leaves), arrays)))
+
+    def pack_differential(self, found: Mapping[tuple[str, str], Any]) -> Any:
+        """As `pack`, of the leaves that are there."""
+        there = [leaf for leaf in self.leaves if (self.key, leaf.path) in found]
+        return _packed({leaf.path: found[self.key, leaf.path] for leaf in there})
+
+    def _part(self, value: Any, leaf: Leaf, fields: Sequence[str], level: int) -> Any:
+        """The array of a leaf, given where these fields lead to it, below so many dimensions."""
+        if not fields:
+            return value
+        if isinstance(value, (list, tuple)) and not hasattr(value, fields[0]):
+            return self._stacked([self._part(v, leaf, fields, level + 1) for v in value], len(leaf.dims) - level)
+        # An array of structs may also be a struct of arrays.
+        return self._part(self._field(value, fields[0]), leaf, fields[1:], level)
+
+    def _field(self, value: Any, name: str) -> Any:
+        if isinstance(value, Mapping):
+            if name in value:
+                return value[name]
+        elif hasattr(value, name):
+            return getattr(value, name)
+        given = sorted(value) if isinstance(value, Mapping) else type(value).__name__
+        raise _MissingField(f"`{self.declaration}` needs a field `{name}`, which {given} does not have")
+
+    def _stacked(self, parts: list[Any], n_dims: int) -> Any:
+        """The elements of an array, of which the last `n_dims` dimensions are a value's."""
+        import numpy as np
+
+        arrays = [np.asarray(part) for part in parts]
+        if not arrays or any(x.ndim < n_dims - 1 for x in arrays):
+            raise ValueError(f"`{self.declaration}` needs arrays that go together in every field, not {len(parts)} values")
+        lead = max(x.ndim for x in arrays)
+        arrays = [x.reshape((1,) * (lead - x.ndim) + x.shape) for x in arrays]
+        return np.stack(np.broadcast_arrays(*arrays), axis=-n_dims)
+
+
+def _packed(arrays: Mapping[str, Any]) -> Any:
+    if "" in arrays:
+        return arrays[""]
+    out: dict[str, Any] = {}
+    for path, array in arrays.items():
+        at = out
+        *fields, last = path[1:].split(".")
+        for field in fields:
+            at = at.setdefault(field, {})
+        at[last] = array
+    return out

@@ -1,0 +1,268 @@
+//! Python's numbers and arrays as arrays of Pullback.
+
+use std::ptr::NonNull;
+
+use array::{Array, Foreign, Leaf, Scalar, extent};
+use numpy::{PyArray, PyArrayDescrMethods, PyArrayMethods, PyUntypedArray, PyUntypedArrayMethods};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyBool, PyFloat, PyInt};
+
+/// What NumPy calls a kind of number.
+pub(crate) fn dtype_name(kind: Scalar) -> &'static str {
+    match kind {
+        Scalar::Bool => "bool",
+        Scalar::I8 => "int8",
+        Scalar::U8 => "uint8",
+        Scalar::I16 => "int16",
+        Scalar::U16 => "uint16",
+        Scalar::I32 => "int32",
+        Scalar::U32 => "uint32",
+        Scalar::I64 => "int64",
+        Scalar::U64 => "uint64",
+        Scalar::F16 => "float16",
+        Scalar::F32 => "float32",
+        Scalar::F64 => "float64",
+    }
+}
+
+/// The arguments of a call, and what keeps them alive.
+pub(crate) struct Inputs<'py> {
+    pub(crate) arrays: Vec<Array>,
+    /// Numbers that are arguments: never moved, since there is room for all from the start.
+    numbers: Vec<u64>,
+    held: Vec<Bound<'py, PyAny>>,
+}
+
+impl<'py> Inputs<'py> {
+    pub(crate) fn new(n: usize) -> Inputs<'py> {
+        Inputs { arrays: Vec::with_capacity(n), numbers: Vec::with_capacity(n), held: Vec::new() }
+    }
+
+    /// Adds an argument for a leaf.
+    pub(crate) fn push(&mut self, py: Python<'py>, leaf: &Leaf, arg: &Bound<'py, PyAny>) -> PyResult<()> {
+        if let Some((kind, bits)) = number(leaf, arg)? {
+            debug_assert!(self.numbers.len() < self.numbers.capacity());
+            self.numbers.push(bits);
+            let at = NonNull::from(self.numbers.last_mut().expect("it was pushed")).cast();
+            // SAFETY: the number stays where it is for as long as the inputs do, and nobody writes it.
+            let memory = unsafe { Foreign::new(at, kind.bytes() as usize) };
+            self.arrays.push(Array::new(memory, kind, &[], &[]));
+            return Ok(());
+        }
+        if let Ok(found) = arg.cast::<PyUntypedArray>() {
+            return self.push_array(py, leaf, found);
+        }
+        let made = as_array(py, arg)?;
+        let found = made.cast::<PyUntypedArray>().map_err(|_| wrong_type(leaf, arg))?;
+        self.push_array(py, leaf, found)
+    }
+
+    fn push_array(
+        &mut self,
+        py: Python<'py>,
+        leaf: &Leaf,
+        found: &Bound<'py, PyUntypedArray>,
+    ) -> PyResult<()> {
+        let kind = kind_of(found)
+            .filter(|&kind| suits(kind, leaf.kind))
+            .ok_or_else(|| wrong_dtype(leaf, found.as_any()))?;
+        if narrows(kind, leaf.kind) {
+            in_range(py, leaf, found)?;
+        }
+        let array = view(found, kind);
+        let size = kind.bytes() as usize;
+        let is_aligned = array.strides().iter().all(|s| s.unsigned_abs().is_multiple_of(size))
+            && (view_start(found) as usize).is_multiple_of(size);
+        if !is_aligned {
+            let copy = found.call_method0("copy")?;
+            let copied = copy.cast::<PyUntypedArray>()?;
+            self.arrays.push(view(copied, kind));
+            self.held.push(copy.clone());
+            return Ok(());
+        }
+        self.arrays.push(array);
+        self.held.push(found.as_any().clone());
+        Ok(())
+    }
+}
+
+fn view_start(array: &Bound<'_, PyUntypedArray>) -> *mut u8 {
+    // SAFETY: the object is an array of NumPy's.
+    unsafe { (*array.as_array_ptr()).fields.data.cast() }
+}
+
+/// An array of NumPy's as it is.
+fn view(array: &Bound<'_, PyUntypedArray>, kind: Scalar) -> Array {
+    let (before, after) = extent(kind, array.shape(), array.strides());
+    let memory = match NonNull::new(view_start(array).wrapping_sub(before)) {
+        // SAFETY: the caller keeps the array alive during the call, and NumPy says where its numbers are.
+        Some(start) => unsafe { Foreign::new(start, before + after) },
+        None => Foreign::NONE,
+    };
+    Array::new(memory, kind, array.shape(), array.strides())
+}
+
+/// The kind of an array's numbers, if we know it and they are as this machine has them.
+fn kind_of(array: &Bound<'_, PyUntypedArray>) -> Option<Scalar> {
+    let dtype = array.dtype();
+    if dtype.byteorder() == b'>' {
+        return None;
+    }
+    Some(match (dtype.kind(), dtype.itemsize()) {
+        (b'b', 1) => Scalar::Bool,
+        (b'i', 1) => Scalar::I8,
+        (b'u', 1) => Scalar::U8,
+        (b'i', 2) => Scalar::I16,
+        (b'u', 2) => Scalar::U16,
+        (b'i', 4) => Scalar::I32,
+        (b'u', 4) => Scalar::U32,
+        (b'i', 8) => Scalar::I64,
+        (b'u', 8) => Scalar::U64,
+        (b'f', 2) => Scalar::F16,
+        (b'f', 4) => Scalar::F32,
+        (b'f', 8) => Scalar::F64,
+        _ => return None,
+    })
+}
+
+/// Whether numbers of a kind can be given where another is wanted: floats where there are floats, integers (if they are in
+/// range) where there are numbers, and truth everywhere.
+fn suits(given: Scalar, wanted: Scalar) -> bool {
+    given == Scalar::Bool || wanted.is_float() || !given.is_float() && wanted != Scalar::Bool
+}
+
+/// Whether an integer may have no place among those wanted.
+fn narrows(given: Scalar, wanted: Scalar) -> bool {
+    let is_int = |s: Scalar| !s.is_float() && s != Scalar::Bool;
+    is_int(given) && is_int(wanted) && given != wanted && {
+        let (a, b) = (given, wanted);
+        b.bytes() < a.bytes() || b.bytes() == a.bytes() || a.is_signed_int() && !b.is_signed_int()
+    }
+}
+
+/// An error where an array has integers beyond a leaf's kind.
+fn in_range(py: Python<'_>, leaf: &Leaf, array: &Bound<'_, PyUntypedArray>) -> PyResult<()> {
+    if array.shape().contains(&0) {
+        return Ok(());
+    }
+    for method in ["min", "max"] {
+        let extreme = array.call_method0(method)?.call_method0("item")?;
+        integer(leaf, &extreme)?;
+    }
+    let _ = py;
+    Ok(())
+}
+
+/// A Python number as an argument, if it is one: as what, and its bits.
+fn number(leaf: &Leaf, arg: &Bound<'_, PyAny>) -> PyResult<Option<(Scalar, u64)>> {
+    if arg.is_exact_instance_of::<PyFloat>() {
+        if !leaf.kind.is_float() {
+            return Err(wrong_type(leaf, arg));
+        }
+        return Ok(Some(float(leaf.kind, arg.extract()?)));
+    }
+    if arg.is_exact_instance_of::<PyBool>() {
+        return Ok(Some((Scalar::Bool, u64::from(arg.extract::<bool>()?))));
+    }
+    if arg.is_exact_instance_of::<PyInt>() {
+        return match leaf.kind {
+            Scalar::Bool => Err(wrong_type(leaf, arg)),
+            kind if kind.is_float() => Ok(Some(float(kind, arg.extract()?))),
+            _ => integer(leaf, arg).map(Some),
+        };
+    }
+    Ok(None)
+}
+
+/// A float of a kind.
+fn float(kind: Scalar, x: f64) -> (Scalar, u64) {
+    let bits = match kind {
+        Scalar::F16 => half::f16::from_f64(x).to_bits().into(),
+        Scalar::F32 => (x as f32).to_bits().into(),
+        _ => x.to_bits(),
+    };
+    (kind, bits)
+}
+
+/// An integer that a leaf's kind has.
+fn integer(leaf: &Leaf, arg: &Bound<'_, PyAny>) -> PyResult<(Scalar, u64)> {
+    let bits = leaf.kind.bits();
+    let found = match leaf.kind.is_signed_int() {
+        true => {
+            let most = i64::MAX >> (64 - bits);
+            arg.extract::<i64>()
+                .ok()
+                .filter(|x| (-most - 1..=most).contains(x))
+                .map(|x| (Scalar::I64, x as u64))
+        }
+        false => {
+            let most = u64::MAX >> (64 - bits);
+            arg.extract::<u64>().ok().filter(|x| *x <= most).map(|x| (Scalar::U64, x))
+        }
+    };
+    found.ok_or_else(|| {
+        let (path, kind) = (&leaf.path, dtype_name(leaf.kind));
+        PyValueError::new_err(format!("`{path}` is of type {kind}, which does not have the number {arg}"))
+    })
+}
+
+/// What else is an array: by DLPack without a copy, or what NumPy makes of it.
+fn as_array<'py>(py: Python<'py>, arg: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    static FUNCTIONS: PyOnceLock<(Py<PyAny>, Py<PyAny>)> = PyOnceLock::new();
+    let (from_dlpack, asarray) = FUNCTIONS.get_or_try_init(py, || -> PyResult<_> {
+        let numpy = py.import("numpy")?;
+        Ok((numpy.getattr("from_dlpack")?.unbind(), numpy.getattr("asarray")?.unbind()))
+    })?;
+    match arg.hasattr("__dlpack__")? {
+        true => from_dlpack.bind(py).call1((arg,)),
+        false => asarray.bind(py).call1((arg,)),
+    }
+}
+
+fn wrong_type(leaf: &Leaf, arg: &Bound<'_, PyAny>) -> PyErr {
+    let kind = dtype_name(leaf.kind);
+    let given = arg.get_type().name().map_or_else(|_| "something else".into(), |name| name.to_string());
+    PyTypeError::new_err(format!("`{}` needs numbers of type {kind}, not a `{given}`", leaf.path))
+}
+
+fn wrong_dtype(leaf: &Leaf, array: &Bound<'_, PyAny>) -> PyErr {
+    let kind = dtype_name(leaf.kind);
+    let given = array.getattr("dtype").map_or_else(|_| "unknown".into(), |dtype| dtype.to_string());
+    PyTypeError::new_err(format!("`{}` needs numbers of type {kind}, not an array of {given}", leaf.path))
+}
+
+/// A new array of NumPy's (a number, if it has no dimensions, is made of it when it is handed out), of zeros if asked for.
+pub(crate) fn empty<'py>(
+    py: Python<'py>,
+    kind: Scalar,
+    shape: &[usize],
+    zeros: bool,
+) -> PyResult<(Bound<'py, PyAny>, Array)> {
+    macro_rules! made {
+        ($ty:ty) => {{
+            let array = match zeros {
+                true => PyArray::<$ty, _>::zeros(py, shape, false),
+                // SAFETY: every number is written before anybody reads it, or the array is dropped.
+                false => unsafe { PyArray::<$ty, _>::new(py, shape, false) },
+            };
+            let view = view(array.as_untyped(), kind);
+            (array.into_any(), view)
+        }};
+    }
+    Ok(match kind {
+        Scalar::Bool => made!(bool),
+        Scalar::I8 => made!(i8),
+        Scalar::U8 => made!(u8),
+        Scalar::I16 => made!(i16),
+        Scalar::U16 => made!(u16),
+        Scalar::I32 => made!(i32),
+        Scalar::U32 => made!(u32),
+        Scalar::I64 => made!(i64),
+        Scalar::U64 => made!(u64),
+        Scalar::F16 => made!(half::f16),
+        Scalar::F32 => made!(f32),
+        Scalar::F64 => made!(f64),
+    })
+}

@@ -1,0 +1,132 @@
+//! Functions: what they take and give, and calls.
+
+use std::sync::Arc;
+
+use array::{Array, Leaf, Parameter, Step};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+
+use crate::convert::{Inputs, empty};
+use crate::error::raised;
+
+/// A function of a program, or what is derived from one: a map from arrays to arrays.
+#[pyclass(frozen, module = "pullback._core")]
+pub(crate) struct Function {
+    inner: Arc<array::Function>,
+}
+
+impl Function {
+    pub(crate) fn new(inner: array::Function) -> Function {
+        Function { inner: Arc::new(inner) }
+    }
+}
+
+/// A step of [`Function::derive`].
+#[derive(FromPyObject)]
+enum StepArg {
+    Named(String),
+    Only(Vec<bool>),
+}
+
+/// A leaf: its path, its kind of number, its lengths, and whether it has a derivative.
+type LeafInfo = (String, &'static str, Vec<u32>, bool);
+
+/// A parameter: its name, its type, whether it goes in and out, and its leaves.
+type ParameterInfo = (String, String, bool, bool, Vec<LeafInfo>);
+
+fn leaf_info(leaf: &Leaf) -> LeafInfo {
+    (leaf.path.clone(), crate::convert::dtype_name(leaf.kind), leaf.dims.clone(), leaf.diff)
+}
+
+fn parameter_info(p: &Parameter) -> ParameterInfo {
+    (p.name.clone(), p.ty.clone(), p.is_input, p.is_output, p.leaves.iter().map(leaf_info).collect())
+}
+
+#[pymethods]
+impl Function {
+    /// The source's name.
+    #[getter]
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    /// The parameters that the source declares.
+    #[getter]
+    fn params(&self) -> Vec<ParameterInfo> {
+        self.inner.params().iter().map(parameter_info).collect()
+    }
+
+    /// The returned value.
+    #[getter]
+    fn result(&self) -> ParameterInfo {
+        parameter_info(self.inner.result())
+    }
+
+    /// The leaves that it takes.
+    #[getter]
+    fn inputs(&self) -> Vec<LeafInfo> {
+        self.inner.inputs().iter().map(leaf_info).collect()
+    }
+
+    /// The leaves that it gives, each with the input whose cotangent it is.
+    #[getter]
+    fn outputs(&self) -> Vec<(LeafInfo, Option<usize>)> {
+        self.inner.outputs().iter().map(|leaf| (leaf_info(leaf), leaf.cotangent_of)).collect()
+    }
+
+    /// What some steps make of it, the last one last: `jvp`, `vjp`, `value_and_vjp`, or a list with `True` for the inputs
+    /// that alone have derivatives.
+    fn derive(&self, py: Python<'_>, steps: Vec<StepArg>) -> PyResult<Function> {
+        let step = |arg| {
+            Ok(match arg {
+                StepArg::Only(chosen) => Step::Only(chosen),
+                StepArg::Named(name) => match &name[..] {
+                    "jvp" => Step::Jvp,
+                    "vjp" => Step::Vjp,
+                    "value_and_vjp" => Step::ValueAndVjp,
+                    _ => return Err(PyValueError::new_err(format!("there is no step `{name}`"))),
+                },
+            })
+        };
+        let steps = steps.into_iter().map(step).collect::<PyResult<Vec<Step>>>()?;
+        let derived = py.detach(|| self.inner.derive(&steps));
+        Ok(Function::new(derived.map_err(|error| raised(py, error))?))
+    }
+
+    /// Calls it with a number or array for each input; gives an array for each output, or a number where there is one.
+    #[pyo3(signature = (*args))]
+    fn __call__<'py>(&self, py: Python<'py>, args: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyTuple>> {
+        let f = &*self.inner;
+        if args.len() != f.inputs().len() {
+            let (name, n) = (f.name(), f.inputs().len());
+            return Err(PyTypeError::new_err(format!("`{name}` takes {n} arrays, not {}", args.len())));
+        }
+        let mut inputs = Inputs::new(f.inputs().len());
+        for (leaf, arg) in f.inputs().iter().zip(args.iter_borrowed()) {
+            inputs.push(py, leaf, &arg)?;
+        }
+        let inputs = inputs;
+        let shape = f.shape(inputs.arrays.iter()).map_err(|error| raised(py, error))?;
+        let mut results = Vec::with_capacity(f.outputs().len());
+        let mut outputs: Vec<Array> = Vec::with_capacity(f.outputs().len());
+        for leaf in f.outputs() {
+            // A cotangent has the shape and kind of what it belongs to.
+            let (kind, lead) = match leaf.cotangent_of.and_then(|k| inputs.arrays.get(k).map(|a| (k, a))) {
+                Some((k, array)) => {
+                    let n = array.shape().len() - f.inputs()[k].dims.len();
+                    let kind = if array.kind().is_float() { array.kind() } else { leaf.kind };
+                    (kind, &array.shape()[..n])
+                }
+                None => (leaf.kind, &shape[..]),
+            };
+            let whole: Vec<usize> =
+                lead.iter().copied().chain(leaf.dims.iter().map(|&d| d as usize)).collect();
+            let (result, array) = empty(py, kind, &whole, leaf.cotangent_of.is_some())?;
+            results.push(result);
+            outputs.push(array);
+        }
+        py.detach(|| f.call(&shape, &inputs.arrays, &outputs)).map_err(|error| raised(py, error))?;
+        PyTuple::new(py, results)
+    }
+}

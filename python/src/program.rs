@@ -1,0 +1,84 @@
+//! Files and texts.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use array::Options;
+use driver::launch::Backend;
+use driver::session::FileOptions;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+use crate::error::raised;
+use crate::function::Function;
+
+/// A program: a file, or a text with the folder that its imports are in.
+#[pyclass(frozen, module = "pullback._core")]
+pub(crate) struct Program {
+    inner: Arc<array::Program>,
+}
+
+#[pymethods]
+impl Program {
+    #[new]
+    #[pyo3(signature = (path, text=None, *, defines=Vec::new(), include=Vec::new(), backend=None, level=None, threads=0, deterministic=false, fast_math=false, cache=true))]
+    #[expect(clippy::too_many_arguments, reason = "they have names in Python")]
+    fn new(
+        py: Python<'_>,
+        path: PathBuf,
+        text: Option<String>,
+        defines: Vec<(String, String)>,
+        include: Vec<PathBuf>,
+        backend: Option<&str>,
+        level: Option<u8>,
+        threads: usize,
+        deterministic: bool,
+        fast_math: bool,
+        cache: bool,
+    ) -> PyResult<Program> {
+        let mut options = Options { threads, ..Options::default() };
+        options.files = FileOptions { defines, include_dirs: include, ..FileOptions::default() };
+        if let Some(level) = level {
+            options.compile.optimise.level = level;
+        }
+        if let Some(name) = backend {
+            options.backend = backend_of(name)?;
+        }
+        options.compile.optimise.fast_math = fast_math;
+        options.code.fast_math = fast_math;
+        options.code.deterministic = deterministic;
+        options.code.cache = cache;
+        let read = py.detach(|| match text {
+            None => array::Program::from_file(&path, options),
+            Some(text) => {
+                let name = path.display().to_string();
+                let folder = path.parent().map(PathBuf::from).unwrap_or_default();
+                array::Program::from_text(&name, &text, &folder, options)
+            }
+        });
+        Ok(Program { inner: read.map_err(|error| raised(py, error))? })
+    }
+
+    /// The function of that name.
+    fn function(&self, py: Python<'_>, name: &str) -> PyResult<Function> {
+        let found = py.detach(|| self.inner.function(name));
+        Ok(Function::new(found.map_err(|error| raised(py, error))?))
+    }
+
+    /// Rendered warnings of what was compiled since the last call.
+    fn take_warnings(&self) -> Vec<String> {
+        self.inner.take_warnings()
+    }
+}
+
+fn backend_of(name: &str) -> PyResult<Backend> {
+    Ok(match name {
+        "interp" => Backend::Interp,
+        "cranelift" => Backend::Cranelift,
+        #[cfg(feature = "llvm")]
+        "llvm" => Backend::Llvm,
+        #[cfg(feature = "llvm")]
+        "tiers" => Backend::Tiers,
+        _ => return Err(PyValueError::new_err(format!("there is no backend `{name}`"))),
+    })
+}

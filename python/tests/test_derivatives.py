@@ -1,0 +1,133 @@
+"""Derivatives of functions on arrays, against differences and mathematics."""
+
+import numpy as np
+import pytest
+
+import pullback as pb
+
+TEXT = """
+[Differentiable] double loss(double2 at, double k, no_diff int n)
+{
+    double2 z = at;
+    for (int i = 0; i < n; i++) z = double2(z.x * z.x - z.y * z.y, 2 * z.x * z.y) * k + at;
+    return sin(z.x) + z.y;
+}
+[Differentiable] float3 vec(float3 a, float s) { return a * a * s; }
+struct P : IDifferentiable { float3 c; float w; no_diff int k; }
+[Differentiable] float weighed(P p, float3 x) { return dot(p.c, x) * p.w * p.w; }
+[Differentiable] void two(float x, out float y, inout float z) { y = x * x; z = z * x; }
+[Differentiable] float cube(float x) { return x * x * x; }
+int whole(int x) { return x; }
+"""
+
+
+@pytest.fixture(scope="module")
+def m():
+    return pb.load_source(TEXT)
+
+
+def differences(f, x, h=1e-6):
+    x = np.asarray(x, dtype=float)
+    out = np.zeros_like(x)
+    for k in np.ndindex(x.shape):
+        step = np.zeros_like(x)
+        step[k] = h
+        out[k] = (f(x + step) - f(x - step)) / (2 * h)
+    return out
+
+
+def test_gradients_agree_with_differences(m):
+    at, k = np.array([[0.1, 0.2], [0.3, -0.4], [-0.5, 0.1]]), 0.7
+    value, g = m.loss.value_and_grad(at, k, 3)
+    assert value.shape == (3,) and g["at"].shape == (3, 2) and g["k"].shape == ()
+    np.testing.assert_allclose(value, m.loss(at, k, 3))
+    np.testing.assert_allclose(g["at"], differences(lambda x: m.loss(x, k, 3).sum(), at), rtol=1e-6)
+    np.testing.assert_allclose(g["k"], differences(lambda x: m.loss(at, x, 3).sum(), k), rtol=1e-6)
+    np.testing.assert_allclose(m.loss.grad(at, k, 3, wrt="k"), g["k"])
+
+
+def test_a_gradient_has_the_shape_and_type_of_its_argument(m):
+    a = np.ones((2, 1, 3), dtype=np.float64)
+    s = np.ones((4,), dtype=np.float16)
+    value, pull = m.vec.vjp(a, s)
+    assert value.shape == (2, 4, 3) and value.dtype == np.float32
+    g = pull(np.ones((2, 4, 3), dtype=np.float32))
+    assert g["a"].shape == a.shape and g["a"].dtype == a.dtype
+    assert g["s"].shape == s.shape and g["s"].dtype == s.dtype
+    np.testing.assert_array_equal(g["a"], 8)
+    np.testing.assert_array_equal(g["s"], 6)
+
+
+def test_structs_have_gradients_of_their_fields(m):
+    p = {"c": [1.0, 2.0, 3.0], "w": 2.0, "k": 1}
+    g = m.weighed.grad(p, np.ones((4, 3)), wrt="p")
+    assert sorted(g) == ["c", "w"]
+    np.testing.assert_array_equal(g["c"], [16, 16, 16])
+    assert g["w"] == 96
+    both = m.weighed.grad(p, [1.0, 1.0, 1.0], wrt=["p", "x"])
+    np.testing.assert_array_equal(both["x"], [4, 8, 12])
+
+
+def test_forward_mode_is_the_transpose_of_reverse_mode(m):
+    at, k, d = np.array([0.1, 0.2]), 0.7, np.array([0.3, -0.6])
+    value, moved = m.loss.jvp(at, k, 3, tangents={"at": d, "k": 0.5})
+    g = m.loss.grad(at, k, 3)
+    assert value == m.loss(at, k, 3)
+    assert moved == pytest.approx(g["at"] @ d + 0.5 * g["k"], rel=1e-12)
+    _, moved = m.weighed.jvp({"c": [1, 2, 3], "w": 2.0, "k": 1}, [1, 1, 1], tangents={"p": {"w": 1.0}})
+    assert moved == 24
+
+
+def test_several_results_have_derivatives(m):
+    value, moved = m.two.jvp(3.0, 2.0, tangents={"x": 1.0})
+    assert value == {"y": 9, "z": 6} and moved == {"y": 6, "z": 2}
+    _, pull = m.two.vjp(3.0, 2.0)
+    assert pull({"y": 1.0, "z": 10.0}) == {"x": 26, "z": 30}
+
+
+def test_jacobians(m):
+    j = m.vec.jacobian([1.0, 2.0, 3.0], 2.0)
+    np.testing.assert_array_equal(j["a"], np.diag([4.0, 8.0, 12.0]))
+    np.testing.assert_array_equal(j["s"], [1, 4, 9])
+    a = np.arange(6.0).reshape(2, 3)
+    j = m.vec.jacobian(a, 2.0)
+    assert j["a"].shape == (2, 3, 3) and j["s"].shape == (2, 3)
+    for k in range(2):
+        np.testing.assert_array_equal(j["a"][k], np.diag(4 * a[k]))
+
+
+def test_hessians_agree_with_differences(m):
+    at, k = np.array([0.1, 0.2]), 0.7
+    h = m.loss.hessian(at, k, 3, wrt="at")
+    wanted = np.stack([differences(lambda x: m.loss.grad(x, k, 3, wrt="at")[i], at) for i in range(2)])
+    np.testing.assert_allclose(h, wanted, rtol=1e-5)
+    np.testing.assert_allclose(h, h.T, rtol=1e-12)
+    several = m.loss.hessian(np.stack([at, 2 * at]), k, 3)
+    assert several["at"]["k"].shape == (2, 2) and several["k"]["k"].shape == (2,)
+    np.testing.assert_allclose(several["at"]["at"][0], h, rtol=1e-12)
+    d = np.array([0.5, -1.0])
+    np.testing.assert_allclose(m.loss.hvp(at, k, 3, along={"at": d}), h @ d, rtol=1e-12)
+
+
+def test_many_threads_add_up(m):
+    x = np.ones(100_000, dtype=np.float32)
+    s = np.float32(2.0)
+    _, pull = m.vec.vjp(np.ones((100_000, 3), dtype=np.float32), s, wrt="s")
+    assert pull(np.ones((100_000, 3), dtype=np.float32)) == pytest.approx(300_000)
+    np.testing.assert_array_equal(m.cube.grad(x, wrt="x"), 3)
+
+
+@pytest.mark.parametrize(
+    "call, words",
+    [
+        (lambda m: m.loss.grad([0, 0], 1.0, 1, wrt="n"), ["`int n`", "no derivative"]),
+        (lambda m: m.loss.grad([0, 0], 1.0, 1, wrt="q"), ["no parameter `q`"]),
+        (lambda m: m.vec.grad([1, 2, 3], 1.0), ["3 numbers", "`jacobian`"]),
+        (lambda m: m.two.grad(1.0, 2.0), ["2 values"]),
+        (lambda m: m.whole.grad(1), ["`whole`", "derivative"]),
+    ],
+)
+def test_what_has_no_derivative_is_said(m, call, words):
+    with pytest.raises((ValueError, pb.CompileError)) as caught:
+        call(m)
+    assert all(word in str(caught.value) for word in words), str(caught.value)
