@@ -1,6 +1,6 @@
 //! The kernel around a function: reads its arguments from arrays, calls it, writes or adds its results.
 
-use driver::wrap::{self, Kernel, Step};
+use driver::wrap::{self, Kernel, Stride};
 use ir::{AtomicOp, Entry, Func, Global, GlobalData, MemData, Module, Op, Path, Scalar, Space, Span, Value};
 
 use crate::mapping::{Along, Key, Place};
@@ -44,19 +44,19 @@ pub(crate) fn build(module: &mut Module, func: Func, key: &Key) -> Places {
     let mut args = Vec::new();
     for ((slot, place), &array) in params.iter().zip(inputs).zip(&arrays) {
         let dims = wrap::dims(k.b.types, slot.ty);
-        let (first, steps) = find(&mut k, &mut reader, place, &dims, &at);
+        let (first, strides) = find(&mut k, &mut reader, place, &dims, &at);
         let table = k.table(array);
-        args.push(k.read(slot.ty, place.kind, table, first, &steps));
+        args.push(k.read(slot.ty, place.kind, table, first, &strides));
     }
     let mut found = Vec::new();
     for ((slot, place), &array) in results.iter().zip(outputs).zip(&arrays[params.len()..]) {
         let dims = wrap::dims(k.b.types, slot.ty);
-        let (first, steps) = find(&mut k, &mut reader, place, &dims, &at);
-        found.push((place, k.table(array), first, steps));
+        let (first, strides) = find(&mut k, &mut reader, place, &dims, &at);
+        found.push((place, k.table(array), first, strides));
     }
     let values = k.b.call_func(func, &results, &args);
-    for (v, (place, table, first, steps)) in values.into_iter().zip(found) {
-        k.write(v, first, &steps, &mut |k, at, x| match place.adds {
+    for (v, (place, table, first, strides)) in values.into_iter().zip(found) {
+        k.write(v, first, &strides, &mut |k, at, x| match place.adds {
             true => {
                 let x = k.convert(x, place.kind);
                 k.b.emit_typed(
@@ -107,7 +107,7 @@ fn places(k: &mut Kernel<'_>, sizes: &[Value], n_dims: usize) -> Vec<Value> {
     at
 }
 
-/// The place of the first number of the thread's value, and the steps to the others. Places are modulo 2³², so strides may
+/// The place of the first number of the thread's value, and the strides to the others. Places are modulo 2³², so strides may
 /// be negative.
 fn find(
     k: &mut Kernel<'_>,
@@ -115,7 +115,7 @@ fn find(
     place: &Place,
     dims: &[u32],
     at: &[Value],
-) -> (Value, Vec<Step>) {
+) -> (Value, Vec<Stride>) {
     let count: u32 = dims.iter().product();
     let mut first = place.has_base.then(|| reader.next(k));
     for (along, &index) in place.along.iter().zip(at) {
@@ -137,9 +137,9 @@ fn find(
         });
     }
     let first = first.unwrap_or_else(|| k.b.u32(0));
-    let steps = match place.is_dense {
-        true => (0..dims.len()).map(|d| Step::Of(dims[d + 1..].iter().product())).collect(),
-        false => dims.iter().map(|_| Step::At(reader.next(k))).collect(),
+    let strides = match place.is_dense {
+        true => (0..dims.len()).map(|d| Stride::Of(dims[d + 1..].iter().product())).collect(),
+        false => dims.iter().map(|_| Stride::At(reader.next(k))).collect(),
     };
-    (first, steps)
+    (first, strides)
 }

@@ -189,8 +189,8 @@ fn kernel(module: &mut Module, func: Func, (tables, row): (&Tables, &Row), sums:
         let at = kernel.b.u32(at);
         let varies = matches!(kernel.b.types[slot.ty], TypeData::Scalar(_) | TypeData::Vector(..));
         kernel.scale = varies.then_some(scale);
-        let steps = wrap::dense(kernel.b.types, slot.ty);
-        args.push(kernel.read(slot.ty, kind, handle, at, &steps));
+        let strides = wrap::dense(kernel.b.types, slot.ty);
+        args.push(kernel.read(slot.ty, kind, handle, at, &strides));
     }
     let values = kernel.b.call_func(func, &results, &args);
     let mut sum = kernel.b.float(number, 0.0);

@@ -28,7 +28,7 @@ pub fn is_number(types: &Types, ty: Type) -> bool {
 
 /// From a part of a value to the next, in numbers.
 #[derive(Clone, Copy, Debug)]
-pub enum Step {
+pub enum Stride {
     /// Known before it runs.
     Of(u32),
     /// Known when it runs.
@@ -44,10 +44,10 @@ pub fn dims(types: &Types, ty: Type) -> Vec<u32> {
     }
 }
 
-/// The steps where a value's numbers lie one after the other.
-pub fn dense(types: &Types, ty: Type) -> Vec<Step> {
+/// The strides where a value's numbers lie one after the other.
+pub fn dense(types: &Types, ty: Type) -> Vec<Stride> {
     let dims = dims(types, ty);
-    (0..dims.len()).map(|k| Step::Of(dims[k + 1..].iter().product())).collect()
+    (0..dims.len()).map(|k| Stride::Of(dims[k + 1..].iter().product())).collect()
 }
 
 /// How many numbers a value of a type has.
@@ -208,22 +208,22 @@ impl<'a> Kernel<'a> {
     }
 
     /// The place of part number `k` of what begins at `at`.
-    fn part(&mut self, at: Value, k: u32, step: Step) -> Value {
-        match step {
-            Step::Of(n) => self.plus(at, k * n),
-            Step::At(_) if k == 0 => at,
-            Step::At(step) => {
+    fn part(&mut self, at: Value, k: u32, stride: Stride) -> Value {
+        match stride {
+            Stride::Of(n) => self.plus(at, k * n),
+            Stride::At(_) if k == 0 => at,
+            Stride::At(stride) => {
                 let k = self.b.u32(k);
-                let by = self.b.emit(Op::Mul, &[step, k]);
+                let by = self.b.emit(Op::Mul, &[stride, k]);
                 self.b.emit(Op::Add, &[at, by])
             }
         }
     }
 
-    /// A value whose first number is at `at` of a table of numbers of type `kind`. `steps` lead from each of its parts to
-    /// the next, by dimension.
-    pub fn read(&mut self, ty: Type, kind: Scalar, table: Value, at: Value, steps: &[Step]) -> Value {
-        let (Some(&step), inner) = (steps.first(), steps.get(1..).unwrap_or_default()) else {
+    /// A value whose first number is at `at` of a table of numbers of type `kind`. `strides` lead from each of its parts
+    /// to the next, by dimension.
+    pub fn read(&mut self, ty: Type, kind: Scalar, table: Value, at: Value, strides: &[Stride]) -> Value {
+        let (Some(&stride), inner) = (strides.first(), strides.get(1..).unwrap_or_default()) else {
             return self.read_number(ty, kind, table, at);
         };
         let (part, n) = match self.b.types[ty] {
@@ -234,7 +234,7 @@ impl<'a> Kernel<'a> {
         if n > LOOP {
             let empty = self.b.zero(ty, false);
             let cell = self.b.emit(Op::Local, &[empty]);
-            self.each(n, step, at, |kernel, i, at| {
+            self.each(n, stride, at, |kernel, i, at| {
                 let x = kernel.read(part, kind, table, at, inner);
                 kernel.b.effect(Op::Store, &[cell, i, x]);
             });
@@ -242,7 +242,7 @@ impl<'a> Kernel<'a> {
         }
         let parts: Vec<Value> = (0..n)
             .map(|k| {
-                let at = self.part(at, k, step);
+                let at = self.part(at, k, stride);
                 self.read(part, kind, table, at, inner)
             })
             .collect();
@@ -263,15 +263,15 @@ impl<'a> Kernel<'a> {
     }
 
     /// A loop over the parts of what begins at `at`: each with its index and its place.
-    fn each(&mut self, n: u32, step: Step, at: Value, element: impl FnOnce(&mut Self, Value, Value)) {
+    fn each(&mut self, n: u32, stride: Stride, at: Value, element: impl FnOnce(&mut Self, Value, Value)) {
         let trips = self.b.u32(n);
         let body = self.b.open();
         let i = self.b.region_param(Type::U32, false);
-        let step = match step {
-            Step::Of(n) => self.b.u32(n),
-            Step::At(step) => step,
+        let stride = match stride {
+            Stride::Of(n) => self.b.u32(n),
+            Stride::At(stride) => stride,
         };
-        let offset = self.b.emit(Op::Mul, &[i, step]);
+        let offset = self.b.emit(Op::Mul, &[i, stride]);
         let at = self.b.emit(Op::Add, &[at, offset]);
         element(self, i, at);
         self.b.close(Vec::new());
@@ -283,22 +283,22 @@ impl<'a> Kernel<'a> {
         &mut self,
         v: Value,
         at: Value,
-        steps: &[Step],
+        strides: &[Stride],
         put: &mut dyn FnMut(&mut Self, Value, Value),
     ) {
-        let (Some(&step), inner) = (steps.first(), steps.get(1..).unwrap_or_default()) else {
+        let (Some(&stride), inner) = (strides.first(), strides.get(1..).unwrap_or_default()) else {
             return put(self, at, v);
         };
         match self.b.types[self.b.func.ty(v)] {
             TypeData::Vector(_, n) | TypeData::Array(_, n) if n <= LOOP => {
                 for k in 0..n {
                     let part = self.b.emit(Op::Extract(k), &[v]);
-                    let at = self.part(at, k, step);
+                    let at = self.part(at, k, stride);
                     self.write(part, at, inner, put);
                 }
             }
             TypeData::Vector(_, n) | TypeData::Array(_, n) => {
-                self.each(n, step, at, |kernel, i, at| {
+                self.each(n, stride, at, |kernel, i, at| {
                     let part = kernel.b.emit(Op::Index, &[v, i]);
                     kernel.write(part, at, inner, put);
                 });
@@ -347,16 +347,16 @@ pub(crate) fn wrap(
         let (kind, place) = inputs[table];
         let handle = k.table(place);
         let at = k.first(args_row.sizes[table], at);
-        let steps = dense(k.b.types, slot.ty);
-        args.push(k.read(slot.ty, kind, handle, at, &steps));
+        let strides = dense(k.b.types, slot.ty);
+        args.push(k.read(slot.ty, kind, handle, at, &strides));
     }
     let values = k.b.call_func(func, &results, &args);
     for (v, &(table, at)) in values.into_iter().zip(&results_row.leaves) {
         let (kind, place) = outputs[table];
         let handle = k.table(place);
         let at = k.first(results_row.sizes[table], at);
-        let steps = dense(k.b.types, k.b.func.ty(v));
-        k.write(v, at, &steps, &mut |k, at, x| k.store(kind, handle, at, x));
+        let strides = dense(k.b.types, k.b.func.ty(v));
+        k.write(v, at, &strides, &mut |k, at, x| k.store(kind, handle, at, x));
     }
     let kernel = k.b.finish(Vec::new(), Vec::new());
     let kernel = module.funcs.push(kernel);
