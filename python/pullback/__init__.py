@@ -9,6 +9,7 @@
 from ._core import __version__
 from ._errors import CompileError, Diagnostic, Error, StoppedError
 from ._function import Function
+from ._kernel import Kernel, Launch
 from ._module import Module, load, load_source
 
 __all__ = [
@@ -16,6 +17,8 @@ __all__ = [
     "Diagnostic",
     "Error",
     "Function",
+    "Kernel",
+    "Launch",
     "Module",
     "StoppedError",
     "__version__",

@@ -10,12 +10,13 @@ from typing import Any, Optional, Union
 from . import _core
 from ._errors import CompileError
 from ._function import Function
+from ._kernel import Kernel, Launch
 
 Path = Union[str, "os.PathLike[str]"]
 
 
 class Module:
-    """A program. Its functions are attributes; members of types are items: `module["Ray.at"]`.
+    """A program. Its functions and kernels are attributes; members of types are items: `module["Ray.at"]`.
 
     A module keeps what it has read: a file that changes makes no difference until `reload`.
     """
@@ -25,6 +26,7 @@ class Module:
         self._text = text
         self._options = options
         self._functions: dict[str, Function] = {}
+        self._kernels: dict[str, Kernel] = {}
         self._program = _core.Program(path, text, **options)
 
     def __getitem__(self, name: str) -> Function:
@@ -35,11 +37,18 @@ class Module:
             self._warn()
         return found
 
-    def __getattr__(self, name: str) -> Function:
+    def kernel(self, name: str, **memory: Any) -> Union[Kernel, Launch]:
+        """The entry point of that name; with `memory`, what is to be launched."""
+        found = self._kernels.get(name)
+        if found is None:
+            found = self._kernels[name] = Kernel(self, name)
+        return found(**memory) if memory else found
+
+    def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
         try:
-            return self[name]
+            return self.kernel(name) if name in self._program.entries else self[name]
         except CompileError as error:
             if [d.code for d in error.diagnostics] == ["E0704"]:
                 raise AttributeError(str(error)) from None
@@ -53,6 +62,7 @@ class Module:
         """Reads the files again. Functions that were taken from the module before stay what they were."""
         self._program = _core.Program(self._path, self._text, **self._options)
         self._functions = {}
+        self._kernels = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (Module, (self._path, self._text, self._options))

@@ -74,7 +74,7 @@ impl<'py> Inputs<'py> {
         let array = view(found, kind);
         let size = kind.bytes() as usize;
         let is_aligned = array.strides().iter().all(|s| s.unsigned_abs().is_multiple_of(size))
-            && (view_start(found) as usize).is_multiple_of(size);
+            && (start(found) as usize).is_multiple_of(size);
         if !is_aligned {
             let copy = found.call_method0("copy")?;
             let copied = copy.cast::<PyUntypedArray>()?;
@@ -88,15 +88,15 @@ impl<'py> Inputs<'py> {
     }
 }
 
-fn view_start(array: &Bound<'_, PyUntypedArray>) -> *mut u8 {
+pub(crate) fn start(array: &Bound<'_, PyUntypedArray>) -> *mut u8 {
     // SAFETY: the object is an array of NumPy's.
     unsafe { (*array.as_array_ptr()).fields.data.cast() }
 }
 
 /// An array of NumPy's as it is.
-fn view(array: &Bound<'_, PyUntypedArray>, kind: Scalar) -> Array {
+pub(crate) fn view(array: &Bound<'_, PyUntypedArray>, kind: Scalar) -> Array {
     let (before, after) = extent(kind, array.shape(), array.strides());
-    let memory = match NonNull::new(view_start(array).wrapping_sub(before)) {
+    let memory = match NonNull::new(start(array).wrapping_sub(before)) {
         // SAFETY: the caller keeps the array alive during the call, and NumPy says where its numbers are.
         Some(start) => unsafe { Foreign::new(start, before + after) },
         None => Foreign::NONE,
@@ -105,7 +105,7 @@ fn view(array: &Bound<'_, PyUntypedArray>, kind: Scalar) -> Array {
 }
 
 /// The kind of an array's numbers, if we know it and they are as this machine has them.
-fn kind_of(array: &Bound<'_, PyUntypedArray>) -> Option<Scalar> {
+pub(crate) fn kind_of(array: &Bound<'_, PyUntypedArray>) -> Option<Scalar> {
     let dtype = array.dtype();
     if dtype.byteorder() == b'>' {
         return None;

@@ -6,6 +6,7 @@
 mod convert;
 mod error;
 mod function;
+mod kernel;
 mod program;
 
 use pyo3::prelude::*;
@@ -15,5 +16,6 @@ use pyo3::prelude::*;
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<program::Program>()?;
+    module.add_class::<kernel::Kernel>()?;
     module.add_class::<function::Function>()
 }

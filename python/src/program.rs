@@ -11,6 +11,7 @@ use pyo3::prelude::*;
 
 use crate::error::raised;
 use crate::function::Function;
+use crate::kernel::Kernel;
 
 /// A program: a file, or a text with the folder that its imports are in.
 #[pyclass(frozen, module = "pullback._core")]
@@ -63,6 +64,20 @@ impl Program {
     fn function(&self, py: Python<'_>, name: &str) -> PyResult<Function> {
         let found = py.detach(|| self.inner.function(name));
         Ok(Function::new(found.map_err(|error| raised(py, error))?))
+    }
+
+    /// The names of its entry points.
+    #[getter]
+    fn entries(&self) -> Vec<String> {
+        self.inner.entries().to_vec()
+    }
+
+    /// The entry point of that name, or its derivative as `bwd_diff(name)`; `group` is its thread group, where it says
+    /// nothing of that.
+    #[pyo3(signature = (name, group=None))]
+    fn kernel(&self, py: Python<'_>, name: &str, group: Option<[u32; 3]>) -> PyResult<Kernel> {
+        let found = py.detach(|| self.inner.kernel(name, group));
+        Ok(Kernel { inner: found.map_err(|error| raised(py, error))? })
     }
 
     /// Rendered warnings of what was compiled since the last call.

@@ -67,6 +67,18 @@ impl Array {
         self.memory.len() / self.kind.bytes() as usize
     }
 
+    /// Whether its numbers lie one after the other, the last dimension's first.
+    pub(crate) fn is_dense(&self) -> bool {
+        let mut wanted = self.kind.bytes() as isize;
+        for (&n, &stride) in self.shape.iter().zip(&self.strides).rev() {
+            if n > 1 && stride != wanted {
+                return false;
+            }
+            wanted *= n as isize;
+        }
+        true
+    }
+
     /// The memory that it extends over.
     pub(crate) fn memory(&self) -> Foreign {
         self.memory

@@ -5,6 +5,8 @@
 //! them, and one that an array lacks, or has once, is the same everywhere, as in NumPy. [`Function::derive`] gives derived
 //! functions, which are functions again: so there are derivatives to any order.
 //!
+//! A [`Kernel`] is an entry point as it is: arrays and values are bound to its memory by name.
+//!
 //! Every function with its derivatives is compiled once. For each way in which arrays lie (which dimensions are there,
 //! whether numbers are dense), there is a kernel around it, which reads and writes the arrays where they are
 //! ([`mapping`], `kernel`).
@@ -13,13 +15,16 @@ mod array;
 mod error;
 mod function;
 mod kernel;
+mod launch;
 pub mod mapping;
 mod program;
 
 pub use array::{Array, extent};
+pub use driver::bind::BindValue;
 pub use driver::launch::Foreign;
 pub use error::{Error, Report};
 pub use function::{Function, Leaf, Parameter};
 pub use ir::Scalar;
+pub use launch::{Argument, Kernel, Place, Role};
 pub use lower::Step;
 pub use program::{Options, Program};

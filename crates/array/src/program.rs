@@ -12,6 +12,7 @@ use syntax::{Diagnostic, Sources};
 
 use crate::error::{Error, Report};
 use crate::function::Function;
+use crate::launch::Kernel;
 
 /// How a program is read, compiled and run.
 #[derive(Clone, Debug, Default)]
@@ -42,6 +43,8 @@ pub struct Program {
     options: Options,
     /// The texts of all files that were read, so that each compilation sees the same.
     files: FileOptions,
+    /// Names of entry points.
+    entries: Vec<String>,
     warnings: Mutex<Vec<String>>,
 }
 
@@ -65,14 +68,23 @@ impl Program {
     }
 
     fn new(origin: Origin, options: Options) -> Result<Arc<Program>, Error> {
-        let mut program =
-            Program { origin, files: options.files.clone(), options, warnings: Mutex::default() };
+        let mut program = Program {
+            origin,
+            files: options.files.clone(),
+            options,
+            entries: Vec::new(),
+            warnings: Mutex::default(),
+        };
         let read = program.with(|session, loaded| {
             loaded.errors()?;
             let texts = session.sources.files.iter();
-            Ok(texts.map(|f| (PathBuf::from(&f.path), f.text.clone())).collect::<Vec<_>>())
+            let texts: Vec<_> = texts.map(|f| (PathBuf::from(&f.path), f.text.clone())).collect();
+            let entries = loaded.program.entry_points(loaded.file);
+            Ok((texts, entries.iter().map(|&entry| loaded.name(entry).to_string()).collect()))
         })?;
-        program.files.open.extend(read.0.into_iter().filter(|(path, _)| path.is_file()));
+        let (texts, entries): (Vec<_>, Vec<String>) = read.0;
+        program.files.open.extend(texts.into_iter().filter(|(path, _)| path.is_file()));
+        program.entries = entries;
         Ok(Arc::new(program))
     }
 
@@ -84,6 +96,25 @@ impl Program {
     /// The function of that name; members are `Type.name`.
     pub fn function(self: &Arc<Program>, name: &str) -> Result<Function, Error> {
         Function::new(self.clone(), name)
+    }
+
+    /// The names of its entry points.
+    pub fn entries(&self) -> &[String] {
+        &self.entries
+    }
+
+    /// The entry point of that name, or its derivative as `bwd_diff(name)` or `fwd_diff(name)`. `group` is the thread group
+    /// of one that says nothing of it.
+    pub fn kernel(self: &Arc<Program>, name: &str, group: Option<[u32; 3]>) -> Result<Kernel, Error> {
+        let options = &self.options.compile;
+        let (compiled, sources) = self.with(|session, loaded| {
+            loaded.errors()?;
+            let entry = loaded.entry_or_derivative(session, Some(name))?;
+            let request = Request { entries: vec![entry], group_size: group, ..Request::default() };
+            loaded.compile(&request, options)
+        })?;
+        self.warn(&compiled, &sources);
+        Kernel::new(self.clone(), name, compiled.module, sources)
     }
 
     /// The rendered warnings of what was compiled since the last call.
@@ -101,9 +132,13 @@ impl Program {
             let request = Request { functions: vec![function], derived, ..Request::default() };
             loaded.compile(&request, options)
         })?;
-        let rendered = compiled.warnings.iter().map(|w| render::to_text(&sources, w, false));
-        self.warnings.lock().unwrap_or_else(PoisonError::into_inner).extend(rendered);
+        self.warn(&compiled, &sources);
         Ok(Made { compiled, sources })
+    }
+
+    fn warn(&self, compiled: &Compiled, sources: &Sources) {
+        let rendered = compiled.warnings.iter().map(|w| render::to_text(sources, w, false));
+        self.warnings.lock().unwrap_or_else(PoisonError::into_inner).extend(rendered);
     }
 
     /// Does something with the program, read anew.

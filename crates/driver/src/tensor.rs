@@ -10,7 +10,7 @@ use serde_json::Value as Json;
 use crate::bind::{self, Bind, BindValue};
 use crate::error::Error;
 use crate::files;
-use crate::launch::Runner;
+use crate::launch::{Foreign, Runner};
 use crate::texture::{self, Dimensions};
 
 /// How many dimensions a view can have.
@@ -93,6 +93,50 @@ impl Runner {
         Ok(())
     }
 
+    /// Binds memory of the host's to a tensor: a shape and strides, which count numbers. Where an element is several
+    /// numbers, these are the last dimensions, one after the other.
+    pub fn bind_foreign_tensor(
+        &mut self,
+        name: &str,
+        memory: Foreign,
+        shape: &[usize],
+        strides: &[usize],
+    ) -> Result<(), Error> {
+        let found = self.tensors.iter().position(|t| t.name == name && t.texture.is_none());
+        let at = found.ok_or_else(|| Error::input(format!("`{name}` is no tensor")))?;
+        let (data, layout) = (self.tensors[at].data, self.tensors[at].layout);
+        let element = self.element_of(data);
+        let leaves = bind::scalars(self.mem(), element);
+        let scalar = leaves.first().map_or(4, |l| l.1.bytes());
+        let n_words = self.mem().size(self.element_of(layout)) / 4;
+        let within = shape_within(self.mem(), element);
+        let wrong = |why: String| Error::input(format!("`{name}`: {why}"));
+        if !shape.ends_with(&within) {
+            return Err(wrong(format!("a tensor whose shape ends with {within:?} is needed, not {shape:?}")));
+        }
+        let words = if n_words == VIEW_WORDS {
+            if shape.len() > MAX_RANK {
+                let n = shape.len();
+                return Err(wrong(format!("a tensor has at most {MAX_RANK} dimensions, this one has {n}")));
+            }
+            view_words(shape, strides, leaves.len(), scalar)
+        } else {
+            let rank = (n_words as usize).saturating_sub(1) / 2;
+            if shape.len() != rank + within.len() {
+                let rank = rank + within.len();
+                return Err(wrong(format!(
+                    "a tensor of {rank} dimensions is needed, not of shape {shape:?}"
+                )));
+            }
+            shape_words(shape, strides, rank, leaves.len())
+        };
+        let words: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
+        self.bind_foreign(data, memory);
+        self.bind_global(layout, &words);
+        self.tensors[at].shape = shape.to_vec();
+        Ok(())
+    }
+
     /// Gives the gradients that nothing is bound to zeros, in the shape of what they are gradients of.
     pub fn bind_gradients(&mut self) {
         for at in 0..self.tensors.len() {
@@ -134,8 +178,8 @@ impl Runner {
         let scalar = leaves.first().map_or(4, |l| l.1.bytes());
         let n_words = self.mem().size(self.element_of(layout)) / 4;
         let words = match n_words {
-            VIEW_WORDS => view_words(&shape, leaves.len(), scalar),
-            n => shape_words(&shape, (n as usize).saturating_sub(1) / 2, leaves.len()),
+            VIEW_WORDS => view_words(&shape, &dense(&shape), leaves.len(), scalar),
+            n => shape_words(&shape, &dense(&shape), (n as usize).saturating_sub(1) / 2, leaves.len()),
         };
         let words: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
         self.bind_global(data, bytes);
@@ -144,9 +188,14 @@ impl Runner {
     }
 }
 
+/// The strides of numbers that lie one after the other.
+fn dense(shape: &[usize]) -> Vec<usize> {
+    (0..shape.len()).map(|k| shape[k + 1..].iter().product()).collect()
+}
+
 /// `__TensorShape<D>`: sizes, and steps in elements; no offset.
-fn shape_words(shape: &[usize], rank: usize, numbers: usize) -> Vec<u32> {
-    let step = |k: usize| (shape[k + 1..].iter().product::<usize>() / numbers.max(1)) as u32;
+fn shape_words(shape: &[usize], strides: &[usize], rank: usize, numbers: usize) -> Vec<u32> {
+    let step = |k: usize| (strides[k] / numbers.max(1)) as u32;
     let mut words: Vec<u32> = shape[..rank].iter().map(|&n| n as u32).collect();
     words.extend((0..rank).map(step));
     words.push(0);
@@ -168,17 +217,16 @@ const VIEW_WORDS: u64 = 16;
 
 /// `__TensorLayout`: rank, sizes, steps in elements, strides in bytes. An index along a dimension that does not
 /// go from element to element leaves the tensor at once.
-fn view_words(shape: &[usize], numbers: usize, scalar: u32) -> Vec<u32> {
+fn view_words(shape: &[usize], strides: &[usize], numbers: usize, scalar: u32) -> Vec<u32> {
     let mut words = vec![shape.len() as u32];
     let padded = |list: Vec<u32>| (0..MAX_RANK).map(move |k| list.get(k).copied().unwrap_or(0));
     words.extend(padded(shape.iter().map(|&n| n as u32).collect()));
-    let stride = |k: usize| shape[k + 1..].iter().product::<usize>();
     let step = |k: usize| {
-        let stride = stride(k);
+        let stride = strides[k];
         if stride.is_multiple_of(numbers.max(1)) { (stride / numbers.max(1)) as u32 } else { 1 << 31 }
     };
     words.extend(padded((0..shape.len()).map(step).collect()));
-    words.extend(padded((0..shape.len()).map(|k| stride(k) as u32 * scalar).collect()));
+    words.extend(padded(strides.iter().map(|&stride| stride as u32 * scalar).collect()));
     words
 }
 
@@ -318,14 +366,14 @@ mod tests {
 
     #[test]
     fn tensors_with_their_rank() {
-        assert_eq!(shape_words(&[4, 3], 2, 1), [4, 3, 3, 1, 0]);
-        assert_eq!(shape_words(&[4, 3, 2], 2, 2), [4, 3, 3, 1, 0]);
+        assert_eq!(shape_words(&[4, 3], &[3, 1], 2, 1), [4, 3, 3, 1, 0]);
+        assert_eq!(shape_words(&[4, 3, 2], &[6, 2, 1], 2, 2), [4, 3, 3, 1, 0]);
     }
 
     #[test]
     fn steps() {
-        assert_eq!(view_words(&[2, 3], 1, 4)[6..8], [3, 1]);
-        assert_eq!(view_words(&[4, 3, 2], 2, 4)[6..9], [3, 1, 1 << 31]);
-        assert_eq!(view_words(&[4, 3, 2], 2, 4)[11..14], [24, 8, 4]);
+        assert_eq!(view_words(&[2, 3], &[3, 1], 1, 4)[6..8], [3, 1]);
+        assert_eq!(view_words(&[4, 3, 2], &[6, 2, 1], 2, 4)[6..9], [3, 1, 1 << 31]);
+        assert_eq!(view_words(&[4, 3, 2], &[6, 2, 1], 2, 4)[11..14], [24, 8, 4]);
     }
 }

@@ -1,0 +1,231 @@
+//! Kernels as they are: memory is bound by name, thread groups are counted by the caller.
+
+use std::sync::Arc;
+
+use driver::bind::{self, Bind, BindValue};
+use driver::launch::{Foreign, Runner};
+use ir::{Global, Module, Scalar};
+use syntax::Sources;
+
+use crate::array::Array;
+use crate::error::Error;
+use crate::program::Program;
+
+/// Kinds of memory that a kernel has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Any number of elements, one after the other.
+    Buffer,
+    /// One value.
+    Uniform,
+    /// An array with a shape and strides.
+    Tensor,
+    /// The gradient of a tensor; zeros that nobody sees, if it is not bound.
+    Gradient,
+    /// A texture, from an array whose last dimensions are its channels.
+    Texture,
+}
+
+/// Memory that a kernel uses.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// Its name: `scene.light` of a field that is memory itself, `x.grad` of a gradient.
+    pub name: String,
+    /// How it is bound.
+    pub role: Role,
+    /// The kind of its numbers, if all are of one.
+    pub kind: Option<Scalar>,
+    /// How many numbers an element has.
+    pub numbers: usize,
+    /// The bytes of an element.
+    pub bytes: usize,
+    /// Whether the kernel may write it.
+    pub is_writable: bool,
+    global: Global,
+}
+
+/// What is bound.
+#[derive(Clone, Debug)]
+pub enum Argument {
+    /// Numbers, where they are.
+    Array(Array),
+    /// Elements of any type as bytes, where they are.
+    Bytes(Foreign),
+    /// A value of which a copy is made.
+    Value(BindValue),
+}
+
+/// An entry point, compiled.
+pub struct Kernel {
+    program: Arc<Program>,
+    name: String,
+    sources: Sources,
+    group: [u32; 3],
+    places: Vec<Place>,
+    runner: Runner,
+}
+
+impl Kernel {
+    pub(crate) fn new(
+        program: Arc<Program>,
+        name: &str,
+        module: Module,
+        sources: Sources,
+    ) -> Result<Kernel, Error> {
+        let group = module.entries.first().map_or([1; 3], |entry| entry.group_size);
+        let options = program.options();
+        let runner = Runner::with_options(module, options.backend, &options.code)
+            .map_err(|failure| Error::of(&sources, failure))?;
+        let places = places(&runner);
+        Ok(Kernel { program, name: name.to_string(), sources, group, places, runner })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The threads of a group.
+    pub fn group(&self) -> [u32; 3] {
+        self.group
+    }
+
+    /// The memory that it uses.
+    pub fn places(&self) -> &[Place] {
+        &self.places
+    }
+
+    /// The place of that name.
+    pub fn place(&self, name: &str) -> Result<&Place, Error> {
+        self.places.iter().find(|place| place.name == name).ok_or_else(|| {
+            let names: Vec<&str> = self.places.iter().map(|place| &place.name[..]).collect();
+            let known = if names.is_empty() { "nothing".to_string() } else { names.join(", ") };
+            Error::Kind(format!("`{}` uses no `{name}`; it uses {known}", self.name))
+        })
+    }
+
+    /// Runs so many thread groups on what is bound by name; gives what it printed.
+    pub fn launch(&self, arguments: &[(&Place, Argument)], groups: [u32; 3]) -> Result<String, Error> {
+        // One that others do not use, and that keeps nothing of the caller's.
+        let mut runner = self.runner.fork();
+        for (place, argument) in arguments {
+            bind(&mut runner, place, argument)?;
+        }
+        runner.bind_gradients();
+        if let Some(global) = runner.unbound() {
+            let name = runner.name(global);
+            return Err(Error::Kind(format!("`{}` needs `{name}`, which was not given", self.name)));
+        }
+        let threads = self.program.options().threads;
+        let done = runner.dispatch_entry(0, groups, threads, None);
+        done.map(|output| output.stdout).map_err(|error| Error::of(&self.sources, error.into()))
+    }
+}
+
+fn places(runner: &Runner) -> Vec<Place> {
+    let mut found: Vec<Place> = Vec::new();
+    for (global, _) in runner.globals() {
+        let element = runner.element_of(global);
+        let leaves = bind::scalars(runner.mem(), element);
+        let first = leaves.first().map(|leaf| leaf.1);
+        let role = match runner.tensor(global) {
+            Some(tensor) if tensor.data != global => continue,
+            Some(tensor) if tensor.texture.is_some() => Role::Texture,
+            Some(tensor) if tensor.is_grad => Role::Gradient,
+            Some(_) => Role::Tensor,
+            None if runner.is_single(global) => Role::Uniform,
+            None => Role::Buffer,
+        };
+        found.push(Place {
+            name: runner.name(global).to_string(),
+            role,
+            kind: first.filter(|&kind| leaves.iter().all(|leaf| leaf.1 == kind)),
+            numbers: leaves.len(),
+            bytes: runner.mem().size(element) as usize,
+            is_writable: runner.is_writable(global),
+            global,
+        });
+    }
+    found
+}
+
+fn bind(runner: &mut Runner, place: &Place, argument: &Argument) -> Result<(), Error> {
+    let name = &place.name;
+    match argument {
+        Argument::Value(value) => {
+            let bind = Bind { name: name.clone(), value: value.clone() };
+            if place.role != Role::Uniform && place.role != Role::Buffer {
+                return runner.bind_tensor(&bind).map_err(input);
+            }
+            let element = runner.element_of(place.global);
+            let bytes = match place.role {
+                Role::Uniform => bind::value_bytes(runner.mem(), element, value),
+                _ => bind::buffer_bytes(runner.mem(), element, value),
+            };
+            let bytes = bytes.map_err(|why| Error::Value(format!("`{name}`: {why}")))?;
+            runner.bind_global(place.global, &bytes);
+        }
+        Argument::Bytes(memory) => {
+            fills(place, memory.len())?;
+            runner.bind_foreign(place.global, *memory);
+        }
+        Argument::Array(array) => bind_array(runner, place, array)?,
+    }
+    Ok(())
+}
+
+/// What the driver says of an input.
+fn input(error: driver::Error) -> Error {
+    Error::Value(error.to_string())
+}
+
+/// An error where memory ends within an element.
+fn fills(place: &Place, bytes: usize) -> Result<(), Error> {
+    let (name, size) = (&place.name, place.bytes.max(1));
+    match bytes.is_multiple_of(size) && (place.role != Role::Uniform || bytes == size) {
+        true => Ok(()),
+        false => {
+            Err(Error::Value(format!("`{name}` has elements of {size} bytes, which {bytes} do not fill")))
+        }
+    }
+}
+
+fn bind_array(runner: &mut Runner, place: &Place, array: &Array) -> Result<(), Error> {
+    let name = &place.name;
+    let is_bool = place.kind == Some(Scalar::Bool) && array.kind() == Scalar::U8;
+    if place.kind != Some(array.kind()) && !is_bool {
+        let wanted = place.kind.map_or("a struct of several kinds of number", Scalar::name);
+        return Err(Error::Kind(format!(
+            "`{name}` needs numbers of type {wanted}, not {}",
+            array.kind().name()
+        )));
+    }
+    let size = array.kind().bytes() as isize;
+    let strides: Option<Vec<usize>> =
+        array.strides().iter().map(|stride| usize::try_from(stride / size).ok()).collect();
+    match place.role {
+        Role::Tensor | Role::Gradient => {
+            let strides = strides.ok_or_else(|| {
+                Error::Value(format!(
+                    "`{name}`: a tensor's strides are not negative, these are {:?}",
+                    array.strides()
+                ))
+            })?;
+            runner.bind_foreign_tensor(name, array.memory(), array.shape(), &strides).map_err(input)?;
+        }
+        Role::Buffer | Role::Uniform if array.is_dense() => {
+            fills(place, array.memory().len())?;
+            runner.bind_foreign(place.global, array.memory());
+        }
+        Role::Buffer | Role::Uniform => {
+            return Err(Error::Value(format!(
+                "`{name}` needs an array whose numbers lie one after the other, not strides of {:?}",
+                array.strides()
+            )));
+        }
+        Role::Texture => {
+            return Err(Error::Kind(format!("`{name}` is a texture, which is bound by a value")));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,152 @@
+//! Kernels: memory bound by name.
+
+use array::{Argument, BindValue, Foreign, Place, Role};
+use numpy::{PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
+use serde_json::Value;
+
+use crate::convert::{dtype_name, kind_of, start, view};
+use crate::error::raised;
+
+/// An entry point of a program.
+#[pyclass(frozen, module = "pullback._core")]
+pub(crate) struct Kernel {
+    pub(crate) inner: array::Kernel,
+}
+
+/// The memory of a kernel: its name, its role, the kind of its numbers, how many an element has, its bytes, and whether
+/// the kernel may write it.
+type PlaceInfo = (String, &'static str, Option<&'static str>, usize, usize, bool);
+
+fn role(place: &Place) -> &'static str {
+    match place.role {
+        Role::Buffer => "buffer",
+        Role::Uniform => "uniform",
+        Role::Tensor => "tensor",
+        Role::Gradient => "gradient",
+        Role::Texture => "texture",
+    }
+}
+
+#[pymethods]
+impl Kernel {
+    #[getter]
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    /// The threads of a group.
+    #[getter]
+    fn group(&self) -> [u32; 3] {
+        self.inner.group()
+    }
+
+    /// The memory that it uses.
+    #[getter]
+    fn places(&self) -> Vec<PlaceInfo> {
+        let places = self.inner.places().iter();
+        places
+            .map(|p| (p.name.clone(), role(p), p.kind.map(dtype_name), p.numbers, p.bytes, p.is_writable))
+            .collect()
+    }
+
+    /// Runs so many thread groups on arrays and values by name; gives what was printed.
+    fn launch(&self, py: Python<'_>, bound: &Bound<'_, PyDict>, groups: [u32; 3]) -> PyResult<String> {
+        let mut arguments = Vec::with_capacity(bound.len());
+        for (name, value) in bound {
+            let name: String = name.extract()?;
+            let place = self.inner.place(&name).map_err(|error| raised(py, error))?;
+            arguments.push((place, argument(place, &value)?));
+        }
+        // The dict keeps arrays alive.
+        py.detach(|| self.inner.launch(&arguments, groups)).map_err(|error| raised(py, error))
+    }
+}
+
+fn argument(place: &Place, value: &Bound<'_, PyAny>) -> PyResult<Argument> {
+    let name = &place.name;
+    if place.role != Role::Texture
+        && let Ok(found) = value.cast::<PyUntypedArray>()
+    {
+        if place.is_writable && !value.getattr("flags")?.getattr("writeable")?.extract::<bool>()? {
+            return Err(PyValueError::new_err(format!("`{name}` is written, and the array is read-only")));
+        }
+        if found.dtype().kind() == b'V' && found.is_c_contiguous() {
+            let bytes = found.dtype().itemsize() * found.len();
+            return Ok(Argument::Bytes(match std::ptr::NonNull::new(start(found)) {
+                // SAFETY: the caller keeps the array alive, whose elements lie one after the other; fields are aligned
+                // as NumPy has them.
+                Some(at) => unsafe { Foreign::new(at, bytes) },
+                None => Foreign::NONE,
+            }));
+        }
+        let kind = kind_of(found).ok_or_else(|| {
+            let dtype = value.getattr("dtype").map_or_else(|_| "unknown".to_string(), |d| d.to_string());
+            PyTypeError::new_err(format!("`{name}` cannot be an array of {dtype}"))
+        })?;
+        return Ok(Argument::Array(view(found, kind)));
+    }
+    let json =
+        json(value).map_err(|why| PyTypeError::new_err(format!("`{name}` cannot be bound to {why}")))?;
+    Ok(Argument::Value(BindValue::Json(json)))
+}
+
+/// A value as the driver reads it; else, what it is not.
+fn json(value: &Bound<'_, PyAny>) -> Result<Value, String> {
+    let kind = |value: &Bound<'_, PyAny>| {
+        value.get_type().name().map_or_else(|_| "this".to_string(), |name| format!("a `{name}`"))
+    };
+    let failed = |_| kind(value);
+    if value.is_instance_of::<PyBool>() {
+        return value.extract::<bool>().map(Value::Bool).map_err(failed);
+    }
+    if value.is_instance_of::<PyInt>() {
+        return match (value.extract::<i64>(), value.extract::<u64>()) {
+            (Ok(n), _) => Ok(n.into()),
+            (_, Ok(n)) => Ok(n.into()),
+            _ => Err(format!("the number {value}")),
+        };
+    }
+    if value.is_instance_of::<PyFloat>() {
+        let x: f64 = value.extract().map_err(failed)?;
+        return serde_json::Number::from_f64(x).map(Value::Number).ok_or_else(|| format!("the number {x}"));
+    }
+    if value.is_instance_of::<PyString>() {
+        return value.extract().map(Value::String).map_err(failed);
+    }
+    if let Ok(list) = value.cast::<PyList>() {
+        return list.iter().map(|item| json(&item)).collect::<Result<_, _>>().map(Value::Array);
+    }
+    if let Ok(list) = value.cast::<PyTuple>()
+        && !value.hasattr("_fields").unwrap_or(false)
+    {
+        return list.iter().map(|item| json(&item)).collect::<Result<_, _>>().map(Value::Array);
+    }
+    if let Ok(dict) = value.cast::<PyDict>() {
+        let entry = |(key, item): (Bound<'_, PyAny>, Bound<'_, PyAny>)| {
+            let key: String = key.extract().map_err(|_| format!("a dict with the key {key}"))?;
+            Ok((key, json(&item)?))
+        };
+        return dict.iter().map(entry).collect::<Result<_, String>>().map(Value::Object);
+    }
+    // Arrays and NumPy's numbers, named tuples and dataclasses.
+    if value.hasattr("tolist").unwrap_or(false) {
+        return json(&value.call_method0("tolist").map_err(failed)?);
+    }
+    if value.hasattr("_asdict").unwrap_or(false) {
+        return json(&value.call_method0("_asdict").map_err(failed)?);
+    }
+    if value.hasattr("__dataclass_fields__").unwrap_or(false) {
+        let fields = value.getattr("__dataclass_fields__").map_err(failed)?;
+        let mut all = serde_json::Map::new();
+        for name in fields.try_iter().map_err(failed)? {
+            let name: String = name.and_then(|name| name.extract()).map_err(failed)?;
+            let field = value.getattr(name.as_str()).map_err(failed)?;
+            all.insert(name, json(&field)?);
+        }
+        return Ok(Value::Object(all));
+    }
+    Err(kind(value))
+}
