@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Optional, Union
 
 from . import _core
+from ._memory import Memory
 from ._values import Parameter
 
 if TYPE_CHECKING:
@@ -18,9 +19,13 @@ class Function:
     """A function of a program, mapped over arrays.
 
     An argument has the dimensions of its parameter (none for a `float`, 3 for a `float3`), behind any others; over those
-    the function is mapped, and they are broadcast as in NumPy. Arrays are read where they are. A struct is a dict, or an
-    object with attributes of the names of its fields; an array of structs is a list of these, or one whose fields are
-    arrays.
+    the function is mapped, and they are broadcast as in NumPy. Arrays are read where they are.
+
+    Parameters that are memory (buffers, tensors, textures) are not mapped: each gets one array. Global variables and
+    gradients of tensors (`**{"x.grad": array}`) are given by name.
+
+    A struct is a dict, or an object with attributes of the names of its fields; an array of structs is a list of these,
+    or one whose fields are arrays.
     """
 
     def __init__(self, module: Module, core: _core.Function) -> None:
@@ -29,6 +34,10 @@ class Function:
         self._params = [Parameter(*info) for info in core.params]
         self._inputs = [p for p in self._params if p.is_input]
         self._names = [p.name for p in self._inputs]
+        # What is passed, in order, parameters that are memory among it.
+        given_back = {p.name for p in self._params if not p.is_input}
+        self._order = [name for name in core.order if name not in given_back]
+        self._has_memory = bool(core.places)
         result = Parameter(*core.result)
         self._outputs = [p for p in [result, *self._params] if p.is_output and p.leaves]
         # Where every parameter is one array, arguments need no taking apart.
@@ -43,7 +52,8 @@ class Function:
     @property
     def signature(self) -> str:
         """The function as the language declares it."""
-        params = ", ".join(p.declaration for p in self._params)
+        named = {p.name: p.declaration for p in self._params}
+        params = ", ".join(named.get(name, name) for name in self._core.order)
         return f"{self._core.result[1]} {self.name}({params})"
 
     def __repr__(self) -> str:
@@ -51,7 +61,8 @@ class Function:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The function's value for each place in the leading dimensions of the arguments."""
-        return self._values(self._core(*self._flat(args, kwargs)))
+        flat, memory = self._flat(args, kwargs)
+        return self._values(_run(self._core, flat, memory))
 
     def value_and_grad(self, *args: Any, wrt: Wrt = None, **kwargs: Any) -> tuple[Any, Any]:
         """The values, and the gradient of their sum by `wrt`: a parameter's name, or several for a dict; all if None.
@@ -60,7 +71,8 @@ class Function:
         """
         chosen = self._chosen(wrt)
         core = self._derive(("grad", tuple(chosen)), [chosen, "value_and_vjp"])
-        found = core(*self._flat(args, kwargs), *self._ones())
+        flat, memory = self._flat(args, kwargs)
+        found = _run(core, [*flat, *self._ones()], memory)
         n = len(self._core.outputs)
         return self._values(found[:n]), self._pack(chosen, found[n:], wrt)
 
@@ -68,28 +80,30 @@ class Function:
         """The gradient that `value_and_grad` gives."""
         chosen = self._chosen(wrt)
         core = self._derive(("vjp", tuple(chosen)), [chosen, "vjp"])
-        return self._pack(chosen, core(*self._flat(args, kwargs), *self._ones()), wrt)
+        flat, memory = self._flat(args, kwargs)
+        return self._pack(chosen, _run(core, [*flat, *self._ones()], memory), wrt)
 
     def vjp(self, *args: Any, wrt: Wrt = None, **kwargs: Any) -> tuple[Any, Callable[[Any], Any]]:
         """The values, and a function from cotangents of them to those of `wrt`. Arguments must not change until then."""
         chosen = self._chosen(wrt)
         core = self._derive(("vjp", tuple(chosen)), [chosen, "vjp"])
-        flat = self._flat(args, kwargs)
+        flat, memory = self._flat(args, kwargs)
 
         def pull(cotangents: Any) -> Any:
             outputs = [p for p in self._outputs if any(leaf.diff for leaf in p.leaves)]
             given = [cotangents] if len(outputs) == 1 else [cotangents[p.key] for p in outputs]
             leaves = [x for p, value in zip(outputs, given) for x in p.differential(value)]
-            return self._pack(chosen, core(*flat, *leaves), wrt)
+            return self._pack(chosen, _run(core, [*flat, *leaves], memory), wrt)
 
-        return self._values(self._core(*flat)), pull
+        return self._values(_run(self._core, flat, memory)), pull
 
     def jvp(self, *args: Any, tangents: Mapping[str, Any], **kwargs: Any) -> tuple[Any, Any]:
         """The values, and their derivative along `tangents`: a dict from parameters to what they move by."""
         wrt = list(tangents)
         chosen = self._chosen(wrt)
         core = self._derive(("jvp", tuple(chosen)), [chosen, "jvp"])
-        found = core(*self._flat(args, kwargs), *self._tangents(tangents))
+        flat, memory = self._flat(args, kwargs)
+        found = _run(core, [*flat, *self._tangents(tangents)], memory)
         n = len(self._core.outputs)
         outputs = [(p, leaf) for p in self._outputs for leaf in p.leaves if leaf.diff]
         moved = {(p.key, leaf.path): _number(x) for (p, leaf), x in zip(outputs, found[n:])}
@@ -100,7 +114,8 @@ class Function:
         """The derivative of the gradient by the parameters in `along`, along that direction."""
         chosen = self._chosen(list(along))
         core = self._derive(("hvp", tuple(chosen)), [chosen, "vjp", chosen, "jvp"])
-        found = core(*self._flat(args, kwargs), *self._ones(), *self._tangents(along))
+        flat, memory = self._flat(args, kwargs)
+        found = _run(core, [*flat, *self._ones(), *self._tangents(along)], memory)
         n = sum(chosen)
         return self._pack(chosen, found[n:], list(along) if len(along) > 1 else next(iter(along)))
 
@@ -112,10 +127,10 @@ class Function:
         leaf = self._single_output()
         chosen = self._chosen(wrt)
         core = self._derive(("vjp", tuple(chosen)), [chosen, "vjp"])
-        flat, shape = self._broadcast(args, kwargs)
+        flat, shape, memory = self._broadcast(args, kwargs)
         n = int(np.prod(leaf.dims, dtype=int))
         units = np.eye(n, dtype=leaf.dtype).reshape((n, *(1,) * len(shape), *leaf.dims))
-        found = core(*self._in_front(flat, chosen, n, shape), units)
+        found = _run(core, [*self._in_front(flat, chosen, n, shape), units], memory)
         rank = len(shape)
         moved = [np.moveaxis(x, 0, rank).reshape((*shape, *leaf.dims, *x.shape[1 + rank :])) for x in found]
         return self._pack(chosen, moved, wrt)
@@ -127,7 +142,7 @@ class Function:
 
         chosen = self._chosen(wrt)
         core = self._derive(("hvp", tuple(chosen)), [chosen, "vjp", chosen, "jvp"])
-        flat, shape = self._broadcast(args, kwargs)
+        flat, shape, memory = self._broadcast(args, kwargs)
         leaves = [x for p in self._inputs for x in p.leaves]
         wanted = [x for x, c in zip(leaves, chosen) if c]
         sizes = [int(np.prod(x.dims, dtype=int)) for x in wanted]
@@ -138,7 +153,7 @@ class Function:
             units[:, a:b].astype(x.dtype).reshape((n, *(1,) * rank, *x.dims))
             for x, a, b in zip(wanted, starts, starts[1:])
         ]
-        found = core(*self._in_front(flat, chosen, n, shape), *self._ones(), *along)[len(wanted) :]
+        found = _run(core, [*self._in_front(flat, chosen, n, shape), *self._ones(), *along], memory)[len(wanted) :]
         rows = []
         for x, a, b in zip(wanted, starts, starts[1:]):
             row = [np.moveaxis(y[a:b], 0, rank).reshape((*shape, *x.dims, *y.shape[1 + rank :])) for y in found]
@@ -154,37 +169,37 @@ class Function:
             self._module._warn()
         return found
 
-    def _flat(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Sequence[Any]:
-        """The arrays of all inputs."""
-        names = self._names
+    def _flat(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Sequence[Any], dict[str, Any]]:
+        """The arrays of all inputs, and memory by name."""
+        names = self._order
         if len(args) > len(names):
             raise TypeError(f"`{self.name}` takes {len(names)} arguments, not {len(args)}")
-        if kwargs:
-            values = list(args)
-            for name in names[len(args) :]:
-                if name not in kwargs:
-                    self._missing(args, kwargs)
-                values.append(kwargs[name])
-            if len(values) != len(args) + len(kwargs):
-                self._missing(args, kwargs)
-        elif len(args) < len(names):
-            self._missing(args, kwargs)
-        else:
-            values = list(args)
-        if self._plain:
-            return values
-        return [leaf for param, value in zip(self._inputs, values) for leaf in param.flatten(value)]
-
-    def _missing(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-        """Raises what is wrong with arguments of which some are too many or missing."""
-        names = self._names
-        for name in kwargs:
-            if name not in names:
-                raise TypeError(f"`{self.name}` has no parameter `{name}`; it has {', '.join(names) or 'none'}")
-            if name in names[: len(args)]:
+        given = dict(zip(names, args))
+        for name, value in kwargs.items():
+            if name in given:
                 raise TypeError(f"`{self.name}` was given `{name}` twice")
-        missing = [p.declaration for p in self._inputs[len(args) :] if p.name not in kwargs]
-        raise TypeError(f"`{self.name}` needs {', '.join(f'`{m}`' for m in missing)}")
+            given[name] = value
+        if len(given) < len(names) or (len(given) > len(names) and not self._has_memory):
+            self._missing(given)
+        try:
+            values = [given.pop(name) for name in self._names]
+        except KeyError:
+            self._missing(given)
+            raise
+        if not self._plain:
+            values = [leaf for param, value in zip(self._inputs, values) for leaf in param.flatten(value)]
+        return values, given
+
+    def _missing(self, given: Mapping[str, Any]) -> None:
+        """Raises what is wrong with arguments of which some are too many or missing."""
+        names = self._order
+        for name in given:
+            if name not in names and not self._has_memory:
+                raise TypeError(f"`{self.name}` has no parameter `{name}`; it has {', '.join(names) or 'none'}")
+        missing = [p.declaration for p in self._inputs if p.name not in given]
+        missing += [name for name in names if name not in self._names and name not in given]
+        if missing:
+            raise TypeError(f"`{self.name}` needs {', '.join(f'`{m}`' for m in missing)}")
 
     def _values(self, found: Sequence[Any]) -> Any:
         """What the user gets of the function's outputs: the value, or a dict if there are several."""
@@ -249,14 +264,17 @@ class Function:
     def _tangents(self, given: Mapping[str, Any]) -> list[Any]:
         return [x for p in self._inputs if p.name in given for x in p.differential(given[p.name])]
 
-    def _broadcast(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[list[Any], tuple[int, ...]]:
-        """The arrays of all inputs, and the shape of the call."""
+    def _broadcast(
+        self, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> tuple[list[Any], tuple[int, ...], dict[str, Any]]:
+        """The arrays of all inputs, the shape of the call, and memory by name."""
         import numpy as np
 
-        flat = [np.asarray(x) for x in self._flat(args, kwargs)]
+        found, memory = self._flat(args, kwargs)
+        flat = [np.asarray(x) for x in found]
         leaves = [x for p in self._inputs for x in p.leaves]
         leads = [x.shape[: x.ndim - len(leaf.dims)] for x, leaf in zip(flat, leaves)]
-        return flat, np.broadcast_shapes(*leads)
+        return flat, np.broadcast_shapes(*leads), memory
 
     def _in_front(self, flat: list[Any], chosen: Sequence[bool], n: int, shape: tuple[int, ...]) -> list[Any]:
         """Inputs with a dimension of that length in front, so that each place along it has differentials of its own."""
@@ -266,6 +284,16 @@ class Function:
         return [
             np.broadcast_to(x, (n, *shape, *leaf.dims)) if c else x for x, leaf, c in zip(flat, leaves, chosen)
         ]
+
+
+def _run(core: _core.Function, flat: Sequence[Any], memory: dict[str, Any]) -> tuple[Any, ...]:
+    """Calls it on arrays, and on memory if there is any."""
+    if not memory:
+        return core(*flat)
+    held = Memory(core, memory)
+    found = core(*flat, memory=held.bound)
+    held.write_back()
+    return found
 
 
 def _number(x: Any) -> Any:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Optional, Union
 
 from . import _core
+from ._memory import Memory
 
 if TYPE_CHECKING:
     from ._module import Module
@@ -62,33 +63,10 @@ class Launch:
         self._run(f"fwd_diff({self._kernel.name})", groups, block)
 
     def _run(self, entry: str, groups: Size, block: Optional[Size]) -> None:
-        import numpy as np
-
         core = self._kernel._core_of(entry, None if block is None else _triple(block, "block"))
-        places = {name: (role, writable) for name, role, _, _, _, writable in core.places}
-        bound: dict[str, Any] = {}
-        copies: list[tuple[str, Any, Any]] = []
-        for name, value in self._memory.items():
-            role, writable = places.get(name, ("", False))
-            if writable and role != "texture" and not isinstance(value, np.ndarray):
-                raise TypeError(f"`{name}` is written by `{self._kernel.name}`: it needs an array, not a `{type(value).__name__}`")
-            if isinstance(value, np.ndarray) and role in ("buffer", "uniform", "tensor", "gradient"):
-                fits = value.flags.aligned and (
-                    all(s >= 0 for s in value.strides) if role in ("tensor", "gradient") else value.flags.c_contiguous
-                )
-                # A kernel may have memory that it could write, and only reads.
-                if not fits or writable and not value.flags.writeable:
-                    copy = np.array(value, order="C")
-                    if writable:
-                        copies.append((name, value, copy))
-                    value = copy
-            bound[name] = value
-        text = core.launch(bound, _triple(groups, "groups"))
-        for name, value, copy in copies:
-            if value.flags.writeable:
-                value[...] = copy
-            elif copy.tobytes() != value.tobytes():
-                raise ValueError(f"`{name}` was written by `{self._kernel.name}`, and the array is read-only")
+        memory = Memory(core, self._memory)
+        text = core.launch(memory.bound, _triple(groups, "groups"))
+        memory.write_back()
         if text:
             print(text, end="")
 

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use array::{Array, Leaf, Parameter, Step};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
+use pyo3::types::{PyDict, PyTuple};
 
 use crate::convert::{Inputs, empty};
 use crate::error::raised;
+use crate::kernel::{PlaceInfo, argument, place_info};
 
 /// A function of a program, or what is derived from one: a map from arrays to arrays.
 #[pyclass(frozen, module = "pullback._core")]
@@ -94,10 +95,33 @@ impl Function {
         Ok(Function::new(derived.map_err(|error| raised(py, error))?))
     }
 
-    /// Calls it with a number or array for each input; gives an array for each output, or a number where there is one.
-    #[pyo3(signature = (*args))]
-    fn __call__<'py>(&self, py: Python<'py>, args: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyTuple>> {
+    /// The names of all parameters, those that are memory among them.
+    #[getter]
+    fn order(&self) -> Vec<String> {
+        self.inner.order().to_vec()
+    }
+
+    /// The memory that it reaches.
+    #[getter]
+    fn places(&self) -> Vec<PlaceInfo> {
+        self.inner.memory().iter().map(place_info).collect()
+    }
+
+    /// Calls it with a number or array for each input, and memory by name; gives an array for each output.
+    #[pyo3(signature = (*args, memory=None))]
+    fn __call__<'py>(
+        &self,
+        py: Python<'py>,
+        args: &Bound<'py, PyTuple>,
+        memory: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyTuple>> {
         let f = &*self.inner;
+        let mut bound = Vec::new();
+        for (name, value) in memory.into_iter().flatten() {
+            let name: String = name.extract()?;
+            let place = f.place(&name).map_err(|error| raised(py, error))?;
+            bound.push((place, argument(place, &value)?));
+        }
         if args.len() != f.inputs().len() {
             let (name, n) = (f.name(), f.inputs().len());
             return Err(PyTypeError::new_err(format!("`{name}` takes {n} arrays, not {}", args.len())));
@@ -126,7 +150,7 @@ impl Function {
             results.push(result);
             outputs.push(array);
         }
-        py.detach(|| f.call(&shape, &inputs.arrays, &outputs)).map_err(|error| raised(py, error))?;
+        py.detach(|| f.call(&shape, &inputs.arrays, &outputs, &bound)).map_err(|error| raised(py, error))?;
         PyTuple::new(py, results)
     }
 }

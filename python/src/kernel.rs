@@ -18,7 +18,7 @@ pub(crate) struct Kernel {
 
 /// The memory of a kernel: its name, its role, the kind of its numbers, how many an element has, its bytes, and whether
 /// the kernel may write it.
-type PlaceInfo = (String, &'static str, Option<&'static str>, usize, usize, bool);
+pub(crate) type PlaceInfo = (String, &'static str, Option<&'static str>, usize, usize, bool);
 
 fn role(place: &Place) -> &'static str {
     match place.role {
@@ -28,6 +28,10 @@ fn role(place: &Place) -> &'static str {
         Role::Gradient => "gradient",
         Role::Texture => "texture",
     }
+}
+
+pub(crate) fn place_info(p: &Place) -> PlaceInfo {
+    (p.name.clone(), role(p), p.kind.map(dtype_name), p.numbers, p.bytes, p.is_writable)
 }
 
 #[pymethods]
@@ -46,10 +50,7 @@ impl Kernel {
     /// The memory that it uses.
     #[getter]
     fn places(&self) -> Vec<PlaceInfo> {
-        let places = self.inner.places().iter();
-        places
-            .map(|p| (p.name.clone(), role(p), p.kind.map(dtype_name), p.numbers, p.bytes, p.is_writable))
-            .collect()
+        self.inner.places().iter().map(place_info).collect()
     }
 
     /// Runs so many thread groups on arrays and values by name; gives what was printed.
@@ -65,7 +66,8 @@ impl Kernel {
     }
 }
 
-fn argument(place: &Place, value: &Bound<'_, PyAny>) -> PyResult<Argument> {
+/// What is bound to a place. The caller keeps it alive.
+pub(crate) fn argument(place: &Place, value: &Bound<'_, PyAny>) -> PyResult<Argument> {
     let name = &place.name;
     if place.role != Role::Texture
         && let Ok(found) = value.cast::<PyUntypedArray>()

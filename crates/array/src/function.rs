@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use driver::launch::{Foreign, Runner};
+use driver::launch::{Backend, Foreign, Runner};
 use driver::pipeline::Failure;
 use driver::wrap;
 use ir::{Func, Module, Scalar, Slot, TypeData, Types};
@@ -13,6 +13,7 @@ use syntax::Sources;
 use crate::array::Array;
 use crate::error::Error;
 use crate::kernel::{self, GROUP, Places};
+use crate::launch::{self, Argument, Place};
 use crate::mapping::{Key, Mapping, Operand, broadcast};
 use crate::program::Program;
 
@@ -57,6 +58,8 @@ pub struct Function {
     result: Arc<Parameter>,
     inputs: Vec<Leaf>,
     outputs: Vec<Leaf>,
+    order: Vec<String>,
+    memory: Vec<Place>,
     module: Module,
     func: Func,
     sources: Sources,
@@ -92,6 +95,12 @@ impl Function {
         let (inputs, mut outputs) = (leaves(&module.funcs[func].params), leaves(&module.funcs[func].results));
         let of = cotangents_of(&module.funcs[info.func], &steps);
         outputs.iter_mut().zip(of).for_each(|(output, of)| output.cotangent_of = of);
+        let memory = match module.globals.is_empty() {
+            true => Vec::new(),
+            false => Runner::new(module.clone(), Backend::Interp, false)
+                .map(|runner| launch::places(&runner))
+                .map_err(|failure| Error::of(&made.sources, failure))?,
+        };
         Ok(Function {
             program,
             name: name.to_string(),
@@ -100,6 +109,8 @@ impl Function {
             result: Arc::new(result),
             inputs,
             outputs,
+            order: made.order,
+            memory,
             module,
             func,
             sources: made.sources,
@@ -133,6 +144,21 @@ impl Function {
         &self.result
     }
 
+    /// The names of all parameters, those that are memory among them, as the source declares them.
+    pub fn order(&self) -> &[String] {
+        &self.order
+    }
+
+    /// The memory that it reaches: parameters that are memory, and global variables.
+    pub fn memory(&self) -> &[Place] {
+        &self.memory
+    }
+
+    /// The place of that name in its memory.
+    pub fn place(&self, name: &str) -> Result<&Place, Error> {
+        launch::place(&self.memory, name, &self.name)
+    }
+
     /// What it takes. First are the leaves of all parameters that are passed in, in order; what a step adds follows.
     pub fn inputs(&self) -> &[Leaf] {
         &self.inputs
@@ -157,7 +183,13 @@ impl Function {
 
     /// Runs it once for each place in `shape`. A dimension that an array lacks, or has once, is the same for all; an output
     /// is added to along it, and starts with what it holds.
-    pub fn call(&self, shape: &[usize], inputs: &[Array], outputs: &[Array]) -> Result<(), Error> {
+    pub fn call(
+        &self,
+        shape: &[usize],
+        inputs: &[Array],
+        outputs: &[Array],
+        memory: &[(&Place, Argument)],
+    ) -> Result<(), Error> {
         let fits = inputs.len() == self.inputs.len() && outputs.len() == self.outputs.len();
         if !fits {
             let (n, m) = (self.inputs.len(), self.outputs.len());
@@ -174,38 +206,36 @@ impl Function {
                 return Err(Error::Value("an array for a result shares memory with another array".into()));
             }
         }
+        launch::are_apart(memory, &[inputs, outputs])?;
         if shape.contains(&0) {
             return Ok(());
         }
         let mapping = Mapping::new(shape, &operands)?;
         let kernel = self.kernel(&mapping.key)?;
-        let mut runner = locked(&kernel.idle).pop().unwrap_or_else(|| kernel.runner.fork());
+        let idle = if self.memory.is_empty() { locked(&kernel.idle).pop() } else { None };
+        let mut runner = idle.unwrap_or_else(|| kernel.runner.fork());
+        for (place, argument) in memory {
+            launch::bind(&mut runner, place, argument)?;
+        }
+        runner.bind_gradients();
         let numbers: Vec<u8> = mapping.numbers.iter().flat_map(|n| n.to_le_bytes()).collect();
         runner.bind_global(kernel.places.numbers, &numbers);
         for (operand, &global) in operands.iter().zip(&kernel.places.arrays) {
             runner.bind_foreign(global, operand.array.memory());
         }
         let groups = [mapping.n.div_ceil(GROUP), 1, 1];
-        let done = self.ready(&runner).and_then(|()| {
-            let threads = self.program.options().threads;
-            runner.dispatch_entry(0, groups, threads, None).map_err(|e| Error::of(&self.sources, e.into()))
-        });
-        for &global in &kernel.places.arrays {
-            runner.bind_foreign(global, Foreign::NONE);
+        if let Some(global) = runner.unbound() {
+            return Err(launch::not_given(&self.name, &runner, global));
         }
-        locked(&kernel.idle).push(runner);
-        done.map(drop)
-    }
-
-    /// An error where the function reaches memory that nothing is bound to.
-    fn ready(&self, runner: &Runner) -> Result<(), Error> {
-        match runner.unbound() {
-            Some(global) => {
-                let name = runner.name(global);
-                Err(Error::Value(format!("`{}` reaches `{name}`, which nothing is bound to", self.name)))
+        let threads = self.program.options().threads;
+        let done = runner.dispatch_entry(0, groups, threads, None);
+        if self.memory.is_empty() {
+            for &global in &kernel.places.arrays {
+                runner.bind_foreign(global, Foreign::NONE);
             }
-            None => Ok(()),
+            locked(&kernel.idle).push(runner);
         }
+        done.map(drop).map_err(|error| Error::of(&self.sources, error.into()))
     }
 
     fn kernel(&self, key: &Key) -> Result<Arc<Kernel>, Error> {

@@ -1,7 +1,9 @@
 //! Kernels as they are: memory is bound by name, thread groups are counted by the caller.
 
+use std::ops::Range;
 use std::sync::Arc;
 
+use driver::around::MEMORY;
 use driver::bind::{self, Bind, BindValue};
 use driver::launch::{Foreign, Runner};
 use ir::{Global, Module, Scalar};
@@ -97,24 +99,20 @@ impl Kernel {
 
     /// The place of that name.
     pub fn place(&self, name: &str) -> Result<&Place, Error> {
-        self.places.iter().find(|place| place.name == name).ok_or_else(|| {
-            let names: Vec<&str> = self.places.iter().map(|place| &place.name[..]).collect();
-            let known = if names.is_empty() { "nothing".to_string() } else { names.join(", ") };
-            Error::Kind(format!("`{}` uses no `{name}`; it uses {known}", self.name))
-        })
+        place(&self.places, name, &self.name)
     }
 
     /// Runs so many thread groups on what is bound by name; gives what it printed.
     pub fn launch(&self, arguments: &[(&Place, Argument)], groups: [u32; 3]) -> Result<String, Error> {
         // One that others do not use, and that keeps nothing of the caller's.
         let mut runner = self.runner.fork();
+        are_apart(arguments, &[])?;
         for (place, argument) in arguments {
             bind(&mut runner, place, argument)?;
         }
         runner.bind_gradients();
         if let Some(global) = runner.unbound() {
-            let name = runner.name(global);
-            return Err(Error::Kind(format!("`{}` needs `{name}`, which was not given", self.name)));
+            return Err(not_given(&self.name, &runner, global));
         }
         let threads = self.program.options().threads;
         let done = runner.dispatch_entry(0, groups, threads, None);
@@ -122,7 +120,8 @@ impl Kernel {
     }
 }
 
-fn places(runner: &Runner) -> Vec<Place> {
+/// The memory of a runner's module that is the user's. A parameter that became a global has its own name.
+pub(crate) fn places(runner: &Runner) -> Vec<Place> {
     let mut found: Vec<Place> = Vec::new();
     for (global, _) in runner.globals() {
         let element = runner.element_of(global);
@@ -137,7 +136,7 @@ fn places(runner: &Runner) -> Vec<Place> {
             None => Role::Buffer,
         };
         found.push(Place {
-            name: runner.name(global).to_string(),
+            name: runner.name(global).to_string().replacen(MEMORY, "", 1),
             role,
             kind: first.filter(|&kind| leaves.iter().all(|leaf| leaf.1 == kind)),
             numbers: leaves.len(),
@@ -149,11 +148,11 @@ fn places(runner: &Runner) -> Vec<Place> {
     found
 }
 
-fn bind(runner: &mut Runner, place: &Place, argument: &Argument) -> Result<(), Error> {
+pub(crate) fn bind(runner: &mut Runner, place: &Place, argument: &Argument) -> Result<(), Error> {
     let name = &place.name;
     match argument {
         Argument::Value(value) => {
-            let bind = Bind { name: name.clone(), value: value.clone() };
+            let bind = Bind { name: runner.name(place.global).to_string(), value: value.clone() };
             if place.role != Role::Uniform && place.role != Role::Buffer {
                 return runner.bind_tensor(&bind).map_err(input);
             }
@@ -172,6 +171,48 @@ fn bind(runner: &mut Runner, place: &Place, argument: &Argument) -> Result<(), E
         Argument::Array(array) => bind_array(runner, place, array)?,
     }
     Ok(())
+}
+
+/// An error where memory that may be written is that of another argument, too: code relies on it that it is not.
+pub(crate) fn are_apart(arguments: &[(&Place, Argument)], arrays: &[&[Array]]) -> Result<(), Error> {
+    let range = |argument: &Argument| match argument {
+        Argument::Array(array) => array.memory().addresses(),
+        Argument::Bytes(memory) => memory.addresses(),
+        Argument::Value(_) => 0..0,
+    };
+    let meet = |a: &Range<usize>, b: &Range<usize>| a.start < b.end && b.start < a.end;
+    for (k, (place, argument)) in arguments.iter().enumerate().filter(|(_, a)| a.0.is_writable) {
+        let own = range(argument);
+        let other = arguments.iter().enumerate().find(|(n, a)| *n != k && meet(&own, &range(&a.1)));
+        if let Some((_, (other, _))) = other {
+            return Err(Error::Value(format!(
+                "`{}` and `{}` share memory that may be written: give one of them a copy",
+                place.name, other.name
+            )));
+        }
+        if arrays.iter().copied().flatten().any(|array| meet(&own, &array.memory().addresses())) {
+            let name = &place.name;
+            return Err(Error::Value(format!(
+                "`{name}`, which may be written, shares memory with another argument: give it a copy"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// An error for memory that is used and not bound.
+pub(crate) fn not_given(of: &str, runner: &Runner, global: Global) -> Error {
+    let name = runner.name(global).replacen(MEMORY, "", 1);
+    Error::Kind(format!("`{of}` needs `{name}`, which was not given"))
+}
+
+/// The place of that name among those of a kernel or function.
+pub(crate) fn place<'a>(places: &'a [Place], name: &str, of: &str) -> Result<&'a Place, Error> {
+    places.iter().find(|place| place.name == name).ok_or_else(|| {
+        let names: Vec<&str> = places.iter().map(|place| &place.name[..]).collect();
+        let known = if names.is_empty() { "nothing".to_string() } else { names.join(", ") };
+        Error::Kind(format!("`{of}` uses no `{name}`; it uses {known}"))
+    })
 }
 
 /// What the driver says of an input.
@@ -211,7 +252,8 @@ fn bind_array(runner: &mut Runner, place: &Place, array: &Array) -> Result<(), E
                     array.strides()
                 ))
             })?;
-            runner.bind_foreign_tensor(name, array.memory(), array.shape(), &strides).map_err(input)?;
+            let own = runner.name(place.global).to_string();
+            runner.bind_foreign_tensor(&own, array.memory(), array.shape(), &strides).map_err(input)?;
         }
         Role::Buffer | Role::Uniform if array.is_dense() => {
             fills(place, array.memory().len())?;

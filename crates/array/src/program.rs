@@ -3,10 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use check::tables::FuncRef;
 use driver::launch::{Backend, CodeOptions};
 use driver::pipeline::{self, Compiled, Failure, Loaded, on_large_stack};
 use driver::session::{FileOptions, Session};
-use driver::{Request, render};
+use driver::{Request, render, wrap};
 use lower::Step;
 use syntax::{Diagnostic, Sources};
 
@@ -51,6 +52,8 @@ pub struct Program {
 /// What was compiled, and the texts that its places are in.
 pub(crate) struct Made {
     pub(crate) compiled: Compiled,
+    /// The names of all parameters as the source declares them.
+    pub(crate) order: Vec<String>,
     pub(crate) sources: Sources,
 }
 
@@ -122,18 +125,29 @@ impl Program {
         std::mem::take(&mut *self.warnings.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Compiles a function and what some steps make of it.
+    /// Compiles a function and what some steps make of it. Its parameters that are memory become globals.
     pub(crate) fn compile(&self, name: &str, steps: &[Step]) -> Result<Made, Error> {
-        let derived = if steps.is_empty() { Vec::new() } else { vec![steps.to_vec()] };
         let options = &self.options.compile;
-        let (compiled, sources) = self.with(|_, loaded| {
+        let ((compiled, order), sources) = self.with(|session, loaded| {
             loaded.errors()?;
             let function = loaded.function(name)?;
-            let request = Request { functions: vec![function], derived, ..Request::default() };
-            loaded.compile(&request, options)
+            let request = |function: &FuncRef, steps: &[Step]| {
+                let derived = if steps.is_empty() { Vec::new() } else { vec![steps.to_vec()] };
+                Request { functions: vec![function.clone()], derived, ..Request::default() }
+            };
+            let found = loaded.lowered(&request(&function, &[]))?;
+            let params = found.functions.first().map_or(&[][..], |info| &info.params);
+            let is_number = |leaf: &(String, ir::Type, bool)| wrap::is_number(&found.module.types, leaf.1);
+            let is_memory: Vec<bool> = params.iter().map(|p| !p.leaves.iter().all(is_number)).collect();
+            let order = params.iter().map(|p| p.name.clone()).collect();
+            let function = match is_memory.contains(&true) {
+                true => loaded.without_memory(session, &function, &is_memory)?,
+                false => function,
+            };
+            Ok((loaded.compile(&request(&function, steps), options)?, order))
         })?;
         self.warn(&compiled, &sources);
-        Ok(Made { compiled, sources })
+        Ok(Made { compiled, order, sources })
     }
 
     fn warn(&self, compiled: &Compiled, sources: &Sources) {

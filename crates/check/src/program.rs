@@ -285,6 +285,15 @@ impl Program {
         self.retroactive.clear();
     }
 
+    /// Adds a parsed file, which imports nothing, to the module of another one.
+    pub fn extend_module(&mut self, index: usize, module_of: usize) {
+        let module = self.module_of_index.get(&module_of).copied().unwrap_or(0);
+        self.enter_file(index, module, &mut Vec::new());
+        for func in std::mem::take(&mut self.entered_functions) {
+            self.make_generic(func);
+        }
+    }
+
     fn enter_file(&mut self, index: usize, module: usize, imports: &mut Vec<DeclId>) {
         if self.module_of_index.insert(index, module).is_some() {
             return;

@@ -4,6 +4,7 @@
 //! global state; a [`Session`](session::Session) owns the sources.
 #![forbid(unsafe_code)]
 
+pub mod around;
 mod behind;
 pub mod bench;
 pub mod bind;

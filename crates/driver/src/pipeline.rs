@@ -210,48 +210,6 @@ impl Loaded {
         (sig.params.is_empty() && !entries.contains(&found)).then_some(found)
     }
 
-    /// As [`Self::entry`]; `fwd_diff(f)` and `bwd_diff(f)` are kernels that call the derivative of a kernel whose
-    /// parameters have no derivatives themselves (tensors carry theirs).
-    pub fn entry_or_derivative(
-        &mut self,
-        session: &mut Session,
-        name: Option<&str>,
-    ) -> Result<DeclId, Failure> {
-        let split = name.and_then(|n| n.strip_suffix(')')?.split_once('('));
-        let Some((op @ ("fwd_diff" | "bwd_diff"), inner)) = split else { return self.entry(name) };
-        let kernel = self.entry(Some(inner))?;
-        let sig = self.program.func_signature(&FuncRef { decl: kernel, args: Vec::new(), self_ty: None });
-        let mut params = Vec::new();
-        for param in &sig.params {
-            let Some(decl) = param.decl else { continue };
-            let name = self.name(decl).to_owned();
-            if param.differentiable {
-                let help =
-                    format!("write a kernel that calls `{op}({inner})`, or write `no_diff` before its type");
-                let message = format!("the parameter `{name}` of `{inner}` has a derivative itself");
-                let span = self.program.ast.decls[decl].name_span;
-                return Err(Failure::Program(vec![Diagnostic::error("E0706", span, message).help(help)]));
-            }
-            params.push((self.program.type_name(param.ty), name));
-        }
-        let group = self.program.attribute(kernel, "numthreads").map(|a| {
-            let text = &session.sources.files[a.span.file.0 as usize].text;
-            format!("[{}]", text[a.span.start as usize..a.span.end as usize].trim_matches(['[', ']']))
-        });
-        let list: Vec<String> = params.iter().map(|(ty, name)| format!("{ty} {name}")).collect();
-        let args: Vec<&str> = params.iter().map(|p| p.1.as_str()).collect();
-        let text = format!(
-            "{}[CUDAKernel] void __{op}_kernel({}) {{ {op}({inner})({}); }}\n",
-            group.unwrap_or_default(),
-            list.join(", "),
-            args.join(", ")
-        );
-        let index = session.parse_text(&mut self.program, &format!("--entry {op}({inner})"), text);
-        self.program.join_module(index, self.file);
-        self.errors()?;
-        Ok(self.program.ast.files[index].decls[0])
-    }
-
     /// The function of that name, for the host to call.
     pub fn function(&self, name: &str) -> Result<FuncRef, Failure> {
         let mut found = self.program.find_function(self.file, name);
@@ -511,9 +469,18 @@ impl Loaded {
         }
     }
 
+    /// What is asked for, lowered and no more.
+    pub fn lowered(&mut self, request: &Request) -> Result<Lowered, Failure> {
+        self.errors()?;
+        let mut lowered = self.lower(request)?;
+        self.program.diagnostics.append(&mut lowered.diagnostics);
+        self.find_causes();
+        self.errors()?;
+        Ok(lowered)
+    }
+
     /// Lowers what is asked for, optimises it and replaces derivative operators.
     pub fn compile(&mut self, request: &Request, options: &Options) -> Result<Compiled, Failure> {
-        self.errors()?;
         self.names_of_entries_differ(&request.entries)?;
         let mut optimise = options.optimise;
         if options.check_nan {
@@ -521,10 +488,7 @@ impl Loaded {
             optimise.level = optimise.level.max(1);
             optimise.check_finite = true;
         }
-        let Lowered { mut module, diagnostics, mut functions } = self.lower(request)?;
-        self.program.diagnostics.extend(diagnostics);
-        self.find_causes();
-        self.errors()?;
+        let Lowered { mut module, mut functions, .. } = self.lowered(request)?;
         verify(&module, "lower")?;
         if options.widen {
             crate::widen::widen(&mut module, &mut functions);
