@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Optional, Union
 
@@ -10,6 +11,7 @@ from ._memory import Memory
 from ._values import Parameter
 
 if TYPE_CHECKING:
+    from . import _torch
     from ._module import Module
 
 Wrt = Union[None, str, Sequence[str]]
@@ -43,6 +45,7 @@ class Function:
         # Where every parameter is one array, arguments need no taking apart.
         self._plain = all(p.is_plain for p in self._inputs)
         self._derived: dict[object, _core.Function] = {}
+        self._map: Optional[_torch.Map] = None
 
     @property
     def name(self) -> str:
@@ -60,8 +63,19 @@ class Function:
         return f"<pullback.Function {self.signature}>"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """The function's value for each place in the leading dimensions of the arguments."""
+        """The function's value for each place in the leading dimensions of the arguments.
+
+        If one is a tensor of PyTorch's, the value is, too, and has derivatives there.
+        """
         flat, memory = self._flat(args, kwargs)
+        torch = sys.modules.get("torch")
+        # A module that is being imported has no such type yet.
+        tensor = getattr(torch, "Tensor", None)
+        if tensor is not None and any([isinstance(x, tensor) for x in [*flat, *memory.values()]]):
+            if memory:
+                names = ", ".join(f"`{name}`" for name in memory)
+                raise TypeError(f"`{self.name}` cannot be called with tensors: {names} is memory, and takes NumPy arrays")
+            return self._values(self._on_tensors(flat))
         return self._values(_run(self._core, flat, memory))
 
     def value_and_grad(self, *args: Any, wrt: Wrt = None, **kwargs: Any) -> tuple[Any, Any]:
@@ -161,6 +175,14 @@ class Function:
         return self._pack(chosen, rows, wrt)
 
     # ---- parts
+
+    def _on_tensors(self, flat: Sequence[Any]) -> Sequence[Any]:
+        """The values of the outputs as tensors of PyTorch's."""
+        from . import _torch
+
+        if self._map is None:
+            self._map = _torch.Map(self._core)
+        return _torch.run(self._map, flat)
 
     def _derive(self, key: object, steps: list[Union[str, list[bool]]]) -> _core.Function:
         found = self._derived.get(key)
@@ -297,5 +319,5 @@ def _run(core: _core.Function, flat: Sequence[Any], memory: dict[str, Any]) -> t
 
 
 def _number(x: Any) -> Any:
-    """An array without dimensions as a number."""
-    return x if getattr(x, "ndim", 1) else x[()]
+    """An array without dimensions as a number; a tensor is one as it is."""
+    return x if getattr(x, "ndim", 1) or not hasattr(x, "__array_interface__") else x[()]

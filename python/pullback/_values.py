@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -92,11 +93,15 @@ class Parameter:
         """The elements of an array, of which the last `n_dims` dimensions are a value's."""
         import numpy as np
 
-        arrays = [np.asarray(part) for part in parts]
+        torch: Any = sys.modules.get("torch")
+        is_torch = torch is not None and any(isinstance(part, torch.Tensor) for part in parts)
+        arrays: list[Any] = [part if is_torch and isinstance(part, torch.Tensor) else np.asarray(part) for part in parts]
         if not arrays or any(x.ndim < n_dims - 1 for x in arrays):
             raise ValueError(f"`{self.declaration}` needs arrays that go together in every field, not {len(parts)} values")
         lead = max(x.ndim for x in arrays)
         arrays = [x.reshape((1,) * (lead - x.ndim) + x.shape) for x in arrays]
+        if is_torch:
+            return torch.stack(torch.broadcast_tensors(*map(torch.as_tensor, arrays)), dim=-n_dims)
         return np.stack(np.broadcast_arrays(*arrays), axis=-n_dims)
 
 

@@ -1,0 +1,198 @@
+"""PyTorch: calls with tensors, in eager use, under transforms of `torch.func` and in compiled graphs.
+
+A function, or what is derived from one, is a `Map`: from arrays to arrays, where the derivative is a map again. So one
+rule for each transform makes derivatives of any order. Tensors are given to maps where they are, as arrays.
+This module imports torch, and is imported when a tensor is first given to a function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Optional
+
+import numpy as np
+import torch
+from torch._C import _are_functorch_transforms_active as _is_transformed
+from torch._C import _functorch
+from torch.autograd import forward_ad
+
+from . import _core
+from ._values import Leaf
+
+Tensor = torch.Tensor
+
+
+class Map:
+    """A function of arrays. Its inputs are leaves; of its outputs, `cotangent_of` has the shapes and types of inputs."""
+
+    def __init__(self, core: _core.Function) -> None:
+        self.core = core
+        self.inputs = [Leaf(*leaf) for leaf in core.inputs]
+        self.outputs = [Leaf(*leaf) for leaf, _ in core.outputs]
+        self.cotangent_of = [of for _, of in core.outputs]
+        self.diff_outputs = [leaf for leaf in self.outputs if leaf.diff]
+        self.all_diff = len(self.diff_outputs) == len(self.outputs)
+        self.diff = tuple(leaf.diff for leaf in self.inputs)
+        self._derived: dict[object, Map] = {}
+
+    def derive(self, step: str, mask: tuple[bool, ...]) -> Map:
+        """What a step makes of it, by the inputs of the mask."""
+        found = self._derived.get((step, mask))
+        if found is None:
+            found = self._derived[step, mask] = Map(self.core.derive([list(mask), step]))
+        return found
+
+    def run(self, xs: Sequence[Any]) -> tuple[Any, ...]:
+        """Its values at tensors, arrays and numbers, without any derivatives."""
+        try:
+            arrays = [x.detach().numpy() if isinstance(x, Tensor) else x for x in xs]
+        except (TypeError, RuntimeError):
+            arrays = [self._array(x, leaf) for x, leaf in zip(xs, self.inputs)]
+        return tuple(map(torch.from_numpy, self.core(*arrays)))
+
+    def _array(self, x: Any, leaf: Leaf) -> Any:
+        """The tensor's array, or an error that says why there is none."""
+        if not isinstance(x, Tensor):
+            return x
+        kind = str(x.dtype).removeprefix("torch.")
+        if _functorch.is_legacy_batchedtensor(x):
+            refused = "a tensor of `is_grads_batched` or another old `vmap`: use `torch.func.vmap`"
+        elif x.device.type != "cpu":
+            refused = f"a tensor on `{x.device}`: only tensors on the CPU are supported"
+        elif x.layout != torch.strided:
+            refused = f"a tensor of layout {str(x.layout).removeprefix('torch.')}"
+        elif x.is_quantized or x.dtype in _REFUSED:
+            refused = f"a tensor of {kind}, which NumPy does not have"
+        else:
+            return x.detach().resolve_conj().resolve_neg().numpy()
+        raise TypeError(f"`{leaf.path}` of `{self.core.name}` needs numbers of type {leaf.dtype}, not {refused}")
+
+    def cotangents(self, given: Sequence[Optional[Any]]) -> list[Any]:
+        """Those of the outputs that have any, zeros for what is not given."""
+        pairs = zip(self.outputs, given)
+        return [np.zeros(leaf.dims, leaf.dtype) if g is None else g for leaf, g in pairs if leaf.diff]
+
+    def pull(self, xs: Sequence[Any], mask: tuple[bool, ...], given: Sequence[Optional[Any]]) -> list[Optional[Any]]:
+        """The cotangents of the inputs, None for those that the mask lacks."""
+        if not any(mask) or all(g is None for g in given):
+            return [None] * len(mask)
+        found = iter(run(self.derive("vjp", mask), [*xs, *self.cotangents(given)]))
+        return [next(found) if c else None for c in mask]
+
+    def constants(self, outputs: Sequence[Any], mask: tuple[bool, ...]) -> list[Any]:
+        """The outputs that do not depend on the inputs of the mask."""
+        if self.all_diff and any(mask):
+            return []
+        return [x for x, leaf in zip(outputs, self.outputs) if not leaf.diff or not any(mask)]
+
+
+_REFUSED = (torch.bfloat16, *(getattr(torch, name) for name in dir(torch) if name.startswith(("float8", "float4"))))
+
+
+def run(of: Map, xs: Sequence[Any]) -> tuple[Any, ...]:
+    """The map's values at tensors, arrays and numbers, with their derivatives by all tensors that ask for them."""
+    if _is_transformed() or forward_ad._current_level >= 0:
+        mask = tuple(diff and _is_active(x) for diff, x in zip(of.diff, xs))
+        found: tuple[Any, ...] = _Transformed.apply(of, mask, *map(_fixed, xs))
+    elif torch.is_grad_enabled() and any(isinstance(x, Tensor) and x.requires_grad for x in xs):
+        found = _Eager.apply(of, *map(_fixed, xs))
+    else:
+        found = of.run(xs)
+    return found
+
+
+def _fixed(x: Any) -> Any:
+    """An argument that is still the same when derivatives are taken. Changes of tensors are seen, those of arrays not."""
+    return x if isinstance(x, (Tensor, float, int, np.generic)) else np.array(x)
+
+
+def _is_active(x: Any) -> bool:
+    """Whether some transform, of those that surround the call, may differentiate by the tensor."""
+    if not isinstance(x, Tensor):
+        return False
+    while _functorch.is_batchedtensor(x):
+        x = _functorch.get_unwrapped(x)
+    if x.requires_grad or _functorch.is_gradtrackingtensor(x):
+        return True
+    return forward_ad._current_level >= 0 and forward_ad.unpack_dual(x).tangent is not None
+
+
+def _save(ctx: Any, of: Map, mask: tuple[bool, ...], xs: Sequence[Any]) -> None:
+    """Keeps what derivatives need. Tensors are kept as torch wants it, so that it sees if they change."""
+    ctx.of, ctx.mask = of, mask
+    ctx.others = [None if isinstance(x, Tensor) else x for x in xs]
+    tensors = [x for x in xs if isinstance(x, Tensor)]
+    ctx.save_for_backward(*tensors)
+    ctx.set_materialize_grads(False)
+
+
+def _saved(ctx: Any) -> list[Any]:
+    tensors = iter(ctx.saved_tensors)
+    return [next(tensors) if x is None else x for x in ctx.others]
+
+
+class _Eager(torch.autograd.Function):
+    """Reverse mode, at the least cost for each call."""
+
+    @staticmethod
+    def forward(ctx: Any, of: Map, *xs: Any) -> tuple[Any, ...]:
+        mask = tuple(diff and needed for diff, needed in zip(of.diff, ctx.needs_input_grad[1:]))
+        _save(ctx, of, mask, xs)
+        found = of.run(xs)
+        ctx.mark_non_differentiable(*of.constants(found, mask))
+        return found
+
+    @staticmethod
+    def backward(ctx: Any, *given: Any) -> tuple[Any, ...]:
+        return (None, *ctx.of.pull(_saved(ctx), ctx.mask, given))
+
+
+class _Transformed(torch.autograd.Function):
+    """Forward and reverse mode and `vmap`, in any order. The mask has the inputs that any level may differentiate by,
+    since what a derivative of one level leaves out has none in the next."""
+
+    @staticmethod
+    def forward(of: Map, mask: tuple[bool, ...], *xs: Any) -> tuple[Any, ...]:
+        return of.run(xs)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
+        of, mask, *xs = inputs
+        _save(ctx, of, mask, xs)
+        ctx.save_for_forward(*(x for x in xs if isinstance(x, Tensor)))
+        ctx.mark_non_differentiable(*of.constants(output, mask))
+
+    @staticmethod
+    def backward(ctx: Any, *given: Any) -> tuple[Any, ...]:
+        return (None, None, *ctx.of.pull(_saved(ctx), ctx.mask, given))
+
+    @staticmethod
+    def jvp(ctx: Any, of_: None, mask_: None, *given: Any) -> tuple[Any, ...]:
+        of, mask = ctx.of, ctx.mask
+        if not any(mask) or not of.diff_outputs:
+            return (None,) * len(of.outputs)
+        pairs = [(leaf, g) for leaf, g, c in zip(of.inputs, given, mask) if c]
+        tangents = [np.zeros(leaf.dims, leaf.dtype) if g is None else g for leaf, g in pairs]
+        found = iter(run(of.derive("jvp", mask), [*_saved(ctx), *tangents])[len(of.outputs) :])
+        return tuple(next(found) if leaf.diff else None for leaf in of.outputs)
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[Any, ...], of: Map, mask: Any, *xs: Any) -> tuple[Any, Any]:
+        n, dims = info.batch_size, in_dims[2:]
+        moved = [x if d is None else x.movedim(d, 0) for x, d in zip(xs, dims)]
+        # The batch is in front of all leading dimensions, so arrays with fewer of these get more, of length 1.
+        shapes = [np.shape(x)[0 if d is None else 1 :] for x, d in zip(moved, dims)]
+        rank = max(len(shape) - len(leaf.dims) for shape, leaf in zip(shapes, of.inputs))
+        summed = {k for k in of.cotangent_of if k is not None}
+        laid = []
+        for k, (x, d, shape, leaf) in enumerate(zip(moved, dims, shapes, of.inputs)):
+            wide = (n, *(1,) * (rank - len(shape) + len(leaf.dims)), *shape)
+            if d is not None:
+                x = x.reshape(wide)
+            elif k in summed:
+                # Each of the batch has a sum of its own.
+                x = x.expand(wide) if isinstance(x, Tensor) else np.broadcast_to(x, wide)
+            laid.append(x)
+        found = run(of, laid)
+        out = [y if k is None else y.reshape((n, *shapes[k])) for y, k in zip(found, of.cotangent_of)]
+        return tuple(out), (0,) * len(out)

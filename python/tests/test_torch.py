@@ -1,0 +1,208 @@
+"""Tensors of PyTorch: values, and derivatives of any order by torch's own means."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import func  # noqa: E402
+from torch.autograd import grad, gradcheck, gradgradcheck  # noqa: E402
+
+import pullback as pb  # noqa: E402
+
+TEXT = """
+[Differentiable] double f(double x, double y) { return sin(x) * y * y + x * x * y; }
+[Differentiable] float model(float a, float rate, no_diff float time)
+{
+    float sum = 0.0;
+    for (float t = 0.0; t < time; t += 0.5) { if (sum > 10.0) break; sum += a * exp(-rate * t); }
+    return sum;
+}
+[Differentiable] double3 vec(double3 a, double s) { return a * a * s; }
+[Differentiable] void two(double x, out double y, inout double z) { y = x * x; z = z * x; }
+[Differentiable] half halved(half x) { return x * x / 2; }
+struct P : IDifferentiable { float3 c; float w; no_diff int k; }
+[Differentiable] float weighed(P p, float3 x) { return dot(p.c, x) * p.w * p.w * p.k; }
+[Differentiable] float both(P p[2]) { return p[0].w * p[1].w + p[0].c.x; }
+int add(int a, int8_t b) { return a + b; }
+bool inverse(bool x) { return !x; }
+"""
+
+
+@pytest.fixture(scope="module")
+def m():
+    return pb.load_source(TEXT)
+
+
+def f(x, y):
+    """What the function of that name computes."""
+    return torch.sin(x) * y * y + x * x * y
+
+
+def leaf(*numbers, dtype=torch.float64):
+    x = torch.tensor(numbers if len(numbers) != 1 else numbers[0], dtype=dtype)
+    return x.requires_grad_(dtype.is_floating_point)
+
+
+def test_the_package_does_not_import_torch():
+    text = "import sys, pullback as pb; m = pb.load_source('float f(float x) { return x; }'); m.f([1.0])\n"
+    subprocess.run([sys.executable, "-c", text + "assert 'torch' not in sys.modules"], check=True)
+
+
+def test_backward_and_double_backward(m):
+    x, y = leaf(0.3, 0.5), leaf(1.7)
+    got, want = m.f(x, y), f(x, y)
+    torch.testing.assert_close(got, want)
+    first = [grad(z.sum(), (x, y), create_graph=True) for z in (got, want)]
+    torch.testing.assert_close(*first)
+    torch.testing.assert_close(*(grad((g[0].sum() + g[1] * y), (x, y)) for g in first))
+    got.sum().backward()
+    torch.testing.assert_close(y.grad, first[1][1])
+
+
+@pytest.mark.parametrize("name, shapes", [("f", [(2,), ()]), ("vec", [(4, 3), (2, 1)]), ("vec", [(3,), (0,)])])
+def test_derivatives_agree_with_differences(m, name, shapes):
+    xs = [torch.rand(shape, dtype=torch.float64, requires_grad=True) for shape in shapes]
+    assert gradcheck(m[name], xs, check_forward_ad=True)
+    assert gradgradcheck(m[name], xs, check_fwd_over_rev=True)
+
+
+def test_several_results(m):
+    x, z = leaf(3.0), leaf(2.0)
+    assert gradcheck(lambda x, z: tuple(m.two(x, z).values()), (x, z), check_forward_ad=True)
+    # The other result has no cotangent.
+    assert grad(m.two(x, z)["y"], (x, z)) == (6, 0)
+
+
+TRANSFORMS = {
+    "grad": lambda f, x, y: func.grad(f, (0, 1))(y, y),
+    "jvp": lambda f, x, y: func.jvp(f, (x, y), (x, y)),
+    "jvp by one": lambda f, x, y: func.jvp(lambda x: f(x, y), (x,), (x,)),
+    "vjp": lambda f, x, y: func.vjp(f, x, y)[1](x),
+    "vmap(grad)": lambda f, x, y: func.vmap(func.grad(f, (0, 1)), (0, None))(x, y),
+    "vmap(vmap)": lambda f, x, y: func.vmap(func.vmap(func.grad(f, (0, 1)), (0, None)), (None, 0))(x, x),
+    "grad(vmap)": lambda f, x, y: func.grad(lambda x, y: func.vmap(f, (0, None))(x, y).sum(), (0, 1))(x, y),
+    "grad(grad), one each": lambda f, x, y: func.grad(lambda y: func.grad(lambda x: f(x, y))(y + 1))(y),
+    "third": lambda f, x, y: func.grad(func.grad(func.grad(f)))(y, y),
+    "jacrev": lambda f, x, y: func.jacrev(f, (0, 1))(x, y),
+    "jacfwd": lambda f, x, y: func.jacfwd(f, (0, 1))(x, y),
+    "hessian": lambda f, x, y: func.hessian(f, (0, 1))(x, y),
+    "jacrev(jacfwd)": lambda f, x, y: func.jacrev(func.jacfwd(f, (0, 1)), (0, 1))(x, y),
+    "vmap(hessian)": lambda f, x, y: func.vmap(func.hessian(f, (0, 1)))(x, x),
+    "functional": lambda f, x, y: torch.autograd.functional.hessian(lambda x, y: f(x, y).sum(), (x, y)),
+}
+
+
+@pytest.mark.parametrize("name", TRANSFORMS)
+def test_transforms(m, name):
+    x, y = torch.tensor([0.3, 0.5], dtype=torch.float64), torch.tensor(1.7, dtype=torch.float64)
+    torch.testing.assert_close(TRANSFORMS[name](m.f, x, y), TRANSFORMS[name](f, x, y))
+
+
+def test_a_batch_is_before_dimensions_of_any_number(m):
+    a, s = torch.rand(4, 5, 3, dtype=torch.float64), torch.rand(2, 5, dtype=torch.float64)
+    got = func.vmap(func.vmap(m.vec, (0, None)), (1, None))(a, s)
+    wanted = torch.stack([torch.stack([m.vec(a[i, j], s) for i in range(4)]) for j in range(5)])
+    torch.testing.assert_close(got, wanted)
+
+
+def test_a_call_without_gradients_leaves_no_trace(m):
+    x, y = leaf(0.3, 0.5), leaf(1.7)
+    with torch.no_grad():
+        assert not m.f(x, y).requires_grad
+    with torch.inference_mode():
+        assert not m.f(x, y).requires_grad
+    z = m.f(x.detach(), y)
+    torch.testing.assert_close(grad(z.sum(), y), grad(f(x, y).sum(), y))
+    torch.testing.assert_close(grad(m.f(x, y).sum(), (x, y)), grad(f(x, y).sum(), (x, y)))
+    assert not m.f(x.detach(), y.detach()).requires_grad
+
+
+def test_only_what_requires_gradients_gets_them(m):
+    x, time = leaf(0.5, dtype=torch.float32), leaf(3.0, dtype=torch.float32)
+    z = m.model(2.0, x, time)
+    z.backward()
+    assert x.grad is not None and time.grad is None
+    assert not m.model(2.0, x.detach(), time).requires_grad
+    derived = m.model._map._derived
+    assert list(derived) == [("vjp", (False, True, False))]
+
+
+def test_changes_between_forward_and_backward_are_errors(m):
+    x, y = leaf(0.3, 0.5), leaf(1.7)
+    copy = x * 1
+    z = m.f(copy, y)
+    copy += 1
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        z.sum().backward()
+    array = np.array([0.3, 0.5])
+    z = m.f(array, y)
+    array += 1
+    torch.testing.assert_close(grad(z.sum(), y), grad(f(x.detach(), y).sum(), y))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
+def test_gradients_have_the_type_and_shape_of_their_tensors(m, dtype):
+    a, rate = leaf(2.0, dtype=dtype), torch.full((4, 1), 0.5, dtype=dtype, requires_grad=True)
+    z = m.model(a, rate, torch.ones(3))
+    assert z.dtype == torch.float32 and z.shape == (4, 3)
+    z.sum().backward()
+    assert (a.grad.dtype, a.grad.shape, rate.grad.dtype, rate.grad.shape) == (dtype, (), dtype, (4, 1))
+    x = leaf(1.0, 3.0, dtype=dtype)
+    assert m.halved(x).dtype == torch.float16 and grad(m.halved(x).sum(), x)[0].tolist() == [1, 3]
+
+
+def test_integers_and_truth(m):
+    assert m.add(torch.arange(3), torch.tensor(2, dtype=torch.int8)).tolist() == [2, 3, 4]
+    assert m.add(torch.arange(3), 1).dtype == torch.int32
+    assert m.inverse(torch.tensor([True, False])).tolist() == [False, True]
+
+
+def test_memory_is_shared_and_lies_anyhow(m):
+    base = torch.rand(3, 5, 2, dtype=torch.float64)
+    for a in [base.permute(1, 2, 0), base.T, base[:, 1:, 0].T, base[:, 0, 0].expand(4, 3), base.permute(1, 2, 0)[1:1]]:
+        a = a.detach().requires_grad_()
+        s = leaf(2.0)
+        torch.testing.assert_close(m.vec(a, s), a * a * s)
+        torch.testing.assert_close(grad(m.vec(a, s).sum(), (a, s)), grad((a * a * s).sum(), (a, s)))
+
+
+def test_structs(m):
+    c, w = leaf(1.0, 2.0, 3.0, dtype=torch.float32), leaf(2.0, dtype=torch.float32)
+    z = m.weighed({"c": c, "w": w, "k": 1}, np.ones((4, 3)))
+    z.sum().backward()
+    assert z.tolist() == [24] * 4 and c.grad.tolist() == [16] * 3 and w.grad == 96
+    ws = leaf(3.0, dtype=torch.float32)
+    z = m.both([{"c": c, "w": w, "k": 1}, {"c": [0.0, 0.0, 0.0], "w": ws, "k": 2}])
+    assert z == 7 and grad(z, (w, ws)) == (3, 2)
+
+
+@pytest.mark.parametrize(
+    "call, words",
+    [
+        (lambda m: m.f(torch.ones(2, dtype=torch.bfloat16), 1.0), "`x` of `f` .* bfloat16"),
+        (lambda m: m.f(torch.ones(2, device="meta"), 1.0), "`x` of `f` .* `meta`: only tensors on the CPU"),
+        (lambda m: m.f(1.0, torch.eye(2).to_sparse()), "`y` of `f` .* sparse_coo"),
+        (lambda m: m.f(1.0, torch.ones(2, dtype=torch.complex64)), "`y` needs .* complex64"),
+        (lambda m: m.add(torch.ones(2), 1), "`a` needs numbers of type int32, not an array of float32"),
+    ],
+)
+def test_what_is_refused_is_named(m, call, words):
+    with pytest.raises(TypeError, match=words):
+        call(m)
+
+
+def test_an_optimiser_converges(m):
+    times = torch.linspace(0.5, 6, 12)
+    wanted = m.model(2.0, 0.5, times)
+    a, rate = leaf(1.0, dtype=torch.float32), leaf(1.0, dtype=torch.float32)
+    adam = torch.optim.Adam([a, rate], lr=0.05)
+    for _ in range(400):
+        adam.zero_grad()
+        loss = (m.model(a, rate, times) - wanted).square().mean()
+        loss.backward()
+        adam.step()
+    assert loss < 1e-5 and abs(a - 2) < 0.05 and abs(rate - 0.5) < 0.05
