@@ -62,6 +62,12 @@ class Function:
     def __repr__(self) -> str:
         return f"<pullback.Function {self.signature}>"
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_named, (self._module, self.name))
+
+    def __deepcopy__(self, memo: object) -> Function:
+        return self
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The function's value for each place in the leading dimensions of the arguments.
 
@@ -180,9 +186,7 @@ class Function:
         """The values of the outputs as tensors of PyTorch's."""
         from . import _torch
 
-        if self._map is None:
-            self._map = _torch.Map(self._core)
-        return _torch.run(self._map, flat)
+        return _torch.run(_torch.map_of(self), flat)
 
     def _derive(self, key: object, steps: list[Union[str, list[bool]]]) -> _core.Function:
         found = self._derived.get(key)
@@ -316,6 +320,10 @@ def _run(core: _core.Function, flat: Sequence[Any], memory: dict[str, Any]) -> t
     found = core(*flat, memory=held.bound)
     held.write_back()
     return found
+
+
+def _named(module: Module, name: str) -> Function:
+    return module[name]
 
 
 def _number(x: Any) -> Any:

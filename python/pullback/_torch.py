@@ -7,6 +7,7 @@ This module imports torch, and is imported when a tensor is first given to a fun
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Sequence
 from typing import Any, Optional
 
@@ -33,6 +34,7 @@ class Map:
         self.diff_outputs = [leaf for leaf in self.outputs if leaf.diff]
         self.all_diff = len(self.diff_outputs) == len(self.outputs)
         self.diff = tuple(leaf.diff for leaf in self.inputs)
+        self.handle = ""
         self._derived: dict[object, Map] = {}
 
     def derive(self, step: str, mask: tuple[bool, ...]) -> Map:
@@ -91,6 +93,8 @@ _REFUSED = (torch.bfloat16, *(getattr(torch, name) for name in dir(torch) if nam
 
 def run(of: Map, xs: Sequence[Any]) -> tuple[Any, ...]:
     """The map's values at tensors, arrays and numbers, with their derivatives by all tensors that ask for them."""
+    if torch.compiler.is_compiling():
+        return _in_graph(of, xs)
     if _is_transformed() or forward_ad._current_level >= 0:
         mask = tuple(diff and _is_active(x) for diff, x in zip(of.diff, xs))
         found: tuple[Any, ...] = _Transformed.apply(of, mask, *map(_fixed, xs))
@@ -99,6 +103,28 @@ def run(of: Map, xs: Sequence[Any]) -> tuple[Any, ...]:
     else:
         found = of.run(xs)
     return found
+
+
+@torch.compiler.assume_constant_result
+def map_of(function: Any) -> Map:
+    """The function's map, made once, with the name by which operators find it."""
+    if function._map is None:
+        of = Map(function._core)
+        operator(of, of.core.name)
+        function._map = of
+    found: Map = function._map
+    return found
+
+
+def _in_graph(of: Map, xs: Sequence[Any]) -> tuple[Any, ...]:
+    """The map's values in a graph that torch is recording."""
+    if forward_ad._current_level >= 0 or _is_transformed():
+        what = "transforms of `torch.func` inside `torch.compile` are not supported for functions of Slang"
+        raise NotImplementedError(what)
+    tensors = []
+    for x, leaf in zip(xs, of.inputs):
+        tensors.append(x if isinstance(x, Tensor) else torch.as_tensor(x, dtype=getattr(torch, leaf.dtype)))
+    return tuple(torch.ops.pullback.call(tensors, of.handle))
 
 
 def _fixed(x: Any) -> Any:
@@ -196,3 +222,71 @@ class _Transformed(torch.autograd.Function):
         found = run(of, laid)
         out = [y if k is None else y.reshape((n, *shapes[k])) for y, k in zip(found, of.cotangent_of)]
         return tuple(out), (0,) * len(out)
+
+
+# ---- operators, for graphs
+
+_maps: dict[str, Map] = {}
+_library = torch.library.Library("pullback", "DEF")
+_library.define("call(Tensor[] xs, str of) -> Tensor[]")
+
+
+def operator(of: Map, name: str) -> str:
+    """The name by which the operator `pullback::call` finds the map.
+
+    It is made of what the map takes and gives, so that a graph that torch has stored in another process fits.
+    """
+    if not of.handle:
+        text = repr((name, of.core.inputs, of.core.outputs))
+        of.handle = name = f"{name}#{zlib.crc32(text.encode()):08x}"
+        while _maps.setdefault(of.handle, of) is not of:
+            of.handle += "'"
+    return of.handle
+
+
+@torch.library.impl(_library, "call", "CompositeExplicitAutograd")
+def _call(xs: list[Any], of: str) -> list[Any]:
+    return list(_maps[of].run(xs))
+
+
+@torch.library.register_fake("pullback::call", lib=_library)
+def _fake(xs: list[Any], of: str) -> list[Any]:
+    made = _maps[of]
+    leads = [x.shape[: x.ndim - len(leaf.dims)] for x, leaf in zip(xs, made.inputs)]
+    shape = torch.broadcast_shapes(*leads)
+    out = []
+    for leaf, k in zip(made.outputs, made.cotangent_of):
+        dtype = getattr(torch, leaf.dtype)
+        if k is None:
+            out.append(torch.empty((*shape, *leaf.dims), dtype=dtype))
+        else:
+            out.append(torch.empty(xs[k].shape, dtype=xs[k].dtype if xs[k].is_floating_point() else dtype))
+    return out
+
+
+def _setup_call(ctx: Any, inputs: tuple[Any, ...], output: list[Any]) -> None:
+    xs, name = inputs
+    of = _maps[name]
+    # Under transforms, other levels may differentiate by any input.
+    ctx.mask = tuple(c and (_is_transformed() or x.requires_grad) for c, x in zip(of.diff, xs))
+    ctx.of = of
+    ctx.save_for_backward(*xs)
+    ctx.mark_non_differentiable(*of.constants(output, ctx.mask))
+
+
+def _pull_call(ctx: Any, given: list[Any]) -> tuple[Any, None]:
+    of, mask = ctx.of, ctx.mask
+    if not any(mask):
+        return [None] * len(mask), None
+    cotangents = [
+        torch.zeros(leaf.dims, dtype=getattr(torch, leaf.dtype)) if g is None else g
+        for leaf, g in zip(of.outputs, given)
+        if leaf.diff
+    ]
+    derived = of.derive("vjp", mask)
+    handle = operator(derived, f"{of.handle}.vjp{''.join('01'[c] for c in mask)}")
+    found = iter(torch.ops.pullback.call([*ctx.saved_tensors, *cotangents], handle))
+    return [next(found) if c else None for c in mask], None
+
+
+torch.library.register_autograd("pullback::call", _pull_call, setup_context=_setup_call, lib=_library)

@@ -206,3 +206,56 @@ def test_an_optimiser_converges(m):
         loss.backward()
         adam.step()
     assert loss < 1e-5 and abs(a - 2) < 0.05 and abs(rate - 0.5) < 0.05
+
+
+def test_operators_are_as_torch_wants_them(m):
+    x, y = leaf(0.3, 0.5), leaf(1.7)
+    m.f(x, y)
+    found = torch.library.opcheck(torch.ops.pullback.call, ([x, y], m.f._map.handle))
+    assert set(found.values()) == {"SUCCESS"}
+
+
+def test_compiled_graphs():
+    torch._dynamo.reset()
+    function = pb.load_source(TEXT).f
+    compiled = torch.compile(lambda x, y: function(x * 2, y) * y, fullgraph=True, backend="aot_eager", dynamic=True)
+    for n in (2, 5):
+        x, y = torch.rand(n, dtype=torch.float64, requires_grad=True), leaf(1.7)
+        got, want = compiled(x, y), f(x * 2, y) * y
+        torch.testing.assert_close(got, want)
+        torch.testing.assert_close(grad(got.sum(), (x, y)), grad(want.sum(), (x, y)))
+    with torch.no_grad():
+        assert not compiled(x, y).requires_grad
+    assert compiled(x, y).requires_grad
+
+
+def test_compiled_graphs_of_structs_and_numbers():
+    torch._dynamo.reset()
+    weighed = pb.load_source(TEXT).weighed
+    c, w = leaf(1.0, 2.0, 3.0, dtype=torch.float32), leaf(2.0, dtype=torch.float32)
+    compiled = torch.compile(
+        lambda c, w, x: weighed({"c": c, "w": w, "k": 1}, x), fullgraph=True, backend="aot_eager"
+    )
+    z = compiled(c, w, torch.ones(4, 3))
+    z.sum().backward()
+    assert z.tolist() == [24] * 4 and c.grad.tolist() == [16] * 3 and w.grad == 96
+
+
+def test_transforms_in_compiled_graphs_are_refused_or_left_out(m):
+    function, x = m.f, torch.tensor(0.3, dtype=torch.float64)
+    moved = lambda x: func.jvp(lambda x: function(x, 2.0), (x,), (x,))  # noqa: E731
+    torch._dynamo.reset()
+    with pytest.raises(Exception, match="transforms of `torch.func` inside `torch.compile` are not supported"):
+        torch.compile(moved, fullgraph=True, backend="aot_eager")(x)
+    torch._dynamo.reset()
+    torch.testing.assert_close(torch.compile(moved, backend="aot_eager")(x), moved(x))
+
+
+def test_exported_programs_have_sizes_of_any_length(m):
+    class Model(torch.nn.Module):
+        def forward(self, x):
+            return function(x, 2.0)
+
+    function, x = m.f, torch.rand(3, dtype=torch.float64)
+    exported = torch.export.export(Model(), (x,), dynamic_shapes={"x": {0: torch.export.Dim("n")}}).module()
+    torch.testing.assert_close(exported(torch.ones(5, dtype=torch.float64)), m.f(torch.ones(5), 2.0))
