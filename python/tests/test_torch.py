@@ -241,6 +241,31 @@ def test_compiled_graphs_of_structs_and_numbers():
     assert z.tolist() == [24] * 4 and c.grad.tolist() == [16] * 3 and w.grad == 96
 
 
+def test_modules_have_parameters_and_a_state(m):
+    import copy
+    import pickle
+
+    from pullback import nn
+
+    model = nn.Module(m.model, a=1.0, rate=[0.5, 0.25])
+    assert sorted(dict(model.named_parameters())) == ["a", "rate"]
+    assert model(3.0).shape == (2,) and model(time=3.0).requires_grad
+    other = copy.deepcopy(model)
+    torch.optim.SGD(model.parameters(), lr=0.1).zero_grad()
+    with torch.no_grad():
+        model.a += 1
+    assert other.a == 1
+    other.load_state_dict(model.state_dict())
+    assert torch.equal(other(3.0), model(3.0)) and torch.equal(pickle.loads(pickle.dumps(model))(3.0), model(3.0))
+    struct = nn.Module(m.weighed, p={"c": [1.0, 2.0, 3.0], "w": 2.0, "k": 1})
+    assert sorted(struct.state_dict()) == ["p.c", "p.k", "p.w"] and struct(torch.ones(3)) == 24
+    struct(torch.ones(3)).backward()
+    assert struct.p.w.grad == 24
+    for call in [lambda: nn.Module(m.model, q=1.0), lambda: model(3.0, 4.0), lambda: model(3.0, a=1.0)]:
+        with pytest.raises(TypeError):
+            call()
+
+
 def test_transforms_in_compiled_graphs_are_refused_or_left_out(m):
     function, x = m.f, torch.tensor(0.3, dtype=torch.float64)
     moved = lambda x: func.jvp(lambda x: function(x, 2.0), (x,), (x,))  # noqa: E731
