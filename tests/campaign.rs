@@ -256,8 +256,8 @@ fn run(file: &File, read: &mut Read, compiled: &Compiled, on: On) -> Result<Foun
         On::Library(level) => return run_library(file, read, level),
     };
     let ty = file.ty();
-    // Three of four files with little effort of the backends, which takes most of the time.
-    let fast_compile = !(file.seed / 24).is_multiple_of(4);
+    // All but one of sixteen files with little effort of the backends, which takes most of the time.
+    let fast_compile = !(file.seed / 24).is_multiple_of(16);
     let options =
         CodeOptions { lanes, plain_math: true, lane_order: true, fast_compile, ..CodeOptions::default() };
     let mut runner = Runner::with_options(compiled.module.clone(), backend, &options)?;
