@@ -80,6 +80,11 @@ impl Program {
         Ok(Kernel { inner: found.map_err(|error| raised(py, error))? })
     }
 
+    /// Checks the whole file and says as JSON what a host may know of it: its kernels and host functions, with types.
+    fn interface(&self, py: Python<'_>) -> PyResult<String> {
+        py.detach(|| self.inner.interface()).map_err(|error| raised(py, error))
+    }
+
     /// Rendered warnings of what was compiled since the last call.
     fn take_warnings(&self) -> Vec<String> {
         self.inner.take_warnings()

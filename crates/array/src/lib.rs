@@ -14,6 +14,8 @@
 mod array;
 mod error;
 mod function;
+mod host;
+mod interface;
 mod kernel;
 mod launch;
 pub mod mapping;

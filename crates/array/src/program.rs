@@ -13,6 +13,7 @@ use syntax::{Diagnostic, Sources};
 
 use crate::error::{Error, Report};
 use crate::function::Function;
+use crate::interface;
 use crate::launch::Kernel;
 
 /// How a program is read, compiled and run.
@@ -118,6 +119,23 @@ impl Program {
         })?;
         self.warn(&compiled, &sources);
         Kernel::new(self.clone(), name, compiled.module, sources)
+    }
+
+    /// Checks the whole file, compiles its entry points, and says as JSON what a host may know of it: see
+    /// [`crate::interface`].
+    pub fn interface(&self) -> Result<String, Error> {
+        let described = self.with(|session, loaded| {
+            loaded.program.check_file(loaded.file);
+            loaded.errors()?;
+            let request = Request { entries: loaded.program.entry_points(loaded.file), ..Request::default() };
+            let options = pipeline::Options { only_diagnostics: true, ..self.options.compile.clone() };
+            let compiled = loaded.compile(&request, &options)?;
+            let described = interface::describe(&mut loaded.program, &session.sources, loaded.file);
+            Ok((compiled, described.to_string()))
+        })?;
+        let ((compiled, described), sources) = described;
+        self.warn(&compiled, &sources);
+        Ok(described)
     }
 
     /// The rendered warnings of what was compiled since the last call.
