@@ -113,7 +113,8 @@ fn json(value: &Bound<'_, PyAny>) -> Result<Value, String> {
     }
     if value.is_instance_of::<PyFloat>() {
         let x: f64 = value.extract().map_err(failed)?;
-        return serde_json::Number::from_f64(x).map(Value::Number).ok_or_else(|| format!("the number {x}"));
+        // JSON has no word for the others.
+        return Ok(serde_json::Number::from_f64(x).map_or_else(|| x.to_string().into(), Value::Number));
     }
     if value.is_instance_of::<PyString>() {
         return value.extract().map(Value::String).map_err(failed);

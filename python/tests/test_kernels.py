@@ -50,6 +50,8 @@ def test_buffers_and_uniforms(m):
     np.testing.assert_array_equal(y, 2 * x - 1)
     m.kernel("times", x=x, y=y, scale=np.float32(3.0), shift=0).launch(2)
     np.testing.assert_array_equal(y, 3 * x)
+    m.times(x=x + 1, y=y, scale=float("-inf"), shift=0).launch(2)
+    assert (y == -np.inf).all()
 
 
 def test_arrays_with_gaps_are_written_back(m):
