@@ -1,0 +1,135 @@
+"""Modules: files whose kernels and host functions are attributes."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Optional
+
+import torch
+
+from .._kernel import Kernel
+from .._module import Module as Program
+from .._module import _options
+from ._host import HostFunction
+from ._types import Wrappers, places
+from .util.wrapper import Size, WrappedFunction
+
+
+class Module:
+    """A file: kernels that are bound to Python, host functions, and a named tuple for each struct that they take."""
+
+    def __init__(self, program: Program, interface: Mapping[str, Any]) -> None:
+        self._program = program
+        self._kernels: dict[str, Kernel] = {}
+        wrappers = Wrappers()
+        for kernel in interface["kernels"]:
+            setattr(self, kernel["name"], self._wrapped(kernel, wrappers))
+        for host in interface["hosts"]:
+            name = host["name"]
+            made = HostFunction(name, host["function"], interface["functions"], self._launch, wrappers)
+            setattr(self, name, made)
+        for name, public in wrappers.public.items():
+            if not hasattr(self, name):
+                setattr(self, name, public)
+
+    def _wrapped(self, kernel: Mapping[str, Any], wrappers: Wrappers) -> WrappedFunction:
+        name, params = kernel["name"], kernel["params"]
+        names = [param["name"] for param in params]
+        argwrappers = [wrappers.of(param["type"]) for param in params]
+
+        def handle(entry: str) -> Callable[..., None]:
+            return lambda block, grid, *values: self._launch(entry, params, values, block, grid)
+
+        def derived(op: str) -> Optional[WrappedFunction]:
+            if not kernel[op]:
+                return None
+            return WrappedFunction(f"{name}.{op}", handle(f"{op}_diff({name})"), names, argwrappers)
+
+        return WrappedFunction(name, handle(name), names, argwrappers, derived("fwd"), derived("bwd"))
+
+    def _launch(
+        self, entry: str, params: Sequence[Mapping[str, Any]], values: Sequence[Any], block: Size, grid: Size
+    ) -> None:
+        """Runs an entry point, or its derivative as `bwd_diff(name)`, on converted arguments."""
+        name = entry.partition("(")[2].rstrip(")") or entry
+        kernel = self._kernels.get(name)
+        if kernel is None:
+            kernel = self._kernels[name] = Kernel(self._program, name)
+        used = {place[0]: place for place in kernel._core_of(entry, block).places}
+        memory: dict[str, Any] = {}
+        for param, value in zip(params, values):
+            for path, part in places(param["type"], value, param["name"]):
+                # What the kernel has no use for is not checked, either.
+                if path in used:
+                    is_tensor = isinstance(part, torch.Tensor)
+                    memory[path] = _array(path, part, used[path][2]) if is_tensor else part
+        kernel(**memory)._run(entry, grid, block)
+
+
+def _array(name: str, tensor: torch.Tensor, dtype: Optional[str]) -> Any:
+    """A tensor's numbers where they are, if a kernel can use them."""
+    if tensor.device.type != "cpu":
+        raise RuntimeError(f"`{name}`: kernels run on the CPU, and the tensor is on {tensor.device}")
+    if tensor.numel() and any(s == 0 and n > 1 for s, n in zip(tensor.stride(), tensor.shape)):
+        raise RuntimeError(f"`{name}`: the tensor is broadcast, so that several of its elements are one: use .contiguous()")
+    given = str(tensor.dtype).removeprefix("torch.")
+    if dtype is None or given.replace("uint", "int") != dtype.replace("uint", "int"):
+        raise RuntimeError(f"`{name}` needs a tensor of {dtype or 'other numbers'}, not of {given}")
+    array = tensor.detach().numpy()
+    return array if given == dtype else array.view(dtype)
+
+
+def loadModule(
+    fileName: str,
+    skipSlang: Optional[bool] = None,
+    verbose: bool = False,
+    defines: Mapping[str, object] = {},
+    includePaths: Sequence[str] = (),
+    skipNinjaCheck: bool = False,
+    slangGenLineInfo: bool = True,
+    cudaFastMath: bool = True,
+    cudaGenLineInfo: bool = True,
+    extraSlangFlags: Sequence[str] = (),
+    extraCudaFlags: Sequence[str] = (),
+) -> Module:
+    """Reads and checks a file, whose kernels are then attributes. What is wrong with it is a RuntimeError.
+
+    Every load reads the files as they are. Arguments about CUDA's compiler change nothing: numbers are as exact as
+    without them. Of `extraSlangFlags`, `-D` and `-I` are known.
+    """
+    if skipSlang is not None:
+        print("slangtorch: skipSlang is deprecated, and changes nothing", file=sys.stderr)
+    path = os.fspath(fileName)
+    macros, folders = dict(defines or {}), [os.fspath(folder) for folder in includePaths or ()]
+    flags = list(extraSlangFlags or ())
+    while flags:
+        flag = flags.pop(0)
+        rest = flag[2:] or (flags.pop(0) if flag in ("-D", "-I") and flags else "")
+        if flag.startswith("-D"):
+            name, _, value = rest.partition("=")
+            macros[name] = value or "1"
+        elif flag.startswith("-I"):
+            folders.append(rest)
+    if verbose:
+        print(f"slangtorch: loading {path}", file=sys.stderr)
+    program = Program(path, None, _options({"defines": macros, "include": folders}))
+    interface = program._program.interface()
+    program._warn()
+    return Module(program, json.loads(interface))
+
+
+def clearSessionShaderCache() -> None:
+    """Changes nothing: every load reads the files again, and what is compiled is known by its text."""
+
+
+def clearPersistentShaderCache() -> None:
+    """Changes nothing: compiled kernels in the user's folder are known by their text, and old ones are removed."""
+
+
+def clearShaderCaches() -> None:
+    """Changes nothing: see the others."""
+    clearSessionShaderCache()
+    clearPersistentShaderCache()
