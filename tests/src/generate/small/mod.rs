@@ -130,7 +130,7 @@ pub struct Small {
 pub fn small(seed: u64, kind: Kind, number: usize) -> Small {
     let mut rng = Rng::new(seed ^ 0x5_A11);
     // Most faults show in little programs, of which more fit in an hour.
-    let brief = !rng.one_in(4);
+    let brief = !rng.one_in(8);
     let mut g = Generator {
         rng,
         kind,
