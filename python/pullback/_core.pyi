@@ -3,6 +3,8 @@ from typing import Any, Optional, Union
 
 __version__: str
 
+def llvm_found_at(path: str) -> None: ...
+
 _Leaf = tuple[str, str, list[int], bool]
 _Parameter = tuple[str, str, bool, bool, list[_Leaf]]
 

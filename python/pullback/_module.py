@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import warnings
 from collections.abc import Iterable, Mapping
@@ -27,6 +28,7 @@ class Module:
         self._options = options
         self._functions: dict[str, Function] = {}
         self._kernels: dict[str, Kernel] = {}
+        _find_llvm()
         self._program = _core.Program(path, text, **options)
 
     def __getitem__(self, name: str) -> Function:
@@ -85,6 +87,21 @@ def load(path: Path, **options: Any) -> Module:
 def load_source(text: str, name: str = "source.slang", **options: Any) -> Module:
     """A module of a text. `name` stands for it in messages; imports are looked for in the folder of that name."""
     return Module(name, text, _options(options))
+
+
+_has_looked_for_llvm = False
+
+
+def _find_llvm() -> None:
+    """Lets the compiler use the LLVM of the package `pullback-llvm`, if that is installed."""
+    global _has_looked_for_llvm
+    if _has_looked_for_llvm:
+        return
+    _has_looked_for_llvm = True
+    if importlib.util.find_spec("pullback_llvm") is not None:
+        import pullback_llvm
+
+        _core.llvm_found_at(pullback_llvm.library())
 
 
 def _options(given: dict[str, Any]) -> dict[str, Any]:

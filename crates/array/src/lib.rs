@@ -23,7 +23,7 @@ mod program;
 
 pub use array::{Array, extent};
 pub use driver::bind::BindValue;
-pub use driver::launch::Foreign;
+pub use driver::launch::{Foreign, llvm_found_at};
 pub use error::{Error, Report};
 pub use function::{Function, Leaf, Parameter};
 pub use ir::Scalar;

@@ -79,6 +79,14 @@ api! {
 /// Where the library was when this was built, if that was said.
 const BUILT_WITH: Option<&str> = option_env!("LLVM_SYS_191_PREFIX");
 
+/// See [`found_at`].
+static FOUND: OnceLock<String> = OnceLock::new();
+
+/// Names LLVM's shared library, which is tried before the system's. Without effect once it has been opened.
+pub fn found_at(path: String) {
+    let _ = FOUND.set(path);
+}
+
 /// The library, opened once; or why it cannot be.
 pub(crate) fn api() -> Result<&'static Api, String> {
     static API: OnceLock<Result<Api, String>> = OnceLock::new();
@@ -96,6 +104,7 @@ fn open() -> Result<Api, String> {
                 names.push(format!("{prefix}/lib/libLLVM.so.19.1"));
                 names.push(format!("{prefix}/lib/libLLVM.dylib"));
             }
+            names.extend(FOUND.get().cloned());
             names.extend(["libLLVM.so.19.1", "libLLVM-19.so.1", "libLLVM-19.so"].map(str::to_string));
         }
     }

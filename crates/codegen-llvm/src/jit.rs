@@ -14,7 +14,6 @@ pub use crate::object::Times;
 /// asks for.
 pub fn machine() -> Machine {
     let mut features: Vec<&str> = Vec::new();
-    let mut vector_bits = 128;
     #[cfg(target_arch = "x86_64")]
     {
         for (has, name) in [
@@ -27,11 +26,6 @@ pub fn machine() -> Machine {
                 features.push(name);
             }
         }
-        if features.contains(&"+avx512f") {
-            vector_bits = 512;
-        } else if features.contains(&"+avx2") {
-            vector_bits = 256;
-        }
     }
     #[cfg(target_arch = "aarch64")]
     {
@@ -40,6 +34,11 @@ pub fn machine() -> Machine {
             features.push("+fullfp16");
         }
     }
+    let vector_bits = match features.contains(&"+avx512f") {
+        true => 512,
+        false if features.contains(&"+avx2") => 256,
+        false => 128,
+    };
     Machine { cpu: Machine::HOST.to_string(), features: features.join(","), vector_bits, has_waves: false }
 }
 

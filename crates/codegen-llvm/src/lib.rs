@@ -42,6 +42,8 @@ use emit::{Emitter, ModuleCx, Stop};
 use uniform::{Dealing, Facts};
 
 #[cfg(feature = "jit")]
+pub use api::found_at;
+#[cfg(feature = "jit")]
 pub use background::{in_background, leave};
 #[cfg(feature = "jit")]
 pub use identity::identity;

@@ -8,7 +8,10 @@
 //! LLVM's own linker would do the same; but a kernel that comes from the cache has no need of LLVM then, which takes
 //! longer to open than all else.
 
+#[cfg(unix)]
 use libloading::os::unix::Library;
+#[cfg(windows)]
+use libloading::os::windows::Library;
 use memmap2::{Mmap, MmapMut};
 use rustc_hash::FxHashMap;
 
@@ -245,9 +248,15 @@ fn flush(memory: &Mmap) {
 /// A function of the system that LLVM calls by itself, such as `memcpy`.
 fn of_system(name: &str) -> Result<u64, String> {
     let terminated = format!("{name}\0");
+    #[cfg(unix)]
+    let library = Ok(Library::this());
+    // The C library, which every process of Rust's has open.
+    #[cfg(windows)]
+    let library = Library::open_already_loaded("ucrtbase.dll");
     // SAFETY: only the address is taken; LLVM knows the functions of these names by their types.
-    let symbol = unsafe { Library::this().get::<*const u8>(terminated.as_bytes()) };
-    symbol.map(|s| s.into_raw() as u64).map_err(|_| format!("the system has no function {name}"))
+    let found = library
+        .and_then(|library| unsafe { library.get::<*const u8>(terminated.as_bytes()).map(|symbol| *symbol) });
+    found.map(|at| at as u64).map_err(|_| format!("the system has no function {name}"))
 }
 
 fn sections(file: &File<'_>) -> Result<Vec<Section>, String> {

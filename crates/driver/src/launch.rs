@@ -91,6 +91,14 @@ impl Backend {
     }
 }
 
+/// Names LLVM's shared library for backends that need it, before they do. The environment's `PULLBACK_LIBLLVM` goes first.
+pub fn llvm_found_at(path: String) {
+    #[cfg(feature = "llvm")]
+    codegen_llvm::found_at(path);
+    #[cfg(not(feature = "llvm"))]
+    drop(path);
+}
+
 /// Ends the process at once, with that status. Nothing is waited for.
 pub fn end(status: u8) -> ! {
     let _ = leave(status);
