@@ -49,7 +49,9 @@ pub(crate) fn run(args: &RunArgs) -> u8 {
             )));
         }
         let request = Request { entries: vec![entry], conformances, group_size, ..Request::default() };
-        let compiled = loaded.compile(&request, &report::options(&args.compile))?;
+        let backend = if args.check_races { Backend::Interp } else { args.backend.into() };
+        let options = report::options(&args.compile).on_device(backend.is_device());
+        let compiled = loaded.compile(&request, &options)?;
         report::warn(session, &compiled.warnings);
         if args.compile.report_checkpoints {
             report::err(&checkpoints::text(&session.sources, &compiled.kept));
@@ -65,7 +67,6 @@ pub(crate) fn run(args: &RunArgs) -> u8 {
         };
         let threads = compiled.module.entries.first().map_or([1; 3], |e| e.group_size);
         check_groups(groups, threads)?;
-        let backend = if args.check_races { Backend::Interp } else { args.backend.into() };
         let mut runner = Runner::with_pointers(compiled.module, &binds, backend, &options)?;
         let unused = inputs::bind(&mut loaded, &mut runner, &binds)?;
         if !args.json {

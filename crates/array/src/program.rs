@@ -110,7 +110,7 @@ impl Program {
     /// The entry point of that name, or its derivative as `bwd_diff(name)` or `fwd_diff(name)`. `group` is the thread group
     /// of one that says nothing of it.
     pub fn kernel(self: &Arc<Program>, name: &str, group: Option<[u32; 3]>) -> Result<Kernel, Error> {
-        let options = &self.options.compile;
+        let options = &self.compile_options();
         let (compiled, sources) = self.with(|session, loaded| {
             loaded.errors()?;
             let entry = loaded.entry_or_derivative(session, Some(name))?;
@@ -121,6 +121,10 @@ impl Program {
         Kernel::new(self.clone(), name, compiled.module, sources)
     }
 
+    fn compile_options(&self) -> pipeline::Options {
+        self.options.compile.on_device(self.options.backend.is_device())
+    }
+
     /// Checks the whole file, compiles its entry points, and says as JSON what a host may know of it: see
     /// [`crate::interface`].
     pub fn interface(&self) -> Result<String, Error> {
@@ -128,7 +132,7 @@ impl Program {
             loaded.program.check_file(loaded.file);
             loaded.errors()?;
             let request = Request { entries: loaded.program.entry_points(loaded.file), ..Request::default() };
-            let options = pipeline::Options { only_diagnostics: true, ..self.options.compile.clone() };
+            let options = pipeline::Options { only_diagnostics: true, ..self.compile_options() };
             let compiled = loaded.compile(&request, &options)?;
             let described = interface::describe(&mut loaded.program, &session.sources, loaded.file);
             Ok((compiled, described.to_string()))
@@ -145,7 +149,7 @@ impl Program {
 
     /// Compiles a function and what some steps make of it. Its parameters that are memory become globals.
     pub(crate) fn compile(&self, name: &str, steps: &[Step]) -> Result<Made, Error> {
-        let options = &self.options.compile;
+        let options = &self.compile_options();
         let ((compiled, order), sources) = self.with(|session, loaded| {
             loaded.errors()?;
             let function = loaded.function(name)?;

@@ -247,6 +247,7 @@ impl Flow<'_> {
             | Op::BufferOffset
             | Op::BufferCast(_)
             | Op::BufferAddress
+            | Op::OnDevice
             | Op::Barrier
             | Op::WaveGather
             | Op::Builtin(_)

@@ -296,6 +296,7 @@ pub(crate) fn tangent(pass: &mut Linearize, data: &ir::InstData, factor: Option<
         | Op::BufferOffset
         | Op::BufferCast(_)
         | Op::BufferAddress
+        | Op::OnDevice
         | Op::Barrier
         | Op::WaveGather
         | Op::Builtin(_)

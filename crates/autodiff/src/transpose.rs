@@ -549,6 +549,7 @@ impl Transpose<'_> {
             | Op::BufferOffset
             | Op::BufferCast(_)
             | Op::BufferAddress
+            | Op::OnDevice
             | Op::Barrier
             | Op::WaveGather
             | Op::Builtin(_)

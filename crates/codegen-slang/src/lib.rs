@@ -93,7 +93,9 @@ pub fn print(module: &Module, funcs: &[(Func, Printed)]) -> Result<String, Unsup
 fn unsupported(op: &Op, span: Span) -> Unsupported {
     let what = match op {
         Op::BufferOffset | Op::BufferCast(_) | Op::BufferAddress => "a pointer to memory of the host".into(),
-        Op::Barrier | Op::WaveGather | Op::Builtin(_) => "what a thread knows of its group".into(),
+        Op::Barrier | Op::WaveGather | Op::Builtin(_) | Op::OnDevice => {
+            "what a thread knows of its group".into()
+        }
         other => format!("the operation `{}`", ir::print::op_name(other)),
     };
     Unsupported { span, message: what }

@@ -88,7 +88,8 @@ pub struct Measured {
 pub fn measure(loaded: &mut Loaded, name: &str, options: &Options) -> Result<Measured, Failure> {
     let function = loaded.function(name)?;
     let request = Request { functions: vec![function], derivatives: true, ..Request::default() };
-    let asked = pipeline::Options { measure_memory: true, ..options.compile.clone() };
+    let asked =
+        pipeline::Options { measure_memory: true, ..options.compile.on_device(options.backend.is_device()) };
     let compiled = loaded.compile(&request, &asked)?;
     let memory = compiled.memory.first().copied().flatten();
     let (mut module, info) = (compiled.module, &compiled.functions[0]);

@@ -61,7 +61,7 @@ pub fn build(loaded: &mut Loaded, options: &Options) -> Result<Built, Failure> {
         return Err(Error::input(message).into());
     }
     let request = Request { functions, entries, derivatives: true, ..Request::default() };
-    let compiled = loaded.compile(&request, &options.compile)?;
+    let compiled = loaded.compile(&request, &options.compile.on_device(false))?;
     let mut module = compiled.module;
     let mut exports = Vec::new();
     // how many parameters and results of each are the function's own

@@ -70,7 +70,7 @@ impl Backend {
     }
 
     /// A device has no pointers in memory, and rounds as it likes.
-    pub(crate) fn is_device(self) -> bool {
+    pub fn is_device(self) -> bool {
         match self {
             Backend::Interp | Backend::Cranelift => false,
             #[cfg(feature = "llvm")]

@@ -139,7 +139,7 @@ impl Module {
             loaded.entry(None)?;
         }
         let request = Request { entries, ..Request::default() };
-        let compiled = loaded.compile(&request, &options.compile)?;
+        let compiled = loaded.compile(&request, &options.compile.on_device(options.backend.is_device()))?;
         let code = CodeOptions {
             lanes: options.lanes,
             fast_math: options.compile.optimise.fast_math,

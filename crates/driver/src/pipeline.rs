@@ -75,6 +75,14 @@ pub struct Options {
     pub only_diagnostics: bool,
 }
 
+impl Options {
+    /// The same for code that is for a device, or for a processor.
+    pub fn on_device(&self, is: bool) -> Options {
+        let optimise = opt::Options { on_device: Some(is), ..self.optimise };
+        Options { optimise, ..self.clone() }
+    }
+}
+
 /// A program with one file of the user's at its root.
 #[derive(Debug)]
 pub struct Loaded {

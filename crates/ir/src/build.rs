@@ -281,6 +281,7 @@ pub fn infer(types: &mut Types, op: &Op, args: &[Type]) -> Option<Type> {
             types.cell(inner)
         }
         Op::BufferLen => Type::U32,
+        Op::OnDevice => Type::BOOL,
         Op::BufferAddress => types.vector(Scalar::U32, 2),
         Op::Builtin(crate::ops::Builtin::GroupIndex) => Type::U32,
         Op::Builtin(_) => types.vector(Scalar::U32, 3),

@@ -150,6 +150,9 @@ pub enum Op {
     /// Where `a` points to, as a number in two words (`u32` vector of 2, the low one first): equal for equal places, in
     /// their order within one buffer; 0 for null.
     BufferAddress,
+    /// `bool`: whether code runs on a device and not on a processor, where the threads of a group take turns. Depends on
+    /// where code runs alone, and is fixed by `opt` where that is known.
+    OnDevice,
     /// All threads of the group wait for each other; memory is visible afterwards. No result.
     Barrier,
     /// What each lane of the wave gives here: an array of [`WAVE_LANES`] values of the type of `a`,
@@ -500,6 +503,7 @@ impl Op {
             | Op::BufferOffset
             | Op::BufferCast(_)
             | Op::BufferAddress
+            | Op::OnDevice
             | Op::Barrier
             | Op::WaveGather
             | Op::Builtin(_)

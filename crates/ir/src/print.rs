@@ -583,6 +583,7 @@ pub fn op_name(op: &Op) -> String {
         Op::BufferCast(Rest::Kept) => "buffer_cast",
         Op::BufferCast(Rest::Dropped) => "buffer_cast_whole",
         Op::BufferAddress => "buffer_address",
+        Op::OnDevice => "on_device",
         Op::Barrier => "barrier",
         Op::WaveGather => "wave_gather",
         Op::Builtin(builtin) => builtin_name(*builtin),

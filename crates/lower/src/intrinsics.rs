@@ -296,6 +296,7 @@ impl Body<'_, '_, '_> {
                 let to = layout.leaves.first()?.ty;
                 self.convert_leaf(leaf(0)?, to)
             }
+            "on_device" => self.b.emit(Op::OnDevice, &[]),
             "buffer_address" => self.b.emit(Op::BufferAddress, &[leaf(0)?]),
             "buffer_len" => self.b.emit(Op::BufferLen, &[leaf(0)?]),
             "buffer_load" => {

@@ -51,11 +51,13 @@ pub struct Options {
     pub level: u8,
     /// Stop the program where a differential becomes infinite or NaN (from level 1 on).
     pub check_finite: bool,
+    /// Whether the code is for a device, if that is known.
+    pub on_device: Option<bool>,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { fast_math: false, level: 2, check_finite: false }
+        Options { fast_math: false, level: 2, check_finite: false, on_device: None }
     }
 }
 

@@ -63,7 +63,7 @@ pub(crate) fn again(module: &Module, src: &Function, defs: &Defs, inst: Inst) ->
         ) => per_lane(2),
         Op::Math(Math::Sqrt) => per_lane(6),
         Op::Math(_) => per_lane(30),
-        Op::BufferOffset | Op::BufferCast(_) | Op::BufferLen | Op::BufferAddress => Some(OP),
+        Op::BufferOffset | Op::BufferCast(_) | Op::BufferLen | Op::BufferAddress | Op::OnDevice => Some(OP),
         Op::BufferLoad(_) => {
             let handle = defs.inst(data.args[0])?;
             let Op::GlobalRef(global) = src.insts[handle].op else { return None };

@@ -43,6 +43,10 @@ impl Emitter<'_, '_> {
                 self.set(data.results[0], &handle);
             }
             Op::BufferCast(rest) => self.buffer_cast(data, *rest)?,
+            Op::OnDevice => {
+                let no = self.b.ins().iconst(I8, 0);
+                self.set(data.results[0], &[no]);
+            }
             Op::WaveGather => self.wave_gather(data)?,
             Op::BufferAddress => {
                 let handle = self.get(data.args[0]);

@@ -20,6 +20,11 @@ impl Emitter<'_, '_> {
             Op::BufferLoad(path) => self.buffer_load(data, path)?,
             Op::BufferStore(path) => self.buffer_store(data, path)?,
             Op::Atomic(path, op) => self.atomic(data, path, *op)?,
+            Op::OnDevice => {
+                // Of what LLVM makes code for, devices have waves.
+                let is_device = Val::bool(self.cx.has_waves);
+                self.set(data.results[0], &[is_device]);
+            }
             Op::WaveGather => self.wave_gather(data)?,
             Op::Barrier => {
                 if self.mask.is_some() {

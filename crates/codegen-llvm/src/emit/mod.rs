@@ -491,6 +491,7 @@ impl<'a, 'm> Emitter<'a, 'm> {
             | Op::BufferOffset
             | Op::BufferCast(_)
             | Op::BufferAddress
+            | Op::OnDevice
             | Op::Barrier
             | Op::WaveGather
             | Op::Builtin(_)

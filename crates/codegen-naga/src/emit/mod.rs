@@ -378,6 +378,7 @@ impl<'a, 'm> Emitter<'a, 'm> {
             | Op::BufferOffset
             | Op::BufferCast(_)
             | Op::BufferAddress
+            | Op::OnDevice
             | Op::Barrier
             | Op::Builtin(_)
             | Op::Printf(_)

@@ -71,6 +71,10 @@ impl<'m> Emitter<'_, 'm> {
                 self.values[data.results[0]] = Held::Buffer(buffer);
                 Ok(())
             }
+            Op::OnDevice => {
+                let yes = self.code.literal(naga::Literal::Bool(true));
+                self.set(data.results[0], yes)
+            }
             Op::BufferAddress => self.buffer_address(data),
             Op::Barrier => {
                 self.code.push(Statement::ControlBarrier(Barrier::STORAGE | Barrier::WORK_GROUP));

@@ -140,7 +140,7 @@ impl Fit {
             }
         }
         let request = Request { entries, ..Request::default() };
-        let compiled = loaded.compile(&request, &setup.options)?;
+        let compiled = loaded.compile(&request, &setup.options.on_device(setup.backend.is_device()))?;
         // The user cannot mend what is generated.
         let generated = loaded.program.ast.files[file].file;
         let warnings = loaded.warned.iter().filter(|w| w.primary.span.file != generated).cloned().collect();

@@ -180,6 +180,7 @@ impl<L: Lane> Machine<'_, L> {
                 };
                 Value::Buffer(Handle { offset, start: handle.start + rest, len: Some(len), ..handle })
             }
+            Op::OnDevice => Value::Scalar(L::from_bits(0)),
             Op::BufferAddress => {
                 let (handle, _, size) = self.buffer(f, data.args[0], host)?;
                 let at = handle.buffer.map_or(0, |buffer| {

@@ -367,6 +367,7 @@ fn simple_op(name: &str) -> Option<Op> {
         "buffer_cast" => Op::BufferCast(Rest::Kept),
         "buffer_cast_whole" => Op::BufferCast(Rest::Dropped),
         "buffer_address" => Op::BufferAddress,
+        "on_device" => Op::OnDevice,
         "barrier" => Op::Barrier,
         "wave_gather" => Op::WaveGather,
         "dispatch_thread_id" => Op::Builtin(Builtin::DispatchThreadId),

@@ -15,7 +15,7 @@ impl Verifier<'_> {
     pub(super) fn arity(&self, data: &InstData) -> Checked {
         let n = |args| (Some(args), 1, 0);
         let (args, results, regions): Arity = match &data.op {
-            Op::Const(_) | Op::Zero | Op::Absent | Op::GlobalRef(_) | Op::Builtin(_) => n(0),
+            Op::Const(_) | Op::Zero | Op::Absent | Op::GlobalRef(_) | Op::Builtin(_) | Op::OnDevice => n(0),
             Op::Neg
             | Op::Present
             | Op::Not
@@ -345,6 +345,7 @@ impl Verifier<'_> {
                 self.same(args[1], Type::I64, "the offset")?;
                 self.element_of_buffer(data.results[0]).map(|_| ())
             }
+            Op::OnDevice => self.same(data.results[0], Type::BOOL, "the result"),
             Op::BufferAddress => {
                 self.element_of_buffer(args[0])?;
                 let ty = self.ty(data.results[0]);

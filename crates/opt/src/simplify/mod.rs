@@ -41,6 +41,7 @@ pub fn run(types: &mut Types, func: &mut Function, options: &Options) -> bool {
         defs,
         uses,
         fast: options.fast_math || func.fast_math,
+        on_device: options.on_device,
         subst: Subst::default(),
         known: SecondaryMap::new(),
         again: None,
@@ -71,6 +72,8 @@ struct Simplify<'a> {
     /// How often each value was used when the walk began, where anything is negated.
     uses: Option<SecondaryMap<Value, u32>>,
     fast: bool,
+    /// See [`Options::on_device`].
+    on_device: Option<bool>,
     subst: Subst,
     /// Conditions whose value is known in the arm being walked.
     known: SecondaryMap<Value, Option<bool>>,
@@ -167,6 +170,10 @@ impl Simplify<'_> {
             // A stack that does not grow reads as absent there.
             Op::AddTo if self.func.insts[inst].args.last().is_some_and(|&x| self.is_absent(x)) => Step::Gone,
             Op::AddTo | Op::Store => self.write(inst),
+            Op::OnDevice => match self.on_device {
+                Some(is) => self.rewrite(inst, Op::Const(u64::from(is)), &[]),
+                None => Step::Keep,
+            },
             Op::Const(_)
             | Op::Absent
             | Op::Local
