@@ -573,6 +573,8 @@ impl Runner {
             (_, Some(seconds), Some(overdue)) => watch::launch(seconds, overdue),
             _ => None,
         };
+        // The interpreter runs on this thread, whose host may have it otherwise.
+        let _subnormals = native::Subnormals::set(false);
         let done = run::dispatch(backend, &self.module, number, groups, &mut self.buffers, options);
         self.finished(done)
     }

@@ -11,7 +11,7 @@ use corosensei::{Coroutine, CoroutineResult, Yielder};
 use ir::interp::{RunError, Value};
 use ir::{Func, Space, Span};
 
-use crate::flush::Flushing;
+use crate::flush::Subnormals;
 use crate::runtime::{Budget, Context, Desc, Exchange, PRINT_EVERY, Printer, Signal};
 use crate::values::{Place, Scratch};
 use crate::{Compiled, EntryCode, EntryPoint, Lanes, MOST_LANES, SpanFn};
@@ -491,7 +491,7 @@ type Code = Coroutine<(), Signal, (), DefaultStack>;
 
 /// Lets a coroutine go on.
 fn resume(coroutine: &mut Code, flush: bool) -> CoroutineResult<Signal, ()> {
-    let _flushing = flush.then(Flushing::begin);
+    let _subnormals = Subnormals::set(flush);
     coroutine.resume(())
 }
 

@@ -1,25 +1,38 @@
-//! Numbers too small to be normal as zeros, while compiled code runs.
+//! What becomes of numbers too small to be normal, while a program runs.
 //!
 //! On many processors an operation on such a number takes a hundred times as long as on another: a pass over what
 //! exponentials have left, in lanes, can take ten times as long for a few of them. Processors can be told to take them
 //! for zeros and to make zeros of them.
+//!
+//! A host may have told them so for itself: XLA does for the threads that call us, and PyTorch on demand. A program means
+//! the same wherever it is called from, so both ways are set.
 
-/// Until it is dropped, this core takes subnormal numbers for zeros; afterwards it does what it did before.
-pub(crate) struct Flushing {
+/// Until it is dropped, this core does with subnormal numbers what was asked for; afterwards, what it did before.
+#[derive(Debug)]
+pub struct Subnormals {
     before: Control,
+    is_changed: bool,
 }
 
-impl Flushing {
-    pub(crate) fn begin() -> Flushing {
+impl Subnormals {
+    /// Takes them for zeros if they are to be flushed, and else for what they are.
+    pub fn set(flush: bool) -> Subnormals {
         let before = control();
-        set_control(before | FLUSH);
-        Flushing { before }
+        let wanted = if flush { before | FLUSH } else { before & !FLUSH };
+        // To write the register takes longer than to read it.
+        let is_changed = wanted != before;
+        if is_changed {
+            set_control(wanted);
+        }
+        Subnormals { before, is_changed }
     }
 }
 
-impl Drop for Flushing {
+impl Drop for Subnormals {
     fn drop(&mut self) {
-        set_control(self.before);
+        if self.is_changed {
+            set_control(self.before);
+        }
     }
 }
 
@@ -88,10 +101,15 @@ mod tests {
         }
         let half = |x: f64| std::hint::black_box(x) * std::hint::black_box(0.5);
         let least = f64::MIN_POSITIVE;
-        let flushing = Flushing::begin();
+        let flushing = Subnormals::set(true);
         let during = [half(least), half(half(4.0 * least)), std::hint::black_box(5e-324) + 0.0];
+        let kept = Subnormals::set(false);
+        let within = half(least);
+        drop(kept);
+        let after = half(least);
         drop(flushing);
         assert_eq!(during, [0.0, least, 0.0]);
+        assert_eq!((within, after), (2f64.powi(-1023), 0.0));
         assert_eq!(half(least), 2f64.powi(-1023));
     }
 }

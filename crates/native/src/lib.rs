@@ -45,6 +45,7 @@ use plan::Facts;
 use runtime::{Context, Header, Tables};
 
 pub use exec::Worker;
+pub use flush::Subnormals;
 pub use runtime::{Budget, DEFAULT_MEMORY, Desc, PRINT_EVERY, Printer};
 
 /// What the user wants of the code.
