@@ -9,6 +9,7 @@ use pyo3::types::{PyDict, PyTuple};
 
 use crate::convert::{Inputs, empty};
 use crate::error::raised;
+use crate::ffi::register;
 use crate::kernel::{PlaceInfo, argument, place_info};
 
 /// A function of a program, or what is derived from one: a map from arrays to arrays.
@@ -50,6 +51,19 @@ impl Function {
     #[getter]
     fn name(&self) -> &str {
         self.inner.name()
+    }
+
+    /// Lets compiled programs of XLA call it, without memory, by the name that this gives.
+    fn register(&self, py: Python<'_>) -> PyResult<String> {
+        if !self.inner.memory().is_empty() {
+            let name = self.inner.name();
+            return Err(PyTypeError::new_err(format!("`{name}` reaches memory, which XLA does not pass")));
+        }
+        py.detach(|| {
+            let name = self.inner.fingerprint();
+            register(name.clone(), &self.inner);
+            Ok(name)
+        })
     }
 
     /// The parameters that the source declares.

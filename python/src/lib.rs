@@ -5,6 +5,7 @@
 
 mod convert;
 mod error;
+mod ffi;
 mod function;
 mod kernel;
 mod program;
@@ -22,6 +23,7 @@ fn llvm_found_at(path: String) {
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_function(wrap_pyfunction!(llvm_found_at, module)?)?;
+    module.add_function(wrap_pyfunction!(ffi::xla_handler, module)?)?;
     module.add_class::<program::Program>()?;
     module.add_class::<kernel::Kernel>()?;
     module.add_class::<function::Function>()

@@ -80,7 +80,7 @@ impl Array {
     }
 
     /// The memory that it extends over.
-    pub(crate) fn memory(&self) -> Foreign {
+    pub fn memory(&self) -> Foreign {
         self.memory
     }
 

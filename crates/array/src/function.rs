@@ -2,9 +2,11 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use driver::cache;
 use driver::launch::{Backend, Foreign, Runner};
 use driver::pipeline::Failure;
 use driver::wrap;
+use ir::print::print_module;
 use ir::{Func, Module, Scalar, Slot, TypeData, Types};
 use lower::{FunctionInfo, ParamInfo, Step};
 use rustc_hash::FxHashMap;
@@ -127,6 +129,17 @@ impl Function {
     /// The source's name.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// A name that two functions share only if they do the same: in other processes too, so that what a host has stored
+    /// there finds its function here.
+    pub fn fingerprint(&self) -> String {
+        let options = self.program.options();
+        let how = format!("{:?} {:?} {} {:?}", options.backend, options.code, options.threads, self.steps);
+        let text = print_module(&self.module);
+        let func = self.func.as_u32().to_le_bytes();
+        let key = cache::Key::new(&[how.as_bytes(), text.as_bytes(), &func]);
+        format!("{}#{}", self.name, key.digits())
     }
 
     /// The program that it is in.

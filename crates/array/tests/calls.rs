@@ -98,6 +98,23 @@ fn steps_follow_each_other_to_any_order() {
 }
 
 #[test]
+fn a_fingerprint_says_what_a_function_does() {
+    let text = "[Differentiable] float f(float x, float y) { return x * y; }";
+    let f = function(text);
+    assert_eq!(f.fingerprint(), function(text).fingerprint());
+    let gradient = |chosen: &[bool]| f.derive(&[Step::Only(chosen.to_vec()), Step::Vjp]).expect("a gradient");
+    let others = [
+        function("[Differentiable] float f(float x, float y) { return x + y; }"),
+        gradient(&[true, false]),
+        gradient(&[false, true]),
+        gradient(&[true, true]),
+    ];
+    let all: std::collections::HashSet<String> =
+        others.iter().chain([&f]).map(Function::fingerprint).collect();
+    assert_eq!(all.len(), 5);
+}
+
+#[test]
 fn structs_are_leaves_and_arrays_of_them_have_dimensions() {
     let f = function(
         "struct Light : IDifferentiable { float3 color; no_diff int steps; float at[2]; }

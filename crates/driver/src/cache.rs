@@ -43,6 +43,11 @@ impl Key {
         }))
     }
 
+    /// It as text, of 32 digits.
+    pub fn digits(self) -> String {
+        format!("{:016x}{:016x}", self.0[0], self.0[1])
+    }
+
     fn bytes(self) -> [u8; 16] {
         let mut all = [0; 16];
         all[..8].copy_from_slice(&self.0[0].to_le_bytes());
@@ -95,7 +100,7 @@ impl Cache {
     }
 
     fn path(&self, key: Key) -> PathBuf {
-        self.folder.join(format!("{:016x}{:016x}.{ENDING}", key.0[0], key.0[1]))
+        self.folder.join(format!("{}.{ENDING}", key.digits()))
     }
 
     /// What is kept for a key.
