@@ -28,6 +28,7 @@ impl Function {
 #[derive(FromPyObject)]
 enum StepArg {
     Named(String),
+    By(String, Vec<bool>),
     Only(Vec<bool>),
 }
 
@@ -91,11 +92,21 @@ impl Function {
     }
 
     /// What some steps make of it, the last one last: `jvp`, `vjp`, `value_and_vjp`, or a list with `True` for the inputs
-    /// that alone have derivatives.
+    /// that alone have derivatives. A pair of `jvp` or `vjp` and such a list gives tangents of the outputs alone,
+    /// or cotangents of these inputs; the others have derivatives in later steps.
     fn derive(&self, py: Python<'_>, steps: Vec<StepArg>) -> PyResult<Function> {
         let step = |arg| {
             Ok(match arg {
                 StepArg::Only(chosen) => Step::Only(chosen),
+                StepArg::By(name, chosen) => match &name[..] {
+                    "jvp" => Step::JvpBy(chosen),
+                    "vjp" => Step::VjpBy(chosen),
+                    _ => {
+                        return Err(PyValueError::new_err(format!(
+                            "there is no step `{name}` by some inputs"
+                        )));
+                    }
+                },
                 StepArg::Named(name) => match &name[..] {
                     "jvp" => Step::Jvp,
                     "vjp" => Step::Vjp,

@@ -301,6 +301,18 @@ fn cotangents_of(function: &ir::Function, steps: &[Step]) -> Vec<Option<usize>> 
                 inputs.extend(diff_inputs.iter().map(|_| true));
                 outputs.extend(diff_outputs);
             }
+            Step::JvpBy(chosen) => {
+                inputs.extend(diff_inputs.iter().filter(|&&k| chosen.get(k) == Some(&true)).map(|_| true));
+                outputs = diff_outputs;
+            }
+            Step::VjpBy(chosen) => {
+                outputs = diff_inputs
+                    .iter()
+                    .filter(|&&k| chosen.get(k) == Some(&true))
+                    .map(|&k| (true, Some(k)))
+                    .collect();
+                inputs.extend(diff_outputs.iter().map(|_| true));
+            }
             Step::Vjp => {
                 outputs = cotangents.collect();
                 inputs.extend(diff_outputs.iter().map(|_| true));

@@ -98,6 +98,26 @@ fn steps_follow_each_other_to_any_order() {
 }
 
 #[test]
+fn what_a_step_leaves_out_may_have_derivatives_later() {
+    let f = function("[Differentiable] float f(float x, float y) { return x * x * y + 1 / y; }");
+    let (mut at, mut numbers) = ([3.0, 0.0], [1.0]);
+    let (x, y) = (view(&mut at, 0, &[], &[]), view(&mut at, 1, &[], &[]));
+    let one = dense(&mut numbers, &[]);
+    // By x, then by y: 2 x, and not NaN, which 0 * inf would give.
+    for first in [Step::JvpBy(vec![true, false]), Step::VjpBy(vec![true, false])] {
+        for second in [Step::JvpBy(vec![false, true]), Step::VjpBy(vec![false, true])] {
+            let derived = f.derive(&[first.clone(), second.clone()]).expect("a second derivative");
+            assert_eq!((derived.inputs().len(), derived.outputs().len()), (4, 1));
+            let mut out = [0.0];
+            let output = dense(&mut out, &[]);
+            let inputs = [x.clone(), y.clone(), one.clone(), one.clone()];
+            derived.call(&[], &inputs, &[output], &[]).expect("it runs");
+            assert_eq!(out, [6.0], "{first:?} {second:?}");
+        }
+    }
+}
+
+#[test]
 fn a_fingerprint_says_what_a_function_does() {
     let text = "[Differentiable] float f(float x, float y) { return x * y; }";
     let f = function(text);

@@ -287,16 +287,30 @@ impl Lowerer<'_> {
                 let (params, cotangents) = vjp_slots(&f);
                 (params, f.results.iter().cloned().chain(cotangents).collect())
             }
-            Step::Only(chosen) => {
-                let of = |(k, slot): (usize, &Slot)| Slot {
-                    diff: slot.diff && chosen.get(k).copied().unwrap_or(false),
-                    ..slot.clone()
-                };
-                (f.params.iter().enumerate().map(of).collect(), f.results.clone())
+            Step::Only(chosen) => (only(&f.params, chosen), f.results.clone()),
+            Step::JvpBy(chosen) => {
+                let tangents = tangent_slots(&only(&f.params, chosen));
+                (f.params.iter().cloned().chain(tangents).collect(), tangent_slots(&f.results))
             }
+            Step::VjpBy(chosen) => (vjp_slots(&f).0, tangent_slots(&only(&f.params, chosen))),
         };
         self.declare_flat(key, f.sig.clone(), params, results)
     }
+}
+
+/// The same slots, of which the chosen ones alone have derivatives.
+fn only(slots: &[Slot], chosen: &[bool]) -> Vec<Slot> {
+    let is_chosen = |k: usize| chosen.get(k).copied().unwrap_or(false);
+    slots
+        .iter()
+        .enumerate()
+        .map(|(k, slot)| Slot { diff: slot.diff && is_chosen(k), ..slot.clone() })
+        .collect()
+}
+
+/// For each slot that has a derivative: whether it is chosen.
+fn chosen_of_diff(slots: &[Slot], chosen: &[bool]) -> Vec<bool> {
+    slots.iter().zip(only(slots, chosen)).filter(|(slot, _)| slot.diff).map(|(_, only)| only.diff).collect()
 }
 
 /// `(params…, tangents…) -> (results…, tangents…)`.
@@ -330,6 +344,25 @@ pub(crate) fn build_derived(
         Step::Jvp => body.b.call(Op::CallFwd(f.func), &args, &slots),
         Step::Vjp => body.b.call(Op::CallBwd(f.func), &args, &slots),
         Step::Only(_) => body.b.call(Op::Call(f.func), &args, &slots),
+        Step::JvpBy(chosen) => {
+            let (args, tangents) = args.split_at(f.params.len());
+            let mut tangents = tangents.iter().copied();
+            let mut all = args.to_vec();
+            let diff = f.params.iter().filter(|slot| slot.diff);
+            for (slot, is_chosen) in diff.zip(chosen_of_diff(&f.params, chosen)) {
+                all.push(match is_chosen {
+                    true => tangents.next()?,
+                    false => body.b.absent(slot.ty, false),
+                });
+            }
+            let found = body.b.call(Op::CallFwd(f.func), &all, &result_types(&jvp_slots(&f).1));
+            found[f.results.len()..].to_vec()
+        }
+        Step::VjpBy(chosen) => {
+            let found = body.b.call(Op::CallBwd(f.func), &args, &result_types(&tangent_slots(&f.params)));
+            let is_chosen = chosen_of_diff(&f.params, chosen);
+            found.into_iter().zip(is_chosen).filter(|(_, is_chosen)| *is_chosen).map(|(v, _)| v).collect()
+        }
         Step::ValueAndVjp => {
             let (args, cotangents) = args.split_at(f.params.len());
             let (values, gradients) = slots.split_at(f.results.len());

@@ -129,6 +129,12 @@ pub enum Step {
     ValueAndVjp,
     /// The same function, of whose parameters those alone have derivatives that have `true` here.
     Only(Vec<bool>),
+    /// `(params…, tangents of chosen diff params…) -> (tangents of diff results…)`. Other parameters do not move, but have
+    /// derivatives in later steps.
+    JvpBy(Vec<bool>),
+    /// `(params…, cotangents of diff results…) -> (cotangents of chosen diff params…)`. Other parameters have derivatives in
+    /// later steps.
+    VjpBy(Vec<bool>),
 }
 
 impl Step {
@@ -139,6 +145,8 @@ impl Step {
             Step::Vjp => "bwd",
             Step::ValueAndVjp => "value-bwd",
             Step::Only(_) => "only",
+            Step::JvpBy(_) => "fwd-by",
+            Step::VjpBy(_) => "bwd-by",
         }
     }
 }
