@@ -46,6 +46,7 @@ class Function:
         self._plain = all(p.is_plain for p in self._inputs)
         self._derived: dict[object, _core.Function] = {}
         self._map: Optional[_torch.Map] = None
+        self._jax: Optional[Callable[..., Any]] = None
 
     @property
     def name(self) -> str:
@@ -315,11 +316,22 @@ class Function:
 def _run(core: _core.Function, flat: Sequence[Any], memory: dict[str, Any]) -> tuple[Any, ...]:
     """Calls it on arrays, and on memory if there is any."""
     if not memory:
-        return core(*flat)
+        try:
+            return core(*flat)
+        except Exception:
+            _refuse_traced(core, flat)
+            raise
     held = Memory(core, memory)
     found = core(*flat, memory=held.bound)
     held.write_back()
     return found
+
+
+def _refuse_traced(core: _core.Function, flat: Sequence[Any]) -> None:
+    """Says how to call a function where JAX traces its arguments."""
+    jax: Any = sys.modules.get("jax")
+    if jax is not None and any(isinstance(x, jax.core.Tracer) for x in flat):
+        raise TypeError(f"`{core.name}` is called with what JAX traces: `pullback.jax.function` makes a function for that")
 
 
 def _named(module: Module, name: str) -> Function:

@@ -95,13 +95,20 @@ class Parameter:
 
         torch: Any = sys.modules.get("torch")
         is_torch = torch is not None and any(isinstance(part, torch.Tensor) for part in parts)
-        arrays: list[Any] = [part if is_torch and isinstance(part, torch.Tensor) else np.asarray(part) for part in parts]
+        jax_array = getattr(sys.modules.get("jax"), "Array", ())
+        is_jax = any(isinstance(part, jax_array) for part in parts)
+        kept = (torch.Tensor,) if is_torch else jax_array
+        arrays: list[Any] = [part if isinstance(part, kept) else np.asarray(part) for part in parts]
         if not arrays or any(x.ndim < n_dims - 1 for x in arrays):
             raise ValueError(f"`{self.declaration}` needs arrays that go together in every field, not {len(parts)} values")
         lead = max(x.ndim for x in arrays)
         arrays = [x.reshape((1,) * (lead - x.ndim) + x.shape) for x in arrays]
         if is_torch:
             return torch.stack(torch.broadcast_tensors(*map(torch.as_tensor, arrays)), dim=-n_dims)
+        if is_jax:
+            import jax
+
+            return jax.numpy.stack(jax.numpy.broadcast_arrays(*arrays), axis=-n_dims)
         return np.stack(np.broadcast_arrays(*arrays), axis=-n_dims)
 
 
