@@ -18,6 +18,7 @@ use crate::kernel::{self, GROUP, Places};
 use crate::launch::{self, Argument, Place};
 use crate::mapping::{Key, Mapping, Operand, broadcast};
 use crate::program::Program;
+use crate::written::written;
 
 /// A part of a parameter or result that one array holds: a number, a vector, an array of these.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,7 +101,7 @@ impl Function {
         let memory = match module.globals.is_empty() {
             true => Vec::new(),
             false => Runner::new(module.clone(), Backend::Interp, false)
-                .map(|runner| launch::places(&runner))
+                .map(|runner| launch::places(&runner, &written(&module)))
                 .map_err(|failure| Error::of(&made.sources, failure))?,
         };
         Ok(Function {

@@ -7,11 +7,13 @@ use driver::around::MEMORY;
 use driver::bind::{self, Bind, BindValue};
 use driver::launch::{Foreign, Runner};
 use ir::{Global, Module, Scalar};
+use rustc_hash::FxHashSet;
 use syntax::Sources;
 
 use crate::array::Array;
 use crate::error::Error;
 use crate::program::Program;
+use crate::written::written;
 
 /// Kinds of memory that a kernel has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,9 +78,10 @@ impl Kernel {
     ) -> Result<Kernel, Error> {
         let group = module.entries.first().map_or([1; 3], |entry| entry.group_size);
         let options = program.options();
+        let written = written(&module);
         let runner = Runner::with_options(module, options.backend, &options.code)
             .map_err(|failure| Error::of(&sources, failure))?;
-        let places = places(&runner);
+        let places = places(&runner, &written);
         Ok(Kernel { program, name: name.to_string(), sources, group, places, runner })
     }
 
@@ -121,7 +124,7 @@ impl Kernel {
 }
 
 /// The memory of a runner's module that is the user's. A parameter that became a global has its own name.
-pub(crate) fn places(runner: &Runner) -> Vec<Place> {
+pub(crate) fn places(runner: &Runner, written: &FxHashSet<Global>) -> Vec<Place> {
     let mut found: Vec<Place> = Vec::new();
     for (global, _) in runner.globals() {
         let element = runner.element_of(global);
@@ -141,7 +144,7 @@ pub(crate) fn places(runner: &Runner) -> Vec<Place> {
             kind: first.filter(|&kind| leaves.iter().all(|leaf| leaf.1 == kind)),
             numbers: leaves.len(),
             bytes: runner.mem().size(element) as usize,
-            is_writable: runner.is_writable(global),
+            is_writable: written.contains(&global),
             global,
         });
     }

@@ -20,6 +20,7 @@ mod kernel;
 mod launch;
 pub mod mapping;
 mod program;
+mod written;
 
 pub use array::{Array, extent};
 pub use driver::bind::BindValue;
