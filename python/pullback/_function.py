@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Optional, Union
 
 from . import _core
-from ._memory import Memory
-from ._values import Parameter
+from ._memory import Memory, tensor_type
+from ._values import Leaf, Parameter
 
 if TYPE_CHECKING:
     from . import _torch
     from ._module import Module
 
 Wrt = Union[None, str, Sequence[str]]
+# Derivatives, one of the other: `vjp`, `jvp`, `value_and_vjp`.
+Steps = tuple[str, ...]
 
 
 class Function:
@@ -44,8 +48,9 @@ class Function:
         self._outputs = [p for p in [result, *self._params] if p.is_output and p.leaves]
         # Where every parameter is one array, arguments need no taking apart.
         self._plain = all(p.is_plain for p in self._inputs)
+        self._n_outputs = len(core.outputs)
         self._derived: dict[object, _core.Function] = {}
-        self._map: Optional[_torch.Map] = None
+        self._maps: dict[object, _torch.Map] = {}
         self._jax: Optional[Callable[..., Any]] = None
 
     @property
@@ -75,15 +80,7 @@ class Function:
         If one is a tensor of PyTorch's, the value is, too, and has derivatives there.
         """
         flat, memory = self._flat(args, kwargs)
-        torch = sys.modules.get("torch")
-        # A module that is being imported has no such type yet.
-        tensor = getattr(torch, "Tensor", None)
-        if tensor is not None and any([isinstance(x, tensor) for x in [*flat, *memory.values()]]):
-            if memory:
-                names = ", ".join(f"`{name}`" for name in memory)
-                raise TypeError(f"`{self.name}` cannot be called with tensors: {names} is memory, and takes NumPy arrays")
-            return self._values(self._on_tensors(flat))
-        return self._values(_run(self._core, flat, memory))
+        return self._values(self._run((), flat, memory))
 
     def value_and_grad(self, *args: Any, wrt: Wrt = None, **kwargs: Any) -> tuple[Any, Any]:
         """The values, and the gradient of their sum by `wrt`: a parameter's name, or several for a dict; all if None.
@@ -91,41 +88,36 @@ class Function:
         A gradient has the shape of its argument: what is broadcast is summed over.
         """
         chosen = self._chosen(wrt)
-        core = self._derive(("grad", tuple(chosen)), [chosen, "value_and_vjp"])
         flat, memory = self._flat(args, kwargs)
-        found = _run(core, [*flat, *self._ones()], memory)
-        n = len(self._core.outputs)
+        found = self._run(("value_and_vjp",), [*flat, *self._ones()], memory, chosen)
+        n = self._n_outputs
         return self._values(found[:n]), self._pack(chosen, found[n:], wrt)
 
     def grad(self, *args: Any, wrt: Wrt = None, **kwargs: Any) -> Any:
         """The gradient that `value_and_grad` gives."""
         chosen = self._chosen(wrt)
-        core = self._derive(("vjp", tuple(chosen)), [chosen, "vjp"])
         flat, memory = self._flat(args, kwargs)
-        return self._pack(chosen, _run(core, [*flat, *self._ones()], memory), wrt)
+        return self._pack(chosen, self._run(("vjp",), [*flat, *self._ones()], memory, chosen), wrt)
 
     def vjp(self, *args: Any, wrt: Wrt = None, **kwargs: Any) -> tuple[Any, Callable[[Any], Any]]:
         """The values, and a function from cotangents of them to those of `wrt`. Arguments must not change until then."""
         chosen = self._chosen(wrt)
-        core = self._derive(("vjp", tuple(chosen)), [chosen, "vjp"])
         flat, memory = self._flat(args, kwargs)
 
         def pull(cotangents: Any) -> Any:
             outputs = [p for p in self._outputs if any(leaf.diff for leaf in p.leaves)]
             given = [cotangents] if len(outputs) == 1 else [cotangents[p.key] for p in outputs]
             leaves = [x for p, value in zip(outputs, given) for x in p.differential(value)]
-            return self._pack(chosen, _run(core, [*flat, *leaves], memory), wrt)
+            return self._pack(chosen, self._run(("vjp",), [*flat, *leaves], memory, chosen), wrt)
 
-        return self._values(_run(self._core, flat, memory)), pull
+        return self._values(self._run((), flat, memory)), pull
 
     def jvp(self, *args: Any, tangents: Mapping[str, Any], **kwargs: Any) -> tuple[Any, Any]:
         """The values, and their derivative along `tangents`: a dict from parameters to what they move by."""
-        wrt = list(tangents)
-        chosen = self._chosen(wrt)
-        core = self._derive(("jvp", tuple(chosen)), [chosen, "jvp"])
+        chosen = self._chosen(list(tangents))
         flat, memory = self._flat(args, kwargs)
-        found = _run(core, [*flat, *self._tangents(tangents)], memory)
-        n = len(self._core.outputs)
+        found = self._run(("jvp",), [*flat, *self._tangents(tangents)], memory, chosen)
+        n = self._n_outputs
         outputs = [(p, leaf) for p in self._outputs for leaf in p.leaves if leaf.diff]
         moved = {(p.key, leaf.path): _number(x) for (p, leaf), x in zip(outputs, found[n:])}
         values = {p.key: p.pack_differential(moved) for p in self._outputs if any(x.diff for x in p.leaves)}
@@ -134,65 +126,80 @@ class Function:
     def hvp(self, *args: Any, along: Mapping[str, Any], **kwargs: Any) -> Any:
         """The derivative of the gradient by the parameters in `along`, along that direction."""
         chosen = self._chosen(list(along))
-        core = self._derive(("hvp", tuple(chosen)), [chosen, "vjp", chosen, "jvp"])
         flat, memory = self._flat(args, kwargs)
-        found = _run(core, [*flat, *self._ones(), *self._tangents(along)], memory)
+        found = self._run(("vjp", "jvp"), [*flat, *self._ones(), *self._tangents(along)], memory, chosen)
         n = sum(chosen)
         return self._pack(chosen, found[n:], list(along) if len(along) > 1 else next(iter(along)))
 
     def jacobian(self, *args: Any, wrt: Wrt = None, **kwargs: Any) -> Any:
         """The derivative of each number of the value by each of `wrt`, for each place: the shape is that of the call,
         then that of a value, then that of the parameter."""
-        import numpy as np
-
         leaf = self._single_output()
         chosen = self._chosen(wrt)
-        core = self._derive(("vjp", tuple(chosen)), [chosen, "vjp"])
-        flat, shape, memory = self._broadcast(args, kwargs)
-        n = int(np.prod(leaf.dims, dtype=int))
-        units = np.eye(n, dtype=leaf.dtype).reshape((n, *(1,) * len(shape), *leaf.dims))
-        found = _run(core, [*self._in_front(flat, chosen, n, shape), units], memory)
+        xp, flat, shape, memory = self._broadcast(args, kwargs)
+        n = math.prod(leaf.dims)
+        units = xp.eye(n, dtype=getattr(xp, leaf.dtype)).reshape((n, *(1,) * len(shape), *leaf.dims))
+        found = self._run(("vjp",), [*self._in_front(xp, flat, chosen, n, shape), units], memory, chosen)
         rank = len(shape)
-        moved = [np.moveaxis(x, 0, rank).reshape((*shape, *leaf.dims, *x.shape[1 + rank :])) for x in found]
+        moved = [_moved(x, rank).reshape((*shape, *leaf.dims, *x.shape[1 + rank :])) for x in found]
         return self._pack(chosen, moved, wrt)
 
     def hessian(self, *args: Any, wrt: Wrt = None, **kwargs: Any) -> Any:
         """The second derivatives by `wrt`, for each place: the shape is that of the call, then twice that of the
         parameter. For several parameters, a dict of dicts."""
-        import numpy as np
-
         chosen = self._chosen(wrt)
-        core = self._derive(("hvp", tuple(chosen)), [chosen, "vjp", chosen, "jvp"])
-        flat, shape, memory = self._broadcast(args, kwargs)
-        leaves = [x for p in self._inputs for x in p.leaves]
-        wanted = [x for x, c in zip(leaves, chosen) if c]
-        sizes = [int(np.prod(x.dims, dtype=int)) for x in wanted]
+        xp, flat, shape, memory = self._broadcast(args, kwargs)
+        wanted = [x for x, c in zip(self._leaves(), chosen) if c]
+        sizes = [math.prod(x.dims) for x in wanted]
         n, rank = sum(sizes), len(shape)
-        starts = np.cumsum([0, *sizes])
-        units = np.eye(n)
+        starts = [0, *itertools.accumulate(sizes)]
         along = [
-            units[:, a:b].astype(x.dtype).reshape((n, *(1,) * rank, *x.dims))
+            xp.eye(n, dtype=getattr(xp, x.dtype))[:, a:b].reshape((n, *(1,) * rank, *x.dims))
             for x, a, b in zip(wanted, starts, starts[1:])
         ]
-        found = _run(core, [*self._in_front(flat, chosen, n, shape), *self._ones(), *along], memory)[len(wanted) :]
+        given = [*self._in_front(xp, flat, chosen, n, shape), *self._ones(), *along]
+        found = self._run(("vjp", "jvp"), given, memory, chosen)[len(wanted) :]
         rows = []
         for x, a, b in zip(wanted, starts, starts[1:]):
-            row = [np.moveaxis(y[a:b], 0, rank).reshape((*shape, *x.dims, *y.shape[1 + rank :])) for y in found]
+            row = [_moved(y[a:b], rank).reshape((*shape, *x.dims, *y.shape[1 + rank :])) for y in found]
             rows.append(self._pack(chosen, row, wrt))
         return self._pack(chosen, rows, wrt)
 
     # ---- parts
 
-    def _on_tensors(self, flat: Sequence[Any]) -> Sequence[Any]:
-        """The values of the outputs as tensors of PyTorch's."""
+    def _run(
+        self, steps: Steps, flat: Sequence[Any], memory: dict[str, Any], chosen: Sequence[bool] = ()
+    ) -> Sequence[Any]:
+        """What the function, derived by these steps in the chosen inputs, gives: tensors of PyTorch's if one is given."""
+        tensor = tensor_type()
+        if tensor is not None and any([isinstance(x, tensor) for x in [*flat, *memory.values()]]):
+            return self._on_tensors(steps, flat, memory, chosen)
+        core = self._derive(steps, chosen) if steps else self._core
+        if not memory:
+            try:
+                return core(*flat)
+            except Exception:
+                _refuse_traced(core, flat)
+                raise
+        held = Memory(core, memory)
+        found = core(*flat, memory=held.bound)
+        held.write_back()
+        return found
+
+    def _on_tensors(
+        self, steps: Steps, flat: Sequence[Any], memory: dict[str, Any], chosen: Sequence[bool]
+    ) -> Sequence[Any]:
         from . import _torch
 
-        return _torch.run(_torch.map_of(self), flat)
+        if steps:
+            return _torch.run_derived(self, steps, chosen, flat, memory)
+        return _torch.run(_torch.map_of(self, names=tuple(memory)), [*flat, *memory.values()] if memory else flat)
 
-    def _derive(self, key: object, steps: list[Union[str, list[bool]]]) -> _core.Function:
+    def _derive(self, steps: Steps, chosen: Sequence[bool]) -> _core.Function:
+        key = (steps, tuple(chosen))
         found = self._derived.get(key)
         if found is None:
-            found = self._derived[key] = self._core.derive(steps)
+            found = self._derived[key] = self._core.derive([x for step in steps for x in (chosen, step)])
             self._module._warn()
         return found
 
@@ -291,40 +298,43 @@ class Function:
     def _tangents(self, given: Mapping[str, Any]) -> list[Any]:
         return [x for p in self._inputs if p.name in given for x in p.differential(given[p.name])]
 
+    def _leaves(self) -> list[Leaf]:
+        return [x for p in self._inputs for x in p.leaves]
+
     def _broadcast(
         self, args: Sequence[Any], kwargs: Mapping[str, Any]
-    ) -> tuple[list[Any], tuple[int, ...], dict[str, Any]]:
-        """The arrays of all inputs, the shape of the call, and memory by name."""
+    ) -> tuple[Any, list[Any], tuple[int, ...], dict[str, Any]]:
+        """NumPy or PyTorch, the arrays of all inputs as it has them, the shape of the call, and memory by name."""
         import numpy as np
 
         found, memory = self._flat(args, kwargs)
-        flat = [np.asarray(x) for x in found]
-        leaves = [x for p in self._inputs for x in p.leaves]
-        leads = [x.shape[: x.ndim - len(leaf.dims)] for x, leaf in zip(flat, leaves)]
-        return flat, np.broadcast_shapes(*leads), memory
+        tensor = tensor_type()
+        xp: Any = np
+        if tensor is not None and any(isinstance(x, tensor) for x in [*found, *memory.values()]):
+            xp = sys.modules["torch"]
+            flat = [x if isinstance(x, tensor) else xp.from_numpy(np.array(x)) for x in found]
+        else:
+            flat = [np.asarray(x) for x in found]
+        leads = [x.shape[: x.ndim - len(leaf.dims)] for x, leaf in zip(flat, self._leaves())]
+        return xp, flat, tuple(xp.broadcast_shapes(*leads)), memory
 
-    def _in_front(self, flat: list[Any], chosen: Sequence[bool], n: int, shape: tuple[int, ...]) -> list[Any]:
+    def _in_front(
+        self, xp: Any, flat: list[Any], chosen: Sequence[bool], n: int, shape: tuple[int, ...]
+    ) -> list[Any]:
         """Inputs with a dimension of that length in front, so that each place along it has differentials of its own."""
-        import numpy as np
-
-        leaves = [x for p in self._inputs for x in p.leaves]
         return [
-            np.broadcast_to(x, (n, *shape, *leaf.dims)) if c else x for x, leaf, c in zip(flat, leaves, chosen)
+            xp.broadcast_to(x, (n, *shape, *leaf.dims)) if c else x
+            for x, leaf, c in zip(flat, self._leaves(), chosen)
         ]
 
 
-def _run(core: _core.Function, flat: Sequence[Any], memory: dict[str, Any]) -> tuple[Any, ...]:
-    """Calls it on arrays, and on memory if there is any."""
-    if not memory:
-        try:
-            return core(*flat)
-        except Exception:
-            _refuse_traced(core, flat)
-            raise
-    held = Memory(core, memory)
-    found = core(*flat, memory=held.bound)
-    held.write_back()
-    return found
+def _moved(x: Any, to: int) -> Any:
+    """The array with its first dimension behind others."""
+    if hasattr(x, "movedim"):
+        return x.movedim(0, to)
+    import numpy as np
+
+    return np.moveaxis(x, 0, to)
 
 
 def _refuse_traced(core: _core.Function, flat: Sequence[Any]) -> None:

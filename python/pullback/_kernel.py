@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Optional, Union
 
 from . import _core
-from ._memory import Memory
+from ._memory import Memory, tensor_type
 
 if TYPE_CHECKING:
     from ._module import Module
@@ -50,9 +51,30 @@ class Launch:
     def launch(self, groups: Size, block: Optional[Size] = None) -> None:
         """Runs so many thread groups of the kernel. `block` is the size of a group, where the kernel does not say it.
 
-        What the kernel prints goes to the standard output when it has ended.
+        What the kernel prints goes to the standard output when it has ended. It has no derivatives: a tensor of PyTorch's
+        that requires a gradient is an error, for which there is `apply`.
         """
+        self._has_no_history()
         self._run(self._kernel.name, groups, block)
+
+    def apply(self, groups: Size, block: Optional[Size] = None) -> Any:
+        """Launches the kernel as one operation that PyTorch differentiates; gives what it has written: an array or
+        tensor, or a dict of them by name if there are several.
+
+        Tensors are written in place. They have a derivative then if the kernel has one, by all tensors that it reads
+        and that require a gradient: `backward` runs `bwd`, on what the memory held before. There is no second one.
+        """
+        core = self._kernel._core_of(self._kernel.name, None if block is None else _triple(block, "block"))
+        places = {place[0]: place for place in core.places}
+        tensor = tensor_type()
+        if tensor is not None and any(isinstance(value, tensor) for value in self._memory.values()):
+            from . import _torch_memory
+
+            _torch_memory.apply(self._kernel, self._memory, (groups, block), places)
+        else:
+            self._run(self._kernel.name, groups, block)
+        written = {name: value for name, value in self._memory.items() if name in places and places[name][5]}
+        return next(iter(written.values())) if len(written) == 1 else written or None
 
     def bwd(self, groups: Size, block: Optional[Size] = None) -> None:
         """Runs the kernel's backward derivative, whose tensors carry their gradients (`x.grad`)."""
@@ -61,6 +83,16 @@ class Launch:
     def fwd(self, groups: Size, block: Optional[Size] = None) -> None:
         """Runs the kernel's forward derivative."""
         self._run(f"fwd_diff({self._kernel.name})", groups, block)
+
+    def _has_no_history(self) -> None:
+        """Raises for a tensor whose derivative would be lost."""
+        tensor = tensor_type()
+        if tensor is None or not sys.modules["torch"].is_grad_enabled():
+            return
+        for name, value in self._memory.items():
+            if isinstance(value, tensor) and value.requires_grad:
+                what = f"`{name}` requires a gradient, which `launch` of `{self._kernel.name}` does not give"
+                raise RuntimeError(f"{what}: use `apply`, or `torch.no_grad()`")
 
     def _run(self, entry: str, groups: Size, block: Optional[Size]) -> None:
         core = self._kernel._core_of(entry, None if block is None else _triple(block, "block"))

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any, Optional, Union
 
 if TYPE_CHECKING:
     from . import _core
+
+
+def tensor_type() -> Optional[Any]:
+    """The type of PyTorch's tensors, if there can be any: a module that is being imported has no such type yet."""
+    return getattr(sys.modules.get("torch"), "Tensor", None)
 
 
 class Memory:
@@ -18,15 +24,35 @@ class Memory:
         self._owner = owner.name
         self._copies: list[tuple[str, Any, Any]] = []
         self.bound: dict[str, Any] = {}
-        places = {name: (role, writable) for name, role, _, _, _, writable in owner.places}
+        places = {name: (role, dtype, writable) for name, role, dtype, _, _, writable in owner.places}
+        tensor = tensor_type()
         for name, value in given.items():
-            role, writable = places.get(name, ("", False))
+            role, dtype, writable = places.get(name, ("", None, False))
+            if tensor is not None and isinstance(value, tensor):
+                value = self._of_tensor(name, dtype, writable, value)
             if isinstance(value, np.ndarray):
                 value = self._array(name, role, writable, value)
             elif writable and role != "texture":
                 kind = type(value).__name__
                 raise TypeError(f"`{name}` is written by `{self._owner}`: it needs an array, not a `{kind}`")
             self.bound[name] = value
+
+    def _of_tensor(self, name: str, dtype: Optional[str], writable: bool, tensor: Any) -> Any:
+        """The array with a tensor's memory. If it is written, that is a change in place, as those of torch's own are."""
+        from ._torch import as_array
+
+        array = as_array(self._owner, name, dtype, tensor)
+        if writable:
+            torch: Any = sys.modules["torch"]
+            if tensor.requires_grad and torch.is_grad_enabled():
+                what = f"`{name}` is written by `{self._owner}`, and requires a gradient"
+                raise RuntimeError(f"{what}: use `torch.no_grad()`, or pass `{name}.detach()`")
+            if any(n > 1 and stride == 0 for n, stride in zip(tensor.shape, tensor.stride())) or tensor.is_neg():
+                what = f"`{name}` is written by `{self._owner}`, and several elements of the tensor are one"
+                raise ValueError(f"{what}: use `.contiguous()`")
+            if not tensor.is_inference():
+                torch.autograd.graph.increment_version(tensor)
+        return array
 
     def _array(self, name: str, role: str, writable: bool, value: Any) -> Any:
         """The array itself, or a copy that lies as the core needs it."""

@@ -15,12 +15,14 @@ import numpy as np
 import torch
 from torch._C import _are_functorch_transforms_active as _is_transformed
 from torch._C import _functorch
+from torch._functorch.utils import unwrap_dead_wrappers
 from torch.autograd import forward_ad
 
 from . import _core
 from ._values import Leaf
 
 Tensor = torch.Tensor
+from_numpy = torch.from_numpy
 
 
 class Map:
@@ -29,45 +31,40 @@ class Map:
     def __init__(self, core: _core.Function) -> None:
         self.core = core
         self.inputs = [Leaf(*leaf) for leaf in core.inputs]
+        self.n_leaves = len(self.inputs)
         self.outputs = [Leaf(*leaf) for leaf, _ in core.outputs]
         self.cotangent_of = [of for _, of in core.outputs]
-        self.diff_outputs = [leaf for leaf in self.outputs if leaf.diff]
-        self.all_diff = len(self.diff_outputs) == len(self.outputs)
+        self.all_diff = all(leaf.diff for leaf in self.outputs)
         self.diff = tuple(leaf.diff for leaf in self.inputs)
         self.handle = ""
+        # The names of inputs that are memory, of those that it writes, and how many derivatives it is.
+        self.names: tuple[str, ...] = ()
+        self.written: tuple[str, ...] = ()
+        self.order = 0
         self._derived: dict[object, Map] = {}
 
     def derive(self, step: str, mask: tuple[bool, ...]) -> Map:
         """What a step makes of it, by the inputs of the mask."""
         found = self._derived.get((step, mask))
         if found is None:
-            found = self._derived[step, mask] = Map(self.core.derive([list(mask), step]))
+            found = self._derived[step, mask] = self._made(step, mask)
+            if self.handle:
+                operator(found, f"{self.handle}.{step}{''.join('01'[c] for c in mask)}")
         return found
+
+    def _made(self, step: str, mask: tuple[bool, ...]) -> Map:
+        return Map(self.core.derive([mask, step]))
 
     def run(self, xs: Sequence[Any]) -> tuple[Any, ...]:
         """Its values at tensors, arrays and numbers, without any derivatives."""
-        try:
-            arrays = [x.detach().numpy() if isinstance(x, Tensor) else x for x in xs]
-        except (TypeError, RuntimeError):
-            arrays = [self._array(x, leaf) for x, leaf in zip(xs, self.inputs)]
-        return tuple(map(torch.from_numpy, self.core(*arrays)))
+        return tuple(map(from_numpy, self.core(*self.arrays(xs))))
 
-    def _array(self, x: Any, leaf: Leaf) -> Any:
-        """The tensor's array, or an error that says why there is none."""
-        if not isinstance(x, Tensor):
-            return x
-        kind = str(x.dtype).removeprefix("torch.")
-        if _functorch.is_legacy_batchedtensor(x):
-            refused = "a tensor of `is_grads_batched` or another old `vmap`: use `torch.func.vmap`"
-        elif x.device.type != "cpu":
-            refused = f"a tensor on `{x.device}`: only tensors on the CPU are supported"
-        elif x.layout != torch.strided:
-            refused = f"a tensor of layout {str(x.layout).removeprefix('torch.')}"
-        elif x.is_quantized or x.dtype in _REFUSED:
-            refused = f"a tensor of {kind}, which NumPy does not have"
-        else:
-            return x.detach().resolve_conj().resolve_neg().numpy()
-        raise TypeError(f"`{leaf.path}` of `{self.core.name}` needs numbers of type {leaf.dtype}, not {refused}")
+    def arrays(self, xs: Sequence[Any]) -> list[Any]:
+        """Arrays and numbers, with the memory of tensors."""
+        try:
+            return [x.detach().numpy() if isinstance(x, Tensor) else x for x in xs]
+        except (TypeError, RuntimeError):
+            return [as_array(self.core.name, leaf.path, leaf.dtype, x) for x, leaf in zip(xs, self.inputs)]
 
     def cotangents(self, given: Sequence[Optional[Any]]) -> list[Any]:
         """Those of the outputs that have any, zeros for what is not given."""
@@ -76,10 +73,17 @@ class Map:
 
     def pull(self, xs: Sequence[Any], mask: tuple[bool, ...], given: Sequence[Optional[Any]]) -> list[Optional[Any]]:
         """The cotangents of the inputs, None for those that the mask lacks."""
-        if not any(mask) or all(g is None for g in given):
+        if not any(mask) or all([g is None for g in given]):
             return [None] * len(mask)
-        found = iter(run(self.derive("vjp", mask), [*xs, *self.cotangents(given)]))
+        found = iter(run(self.derive("vjp", mask), self.extended(xs, self.cotangents(given))))
         return [next(found) if c else None for c in mask]
+
+    def extended(self, xs: Sequence[Any], differentials: Sequence[Any]) -> list[Any]:
+        """Its inputs with what a step adds."""
+        return [*xs, *differentials]
+
+    def is_mapped(self, mask: Sequence[bool]) -> None:
+        """Raises if one of these inputs is not mapped."""
 
     def constants(self, outputs: Sequence[Any], mask: tuple[bool, ...]) -> list[Any]:
         """The outputs that do not depend on the inputs of the mask."""
@@ -88,38 +92,108 @@ class Map:
         return [x for x, leaf in zip(outputs, self.outputs) if not leaf.diff or not any(mask)]
 
 
+def as_array(owner: str, name: str, dtype: Optional[str], x: Any) -> Any:
+    """The array of a tensor, or an error that says why there is none."""
+    if not isinstance(x, Tensor):
+        return x
+    x = unwrap_dead_wrappers((x,))[0]
+    kind = str(x.dtype).removeprefix("torch.")
+    if _functorch.is_functorch_wrapped_tensor(x):
+        refused = "a tensor of a transform of `torch.func`, which goes through functions that are mapped only"
+    elif _functorch.is_legacy_batchedtensor(x):
+        refused = "a tensor of `is_grads_batched` or another old `vmap`: use `torch.func.vmap`"
+    elif x.device.type != "cpu":
+        refused = f"a tensor on `{x.device}`: only tensors on the CPU are supported"
+    elif x.layout != torch.strided:
+        refused = f"a tensor of layout {str(x.layout).removeprefix('torch.')}"
+    elif x.is_quantized or x.dtype in _REFUSED:
+        refused = f"a tensor of {kind}, which NumPy does not have"
+    else:
+        return x.detach().resolve_conj().resolve_neg().numpy()
+    raise TypeError(f"`{name}` of `{owner}` needs numbers of type {dtype or 'its own'}, not {refused}")
+
+
 _REFUSED = (torch.bfloat16, *(getattr(torch, name) for name in dir(torch) if name.startswith(("float8", "float4"))))
 
 
 def run(of: Map, xs: Sequence[Any]) -> tuple[Any, ...]:
     """The map's values at tensors, arrays and numbers, with their derivatives by all tensors that ask for them."""
+    if torch.is_autocast_enabled("cpu"):
+        xs = [_cast(x, leaf) for x, leaf in zip(xs, of.inputs)]
     if torch.compiler.is_compiling():
         return _in_graph(of, xs)
     if _is_transformed() or forward_ad._current_level >= 0:
         mask = tuple(diff and _is_active(x) for diff, x in zip(of.diff, xs))
+        if of.written:
+            raise NotImplementedError(f"`{of.written[0]}` is written by `{of.core.name}`: transforms cannot see that")
         found: tuple[Any, ...] = _Transformed.apply(of, mask, *map(_fixed, xs))
-    elif torch.is_grad_enabled() and any(isinstance(x, Tensor) and x.requires_grad for x in xs):
-        found = _Eager.apply(of, *map(_fixed, xs))
+    elif torch.is_grad_enabled() and any([isinstance(x, Tensor) and x.requires_grad for x in xs]):
+        found = _Eager.apply(of, *map(_fixed, xs)) if not of.written else _torch_memory.run(of, xs)
     else:
         found = of.run(xs)
     return found
 
 
+def _cast(x: Any, leaf: Leaf) -> Any:
+    """Under autocast, a tensor of numbers that kernels do not have, as the parameter takes it."""
+    if isinstance(x, Tensor) and x.dtype in _REFUSED and leaf.dtype.startswith("float"):
+        return x.to(getattr(torch, leaf.dtype))
+    return x
+
+
 @torch.compiler.assume_constant_result
-def map_of(function: Any) -> Map:
-    """The function's map, made once, with the name by which operators find it."""
-    if function._map is None:
-        of = Map(function._core)
-        operator(of, of.core.name)
-        function._map = of
-    found: Map = function._map
+def map_of(
+    function: Any, steps: tuple[str, ...] = (), chosen: tuple[bool, ...] = (), names: tuple[str, ...] = ()
+) -> Map:
+    """The function's map, derived by steps in the chosen inputs, with memory of these names. It is made once, with the
+    name by which operators find it."""
+    found: Optional[Map] = function._maps.get((steps, chosen, names))
+    if found is None:
+        found = function._maps.get(((), (), names))
+        if found is None:
+            found = _torch_memory.MemoryMap(function._core, names) if names else Map(function._core)
+            operator(found, f"{found.core.name}({','.join(names)})" if names else found.core.name)
+            function._maps[(), (), names] = found
+        for step in steps:
+            # What a step adds is not differentiated by, nor is memory.
+            found = found.derive(step, chosen + (False,) * (len(found.diff) - len(chosen)))
+        function._maps[steps, chosen, names] = found
     return found
+
+
+def run_derived(
+    function: Any, steps: tuple[str, ...], chosen: Sequence[bool], flat: Sequence[Any], memory: dict[str, Any]
+) -> list[Any]:
+    """What a derivative of the function's in the chosen inputs gives.
+
+    What a derivative leaves out has none in the next. So it is taken by all inputs that autograd may differentiate by,
+    and what is not asked for is dropped.
+    """
+    leaves = function._leaves()
+    active = [leaf.diff and _is_active(x) for leaf, x in zip(leaves, flat)]
+    wide = tuple([c or a for c, a in zip(chosen, active)])
+    given = list(flat)
+    if steps[-1] == "jvp":
+        n = len(given) - sum(chosen)
+        tangents = iter(given[n:])
+        # An absent differential is the number -0.
+        along = [(leaf, c) for leaf, c, w in zip(leaves, chosen, wide) if w]
+        given = given[:n] + [next(tangents) if c else np.full(leaf.dims, -0.0, leaf.dtype) for leaf, c in along]
+    found = list(run(map_of(function, steps, wide, tuple(memory)), [*given, *memory.values()]))
+    if steps == ("jvp",):
+        return found
+    n = function._n_outputs if steps == ("value_and_vjp",) else 0
+    wanted = [c for c, w in zip(chosen, wide) if w] * len(steps)
+    return found[:n] + [x for x, c in zip(found[n:], wanted) if c]
 
 
 def _in_graph(of: Map, xs: Sequence[Any]) -> tuple[Any, ...]:
     """The map's values in a graph that torch is recording."""
     if forward_ad._current_level >= 0 or _is_transformed():
         what = "transforms of `torch.func` inside `torch.compile` are not supported for functions of Slang"
+        raise NotImplementedError(what)
+    if of.written:
+        what = f"`{of.core.name}` writes memory, which is not supported inside `torch.compile`"
         raise NotImplementedError(what)
     tensors = []
     for x, leaf in zip(xs, of.inputs):
@@ -136,6 +210,8 @@ def _is_active(x: Any) -> bool:
     """Whether some transform, of those that surround the call, may differentiate by the tensor."""
     if not isinstance(x, Tensor):
         return False
+    if torch.compiler.is_compiling():
+        return bool(x.requires_grad)
     while _functorch.is_batchedtensor(x):
         x = _functorch.get_unwrapped(x)
     if x.requires_grad or _functorch.is_gradtrackingtensor(x):
@@ -195,16 +271,18 @@ class _Transformed(torch.autograd.Function):
     @staticmethod
     def jvp(ctx: Any, of_: None, mask_: None, *given: Any) -> tuple[Any, ...]:
         of, mask = ctx.of, ctx.mask
-        if not any(mask) or not of.diff_outputs:
+        if not any(mask) or not any(leaf.diff for leaf in of.outputs):
             return (None,) * len(of.outputs)
+        of.is_mapped(mask)
         pairs = [(leaf, g) for leaf, g, c in zip(of.inputs, given, mask) if c]
         tangents = [np.zeros(leaf.dims, leaf.dtype) if g is None else g for leaf, g in pairs]
-        found = iter(run(of.derive("jvp", mask), [*_saved(ctx), *tangents])[len(of.outputs) :])
+        found = iter(run(of.derive("jvp", mask), of.extended(_saved(ctx), tangents))[len(of.outputs) :])
         return tuple(next(found) if leaf.diff else None for leaf in of.outputs)
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[Any, ...], of: Map, mask: Any, *xs: Any) -> tuple[Any, Any]:
         n, dims = info.batch_size, in_dims[2:]
+        of.is_mapped([d is not None for d in dims])
         moved = [x if d is None else x.movedim(d, 0) for x, d in zip(xs, dims)]
         # The batch is in front of all leading dimensions, so arrays with fewer of these get more, of length 1.
         shapes = [np.shape(x)[0 if d is None else 1 :] for x, d in zip(moved, dims)]
@@ -252,7 +330,7 @@ def _call(xs: list[Any], of: str) -> list[Any]:
 @torch.library.register_fake("pullback::call", lib=_library)
 def _fake(xs: list[Any], of: str) -> list[Any]:
     made = _maps[of]
-    leads = [x.shape[: x.ndim - len(leaf.dims)] for x, leaf in zip(xs, made.inputs)]
+    leads = [x.shape[: x.ndim - len(leaf.dims)] for x, leaf in zip(xs[: made.n_leaves], made.inputs)]
     shape = torch.broadcast_shapes(*leads)
     out = []
     for leaf, k in zip(made.outputs, made.cotangent_of):
@@ -284,9 +362,10 @@ def _pull_call(ctx: Any, given: list[Any]) -> tuple[Any, None]:
         if leaf.diff
     ]
     derived = of.derive("vjp", mask)
-    handle = operator(derived, f"{of.handle}.vjp{''.join('01'[c] for c in mask)}")
-    found = iter(torch.ops.pullback.call([*ctx.saved_tensors, *cotangents], handle))
+    found = iter(torch.ops.pullback.call(of.extended(ctx.saved_tensors, cotangents), derived.handle))
     return [next(found) if c else None for c in mask], None
 
 
 torch.library.register_autograd("pullback::call", _pull_call, setup_context=_setup_call, lib=_library)
+
+from . import _torch_memory  # noqa: E402

@@ -23,6 +23,7 @@ TEXT = """
 }
 [Differentiable] double3 vec(double3 a, double s) { return a * a * s; }
 [Differentiable] void two(double x, out double y, inout double z) { y = x * x; z = z * x; }
+[Differentiable] double rooted(double x, double y) { return x * sqrt(y); }
 [Differentiable] half halved(half x) { return x * x / 2; }
 struct P : IDifferentiable { float3 c; float w; no_diff int k; }
 [Differentiable] float weighed(P p, float3 x) { return dot(p.c, x) * p.w * p.w * p.k; }
@@ -127,7 +128,7 @@ def test_only_what_requires_gradients_gets_them(m):
     z.backward()
     assert x.grad is not None and time.grad is None
     assert not m.model(2.0, x.detach(), time).requires_grad
-    derived = m.model._map._derived
+    derived = m.model._maps[(), (), ()]._derived
     assert list(derived) == [("vjp", (False, True, False))]
 
 
@@ -211,7 +212,7 @@ def test_an_optimiser_converges(m):
 def test_operators_are_as_torch_wants_them(m):
     x, y = leaf(0.3, 0.5), leaf(1.7)
     m.f(x, y)
-    found = torch.library.opcheck(torch.ops.pullback.call, ([x, y], m.f._map.handle))
+    found = torch.library.opcheck(torch.ops.pullback.call, ([x, y], m.f._maps[(), (), ()].handle))
     assert set(found.values()) == {"SUCCESS"}
 
 
@@ -239,6 +240,106 @@ def test_compiled_graphs_of_structs_and_numbers():
     z = compiled(c, w, torch.ones(4, 3))
     z.sum().backward()
     assert z.tolist() == [24] * 4 and c.grad.tolist() == [16] * 3 and w.grad == 96
+
+
+DERIVATIVES = {
+    "value_and_grad": lambda f, x, y: f.value_and_grad(x, y, wrt="x"),
+    "grad": lambda f, x, y: f.grad(x, y),
+    "vjp": lambda f, x, y: (f.vjp(x, y)[0], f.vjp(x, y, wrt="x")[1](y * 2)),
+    "jvp": lambda f, x, y: f.jvp(x, y, tangents={"x": y, "y": x}),
+    "hvp": lambda f, x, y: f.hvp(x, y, along={"y": x}),
+    "jacobian": lambda f, x, y: f.jacobian(x, y, wrt="y"),
+    "hessian": lambda f, x, y: f.hessian(x, y),
+    "hessian of a number": lambda f, x, y: f.hessian(x, 0.3, wrt="x"),
+}
+
+
+def leaves_of(tree):
+    """The values in dicts and tuples."""
+    if isinstance(tree, (dict, tuple)):
+        return [x for part in (tree.values() if isinstance(tree, dict) else tree) for x in leaves_of(part)]
+    return [tree]
+
+
+@pytest.mark.parametrize("name", DERIVATIVES)
+def test_derivatives_of_functions_are_tensors_with_derivatives(m, name):
+    x, y = leaf(0.3, 0.5), leaf(1.7)
+    found = leaves_of(DERIVATIVES[name](m.f, x, y))
+    wanted = leaves_of(DERIVATIVES[name](m.f, x.detach().numpy(), y.detach().numpy()))
+    assert all(isinstance(z, torch.Tensor) for z in found)
+    for z, w in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(z.detach(), w)
+    wants = [z for z in found if z.requires_grad]
+    assert wants and gradcheck(lambda *xs: tuple(leaves_of(DERIVATIVES[name](m.f, *xs)))[-1], (x, y))
+    with torch.no_grad():
+        assert not any(z.requires_grad for z in leaves_of(DERIVATIVES[name](m.f, x, y)))
+
+
+def test_what_is_not_moved_is_absent(m):
+    x, y = leaf(3.0), leaf(0.0)
+    assert m.rooted.jvp(x, y, tangents={"x": 1.0})[1] == 0
+
+
+def test_derivatives_of_vectors_are_tensors(m):
+    a, s = torch.rand(4, 3, dtype=torch.float64), torch.tensor(2.0, dtype=torch.float64)
+    found = m.vec.jacobian(a, s, wrt="a")
+    assert found.shape == (4, 3, 3)
+    torch.testing.assert_close(found, torch.diag_embed(2 * a * s))
+    both = func.vmap(lambda a: m.vec.jacobian(a, s, wrt="a"))(a)
+    torch.testing.assert_close(both, found)
+    g = m.weighed.grad({"c": torch.ones(3), "w": 2.0, "k": 1}, np.ones(3), wrt="p")
+    assert g["c"].tolist() == [4] * 3 and g["w"] == 12
+
+
+def test_derivatives_in_compiled_graphs():
+    torch._dynamo.reset()
+    function = pb.load_source(TEXT).f
+    compiled = torch.compile(lambda x, y: function.grad(x, y, wrt="x") * y, fullgraph=True, backend="aot_eager")
+    x, y = leaf(0.3, 0.5), leaf(1.7)
+    torch.testing.assert_close(compiled(x, y), function.grad(x, y, wrt="x") * y)
+    torch.testing.assert_close(grad(compiled(x, y).sum(), x), grad((function.grad(x, y, wrt="x") * y).sum(), x))
+
+
+def test_autocast_casts_to_what_the_function_takes(m):
+    x, y = leaf(0.5, 2.0, dtype=torch.bfloat16), leaf(1.5, dtype=torch.float32)
+    with pytest.raises(TypeError, match="bfloat16"):
+        m.f(x, y)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        z = m.f(torch.nn.functional.linear(x, torch.eye(2)), y)
+        g = m.f.grad(x, y, wrt="x")
+    assert z.dtype == g.dtype == torch.float64
+    torch.testing.assert_close(z, f(x.double(), y.double()))
+    z.sum().backward()
+    assert x.grad.dtype == torch.bfloat16 and y.grad.dtype == torch.float32
+    torch.testing.assert_close(x.grad, g.bfloat16())
+    with torch.autocast("cpu", dtype=torch.bfloat16), pytest.raises(TypeError, match="`a` of `add` needs .* bfloat16"):
+        m.add(x, 1)
+
+
+@pytest.mark.parametrize("off", [torch.no_grad, torch.inference_mode])
+def test_first_calls_without_gradients_do_not_poison_later_ones(off):
+    torch._dynamo.reset()
+    function = pb.load_source(TEXT).f
+    compiled = torch.compile(lambda x, y: function(x, y), fullgraph=True, backend="aot_eager")
+    x, y = leaf(0.3, 0.5), leaf(1.7)
+    derived = function.grad
+    calls = [function, derived, compiled, lambda x, y: func.vmap(function, (0, None))(x, y)]
+    with off():
+        for call in calls:
+            assert not any(z.requires_grad for z in leaves_of(call(x, y)))
+    for call in calls:
+        z = leaves_of(call(x, y))[0]
+        want = f(x, y) if call is not derived else grad(f(x, y).sum(), x, create_graph=True)[0]
+        torch.testing.assert_close(grad(z.sum(), (x, y)), grad(want.sum(), (x, y)))
+
+
+def test_derived_operators_are_as_torch_wants_them(m):
+    x, y = leaf(0.3, 0.5), leaf(1.7)
+    m.f.grad(x, y)
+    derived = m.f._maps[("vjp",), (True, True), ()]
+    cotangent = torch.ones(2, dtype=torch.float64, requires_grad=True)
+    found = torch.library.opcheck(torch.ops.pullback.call, ([x, y, cotangent], derived.handle))
+    assert set(found.values()) == {"SUCCESS"}
 
 
 def test_modules_have_parameters_and_a_state(m):
