@@ -78,6 +78,10 @@ class Map:
         found = iter(run(self.derive("vjp", mask), self.extended(xs, self.cotangents(given))))
         return [next(found) if c else None for c in mask]
 
+    def fixed(self, xs: Sequence[Any]) -> Sequence[Any]:
+        """Inputs that are still the same when derivatives are taken."""
+        return [x if isinstance(x, _CONSTANT) else np.array(x) for x in xs]
+
     def extended(self, xs: Sequence[Any], differentials: Sequence[Any]) -> list[Any]:
         """Its inputs with what a step adds."""
         return [*xs, *differentials]
@@ -113,6 +117,9 @@ def as_array(owner: str, name: str, dtype: Optional[str], x: Any) -> Any:
     raise TypeError(f"`{name}` of `{owner}` needs numbers of type {dtype or 'its own'}, not {refused}")
 
 
+# Changes of tensors are seen when derivatives are taken.
+_CONSTANT = (Tensor, float, int, np.generic)
+
 _REFUSED = (torch.bfloat16, *(getattr(torch, name) for name in dir(torch) if name.startswith(("float8", "float4"))))
 
 
@@ -126,9 +133,9 @@ def run(of: Map, xs: Sequence[Any]) -> tuple[Any, ...]:
         mask = tuple(diff and _is_active(x) for diff, x in zip(of.diff, xs))
         if of.written:
             raise NotImplementedError(f"`{of.written[0]}` is written by `{of.core.name}`: transforms cannot see that")
-        found: tuple[Any, ...] = _Transformed.apply(of, mask, *map(_fixed, xs))
+        found: tuple[Any, ...] = _Transformed.apply(of, mask, *of.fixed(xs))
     elif torch.is_grad_enabled() and any([isinstance(x, Tensor) and x.requires_grad for x in xs]):
-        found = _Eager.apply(of, *map(_fixed, xs)) if not of.written else _torch_memory.run(of, xs)
+        found = _Eager.apply(of, *of.fixed(xs)) if not of.written else _torch_memory.run(of, xs)
     else:
         found = of.run(xs)
     return found
@@ -199,11 +206,6 @@ def _in_graph(of: Map, xs: Sequence[Any]) -> tuple[Any, ...]:
     for x, leaf in zip(xs, of.inputs):
         tensors.append(x if isinstance(x, Tensor) else torch.as_tensor(x, dtype=getattr(torch, leaf.dtype)))
     return tuple(torch.ops.pullback.call(tensors, of.handle))
-
-
-def _fixed(x: Any) -> Any:
-    """An argument that is still the same when derivatives are taken. Changes of tensors are seen, those of arrays not."""
-    return x if isinstance(x, (Tensor, float, int, np.generic)) else np.array(x)
 
 
 def _is_active(x: Any) -> bool:
@@ -286,7 +288,7 @@ class _Transformed(torch.autograd.Function):
         moved = [x if d is None else x.movedim(d, 0) for x, d in zip(xs, dims)]
         # The batch is in front of all leading dimensions, so arrays with fewer of these get more, of length 1.
         shapes = [np.shape(x)[0 if d is None else 1 :] for x, d in zip(moved, dims)]
-        rank = max(len(shape) - len(leaf.dims) for shape, leaf in zip(shapes, of.inputs))
+        rank = max(len(shape) - len(leaf.dims) for shape, leaf in zip(shapes[: of.n_leaves], of.inputs))
         summed = {k for k in of.cotangent_of if k is not None}
         laid = []
         for k, (x, d, shape, leaf) in enumerate(zip(moved, dims, shapes, of.inputs)):
@@ -297,7 +299,7 @@ class _Transformed(torch.autograd.Function):
                 # Each of the batch has a sum of its own.
                 x = x.expand(wide) if isinstance(x, Tensor) else np.broadcast_to(x, wide)
             laid.append(x)
-        found = run(of, laid)
+        found = run(of, [*laid[: of.n_leaves], *moved[of.n_leaves :]])
         out = [y if k is None else y.reshape((n, *shapes[k])) for y, k in zip(found, of.cotangent_of)]
         return tuple(out), (0,) * len(out)
 

@@ -7,17 +7,17 @@ torch's own are: versions count, and what is written has its history from then o
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import Any, Optional
 
 import torch
 from torch._C import _are_functorch_transforms_active as _is_transformed
 from torch.autograd import forward_ad
-from torch.autograd.function import once_differentiable
 
 from . import _core
 from ._memory import Memory
-from ._torch import Map, Tensor, _fixed, from_numpy
+from ._torch import Map, Tensor, from_numpy
 from ._values import Leaf
 
 
@@ -60,14 +60,19 @@ class MemoryMap(Map):
         if self.order and any(mask[n:]):
             if _is_transformed():
                 raise _no_second(self.core.name, self.names[mask[n:].index(True)])
-            # Who wants these meets `_Once`.
+            # Who asks for these meets `_Once`.
             rest = [torch.zeros_like(x) if c else None for x, c in zip(xs[n:], mask[n:])]
-            return [*super().pull(xs, (*mask[:n], *(False,) * len(rest)), given[:n_outputs]), *rest]
+            of_leaves = super().pull(xs, (*mask[:n], *(False,) * len(rest)), given[:n_outputs])[:n]
+            return [*of_leaves, *rest]
         if torch.is_grad_enabled() and not _is_transformed() and not self.order:
-            name = self.core.name
-            memory = [_once(name, of, x) if c else x for of, x, c in zip(self.names, xs[n:], mask[n:])]
-            xs = [*xs[:n], *memory]
+            memory = zip(self.names, xs[n:], mask[n:])
+            once = [_Once.apply(_no_second(self.core.name, of), x) if c else x for of, x, c in memory]
+            xs = [*xs[:n], *once]
         return super().pull(xs, mask, given[:n_outputs])
+
+    def fixed(self, xs: Sequence[Any]) -> Sequence[Any]:
+        """Inputs that are still the same when derivatives are taken."""
+        return [*super().fixed(xs[: self.n_leaves]), *_fixed(xs[self.n_leaves :], self.names, self.written)]
 
     def extended(self, xs: Sequence[Any], differentials: Sequence[Any]) -> list[Any]:
         """Its inputs with what a step adds."""
@@ -103,20 +108,16 @@ def _no_second(owner: str, name: str) -> Exception:
 
 
 class _Once(torch.autograd.Function):
-    """The memory itself, of which nobody may ask a second derivative."""
+    """A tensor, of which nobody may ask a derivative by itself or those that it was made of."""
 
     @staticmethod
-    def forward(ctx: Any, owner: str, name: str, x: Any) -> Any:
-        ctx.what = owner, name
+    def forward(ctx: Any, error: Exception, x: Any, *made_of: Any) -> Any:
+        ctx.error = error
         return x.view_as(x)
 
     @staticmethod
     def backward(ctx: Any, *given: Any) -> Any:
-        raise _no_second(*ctx.what)
-
-
-def _once(owner: str, name: str, x: Any) -> Any:
-    return _Once.apply(owner, name, x) if x.requires_grad else x
+        raise ctx.error
 
 
 # ---- what writes
@@ -146,8 +147,28 @@ class _Task:
         self._launch(self.kernel.name, dict(zip(self.names, xs)))
         return ()
 
-    def back(self, xs: Sequence[Any], mask: Sequence[bool], given: Sequence[Any], memory: dict[str, Any]) -> list[Any]:
-        """The cotangents of the leaves in the mask, where `memory` has gradients, too, which are added to."""
+    def pull(
+        self, xs: Sequence[Any], mask: Sequence[bool], given: Sequence[Any], dirty: Sequence[str]
+    ) -> list[Optional[Any]]:
+        """The cotangents of the inputs in the mask, of those of the values and of memory that was written (`dirty`)."""
+        n, places = self.n_leaves, self.places
+        # The derivative may run twice, and writes what the first run needs, too.
+        memory = {name: _copy(x) if name in self.written else x for name, x in zip(self.names, xs[n:])}
+        for name, g in zip(dirty, given[self.n_outputs :]):
+            zeros = _zeros(name, memory[name], places)
+            memory[f"{name}.grad"] = zeros if g is None else zeros.copy_(g)
+        for name, c in zip(self.names, mask[n:]):
+            if c:
+                memory[f"{name}.grad"] = _zeros(name, memory[name], places)
+        leaves = iter(self._back(xs, mask, given, memory))
+        of_leaves = [next(leaves) if c else None for c in mask[:n]]
+        of_memory = zip(self.names, mask[n:])
+        return [*of_leaves, *(memory[f"{name}.grad"].to(memory[name].dtype) if c else None for name, c in of_memory)]
+
+    def _back(
+        self, xs: Sequence[Any], mask: Sequence[bool], given: Sequence[Any], memory: dict[str, Any]
+    ) -> Sequence[Any]:
+        """The cotangents of the leaves in the mask. Those of memory are added to what is in `memory`."""
         if self.of is None:
             self._launch(f"bwd_diff({self.kernel.name})", memory)
             return []
@@ -196,29 +217,27 @@ class _Writing(torch.autograd.Function):
         return (*found, *found_dirty)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, *given: Any) -> tuple[Any, ...]:
-        task, mask, n = ctx.task, ctx.mask, ctx.task.n_leaves
-        if not any(mask):
-            return (None,) * (1 + len(mask))
+        if not any(ctx.mask):
+            return (None,) * (1 + len(ctx.mask))
         tensors = iter(ctx.saved_tensors)
         xs = [next(tensors) if x is None else x for x in ctx.others]
-        # The derivative may run twice, and writes what the first run needs, too.
-        memory = {name: _copy(x) if name in task.written else x for name, x in zip(task.names, xs[n:])}
-        for name, g in zip(ctx.dirty, given[task.n_outputs :]):
-            zeros = _zeros(name, memory[name], task.places)
-            memory[f"{name}.grad"] = zeros if g is None else zeros.copy_(g)
-        wanted = [name for name, c in zip(task.names, mask[n:]) if c]
-        for name in wanted:
-            memory[f"{name}.grad"] = _zeros(name, memory[name], task.places)
-        found = iter(task.back(xs, mask, given, memory))
-        of_leaves = [next(found) if c else None for c in mask[:n]]
-        of_memory = [memory[f"{name}.grad"].to(memory[name].dtype) if c else None for name, c in zip(task.names, mask[n:])]
-        return (None, *of_leaves, *of_memory)
+        with torch.no_grad():
+            found = ctx.task.pull(xs, ctx.mask, given, ctx.dirty)
+        made_of = [x for x in (*xs, *given) if isinstance(x, Tensor) and x.requires_grad]
+        if torch.is_grad_enabled() and made_of:
+            error = NotImplementedError(f"`{ctx.task.name}`, which writes memory, has no second derivatives")
+            found = [None if x is None else _Once.apply(error, x, *made_of) for x in found]
+        return (None, *found)
 
 
 def _copy(x: Any) -> Any:
-    return x.clone() if isinstance(x, Tensor) else x.copy() if hasattr(x, "copy") else x
+    return x.clone() if isinstance(x, Tensor) else copy.deepcopy(x)
+
+
+def _fixed(memory: Sequence[Any], names: Sequence[str], written: Sequence[str]) -> list[Any]:
+    """Memory that is still the same when derivatives are taken: what is not written, nor a tensor, is copied."""
+    return [x if name in written or isinstance(x, Tensor) else copy.deepcopy(x) for name, x in zip(names, memory)]
 
 
 def run(of: Map, xs: Sequence[Any]) -> tuple[Any, ...]:
@@ -230,11 +249,11 @@ def run(of: Map, xs: Sequence[Any]) -> tuple[Any, ...]:
         return of.run(xs)
     task = _Task(of, None, None, of.names, of.places)  # type: ignore[attr-defined]
     task.check(xs)
-    held = [x if name in task.written else _fixed(x) for name, x in zip(of.names, xs[of.n_leaves :])]
-    found: tuple[Any, ...] = _Writing.apply(task, *map(_fixed, xs[: of.n_leaves]), *held)
+    found: tuple[Any, ...] = _Writing.apply(task, *of.fixed(xs))
     return found[: task.n_outputs]
 
 
+@torch.compiler.disable
 def apply(kernel: Any, memory: dict[str, Any], sizes: Any, places: dict[str, Any]) -> None:
     """Launches a kernel as one operation of autograd's."""
     if _is_transformed() or forward_ad._current_level >= 0:
@@ -243,7 +262,7 @@ def apply(kernel: Any, memory: dict[str, Any], sizes: Any, places: dict[str, Any
     task = _Task(None, kernel, sizes, names, places)
     if torch.is_grad_enabled():
         task.check([*memory.values()])
-    xs = [x if name in task.written else _fixed(x) for name, x in memory.items()]
+    xs = _fixed([*memory.values()], names, task.written)
     wants = any(c and isinstance(x, Tensor) and x.requires_grad for x, c in zip(xs, task.diff))
     if wants and torch.is_grad_enabled():
         _Writing.apply(task, *xs)

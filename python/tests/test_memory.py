@@ -63,3 +63,13 @@ def test_what_is_wrong_is_said(m, call, error, words):
     with pytest.raises(error) as caught:
         call(m)
     assert all(word in str(caught.value) for word in words), str(caught.value)
+
+
+def test_what_is_only_read_may_be_read_only_and_given_twice():
+    m = pb.load_source(
+        "float sum(TensorView<float> a, TensorView<float> b, RWStructuredBuffer<float> c, int i)"
+        "{ return a[i] + b[i] + c[i]; }"
+    )
+    a = np.arange(3, dtype=np.float32)
+    a.flags.writeable = False
+    np.testing.assert_array_equal(m.sum(a, a, a, [1, 2]), [3, 6])
