@@ -48,7 +48,9 @@ class Function:
         self._outputs = [p for p in [result, *self._params] if p.is_output and p.leaves]
         # Where every parameter is one array, arguments need no taking apart.
         self._plain = all(p.is_plain for p in self._inputs)
+        self._in_order = self._plain and self._names == self._order
         self._n_outputs = len(core.outputs)
+        self._one_plain = len(self._outputs) == 1 and self._outputs[0].is_plain
         self._derived: dict[object, _core.Function] = {}
         self._maps: dict[object, _torch.Map] = {}
         self._jax: Optional[Callable[..., Any]] = None
@@ -172,7 +174,7 @@ class Function:
     ) -> Sequence[Any]:
         """What the function, derived by these steps in the chosen inputs, gives: tensors of PyTorch's if one is given."""
         tensor = tensor_type()
-        if tensor is not None and any([isinstance(x, tensor) for x in [*flat, *memory.values()]]):
+        if tensor is not None and any([isinstance(x, tensor) for x in ([*flat, *memory.values()] if memory else flat)]):
             return self._on_tensors(steps, flat, memory, chosen)
         core = self._derive(steps, chosen) if steps else self._core
         if not memory:
@@ -206,6 +208,8 @@ class Function:
     def _flat(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Sequence[Any], dict[str, Any]]:
         """The arrays of all inputs, and memory by name."""
         names = self._order
+        if self._in_order and not kwargs and len(args) == len(names):
+            return args, {}
         if len(args) > len(names):
             raise TypeError(f"`{self.name}` takes {len(names)} arguments, not {len(args)}")
         given = dict(zip(names, args))
@@ -237,7 +241,7 @@ class Function:
 
     def _values(self, found: Sequence[Any]) -> Any:
         """What the user gets of the function's outputs: the value, or a dict if there are several."""
-        if len(self._outputs) == 1 and self._outputs[0].is_plain:
+        if self._one_plain:
             return _number(found[0])
         values, at = {}, 0
         for p in self._outputs:

@@ -42,6 +42,7 @@ class Map:
         self.written: tuple[str, ...] = ()
         self.order = 0
         self._derived: dict[object, Map] = {}
+        self.plans: dict[tuple[bool, ...], _Plan] = {}
 
     def derive(self, step: str, mask: tuple[bool, ...]) -> Map:
         """What a step makes of it, by the inputs of the mask."""
@@ -62,7 +63,7 @@ class Map:
     def arrays(self, xs: Sequence[Any]) -> list[Any]:
         """Arrays and numbers, with the memory of tensors."""
         try:
-            return [x.detach().numpy() if isinstance(x, Tensor) else x for x in xs]
+            return [_numpy(x) if isinstance(x, Tensor) else x for x in xs]
         except (TypeError, RuntimeError):
             return [as_array(self.core.name, leaf.path, leaf.dtype, x) for x, leaf in zip(xs, self.inputs)]
 
@@ -80,6 +81,8 @@ class Map:
 
     def fixed(self, xs: Sequence[Any]) -> Sequence[Any]:
         """Inputs that are still the same when derivatives are taken."""
+        if all([isinstance(x, _CONSTANT) for x in xs]):
+            return xs
         return [x if isinstance(x, _CONSTANT) else np.array(x) for x in xs]
 
     def extended(self, xs: Sequence[Any], differentials: Sequence[Any]) -> list[Any]:
@@ -94,6 +97,10 @@ class Map:
         if self.all_diff and any(mask):
             return []
         return [x for x, leaf in zip(outputs, self.outputs) if not leaf.diff or not any(mask)]
+
+
+def _numpy(x: Any) -> Any:
+    return x.detach().numpy() if x.requires_grad else x.numpy()
 
 
 def as_array(owner: str, name: str, dtype: Optional[str], x: Any) -> Any:
@@ -235,20 +242,57 @@ def _saved(ctx: Any) -> list[Any]:
     return [next(tensors) if x is None else x for x in ctx.others]
 
 
+class _Plan:
+    """What reverse mode does for tensors of which those of the mask require a gradient."""
+
+    def __init__(self, of: Map, mask: tuple[bool, ...]) -> None:
+        self.of, self.mask = of, mask
+        active = any(mask)
+        self.constants = [k for k, leaf in enumerate(of.outputs) if not leaf.diff or not active]
+        # Nothing but tensors goes in and out.
+        self.is_plain = active and not of.names and all(leaf.diff for leaf in of.outputs)
+        self.all = all(mask)
+        self.derived: Optional[Map] = None
+
+    def pull(self, xs: Sequence[Any], given: Sequence[Optional[Any]]) -> Sequence[Optional[Any]]:
+        """As `Map.pull`; at less cost where no derivatives of it are wanted."""
+        if not self.is_plain or torch.is_grad_enabled() or _is_transformed() or any([g is None for g in given]):
+            return self.of.pull(xs, self.mask, given)
+        if self.derived is None:
+            self.derived = self.of.derive("vjp", self.mask)
+        found = self.derived.run([*xs, *given])
+        if self.all:
+            return found
+        each = iter(found)
+        return [next(each) if c else None for c in self.mask]
+
+
 class _Eager(torch.autograd.Function):
     """Reverse mode, at the least cost for each call."""
 
     @staticmethod
     def forward(ctx: Any, of: Map, *xs: Any) -> tuple[Any, ...]:
-        mask = tuple(diff and needed for diff, needed in zip(of.diff, ctx.needs_input_grad[1:]))
-        _save(ctx, of, mask, xs)
+        needed = ctx.needs_input_grad
+        plan = of.plans.get(needed)
+        if plan is None:
+            plan = of.plans[needed] = _Plan(of, tuple([d and n for d, n in zip(of.diff, needed[1:])]))
+        ctx.plan = plan
+        ctx.set_materialize_grads(False)
+        if all([isinstance(x, Tensor) for x in xs]):
+            ctx.others = None
+            ctx.save_for_backward(*xs)
+        else:
+            ctx.others = [None if isinstance(x, Tensor) else x for x in xs]
+            ctx.save_for_backward(*[x for x in xs if isinstance(x, Tensor)])
         found = of.run(xs)
-        ctx.mark_non_differentiable(*of.constants(found, mask))
+        if plan.constants:
+            ctx.mark_non_differentiable(*[found[k] for k in plan.constants])
         return found
 
     @staticmethod
     def backward(ctx: Any, *given: Any) -> tuple[Any, ...]:
-        return (None, *ctx.of.pull(_saved(ctx), ctx.mask, given))
+        xs = ctx.saved_tensors if ctx.others is None else _saved(ctx)
+        return (None, *ctx.plan.pull(xs, given))
 
 
 class _Transformed(torch.autograd.Function):
