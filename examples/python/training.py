@@ -15,6 +15,7 @@ from typing import Any, Optional
 
 import torch
 import torch.distributed as dist
+from torch.distributed.rendezvous import rendezvous
 from torch.nn.parallel import DistributedDataParallel
 
 
@@ -36,8 +37,11 @@ def start() -> tuple[int, int]:
     """Meets the other processes, if there are any: this one's number, and how many there are."""
     torch.set_num_threads(1)
     if "RANK" in os.environ:
-        dist.init_process_group("gloo")
-        return dist.get_rank(), dist.get_world_size()
+        # The store of torchrun's outlives its processes: one that was started again must not read where the last one was.
+        store, rank, world = next(rendezvous("env://"))
+        attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+        dist.init_process_group("gloo", store=dist.PrefixStore(attempt, store), rank=rank, world_size=world)
+        return rank, world
     return 0, 1
 
 

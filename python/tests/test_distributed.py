@@ -43,7 +43,7 @@ def torchrun(*arguments):
     path = os.pathsep.join([str(EXAMPLES.parents[1] / "python"), os.environ.get("PYTHONPATH", "")])
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", *map(str, arguments)]
     done = subprocess.run(
-        command, env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True, timeout=600
+        command, env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True, timeout=240
     )
     assert done.returncode == 0, done.stderr[-4000:]
     return done
@@ -64,8 +64,8 @@ def test_a_process_that_is_killed_is_started_again_and_nothing_is_lost(example, 
     script = tmp_path / "killed.py"
     script.write_text(KILLED.format(examples=str(EXAMPLES), folder=str(tmp_path)))
     files = ["--checkpoint", tmp_path / "fit.pt", "--losses", tmp_path / "losses"]
-    done = torchrun("--max-restarts", "3", script, *SMALL, *files)
-    assert (tmp_path / "killed").exists() and "Signal 9" in done.stderr
+    done = torchrun("--max-restarts", "1", script, *SMALL, *files)
+    assert (tmp_path / "killed").exists() and "exitcode: -9" in done.stderr
     assert losses(tmp_path / "losses") == pytest.approx(wanted, rel=1e-4)
 
 
