@@ -12,7 +12,8 @@ use std::thread::{Builder, JoinHandle};
 /// Stack of a thread; taken only as it is used.
 const STACK: usize = 512 << 20;
 
-static THREADS: Mutex<Vec<JoinHandle<()>>> = Mutex::new(Vec::new());
+/// Each with its process: a child of it does not have them.
+static THREADS: Mutex<Vec<(u32, JoinHandle<()>)>> = Mutex::new(Vec::new());
 static BUSY: AtomicUsize = AtomicUsize::new(0);
 
 /// Counts one who is at work, until it is dropped.
@@ -24,18 +25,24 @@ impl Drop for Busy {
     }
 }
 
+/// Whether a process is this one.
+fn is_own(process: u32) -> bool {
+    process == std::process::id()
+}
+
 /// Does some work on a thread of its own; false if there is none to be had.
 pub fn in_background(work: impl FnOnce() + Send + 'static) -> bool {
     BUSY.fetch_add(1, Ordering::SeqCst);
     let busy = Busy;
     let thread = Builder::new().stack_size(STACK).spawn(move || {
         let _busy = busy;
+        let _work = native::fork::at_work();
         work();
     });
     match (thread, THREADS.lock()) {
         (Ok(thread), Ok(mut threads)) => {
-            threads.retain(|t| !t.is_finished());
-            threads.push(thread);
+            threads.retain(|(of, t)| is_own(*of) && !t.is_finished());
+            threads.push((std::process::id(), thread));
             true
         }
         (thread, _) => thread.is_ok(),
@@ -46,7 +53,7 @@ pub fn in_background(work: impl FnOnce() + Send + 'static) -> bool {
 pub(crate) fn at_end() {
     extern "C" fn wait() {
         let threads = THREADS.lock().map(|mut threads| std::mem::take(&mut *threads)).unwrap_or_default();
-        for thread in threads {
+        for (_, thread) in threads.into_iter().filter(|(of, _)| is_own(*of)) {
             let _ = thread.join();
         }
     }

@@ -1,6 +1,7 @@
 //! A compiled module with its memory: bind, dispatch, read.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use ir::{Global, MemData, MemType, MemTypes, Module, Space};
 use syntax::Diagnostic;
@@ -14,7 +15,8 @@ use crate::texture::is_sampler;
 use crate::watch;
 
 pub use native::Options as CodeOptions;
-pub use run::{Console, Foreign};
+pub use native::fork;
+pub use run::{Console, Foreign, abandon_threads};
 
 /// What executes it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -170,6 +172,7 @@ pub struct Runner {
     /// By entry point: the error of a launch that takes too long.
     overdue: Vec<Arc<Diagnostic>>,
     console: Option<Arc<dyn Console>>,
+    stop: Option<Arc<AtomicBool>>,
     pub(crate) tensors: Vec<Tensor>,
     behind: Vec<Behind>,
     printed: String,
@@ -323,6 +326,7 @@ impl Runner {
             seconds: options.seconds,
             overdue,
             console: None,
+            stop: None,
             module,
             code: Arc::new(code),
             buffers,
@@ -346,6 +350,7 @@ impl Runner {
             seconds: self.seconds,
             overdue: self.overdue.clone(),
             console: self.console.clone(),
+            stop: None,
             tensors: self.tensors.clone(),
             behind: self.behind.clone(),
             printed: String::new(),
@@ -355,6 +360,11 @@ impl Runner {
     /// Gives what `printf` writes to a console, as soon as it is its turn.
     pub fn set_console(&mut self, console: Arc<dyn Console>) {
         self.console = Some(console);
+    }
+
+    /// Lets dispatches end early, once this is set; `None`: nothing ends them.
+    pub fn set_stop(&mut self, stop: Option<Arc<AtomicBool>>) {
+        self.stop = stop;
     }
 
     /// How to dispatch.
@@ -566,8 +576,14 @@ impl Runner {
             #[cfg(feature = "cuda")]
             Code::Cuda(program) => run::Backend::Cuda(program),
         };
-        let console = self.console.clone();
-        let options = run::Options { threads, reads, console: console.as_ref(), ..self.options() };
+        let (console, stop) = (self.console.clone(), self.stop.clone());
+        let options = run::Options {
+            threads,
+            reads,
+            stop: stop.as_deref(),
+            console: console.as_ref(),
+            ..self.options()
+        };
         let _watched = match (&*self.code, self.seconds, self.overdue.get(number)) {
             (Code::Interp, ..) => None,
             (_, Some(seconds), Some(overdue)) => watch::launch(seconds, overdue),

@@ -28,6 +28,7 @@
 
 mod exec;
 mod flush;
+pub mod fork;
 pub mod library;
 pub mod nesting;
 pub mod plan;

@@ -17,7 +17,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -27,7 +27,7 @@ use native::{Budget, Compiled, Desc, Worker};
 
 use crate::printed::{Place, Printed, WorkerPrinter};
 use crate::sums::Sums;
-use crate::{Buffers, Cost, Faster, Options, group_at, phases};
+use crate::{Buffers, Cost, Faster, Options, group_at, interrupted, phases, pool};
 
 /// Other threads are called after so long: about what waking one takes.
 const ALONE: Duration = Duration::from_micros(10);
@@ -62,7 +62,9 @@ pub(crate) fn dispatch(
     let ordered = options.deterministic && code.is_ordered(entry);
     let in_portions = ordered && code.sums(entry).only && Sums::are_whole(code, entry, &descs, all_threads);
     let threads = if ordered && !in_portions { 1 } else { options.threads };
-    let threads = if threads == 0 { rayon::current_num_threads() } else { threads };
+    // Whoever dispatches one group needs no threads, and makes none.
+    let pool = if threads == 1 || n <= 1 { None } else { pool::threads() };
+    let threads = if threads == 0 { pool.map_or(1, |pool| pool.current_num_threads()) } else { threads };
     let threads = (threads as u64).min(n).max(1);
     let done = Mutex::new(Done::default());
     let failed = AtomicU64::new(u64::MAX);
@@ -73,6 +75,8 @@ pub(crate) fn dispatch(
     let may_wait = phases[1].is_empty();
     for range in phases {
         let threads = threads.min(range.end - range.start);
+        // Nobody is to be looked for between groups.
+        let is_whole = threads == 1 && options.stop.is_none();
         let work = Work {
             code,
             // Portions are run by one code.
@@ -83,13 +87,14 @@ pub(crate) fn dispatch(
             all_threads,
             portion: in_portions.then(|| (range.end - range.start).div_ceil(PORTIONS).max(1)),
             alone: threads == 1,
+            stop: options.stop,
             flush: options.flush_subnormals,
             budget: budget.clone(),
             printed,
             may_wait,
-            begin: if threads == 1 { n } else { 1 },
+            begin: if is_whole { n } else { 1 },
             // short enough that all workers end together, long enough that taking one costs nothing
-            run: if threads == 1 { n } else { (n / (threads.max(1) * 16)).clamp(1, 4096) },
+            run: if is_whole { n } else { (n / (threads.max(1) * 16)).clamp(1, 4096) },
             shares: Share::of(&range, if in_portions { 1 } else { threads }),
             failed: &failed,
             done: &done,
@@ -97,10 +102,8 @@ pub(crate) fn dispatch(
         if let Ok(mut done) = done.lock() {
             done.turn = range.start;
         }
-        if threads == 1 {
-            let _ = work.all(0, || {});
-        } else if threads > 1 {
-            rayon::in_place_scope(|scope| {
+        match pool {
+            Some(pool) if threads > 1 => pool.in_place_scope(|scope| {
                 let work = &work;
                 let others = || {
                     for own in 1..threads as usize {
@@ -110,8 +113,15 @@ pub(crate) fn dispatch(
                     }
                 };
                 let _ = work.all(0, others);
-            });
+            }),
+            _ if threads > 0 => {
+                let _ = work.all(0, || {});
+            }
+            _ => {}
         }
+    }
+    if options.is_stopped() {
+        return Err(interrupted());
     }
     let Done { failed, arena_bytes, .. } = done.into_inner().unwrap_or_else(|e| e.into_inner());
     match failed {
@@ -149,6 +159,8 @@ struct Work<'a> {
     portion: Option<u64>,
     /// Whether there is one worker.
     alone: bool,
+    /// Set when the dispatch is to end.
+    stop: Option<&'a AtomicBool>,
     /// Whether small numbers may be zeros.
     flush: bool,
     /// The bytes that the workers' threads may hold together.
@@ -260,6 +272,9 @@ impl Work<'_> {
                 worker = self.worker(code, &descs, sums.all, printer.as_ref());
                 faster = None;
                 run = run.max(self.begin);
+            }
+            if self.stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
+                break;
             }
             let Some(Range { start: first, end }) = self.take(own, run) else { break };
             if self.portion.is_some() {

@@ -8,7 +8,7 @@ use ir::{Builtin, Func, Global, MemData, Module, Space};
 use crate::buffers::Buffers;
 use crate::printed::{Place as Turn, Printed};
 use crate::races::{RaceAccess, Races};
-use crate::{Cost, Options, group_at, phases};
+use crate::{Cost, Options, group_at, interrupted, phases};
 
 /// What one thread sees.
 struct Thread<'a> {
@@ -169,6 +169,10 @@ pub(crate) fn dispatch(
     let out = Out { printed, turn: Turn::new(false) };
     'phases: for range in phases(n, waits(module, entry.func)) {
         for k in range {
+            if options.is_stopped() {
+                result = Err(interrupted());
+                break 'phases;
+            }
             out.turn.begin(k);
             if let Some(races) = &mut races {
                 races.next_group(|buffer| (SHARED..PRIVATE).contains(&buffer));

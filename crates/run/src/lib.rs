@@ -19,11 +19,13 @@ pub mod cuda;
 #[cfg(feature = "wgpu")]
 pub mod gpu;
 mod interpreted;
+mod pool;
 mod printed;
 mod races;
 mod sums;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use ir::{Global, Module, Span};
@@ -32,6 +34,7 @@ use printed::Printed;
 
 pub use buffers::{Buffers, Foreign};
 pub use ir::interp::{AccessKind, RunError};
+pub use pool::abandon_threads;
 pub use printed::Console;
 pub use races::{Race, RaceAccess};
 
@@ -78,8 +81,22 @@ pub struct Options<'r> {
     pub memory: Option<u64>,
     /// Seconds that the interpreter may take; `None`: any. Nothing stops machine code from outside.
     pub seconds: Option<f64>,
+    /// Set by whoever wants the dispatch to end: it is looked at between groups.
+    pub stop: Option<&'r AtomicBool>,
     /// Takes what `printf` writes, as soon as it is its turn; `None`: [`Output::stdout`] has it in the end.
     pub console: Option<&'r Arc<dyn Console>>,
+}
+
+impl Options<'_> {
+    /// Whether the dispatch is to end.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stop.is_some_and(|stop| stop.load(Ordering::Relaxed))
+    }
+}
+
+/// The error of a dispatch that was told to end.
+pub(crate) fn interrupted() -> RunError {
+    RunError { message: "the run was interrupted".into(), span: Span::NONE, thread: [0; 3] }
 }
 
 impl std::fmt::Debug for Options<'_> {

@@ -1,5 +1,7 @@
 //! Dispatches on both backends: same buffers, same output, same errors.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use ir::{Module, Space};
 use native::Compiled;
 use pullback_run::{Backend, Buffers, Options, Output, Stopped, dispatch};
@@ -507,4 +509,58 @@ fn deterministic_sums_have_the_same_bits_with_any_number_of_workers() {
     for round in 0..20 {
         assert_eq!(sum(2 + round % 7), wanted);
     }
+}
+
+#[test]
+fn a_dispatch_can_be_ended_from_outside() {
+    let text = r#"
+        global out: read_write u32
+        func main() {
+            v0: u32 = const 0
+            v1: u32 = const 1
+            v2 = global_ref out
+            v3 = atomic.add v2, v0, v1
+            yield
+        }
+        entry main: main [1, 1, 1]
+    "#;
+    let module = module(text);
+    let code = compile(&module, false);
+    for (backend, threads) in
+        [(Backend::Interp, 1), (Backend::Compiled(&code), 1), (Backend::Compiled(&code), 3)]
+    {
+        let stop = AtomicBool::new(false);
+        let mut buffers = Buffers::new(&module);
+        let (global, _) = module.globals.iter().next().expect("a global");
+        buffers.bind(&module, global, &ints([0]));
+        let options = Options { threads, stop: Some(&stop), ..Options::default() };
+        dispatch(backend, &module, 0, [1000, 1, 1], &mut buffers, options).expect("runs to the end");
+        assert_eq!(buffers.bytes(global), ints([1000]));
+        stop.store(true, Ordering::SeqCst);
+        let stopped =
+            dispatch(backend, &module, 0, [1000, 1, 1], &mut buffers, options).expect_err("was stopped");
+        assert_eq!(stopped.error.message, "the run was interrupted");
+        assert_eq!(buffers.bytes(global), ints([1000]));
+    }
+}
+
+#[test]
+fn threads_that_are_given_up_are_replaced() {
+    let sums = |k: u32| {
+        let text = "
+            global out: read_write u32
+            func main() {
+                v0 = global_ref out
+                v1: u32 = const 0
+                v2: u32 = const 1
+                v3: u32 = atomic.add v0, v1, v2
+                yield
+            }
+            entry main: main [1, 1, 1]";
+        let (_, buffers) = agree(text, [k, 1, 1], &[("out", ints([0]))]);
+        assert_eq!(buffers, [ints([k])]);
+    };
+    sums(500);
+    pullback_run::abandon_threads();
+    sums(700);
 }
