@@ -9,7 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Optional, Union
 
 from . import _core
+from ._generic import split
 from ._memory import Memory, tensor_type
+from ._show import DerivativeSource
 from ._values import Leaf, Parameter
 
 if TYPE_CHECKING:
@@ -34,9 +36,11 @@ class Function:
     or one whose fields are arrays.
     """
 
-    def __init__(self, module: Module, core: _core.Function) -> None:
+    def __init__(self, module: Module, core: _core.Function, types: tuple[tuple[str, str], ...] = ()) -> None:
         self._module = module
         self._core = core
+        # The types of parameters of interfaces.
+        self._types = types
         self._params = [Parameter(*info) for info in core.params]
         self._inputs = [p for p in self._params if p.is_input]
         self._names = [p.name for p in self._inputs]
@@ -71,7 +75,7 @@ class Function:
         return f"<pullback.Function {self.signature}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (_named, (self._module, self.name))
+        return (_named, (self._module, self.name, self._types))
 
     def __deepcopy__(self, memo: object) -> Function:
         return self
@@ -167,7 +171,37 @@ class Function:
             rows.append(self._pack(chosen, row, wrt))
         return self._pack(chosen, rows, wrt)
 
+    def explain(self) -> str:
+        """The function after each pass of differentiation, as `pullback explain` prints it."""
+        return self._core.explain()
+
+    def derivative_source(self, mode: str = "backward") -> DerivativeSource:
+        """The derivative as readable source: "forward", "backward", or "apply" for the value with what the backward pass
+        needs, and that pass."""
+        return DerivativeSource(self._core.derivative_source(mode))
+
+    def __getitem__(self, arguments: Any) -> Function:
+        raise TypeError(f"`{self.name}` is not generic: it is called as it is")
+
     # ---- parts
+
+    def _partial(
+        self, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> tuple[Function, dict[str, Any], dict[str, Any]]:
+        """The function, and the arguments of a call that need not be complete: of inputs, and of memory."""
+        if len(args) > len(self._order):
+            raise TypeError(f"`{self.name}` takes {len(self._order)} arguments, not {len(args)}")
+        given = dict(zip(self._order, args))
+        for name, value in kwargs.items():
+            if name in given:
+                raise TypeError(f"`{self.name}` was given `{name}` twice")
+            given[name] = value
+        inputs = {name: given.pop(name) for name in self._names if name in given}
+        places = {place[0] for place in self._core.places}
+        for name in given:
+            if name not in places:
+                raise TypeError(f"`{self.name}` has no parameter `{name}`; it has {', '.join(self._order) or 'none'}")
+        return self, inputs, given
 
     def _run(
         self, steps: Steps, flat: Sequence[Any], memory: dict[str, Any], chosen: Sequence[bool] = ()
@@ -348,8 +382,8 @@ def _refuse_traced(core: _core.Function, flat: Sequence[Any]) -> None:
         raise TypeError(f"`{core.name}` is called with what JAX traces: `pullback.jax.function` makes a function for that")
 
 
-def _named(module: Module, name: str) -> Function:
-    return module[name]
+def _named(module: Module, name: str, types: tuple[tuple[str, str], ...]) -> Any:
+    return module._function(*split(name), types)
 
 
 def _number(x: Any) -> Any:

@@ -48,6 +48,8 @@ class Parameter:
 
     def flatten(self, value: Any) -> list[Any]:
         """The arrays of its leaves."""
+        if isinstance(value, Mapping) and "_type" in value and value["_type"] != self.type:
+            raise TypeError(f"`{self.declaration}` was given a value of type `{value['_type']}`")
         return [self._part(value, leaf, leaf.fields, 0) for leaf in self.leaves]
 
     def differential(self, value: Any) -> list[Any]:

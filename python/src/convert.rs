@@ -40,6 +40,11 @@ impl<'py> Inputs<'py> {
         Inputs { arrays: Vec::with_capacity(n), numbers: Vec::with_capacity(n), held: Vec::new() }
     }
 
+    /// The arrays, the numbers that some of them are, and what else keeps them alive.
+    pub(crate) fn apart(self) -> (Vec<Array>, Vec<u64>, Vec<Bound<'py, PyAny>>) {
+        (self.arrays, self.numbers, self.held)
+    }
+
     /// Adds an argument for a leaf.
     pub(crate) fn push(&mut self, py: Python<'py>, leaf: &Leaf, arg: &Bound<'py, PyAny>) -> PyResult<()> {
         if let Some((kind, bits)) = number(leaf, arg)? {

@@ -352,5 +352,5 @@ unsafe fn run(function: &array::Function, inputs: &[Array], outputs: &[Array]) -
         // SAFETY: this is the output's memory.
         unsafe { std::ptr::write_bytes(bytes.start as *mut u8, 0, bytes.len()) };
     }
-    function.call(&shape, inputs, outputs, &[]).map_err(failure)
+    function.call(&shape, inputs, outputs, &[], None).map_err(failure)
 }

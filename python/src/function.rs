@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use array::{Array, Leaf, Parameter, Step};
+use array::{Argument, Array, Check, Derivative, Leaf, Number, Parameter, Place, Step};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
@@ -10,7 +10,8 @@ use pyo3::types::{PyDict, PyTuple};
 use crate::convert::{Inputs, empty};
 use crate::error::raised;
 use crate::ffi::register;
-use crate::kernel::{PlaceInfo, argument, place_info};
+use crate::interrupt::{MANY, run};
+use crate::kernel::{PlaceInfo, argument, json, place_info};
 
 /// A function of a program, or what is derived from one: a map from arrays to arrays.
 #[pyclass(frozen, module = "pullback._core")]
@@ -30,6 +31,14 @@ enum StepArg {
     Named(String),
     By(String, Vec<bool>),
     Only(Vec<bool>),
+}
+
+/// A number of a point.
+#[derive(FromPyObject)]
+enum NumberArg {
+    Int(i64),
+    Unsigned(u64),
+    Float(f64),
 }
 
 /// A leaf: its path, its kind of number, its lengths, and whether it has a derivative.
@@ -126,6 +135,57 @@ impl Function {
         self.inner.order().to_vec()
     }
 
+    /// The parameters that take values of interfaces.
+    #[getter]
+    fn dynamic(&self) -> Vec<String> {
+        self.inner.params().iter().filter(|p| p.is_dynamic).map(|p| p.name.clone()).collect()
+    }
+
+    /// Forward mode, reverse mode and differences at points, as JSON; each has the numbers of all inputs.
+    fn check(
+        &self,
+        py: Python<'_>,
+        points: Vec<Vec<NumberArg>>,
+        tolerance: f64,
+        memory: &Bound<'_, PyDict>,
+    ) -> PyResult<String> {
+        let number = |arg| match arg {
+            NumberArg::Int(n) => Number::Int(n),
+            NumberArg::Unsigned(n) => Number::Unsigned(n),
+            NumberArg::Float(x) => Number::Float(x),
+        };
+        let points = points.into_iter().map(|point| point.into_iter().map(number).collect()).collect();
+        let mut bound = Vec::new();
+        for (name, value) in memory {
+            let name: String = name.extract()?;
+            self.inner.place(&name).map_err(|error| raised(py, error))?;
+            let value = json(&value)
+                .map_err(|why| PyTypeError::new_err(format!("`{name}` cannot be bound to {why}")))?;
+            bound.push((name, value));
+        }
+        let (f, check) = (self.inner.clone(), Check { points, tolerance, memory: bound });
+        run(py, true, Vec::new(), move |_| f.check(&check))?.map_err(|error| raised(py, error))
+    }
+
+    /// The function after each pass of differentiation.
+    fn explain(&self, py: Python<'_>) -> PyResult<String> {
+        py.detach(|| self.inner.explain()).map_err(|error| raised(py, error))
+    }
+
+    /// Its derivative as source: `forward`, `backward` or `apply`.
+    fn derivative_source(&self, py: Python<'_>, mode: &str) -> PyResult<String> {
+        let what = match mode {
+            "forward" => Derivative::Forward,
+            "backward" => Derivative::Backward,
+            "apply" => Derivative::Apply,
+            _ => {
+                let message = format!("`mode` is \"forward\", \"backward\" or \"apply\", not \"{mode}\"");
+                return Err(PyValueError::new_err(message));
+            }
+        };
+        py.detach(|| self.inner.derivative_source(what)).map_err(|error| raised(py, error))
+    }
+
     /// The memory that it reaches.
     #[getter]
     fn places(&self) -> Vec<PlaceInfo> {
@@ -175,7 +235,23 @@ impl Function {
             results.push(result);
             outputs.push(array);
         }
-        py.detach(|| f.call(&shape, &inputs.arrays, &outputs, &bound)).map_err(|error| raised(py, error))?;
+        let places = shape.iter().fold(1u64, |n, &length| n.saturating_mul(length as u64));
+        let is_long = f.may_be_long() || places > MANY;
+        let (arrays, numbers, held) = inputs.apart();
+        let mut kept: Vec<Py<PyAny>> = held.into_iter().map(Bound::unbind).collect();
+        kept.push(args.clone().into_any().unbind());
+        kept.extend(memory.map(|memory| memory.values().into_any().unbind()));
+        kept.extend(results.iter().map(|result| result.clone().unbind()));
+        let bound: Vec<(Place, Argument)> =
+            bound.into_iter().map(|(place, argument)| (place.clone(), argument)).collect();
+        let f = self.inner.clone();
+        let done = run(py, is_long, kept, move |stop| {
+            let bound: Vec<(&Place, Argument)> = bound.iter().map(|(place, a)| (place, a.clone())).collect();
+            let done = f.call(&shape, &arrays, &outputs, &bound, stop);
+            drop(numbers);
+            done
+        });
+        done?.map_err(|error| raised(py, error))?;
         PyTuple::new(py, results)
     }
 }

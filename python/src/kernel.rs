@@ -1,5 +1,7 @@
 //! Kernels: memory bound by name.
 
+use std::sync::Arc;
+
 use array::{Argument, BindValue, Foreign, Place, Role};
 use numpy::{PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -9,11 +11,12 @@ use serde_json::Value;
 
 use crate::convert::{dtype_name, kind_of, start, view};
 use crate::error::raised;
+use crate::interrupt::{MANY, run};
 
 /// An entry point of a program.
 #[pyclass(frozen, module = "pullback._core")]
 pub(crate) struct Kernel {
-    pub(crate) inner: array::Kernel,
+    pub(crate) inner: Arc<array::Kernel>,
 }
 
 /// The memory of a kernel: its name, its role, the kind of its numbers, how many an element has, its bytes, and whether
@@ -59,10 +62,16 @@ impl Kernel {
         for (name, value) in bound {
             let name: String = name.extract()?;
             let place = self.inner.place(&name).map_err(|error| raised(py, error))?;
-            arguments.push((place, argument(place, &value)?));
+            arguments.push((place.clone(), argument(place, &value)?));
         }
-        // The dict keeps arrays alive.
-        py.detach(|| self.inner.launch(&arguments, groups)).map_err(|error| raised(py, error))
+        let threads = groups.iter().chain(&self.inner.group()).fold(1u64, |n, &m| n.saturating_mul(m.into()));
+        let is_long = self.inner.may_be_long() || threads > MANY;
+        let (kernel, kept) = (self.inner.clone(), vec![bound.values().into_any().unbind()]);
+        let done = run(py, is_long, kept, move |stop| {
+            let arguments: Vec<(&Place, Argument)> = arguments.iter().map(|(p, a)| (p, a.clone())).collect();
+            kernel.launch(&arguments, groups, stop)
+        });
+        done?.map_err(|error| raised(py, error))
     }
 }
 
@@ -96,7 +105,7 @@ pub(crate) fn argument(place: &Place, value: &Bound<'_, PyAny>) -> PyResult<Argu
 }
 
 /// A value as the driver reads it; else, what it is not.
-fn json(value: &Bound<'_, PyAny>) -> Result<Value, String> {
+pub(crate) fn json(value: &Bound<'_, PyAny>) -> Result<Value, String> {
     let kind = |value: &Bound<'_, PyAny>| {
         value.get_type().name().map_or_else(|_| "this".to_string(), |name| format!("a `{name}`"))
     };

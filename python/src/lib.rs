@@ -7,6 +7,7 @@ mod convert;
 mod error;
 mod ffi;
 mod function;
+mod interrupt;
 mod kernel;
 mod program;
 
@@ -26,5 +27,20 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(ffi::xla_handler, module)?)?;
     module.add_class::<program::Program>()?;
     module.add_class::<kernel::Kernel>()?;
-    module.add_class::<function::Function>()
+    module.add_class::<function::Function>()?;
+    module.add_function(wrap_pyfunction!(before_fork, module)?)?;
+    module.add_function(wrap_pyfunction!(after_fork, module)?)
+}
+
+/// Waits for what other threads compile, so that the child finds nothing half done. They do not need the interpreter's lock
+/// to end it, and must not hold it while they wait for this: so all such work is without it.
+#[pyfunction]
+fn before_fork(py: Python<'_>) {
+    py.detach(driver::launch::fork::hold);
+}
+
+/// Lets compilation go on.
+#[pyfunction]
+fn after_fork() {
+    driver::launch::fork::release();
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use array::Options;
+use array::{Library, Options, Wanted};
 use driver::launch::Backend;
 use driver::session::FileOptions;
 use pyo3::exceptions::PyValueError;
@@ -18,6 +18,9 @@ use crate::kernel::Kernel;
 pub(crate) struct Program {
     inner: Arc<array::Program>,
 }
+
+/// Generic parameters, all parameters, and those of interfaces.
+type GenericsInfo = (Vec<String>, Vec<String>, Vec<String>);
 
 #[pymethods]
 impl Program {
@@ -60,10 +63,53 @@ impl Program {
         Ok(Program { inner: read.map_err(|error| raised(py, error))? })
     }
 
-    /// The function of that name.
-    fn function(&self, py: Python<'_>, name: &str) -> PyResult<Function> {
-        let found = py.detach(|| self.inner.function(name));
+    /// The function of that name; `generics` are its generic arguments, `types` the types of parameters by name.
+    #[pyo3(signature = (name, generics=Vec::new(), types=Vec::new()))]
+    fn function(
+        &self,
+        py: Python<'_>,
+        name: String,
+        generics: Vec<String>,
+        types: Vec<(String, String)>,
+    ) -> PyResult<Function> {
+        let found = py.detach(|| self.inner.specialised(&Wanted { name, generics, types }));
         Ok(Function::new(found.map_err(|error| raised(py, error))?))
+    }
+
+    /// The generic parameters of a function as they are declared, the names of all parameters, and of those that are of
+    /// interfaces; `None` if there is no such function.
+    fn generics_of(&self, py: Python<'_>, name: &str) -> PyResult<Option<GenericsInfo>> {
+        let found = py.detach(|| self.inner.generics_of(name)).map_err(|error| raised(py, error))?;
+        Ok(found.map(|g| (g.generics, g.params, g.dynamic)))
+    }
+
+    /// The functions of the file itself as they are declared, each with its name.
+    fn signatures(&self, py: Python<'_>) -> PyResult<Vec<(String, String)>> {
+        py.detach(|| self.inner.signatures()).map_err(|error| raised(py, error))
+    }
+
+    /// The files that were read, with their texts.
+    #[getter]
+    fn files(&self) -> Vec<(PathBuf, String)> {
+        self.inner.read().map(|(path, text)| (path.to_path_buf(), text.to_string())).collect()
+    }
+
+    /// Writes a library of C functions and its header.
+    #[pyo3(signature = (path, header, functions, kernels, native, exclusive))]
+    #[expect(clippy::too_many_arguments, reason = "they have names in Python")]
+    fn build(
+        &self,
+        py: Python<'_>,
+        path: PathBuf,
+        header: Option<PathBuf>,
+        functions: Vec<String>,
+        kernels: Vec<String>,
+        native: bool,
+        exclusive: bool,
+    ) -> PyResult<()> {
+        let library = Library { functions, kernels, native, exclusive };
+        let done = py.detach(|| self.inner.build(&path, header.as_deref(), &library));
+        done.map_err(|error| raised(py, error))
     }
 
     /// The names of its entry points.
@@ -77,7 +123,7 @@ impl Program {
     #[pyo3(signature = (name, group=None))]
     fn kernel(&self, py: Python<'_>, name: &str, group: Option<[u32; 3]>) -> PyResult<Kernel> {
         let found = py.detach(|| self.inner.kernel(name, group));
-        Ok(Kernel { inner: found.map_err(|error| raised(py, error))? })
+        Ok(Kernel { inner: Arc::new(found.map_err(|error| raised(py, error))?) })
     }
 
     /// Checks the whole file and says as JSON what a host may know of it: its kernels and host functions, with types.
@@ -86,8 +132,8 @@ impl Program {
     }
 
     /// Rendered warnings of what was compiled since the last call.
-    fn take_warnings(&self) -> Vec<String> {
-        self.inner.take_warnings()
+    fn take_warnings(&self, py: Python<'_>) -> Vec<String> {
+        py.detach(|| self.inner.take_warnings())
     }
 }
 

@@ -8,12 +8,7 @@ use crate::report::{self, Stop};
 
 pub(crate) fn build(args: &BuildArgs) -> u8 {
     report::finish(&args.source, args.json, |session| {
-        let stem = args.output.file_stem().and_then(|s| s.to_str()).unwrap_or("pullback");
-        let stem = stem.strip_prefix("lib").filter(|s| !s.is_empty()).unwrap_or(stem);
-        let prefix: String = stem.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
-        if prefix.is_empty() || prefix.starts_with(|c: char| c.is_ascii_digit()) {
-            return Err(Stop::Usage(format!("the name of `{}` begins no name in C", args.output.display())));
-        }
+        let prefix = build::prefix(&args.output).map_err(|error| Stop::Usage(error.to_string()))?;
         let mut loaded = pipeline::load(session, &args.source.file)?;
         loaded.errors()?;
         let options = Options {

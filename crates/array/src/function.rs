@@ -1,9 +1,11 @@
 //! A function, what is derived from it, and its kernels.
 
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use driver::around::Wanted;
 use driver::cache;
-use driver::launch::{Backend, Foreign, Runner};
+use driver::launch::{Backend, Foreign, Runner, fork};
 use driver::pipeline::Failure;
 use driver::wrap;
 use ir::print::print_module;
@@ -47,6 +49,8 @@ pub struct Parameter {
     pub is_input: bool,
     /// Whether the caller gets it.
     pub is_output: bool,
+    /// Whether its type is an interface, or has one in it.
+    pub is_dynamic: bool,
     /// Its leaves, in order.
     pub leaves: Vec<Leaf>,
 }
@@ -55,6 +59,8 @@ pub struct Parameter {
 /// [`Function::outputs`].
 pub struct Function {
     program: Arc<Program>,
+    wanted: Wanted,
+    /// As it is asked for.
     name: String,
     steps: Vec<Step>,
     params: Arc<[Parameter]>,
@@ -65,6 +71,7 @@ pub struct Function {
     memory: Vec<Place>,
     module: Module,
     func: Func,
+    may_be_long: bool,
     sources: Sources,
     kernels: Mutex<FxHashMap<Key, Arc<Kernel>>>,
 }
@@ -82,12 +89,13 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Function {
-    pub(crate) fn new(program: Arc<Program>, name: &str) -> Result<Function, Error> {
-        Function::made(program, name, Vec::new())
+    pub(crate) fn new(program: Arc<Program>, wanted: &Wanted) -> Result<Function, Error> {
+        Function::made(program, wanted, Vec::new())
     }
 
-    fn made(program: Arc<Program>, name: &str, steps: Vec<Step>) -> Result<Function, Error> {
-        let made = program.compile(name, &steps)?;
+    fn made(program: Arc<Program>, wanted: &Wanted, steps: Vec<Step>) -> Result<Function, Error> {
+        let _work = fork::at_work();
+        let made = program.compile(wanted, &steps)?;
         let internal =
             |what: &str| Error::of(&made.sources, Failure::Other(driver::Error::Internal(what.to_string())));
         let module = made.compiled.module;
@@ -104,9 +112,13 @@ impl Function {
                 .map(|runner| launch::places(&runner, &written(&module)))
                 .map_err(|failure| Error::of(&made.sources, failure))?,
         };
+        let generics = wanted.generics.join(", ");
+        let name =
+            if generics.is_empty() { wanted.name.clone() } else { format!("{}<{generics}>", wanted.name) };
         Ok(Function {
             program,
-            name: name.to_string(),
+            wanted: wanted.clone(),
+            name,
             steps,
             params: params.into(),
             result: Arc::new(result),
@@ -114,6 +126,7 @@ impl Function {
             outputs,
             order: made.order,
             memory,
+            may_be_long: launch::may_be_long(&module, func),
             module,
             func,
             sources: made.sources,
@@ -124,7 +137,7 @@ impl Function {
     /// What some steps make of it, the last one last.
     pub fn derive(&self, steps: &[Step]) -> Result<Function, Error> {
         let steps = [&self.steps, steps].concat();
-        Function::made(self.program.clone(), &self.name, steps)
+        Function::made(self.program.clone(), &self.wanted, steps)
     }
 
     /// The source's name.
@@ -141,6 +154,11 @@ impl Function {
         let func = self.func.as_u32().to_le_bytes();
         let key = cache::Key::new(&[how.as_bytes(), text.as_bytes(), &func]);
         format!("{}#{}", self.name, key.digits())
+    }
+
+    /// What was asked for.
+    pub fn wanted(&self) -> &Wanted {
+        &self.wanted
     }
 
     /// The program that it is in.
@@ -196,13 +214,14 @@ impl Function {
     }
 
     /// Runs it once for each place in `shape`. A dimension that an array lacks, or has once, is the same for all; an output
-    /// is added to along it, and starts with what it holds.
+    /// is added to along it, and starts with what it holds. Once `stop` is set, it ends with an error as soon as it can.
     pub fn call(
         &self,
         shape: &[usize],
         inputs: &[Array],
         outputs: &[Array],
         memory: &[(&Place, Argument)],
+        stop: Option<&Arc<AtomicBool>>,
     ) -> Result<(), Error> {
         let fits = inputs.len() == self.inputs.len() && outputs.len() == self.outputs.len();
         if !fits {
@@ -226,7 +245,9 @@ impl Function {
         }
         let mapping = Mapping::new(shape, &operands)?;
         let kernel = self.kernel(&mapping.key)?;
-        let idle = if self.memory.is_empty() { locked(&kernel.idle).pop() } else { None };
+        // Nobody waits here: whoever held the lock when the process forked is not there any more.
+        let idle =
+            kernel.idle.try_lock().ok().filter(|_| self.memory.is_empty()).and_then(|mut idle| idle.pop());
         let mut runner = idle.unwrap_or_else(|| kernel.runner.fork());
         for (place, argument) in memory {
             launch::bind(&mut runner, place, argument)?;
@@ -242,17 +263,27 @@ impl Function {
             return Err(launch::not_given(&self.name, &runner, global));
         }
         let threads = self.program.options().threads;
+        runner.set_stop(stop.cloned());
         let done = runner.dispatch_entry(0, groups, threads, None);
         if self.memory.is_empty() {
             for &global in &kernel.places.arrays {
                 runner.bind_foreign(global, Foreign::NONE);
             }
-            locked(&kernel.idle).push(runner);
+            runner.set_stop(None);
+            if let Ok(mut idle) = kernel.idle.try_lock() {
+                idle.push(runner);
+            }
         }
         done.map(drop).map_err(|error| Error::of(&self.sources, error.into()))
     }
 
+    /// Whether a call may run for as long as it likes, however few places it has: it has loops, or calls itself.
+    pub fn may_be_long(&self) -> bool {
+        self.may_be_long
+    }
+
     fn kernel(&self, key: &Key) -> Result<Arc<Kernel>, Error> {
+        let _work = fork::at_work();
         if let Some(kernel) = locked(&self.kernels).get(key) {
             return Ok(kernel.clone());
         }
@@ -357,6 +388,7 @@ fn parameters(types: &Types, info: &FunctionInfo) -> Result<(Vec<Parameter>, Par
             ty: param.ty.clone(),
             is_input: param.is_input,
             is_output: param.is_output,
+            is_dynamic: param.is_dynamic,
             leaves,
         })
     };

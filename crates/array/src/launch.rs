@@ -2,11 +2,12 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use driver::around::MEMORY;
 use driver::bind::{self, Bind, BindValue};
-use driver::launch::{Foreign, Runner};
-use ir::{Global, Module, Scalar};
+use driver::launch::{Foreign, Runner, fork};
+use ir::{Func, Global, Module, Op, Scalar};
 use rustc_hash::FxHashSet;
 use syntax::Sources;
 
@@ -76,6 +77,7 @@ impl Kernel {
         module: Module,
         sources: Sources,
     ) -> Result<Kernel, Error> {
+        let _work = fork::at_work();
         let group = module.entries.first().map_or([1; 3], |entry| entry.group_size);
         let options = program.options();
         let written = written(&module);
@@ -95,6 +97,12 @@ impl Kernel {
         self.group
     }
 
+    /// Whether it may run for as long as it likes, however few threads it has.
+    pub fn may_be_long(&self) -> bool {
+        let module = self.runner.module();
+        module.entries.first().is_some_and(|entry| may_be_long(module, entry.func))
+    }
+
     /// The memory that it uses.
     pub fn places(&self) -> &[Place] {
         &self.places
@@ -105,8 +113,14 @@ impl Kernel {
         place(&self.places, name, &self.name)
     }
 
-    /// Runs so many thread groups on what is bound by name; gives what it printed.
-    pub fn launch(&self, arguments: &[(&Place, Argument)], groups: [u32; 3]) -> Result<String, Error> {
+    /// Runs so many thread groups on what is bound by name; gives what it printed. Once `stop` is set, it ends with an error
+    /// as soon as it can.
+    pub fn launch(
+        &self,
+        arguments: &[(&Place, Argument)],
+        groups: [u32; 3],
+        stop: Option<&Arc<AtomicBool>>,
+    ) -> Result<String, Error> {
         // One that others do not use, and that keeps nothing of the caller's.
         let mut runner = self.runner.fork();
         are_apart(arguments, &[])?;
@@ -118,9 +132,33 @@ impl Kernel {
             return Err(not_given(&self.name, &runner, global));
         }
         let threads = self.program.options().threads;
+        runner.set_stop(stop.cloned());
         let done = runner.dispatch_entry(0, groups, threads, None);
         done.map(|output| output.stdout).map_err(|error| Error::of(&self.sources, error.into()))
     }
+}
+
+/// Whether what a function does is not bounded by its text: it has loops, or calls itself.
+pub(crate) fn may_be_long(module: &Module, func: Func) -> bool {
+    // Functions that are being looked at, and those that are done.
+    fn visit(module: &Module, func: Func, state: &mut [u8]) -> bool {
+        let at = func.as_u32() as usize;
+        if state[at] != 0 || !module.funcs[func].has_body() {
+            return state[at] == 1;
+        }
+        state[at] = 1;
+        let (mut is_long, mut callees) = (false, Vec::new());
+        let f = &module.funcs[func];
+        f.walk(f.body(), &mut |inst| {
+            let op = &f.insts[inst].op;
+            is_long |= matches!(op, Op::Loop(_));
+            callees.extend(op.callee());
+        });
+        is_long |= callees.into_iter().any(|callee| visit(module, callee, state));
+        state[at] = 2;
+        is_long
+    }
+    visit(module, func, &mut vec![0; module.funcs.len()])
 }
 
 /// The memory of a runner's module that is the user's. A parameter that became a global has its own name.

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use check::tables::FuncRef;
-use driver::launch::{Backend, CodeOptions};
+use driver::around::{Generics, Wanted};
+use driver::launch::{Backend, CodeOptions, fork};
 use driver::pipeline::{self, Compiled, Failure, Loaded, on_large_stack};
 use driver::session::{FileOptions, Session};
 use driver::{Request, render, wrap};
@@ -92,6 +93,11 @@ impl Program {
         Ok(Arc::new(program))
     }
 
+    /// The files that were read, with their texts.
+    pub fn read(&self) -> impl Iterator<Item = (&Path, &str)> {
+        self.files.open[self.options.files.open.len()..].iter().map(|(path, text)| (&**path, &**text))
+    }
+
     /// How it is compiled and run.
     pub fn options(&self) -> &Options {
         &self.options
@@ -99,7 +105,23 @@ impl Program {
 
     /// The function of that name; members are `Type.name`.
     pub fn function(self: &Arc<Program>, name: &str) -> Result<Function, Error> {
-        Function::new(self.clone(), name)
+        self.specialised(&Wanted { name: name.to_string(), ..Wanted::default() })
+    }
+
+    /// The function that is asked for: of types, where it is generic or takes values of interfaces.
+    pub fn specialised(self: &Arc<Program>, wanted: &Wanted) -> Result<Function, Error> {
+        Function::new(self.clone(), wanted)
+    }
+
+    /// The functions of the file itself as they are declared, each with its name.
+    pub fn signatures(&self) -> Result<Vec<(String, String)>, Error> {
+        self.with(|_, loaded| Ok(loaded.signatures())).map(|found| found.0)
+    }
+
+    /// What a caller must know of a function that is generic or takes values of interfaces. `None` if there is no such
+    /// function.
+    pub fn generics_of(&self, name: &str) -> Result<Option<Generics>, Error> {
+        self.with(|_, loaded| Ok(loaded.generics_of(name))).map(|found| found.0)
     }
 
     /// The names of its entry points.
@@ -144,44 +166,36 @@ impl Program {
 
     /// The rendered warnings of what was compiled since the last call.
     pub fn take_warnings(&self) -> Vec<String> {
+        let _work = fork::at_work();
         std::mem::take(&mut *self.warnings.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Compiles a function and what some steps make of it. Its parameters that are memory become globals.
-    pub(crate) fn compile(&self, name: &str, steps: &[Step]) -> Result<Made, Error> {
+    pub(crate) fn compile(&self, wanted: &Wanted, steps: &[Step]) -> Result<Made, Error> {
         let options = &self.compile_options();
         let ((compiled, order), sources) = self.with(|session, loaded| {
             loaded.errors()?;
-            let function = loaded.function(name)?;
-            let request = |function: &FuncRef, steps: &[Step]| {
-                let derived = if steps.is_empty() { Vec::new() } else { vec![steps.to_vec()] };
-                Request { functions: vec![function.clone()], derived, ..Request::default() }
-            };
-            let found = loaded.lowered(&request(&function, &[]))?;
-            let params = found.functions.first().map_or(&[][..], |info| &info.params);
-            let is_number = |leaf: &(String, ir::Type, bool)| wrap::is_number(&found.module.types, leaf.1);
-            let is_memory: Vec<bool> = params.iter().map(|p| !p.leaves.iter().all(is_number)).collect();
-            let order = params.iter().map(|p| p.name.clone()).collect();
-            let function = match is_memory.contains(&true) {
-                true => loaded.without_memory(session, &function, &is_memory)?,
-                false => function,
-            };
-            Ok((loaded.compile(&request(&function, steps), options)?, order))
+            let (function, order) = plain(session, loaded, wanted)?;
+            let derived = if steps.is_empty() { Vec::new() } else { vec![steps.to_vec()] };
+            let request = Request { functions: vec![function], derived, ..Request::default() };
+            Ok((loaded.compile(&request, options)?, order))
         })?;
         self.warn(&compiled, &sources);
         Ok(Made { compiled, order, sources })
     }
 
-    fn warn(&self, compiled: &Compiled, sources: &Sources) {
+    pub(crate) fn warn(&self, compiled: &Compiled, sources: &Sources) {
+        let _work = fork::at_work();
         let rendered = compiled.warnings.iter().map(|w| render::to_text(sources, w, false));
         self.warnings.lock().unwrap_or_else(PoisonError::into_inner).extend(rendered);
     }
 
     /// Does something with the program, read anew.
-    fn with<T: Send>(
+    pub(crate) fn with<T: Send>(
         &self,
         work: impl FnOnce(&mut Session, &mut Loaded) -> Result<T, Failure> + Send,
     ) -> Result<(T, Sources), Error> {
+        let _work = fork::at_work();
         on_large_stack(|| {
             let mut session = Session::new(self.files.clone());
             let loaded = match &self.origin {
@@ -199,6 +213,25 @@ impl Program {
             }
         })
     }
+}
+
+/// The function that is asked for, with globals in the place of parameters that are memory, and the names of all parameters.
+pub(crate) fn plain(
+    session: &mut Session,
+    loaded: &mut Loaded,
+    wanted: &Wanted,
+) -> Result<(FuncRef, Vec<String>), Failure> {
+    let (function, called) = loaded.specialised(session, wanted)?;
+    let found = loaded.lowered(&Request { functions: vec![function.clone()], ..Request::default() })?;
+    let params = found.functions.first().map_or(&[][..], |info| &info.params);
+    let is_number = |leaf: &(String, ir::Type, bool)| wrap::is_number(&found.module.types, leaf.1);
+    let is_memory: Vec<bool> = params.iter().map(|p| !p.leaves.iter().all(is_number)).collect();
+    let order = params.iter().map(|p| p.name.clone()).collect();
+    let function = match is_memory.contains(&true) {
+        true => loaded.without_memory(session, (&function, &called), &is_memory)?,
+        false => function,
+    };
+    Ok((function, order))
 }
 
 impl Error {

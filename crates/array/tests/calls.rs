@@ -45,7 +45,7 @@ fn a_call_is_mapped_over_leading_dimensions() {
     let inputs = [dense(&mut x, &[2, 3]), dense(&mut y, &[3])];
     let shape = f.shape(inputs.iter()).expect("they fit");
     assert_eq!(shape, [2, 3]);
-    f.call(&shape, &inputs, &[dense(&mut out, &shape)], &[]).expect("it runs");
+    f.call(&shape, &inputs, &[dense(&mut out, &shape)], &[], None).expect("it runs");
     assert_eq!(out, [10.0, 400.0, 9000.0, 160.0, 2500.0, 36000.0]);
 }
 
@@ -58,7 +58,7 @@ fn strides_may_be_any() {
     let mut out = [0.0; 12];
     let inputs = [view(&mut x, 5, &[3, 2], &[-1, -3]), view(&mut y, 0, &[3, 1], &[2, 7])];
     let output = view(&mut out, 0, &[3, 2], &[4, 2]);
-    f.call(&[3, 2], &inputs, &[output], &[]).expect("it runs");
+    f.call(&[3, 2], &inputs, &[output], &[], None).expect("it runs");
     assert_eq!(out, [36.0, 0.0, 9.0, 0.0, 250.0, 0.0, 40.0, 0.0, 1600.0, 0.0, 100.0, 0.0]);
 }
 
@@ -71,7 +71,7 @@ fn gradients_of_what_is_broadcast_are_added() {
     let (mut out, mut dx, mut dy) = ([0.0; 6], [0.0; 6], [0.0; 3]);
     let inputs = [dense(&mut x, &[2, 3]), dense(&mut y, &[3]), dense(&mut one, &[])];
     let outputs = [dense(&mut out, &[2, 3]), dense(&mut dx, &[2, 3]), dense(&mut dy, &[3])];
-    f.call(&[2, 3], &inputs, &outputs, &[]).expect("it runs");
+    f.call(&[2, 3], &inputs, &outputs, &[], None).expect("it runs");
     assert_eq!(out, [10.0, 400.0, 9000.0, 160.0, 2500.0, 36000.0]);
     assert_eq!(dx, [20.0, 400.0, 6000.0, 80.0, 1000.0, 12000.0]);
     assert_eq!(dy, [17.0, 29.0, 45.0]);
@@ -92,7 +92,7 @@ fn steps_follow_each_other_to_any_order() {
         let mut out = [0.0; 2];
         let outputs: Vec<Array> = (0..second.outputs().len()).map(|k| view(&mut out, k, &[], &[])).collect();
         let inputs = [x.clone(), y.clone(), one.clone(), one.clone()];
-        second.call(&[], &inputs, &outputs, &[]).expect("it runs");
+        second.call(&[], &inputs, &outputs, &[], None).expect("it runs");
         assert!(outputs.len() <= n && out[outputs.len() - 1] == 60.0, "{step:?}: {out:?}");
     }
 }
@@ -111,7 +111,7 @@ fn what_a_step_leaves_out_may_have_derivatives_later() {
             let mut out = [0.0];
             let output = dense(&mut out, &[]);
             let inputs = [x.clone(), y.clone(), one.clone(), one.clone()];
-            derived.call(&[], &inputs, &[output], &[]).expect("it runs");
+            derived.call(&[], &inputs, &[output], &[], None).expect("it runs");
             assert_eq!(out, [6.0], "{first:?} {second:?}");
         }
     }
@@ -155,7 +155,7 @@ fn structs_are_leaves_and_arrays_of_them_have_dimensions() {
     let mut steps = [1i32, 10];
     let steps = of(&mut steps, Scalar::I32, 0, &[2], &[1]);
     let inputs = [view(&mut color, 0, &[2, 3], &[1, 2]), steps, dense(&mut at, &[2, 2])];
-    f.call(&[], &inputs, &[dense(&mut out, &[])], &[]).expect("it runs");
+    f.call(&[], &inputs, &[dense(&mut out, &[])], &[], None).expect("it runs");
     assert_eq!(out[0], 14.0 * 2.0 + 32.0 * 3.0 * 10.0);
 }
 
@@ -168,7 +168,7 @@ fn kinds_of_numbers_are_converted() {
         of(&mut which, Scalar::Bool, 0, &[2], &[1]),
         of(&mut n, Scalar::U64, 0, &[], &[]),
     ];
-    f.call(&[2], &inputs, &[of(&mut out, Scalar::F16, 0, &[2], &[1])], &[]).expect("it runs");
+    f.call(&[2], &inputs, &[of(&mut out, Scalar::F16, 0, &[2], &[1])], &[], None).expect("it runs");
     assert_eq!(out, [0xbc00, 0x4780]);
 }
 
@@ -180,7 +180,9 @@ fn what_does_not_fit_is_refused() {
     let Err(Error::Value(why)) = f.shape(inputs.iter()) else { panic!("3 is not 4") };
     assert!(why.contains("3 and 4"), "{why}");
     let same = [dense(&mut x, &[6]), dense(&mut y, &[])];
-    let Err(Error::Value(why)) = f.call(&[6], &same, &same[..1], &[]) else { panic!("x is an argument") };
+    let Err(Error::Value(why)) = f.call(&[6], &same, &same[..1], &[], None) else {
+        panic!("x is an argument")
+    };
     assert!(why.contains("shares memory"), "{why}");
     let Err(Error::Program(report)) = program("float f(float x) { return y; }").function("f") else {
         panic!("there is no y")
@@ -196,7 +198,7 @@ fn a_call_without_places_does_nothing() {
     let shape = f.shape(inputs.iter()).expect("they fit");
     assert_eq!(shape, [0, 3]);
     let mut out = [7.0];
-    f.call(&shape, &inputs, &[view(&mut out, 0, &[0, 3], &[3, 1])], &[]).expect("it runs");
+    f.call(&shape, &inputs, &[view(&mut out, 0, &[0, 3], &[3, 1])], &[], None).expect("it runs");
     assert_eq!(out, [7.0]);
 }
 
@@ -221,14 +223,14 @@ fn memory_is_bound_by_name() {
     let memory: Vec<_> = ["seen", "w", "t"].map(place).into_iter().zip(arguments).collect();
     let inputs = [dense(&mut x, &[3]), of(&mut i, Scalar::I32, 0, &[3], &[1])];
     let mut out = [0.0; 3];
-    f.call(&[3], &inputs, &[dense(&mut out, &[3])], &memory).expect("it runs");
+    f.call(&[3], &inputs, &[dense(&mut out, &[3])], &memory, None).expect("it runs");
     assert_eq!((out, seen), ([100.5, 40.5, 9.5], [1.0, 10.0, 100.0]));
-    let Err(Error::Kind(why)) = f.call(&[3], &inputs, &[dense(&mut out, &[3])], &memory[..2]) else {
+    let Err(Error::Kind(why)) = f.call(&[3], &inputs, &[dense(&mut out, &[3])], &memory[..2], None) else {
         panic!("`t` is missing")
     };
     assert!(why.contains("needs `t`"), "{why}");
     let same = [memory[0].clone(), (memory[1].0, memory[0].1.clone()), memory[2].clone()];
-    let Err(Error::Value(why)) = f.call(&[3], &inputs, &[dense(&mut out, &[3])], &same) else {
+    let Err(Error::Value(why)) = f.call(&[3], &inputs, &[dense(&mut out, &[3])], &same, None) else {
         panic!("`seen` is written")
     };
     assert!(why.contains("`seen` and `w` share memory"), "{why}");
@@ -243,6 +245,6 @@ fn memory_is_bound_by_name() {
         (place, Argument::Array(dense(&mut dt, &[3]))),
     ];
     let inputs = [inputs[0].clone(), inputs[1].clone(), dense(&mut one, &[])];
-    g.call(&[3], &inputs, &[dense(&mut dx, &[3])], &memory).expect("it runs");
+    g.call(&[3], &inputs, &[dense(&mut dx, &[3])], &memory, None).expect("it runs");
     assert_eq!((dx, dt), ([200.0, 40.0, 6.0], [1.0; 3]));
 }

@@ -43,6 +43,17 @@ pub struct Built {
     pub header: String,
 }
 
+/// What names of a library begin with that are not the user's: by the name of its file.
+pub fn prefix(path: &Path) -> Result<String, Error> {
+    let stem = path.file_stem().and_then(|s| s.to_str()).unwrap_or("pullback");
+    let stem = stem.strip_prefix("lib").filter(|s| !s.is_empty()).unwrap_or(stem);
+    let prefix: String = stem.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
+    if prefix.is_empty() || prefix.starts_with(|c: char| c.is_ascii_digit()) {
+        return Err(Error::input(format!("the name of `{}` begins no name in C", path.display())));
+    }
+    Ok(prefix)
+}
+
 /// Compiles a file to an object file and a header.
 pub fn build(loaded: &mut Loaded, options: &Options) -> Result<Built, Failure> {
     let functions = match &options.functions[..] {

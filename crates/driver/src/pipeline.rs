@@ -573,7 +573,7 @@ impl Loaded {
     }
 
     /// The functions at the top of the file.
-    fn functions(&self) -> Vec<DeclId> {
+    pub(crate) fn functions(&self) -> Vec<DeclId> {
         let is_function = |d: &DeclId| matches!(self.program.ast.decls[*d].kind, DeclKind::Func { .. });
         self.program.ast.files[self.file].decls.iter().copied().filter(is_function).collect()
     }

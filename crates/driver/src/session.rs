@@ -325,7 +325,7 @@ impl ModuleLoader for Session {
         for folder in self.disk.folders_for(from) {
             for name in &names {
                 let candidate = folder.join(name);
-                if candidate.extension().is_some() && candidate.is_file() {
+                if candidate.extension().is_some() && self.disk.is_there(&candidate) {
                     let file = self.disk.read(&mut self.sources, &candidate).ok()?;
                     return Some(self.parse(program, file));
                 }
@@ -349,7 +349,7 @@ impl syntax::IncludeLoader for Disk {
         let path = path.replace('\\', "/");
         for folder in self.folders_for(from) {
             let candidate = folder.join(&path);
-            if candidate.is_file() {
+            if self.is_there(&candidate) {
                 return self.read(sources, &candidate).map_err(|e| e.to_string());
             }
         }
@@ -361,6 +361,11 @@ impl Disk {
     fn folders_for(&self, from: FileId) -> Vec<PathBuf> {
         let own = self.folders.get(from.0 as usize).cloned();
         own.into_iter().chain(self.include_dirs.iter().cloned()).collect()
+    }
+
+    /// Whether there is such a file, or its text is held.
+    fn is_there(&self, path: &Path) -> bool {
+        path.is_file() || self.open.contains_key(&canonical(path))
     }
 
     fn add(&mut self, sources: &mut Sources, name: &str, folder: PathBuf, text: String) -> FileId {

@@ -1,0 +1,45 @@
+"""Notebooks: `%load_ext pullback`, then cells that begin with `%%slang`."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from ._module import load_source
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """Registers `%%slang`."""
+    shell.register_magic_function(_Cell(shell), "cell", "slang")
+
+
+class _Cell:
+    """`%%slang [NAME] [OPTION=VALUE …]`: the cell's text becomes a module in the variable NAME (`m` if there is none), which
+    is shown. Options are those of `pullback.load`."""
+
+    def __init__(self, shell: Any) -> None:
+        self._shell = shell
+        self.__doc__ = type(self).__doc__
+        self.__name__ = "slang"
+
+    def __call__(self, line: str, cell: str) -> Any:
+        name, options = "m", {}
+        for k, word in enumerate(line.split()):
+            if "=" in word:
+                key, value = word.split("=", 1)
+                options[key] = _value(value)
+            elif k == 0 and word.isidentifier():
+                name = word
+            else:
+                raise ValueError(f"`%%slang` takes a variable's name and options, not `{word}`")
+        # Lines of messages are those of the cell.
+        module = load_source("\n" + cell, name=f"{name}.slang", **options)
+        self._shell.user_ns[name] = module
+        return module
+
+
+def _value(text: str) -> Any:
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text
