@@ -25,9 +25,12 @@ impl Drop for Busy {
     }
 }
 
-/// Whether a process is this one.
-fn is_own(process: u32) -> bool {
-    process == std::process::id()
+/// The threads that are this process's. Those of its parent must not even be let go of, since they are not there.
+fn own(threads: Vec<(u32, JoinHandle<()>)>) -> Vec<(u32, JoinHandle<()>)> {
+    let (own, others) = threads.into_iter().partition(|thread| thread.0 == std::process::id());
+    let others: Vec<_> = others;
+    others.into_iter().for_each(std::mem::forget);
+    own
 }
 
 /// Does some work on a thread of its own; false if there is none to be had.
@@ -41,7 +44,8 @@ pub fn in_background(work: impl FnOnce() + Send + 'static) -> bool {
     });
     match (thread, THREADS.lock()) {
         (Ok(thread), Ok(mut threads)) => {
-            threads.retain(|(of, t)| is_own(*of) && !t.is_finished());
+            *threads = own(std::mem::take(&mut threads));
+            threads.retain(|(_, thread)| !thread.is_finished());
             threads.push((std::process::id(), thread));
             true
         }
@@ -53,7 +57,7 @@ pub fn in_background(work: impl FnOnce() + Send + 'static) -> bool {
 pub(crate) fn at_end() {
     extern "C" fn wait() {
         let threads = THREADS.lock().map(|mut threads| std::mem::take(&mut *threads)).unwrap_or_default();
-        for (_, thread) in threads.into_iter().filter(|(of, _)| is_own(*of)) {
+        for (_, thread) in own(threads) {
             let _ = thread.join();
         }
     }
