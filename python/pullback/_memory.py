@@ -6,6 +6,8 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Optional, Union
 
+from ._dlpack import as_array
+
 if TYPE_CHECKING:
     from . import _core
 
@@ -30,6 +32,8 @@ class Memory:
             role, dtype, writable = places.get(name, ("", None, False))
             if tensor is not None and isinstance(value, tensor):
                 value = self._of_tensor(name, dtype, writable, value)
+            elif hasattr(value, "__dlpack__") and not isinstance(value, (np.ndarray, np.generic)):
+                value = as_array(name, value)
             if isinstance(value, np.ndarray):
                 value = self._array(name, role, writable, value)
             elif writable and role != "texture":

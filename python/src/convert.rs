@@ -59,7 +59,7 @@ impl<'py> Inputs<'py> {
         if let Ok(found) = arg.cast::<PyUntypedArray>() {
             return self.push_array(py, leaf, found);
         }
-        let made = as_array(py, arg)?;
+        let made = as_array(py, leaf, arg)?;
         let found = made.cast::<PyUntypedArray>().map_err(|_| wrong_type(leaf, arg))?;
         self.push_array(py, leaf, found)
     }
@@ -214,14 +214,14 @@ fn integer(leaf: &Leaf, arg: &Bound<'_, PyAny>) -> PyResult<(Scalar, u64)> {
 }
 
 /// What else is an array: by DLPack without a copy, or what NumPy makes of it.
-fn as_array<'py>(py: Python<'py>, arg: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+fn as_array<'py>(py: Python<'py>, leaf: &Leaf, arg: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     static FUNCTIONS: PyOnceLock<(Py<PyAny>, Py<PyAny>)> = PyOnceLock::new();
     let (from_dlpack, asarray) = FUNCTIONS.get_or_try_init(py, || -> PyResult<_> {
-        let numpy = py.import("numpy")?;
-        Ok((numpy.getattr("from_dlpack")?.unbind(), numpy.getattr("asarray")?.unbind()))
+        let from_dlpack = py.import("pullback._dlpack")?.getattr("as_array")?;
+        Ok((from_dlpack.unbind(), py.import("numpy")?.getattr("asarray")?.unbind()))
     })?;
     match arg.hasattr("__dlpack__")? {
-        true => from_dlpack.bind(py).call1((arg,)),
+        true => from_dlpack.bind(py).call1((&leaf.path, arg)),
         false => asarray.bind(py).call1((arg,)),
     }
 }

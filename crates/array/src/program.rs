@@ -8,7 +8,7 @@ use driver::around::{Generics, Wanted};
 use driver::launch::{Backend, CodeOptions, fork};
 use driver::pipeline::{self, Compiled, Failure, Loaded, on_large_stack};
 use driver::session::{FileOptions, Session};
-use driver::{Request, render, wrap};
+use driver::{Request, render, texture, wrap};
 use lower::Step;
 use syntax::{Diagnostic, Sources};
 
@@ -225,7 +225,9 @@ pub(crate) fn plain(
     let found = loaded.lowered(&Request { functions: vec![function.clone()], ..Request::default() })?;
     let params = found.functions.first().map_or(&[][..], |info| &info.params);
     let is_number = |leaf: &(String, ir::Type, bool)| wrap::is_number(&found.module.types, leaf.1);
-    let is_memory: Vec<bool> = params.iter().map(|p| !p.leaves.iter().all(is_number)).collect();
+    // A sampler is made of numbers, but bound by its words as one thing for all calls.
+    let is_plain = |p: &lower::ParamInfo| p.leaves.iter().all(is_number) && !texture::is_sampler(&p.ty);
+    let is_memory: Vec<bool> = params.iter().map(|p| !is_plain(p)).collect();
     let order = params.iter().map(|p| p.name.clone()).collect();
     let function = match is_memory.contains(&true) {
         true => loaded.without_memory(session, (&function, &called), &is_memory)?,

@@ -177,7 +177,7 @@ fn numbers(value: &BindValue, s: Scalar) -> Result<Numbers, String> {
 }
 
 /// Whether a struct of this name is a sampler.
-pub(crate) fn is_sampler(name: &str) -> bool {
+pub fn is_sampler(name: &str) -> bool {
     name == "SamplerState"
 }
 
