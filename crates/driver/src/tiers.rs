@@ -146,6 +146,8 @@ impl Tiers {
 
     /// Begins with LLVM's code, if nobody has.
     fn begin(&self) {
+        // What is locked here would stay locked in a process that forks.
+        let _work = native::fork::at_work();
         let job = self.next.job.lock().ok().and_then(|mut job| job.take());
         let Some(job) = job else { return };
         let next = self.next.clone();
