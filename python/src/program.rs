@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use array::reflect::Question;
 use array::{Library, Options, Wanted};
 use driver::launch::Backend;
 use driver::session::FileOptions;
@@ -131,9 +132,31 @@ impl Program {
         py.detach(|| self.inner.interface()).map_err(|error| raised(py, error))
     }
 
+    /// The types of these texts, as a JSON list with `null` for what is no type.
+    fn types(&self, py: Python<'_>, texts: Vec<String>) -> PyResult<String> {
+        self.ask(py, Question::Types(texts))
+    }
+
+    /// The functions of a name, or those of a type, as a JSON list.
+    #[pyo3(signature = (name, of=None))]
+    fn functions(&self, py: Python<'_>, name: String, of: Option<String>) -> PyResult<String> {
+        self.ask(py, Question::Functions { name, of })
+    }
+
+    /// The function that the only statement of a function calls, as JSON.
+    fn called(&self, py: Python<'_>, text: String) -> PyResult<String> {
+        self.ask(py, Question::Call(text))
+    }
+
     /// Rendered warnings of what was compiled since the last call.
     fn take_warnings(&self, py: Python<'_>) -> Vec<String> {
         py.detach(|| self.inner.take_warnings())
+    }
+}
+
+impl Program {
+    fn ask(&self, py: Python<'_>, question: Question) -> PyResult<String> {
+        py.detach(|| self.inner.reflect(question)).map_err(|error| raised(py, error))
     }
 }
 

@@ -75,7 +75,7 @@ pub(crate) fn params(program: &mut Program, decl: DeclId) -> Vec<Value> {
     found
 }
 
-fn number(program: &Program, val: &Val) -> Value {
+pub(crate) fn number(program: &Program, val: &Val) -> Value {
     program.val_int(val, &Subst::default()).map_or(Value::Null, Value::from)
 }
 

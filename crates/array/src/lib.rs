@@ -22,6 +22,7 @@ mod launch;
 pub mod mapping;
 mod program;
 mod written;
+pub mod reflect;
 
 pub use array::{Array, extent};
 pub use driver::around::Wanted;

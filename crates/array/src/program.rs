@@ -1,7 +1,7 @@
 //! A file whose functions are called with arrays.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use check::tables::FuncRef;
 use driver::around::{Generics, Wanted};
@@ -16,6 +16,7 @@ use crate::error::{Error, Report};
 use crate::function::Function;
 use crate::interface;
 use crate::launch::Kernel;
+use crate::reflect::{Asked, Question};
 
 /// How a program is read, compiled and run.
 #[derive(Clone, Debug, Default)]
@@ -39,6 +40,19 @@ enum Origin {
     Text { name: String, text: String, folder: PathBuf },
 }
 
+impl Origin {
+    fn load(&self, session: &mut Session) -> Result<Loaded, Failure> {
+        match self {
+            Origin::File(path) => Ok(pipeline::load(session, path)?),
+            Origin::Text { name, text, folder } => {
+                let mut program = session.program();
+                let file = session.load_text(&mut program, name, text.clone(), folder);
+                Ok(Loaded::new(program, file))
+            }
+        }
+    }
+}
+
 /// A file and what it imports, as they were when it was read.
 #[derive(Debug)]
 pub struct Program {
@@ -49,6 +63,7 @@ pub struct Program {
     /// Names of entry points.
     entries: Vec<String>,
     warnings: Mutex<Vec<String>>,
+    asked: OnceLock<Asked>,
 }
 
 /// What was compiled, and the texts that its places are in.
@@ -79,6 +94,7 @@ impl Program {
             options,
             entries: Vec::new(),
             warnings: Mutex::default(),
+            asked: OnceLock::new(),
         };
         let read = program.with(|session, loaded| {
             loaded.errors()?;
@@ -164,6 +180,19 @@ impl Program {
         Ok(described)
     }
 
+    /// Answers a question about types and functions as JSON: see [`crate::reflect`].
+    pub fn reflect(&self, question: Question) -> Result<String, Error> {
+        let asked = self.asked.get_or_init(|| {
+            let (files, origin) = (self.files.clone(), self.origin.clone());
+            Asked::new(move || {
+                let mut session = Session::new(files);
+                let loaded = origin.load(&mut session);
+                (session, loaded)
+            })
+        });
+        asked.ask(question).map(|answer| answer.to_string())
+    }
+
     /// The rendered warnings of what was compiled since the last call.
     pub fn take_warnings(&self) -> Vec<String> {
         let _work = fork::at_work();
@@ -198,15 +227,8 @@ impl Program {
         let _work = fork::at_work();
         on_large_stack(|| {
             let mut session = Session::new(self.files.clone());
-            let loaded = match &self.origin {
-                Origin::File(path) => pipeline::load(&mut session, path),
-                Origin::Text { name, text, folder } => {
-                    let mut program = session.program();
-                    let file = session.load_text(&mut program, name, text.clone(), folder);
-                    Ok(Loaded::new(program, file))
-                }
-            };
-            let done = loaded.map_err(Failure::from).and_then(|mut loaded| work(&mut session, &mut loaded));
+            let loaded = self.origin.load(&mut session);
+            let done = loaded.and_then(|mut loaded| work(&mut session, &mut loaded));
             match done {
                 Ok(value) => Ok((value, session.sources)),
                 Err(failure) => Err(Error::of(&session.sources, failure)),

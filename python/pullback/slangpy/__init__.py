@@ -1,0 +1,131 @@
+"""Programs for slangpy on this machine: functions of the Slang language called from Python, on the CPU.
+
+    import pullback.slangpy as spy
+
+    device = spy.create_device(include_paths=["shaders"])
+    module = spy.Module.load_from_file(device, "example.slang")
+    result = module.add(a, b, _result="numpy")
+
+Programs that were written for slangpy run as they are with `python -m pullback.slangpy program.py`.
+"""
+
+from __future__ import annotations
+
+from . import _generators, _marshalls, _tensors, _vectors
+from . import _vectors as math
+from ._aliases import install
+from ._bindings import PYTHON_SIGNATURES, PYTHON_TYPES
+from ._buffers import Buffer, BufferCursor, BufferDesc, BufferElementCursor
+from ._device import (
+    Device,
+    DeviceDesc,
+    SlangCompileError,
+    SlangCompilerOptions,
+    SlangLinkOptions,
+    SlangModule,
+    SlangSession,
+    TypeConformance,
+    create_device,
+    create_torch_device,
+)
+from ._encoder import CommandBuffer, CommandEncoder, QueryPool
+from ._enums import (
+    BufferUsage,
+    CommandQueueType,
+    DataType,
+    DeviceType,
+    Feature,
+    LogLevel,
+    MemoryType,
+    ModifierID,
+    NativeHandleType,
+    QueryType,
+    ResourceState,
+    ShaderModel,
+    ShaderStage,
+    SlangDebugInfoLevel,
+    SlangFloatingPointMode,
+    SlangMatrixLayout,
+    SlangOptimizationLevel,
+    TextureType,
+    TextureUsage,
+    TypeReflection,
+)
+from ._function import Function, FunctionNode
+from ._instances import InstanceList, InstanceTensor, PackedArg, pack
+from ._kernels import ComputeKernel, ReflectionCursor, ShaderCursor, ShaderProgram, SlangEntryPoint
+from ._logger import ConsoleLoggerOutput, Logger, LoggerOutput
+from ._module import Module, Struct
+from ._shape import Shape
+from ._tensor import Tensor, TensorDesc
+from ._textures import Sampler, Texture, TextureDesc
+from ._values import (
+    CallIdArg,
+    DiffPair,
+    RandFloatArg,
+    ThreadIdArg,
+    ValueRef,
+    WangHashArg,
+    call_id,
+    diffPair,
+    floatDiffPair,
+    floatRef,
+    grid,
+    intRef,
+    rand_float,
+    thread_id,
+    wang_hash,
+)
+
+globals().update(_vectors.all_types())
+float16_t = _vectors.float16_t
+quatf = _vectors.quatf
+
+# What the functions of a call are imported from, where slangpy has files of its own.
+SHADER_PATH = ""
+
+
+def set_dump_generated_shaders(value: bool) -> None:
+    """Kernels are not written to files: `debug_build_call_data(…).code` is the text of one."""
+
+
+def set_dump_slang_intermediates(value: bool) -> None:
+    """Nothing is written to files."""
+
+
+def set_print_generated_shaders(value: bool) -> None:
+    """Kernels are not printed: `debug_build_call_data(…).code` is the text of one."""
+
+
+def set_allow_torch_fallback(value: bool) -> None:
+    """Tensors of PyTorch need no other package."""
+
+
+def is_torch_bridge_using_fallback() -> bool:
+    """Tensors of PyTorch need no other package."""
+    return False
+
+
+def set_torch_bridge_python_fallback(value: bool) -> None:
+    """Tensors of PyTorch need no other package."""
+
+
+def get_cuda_current_context_native_handles() -> list[object]:
+    """There is no CUDA."""
+    return []
+
+
+class NativeHandle:
+    """A handle of a system's library; there are none."""
+
+
+class crashpad:
+    """Crashes are not reported."""
+
+    @staticmethod
+    def is_supported() -> bool:
+        """They are not."""
+        return False
+
+
+__all__ = sorted(name for name in globals() if not name.startswith("_"))

@@ -1,0 +1,20 @@
+"""`python -m pullback.slangpy program.py …`: a program that imports slangpy, with this one in its place."""
+
+import os
+import runpy
+import sys
+
+from . import install
+
+
+def main() -> None:
+    """Runs the program that the arguments name."""
+    if len(sys.argv) < 2:
+        raise SystemExit("usage: python -m pullback.slangpy program.py …")
+    install()
+    del sys.argv[0]
+    sys.path[0] = os.path.dirname(os.path.abspath(sys.argv[0]))
+    runpy.run_path(sys.argv[0], run_name="__main__")
+
+
+main()

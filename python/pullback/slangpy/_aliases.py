@@ -1,0 +1,75 @@
+"""The names of slangpy's modules, for programs that import them."""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+
+# What each module of slangpy has, and where that is here.
+_MODULES = {
+    "types": "_values _tensor",
+    "types.tensor": "_tensor",
+    "types.diffpair": "_values",
+    "types.randfloatarg": "_values",
+    "types.threadidarg": "_values",
+    "types.callidarg": "_values",
+    "types.valueref": "_values",
+    "types.wanghasharg": "_values",
+    "types.buffer": "_tensor",
+    "experimental": "_values",
+    "experimental.gridarg": "_values",
+    "experimental.diffinstancelist": "_instances",
+    "core": "",
+    "core.function": "_function",
+    "core.module": "_module",
+    "core.struct": "_module",
+    "core.instance": "_instances",
+    "core.packedarg": "_instances",
+    "core.native": "_shape _enums _call _run _names",
+    "core.enums": "_enums",
+    "core.shapes": "_shape _names",
+    "core.calldata": "_call _resolve _names",
+    "core.callsignature": "_resolve _bindings",
+    "core.utils": "_lookup _names",
+    "core.generator": "_generate _names",
+    "bindings": "_bindings _enums _shape _call",
+    "bindings.typeregistry": "_bindings",
+    "bindings.marshall": "_bindings",
+    "bindings.boundvariable": "_bindings",
+    "bindings.boundvariableruntime": "_bindings _names",
+    "bindings.codegen": "_names",
+    "builtin": "",
+    "builtin.valueref": "_marshalls",
+    "builtin.value": "_marshalls",
+    "builtin.tensor": "_tensors _names",
+    "builtin.numpy": "_tensors",
+    "reflection": "_types _layout _enums",
+    "reflection.lookup": "_lookup",
+    "reflection.typeresolution": "_resolve",
+    "reflection.reflectiontypes": "_types _layout",
+    "slangpy": "_shape _enums",
+    "native_func": "_tensor",
+    "native_refl": "_types",
+    "math": "_vectors",
+    "torchintegration": "",
+}
+
+
+def install() -> None:
+    """From now on, `import slangpy` gives this module, and so do imports of slangpy's parts."""
+    package = __name__.rpartition(".")[0]
+    root = sys.modules[package]
+    sys.modules["slangpy"] = root
+    for name, parts in _MODULES.items():
+        made = ModuleType(f"slangpy.{name}", f"What slangpy has in {name}.")
+        made.__path__ = []
+        for part in parts.split():
+            __import__(f"{package}.{part}")
+            source = vars(sys.modules[f"{package}.{part}"])
+            vars(made).update({key: value for key, value in source.items() if not key.startswith("__")})
+        sys.modules[f"slangpy.{name}"] = made
+        at: object = root
+        *front, last = name.split(".")
+        for word in front:
+            at = getattr(at, word)
+        setattr(at, last, made)

@@ -1,0 +1,362 @@
+"""Arguments of a call: each is a tree of values, bound to the parameter that it is passed to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Optional
+
+from ._enums import AccessType, CallMode, IOType, ModifierID
+from ._shape import Shape
+from ._types import SlangType
+
+if TYPE_CHECKING:
+    from ._generate import Writer
+    from ._layout import SlangFunction, SlangProgramLayout
+    from ._run import Run
+
+# How values of a type of Python's are passed. A program may add types of its own.
+PYTHON_TYPES: dict[Any, Callable[[Any, Any], Any]] = {}
+# How such values are told apart, for those whose type does not say it all.
+PYTHON_SIGNATURES: dict[Any, Optional[Callable[[Any], str]]] = {}
+
+
+class BindContext:
+    """What a call is built in."""
+
+    def __init__(
+        self, layout: SlangProgramLayout, call_mode: CallMode, device_module: Any, options: Mapping[str, Any]
+    ) -> None:
+        self.layout = layout
+        self.call_mode = call_mode
+        self.device_module = device_module
+        self.options = dict(options)
+        self.call_dimensionality = -1
+
+    @property
+    def device(self) -> Any:
+        """The device."""
+        return self.device_module.session.device
+
+
+class ReturnContext:
+    """What a function returns, for the type of Python's that is to hold it."""
+
+    def __init__(self, slang_type: SlangType, bind_context: BindContext) -> None:
+        self.slang_type = slang_type
+        self.bind_context = bind_context
+
+
+class Marshall:
+    """How values of a type of Python's are passed.
+
+    `load` and `store` write the statements of the kernel that read and write a value for the thread; `bind` gives the
+    kernel what they read, and `finish` hands back what they wrote.
+    """
+
+    match_call_shape = False
+
+    def __init__(self, layout: SlangProgramLayout) -> None:
+        self.layout = layout
+        self.slang_type: SlangType = layout.unknown
+        self.concrete_shape = Shape(None)
+
+    @property
+    def has_derivative(self) -> bool:
+        """Whether it takes a derivative."""
+        return False
+
+    @property
+    def is_writable(self) -> bool:
+        """Whether it can be written."""
+        return False
+
+    def resolve_type(self, context: BindContext, bound_type: SlangType) -> Any:
+        """The type that it is passed as to a parameter of a type, or None."""
+        return self.slang_type
+
+    def resolve_types(self, context: BindContext, bound_type: SlangType) -> Any:
+        """All types that it can be passed as."""
+        return [self.resolve_type(context, bound_type)]
+
+    def reduce_type(self, context: BindContext, dimensions: int) -> Any:
+        """The type of its parts below so many dimensions."""
+        raise ValueError(f"{self!r} has no dimensions")
+
+    def resolve_dimensionality(self, context: BindContext, binding: BoundVariable, vector_target_type: Any) -> Any:
+        """The number of dimensions that it is mapped over, if it is passed as that type."""
+        return self.slang_type.num_dims - vector_target_type.num_dims
+
+    def get_shape(self, value: Any) -> Shape:
+        """The lengths of all its dimensions."""
+        return self.concrete_shape
+
+    def signature(self, value: Any) -> Any:
+        """What a kernel depends on."""
+        return self.slang_type.full_name
+
+    # ---- the kernel
+
+    def load(self, w: Writer, var: BoundVariable, target: str) -> None:
+        """Writes what reads the thread's value into a place."""
+        raise ValueError(f"{self!r} cannot be read")
+
+    def store(self, w: Writer, var: BoundVariable, source: str) -> None:
+        """Writes what stores the thread's value."""
+
+    def load_derivative(self, w: Writer, var: BoundVariable, target: str) -> None:
+        """Writes what reads the derivative of a result."""
+
+    def store_derivative(self, w: Writer, var: BoundVariable, source: str) -> None:
+        """Writes what adds to the derivative of an argument."""
+
+    # ---- the call
+
+    def bind(self, run: Run, var: BoundVariable, value: Any) -> None:
+        """Gives the kernel what it reads."""
+
+    def finish(self, run: Run, var: BoundVariable, value: Any) -> None:
+        """Hands back what the kernel wrote."""
+
+    def create_output(self, context: Any, binding: Any) -> Any:
+        """A value for what is returned."""
+        raise ValueError(f"{self!r} holds no result")
+
+    def read_output(self, context: Any, binding: Any, data: Any) -> Any:
+        """What the caller gets of it."""
+        return data
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}[dtype={self.slang_type.full_name}]"
+
+
+def get_or_create_type(layout: SlangProgramLayout, python_type: Any, value: Any = None) -> Any:
+    """How a value of a type is passed."""
+    for base in getattr(python_type, "__mro__", [python_type]):
+        made = PYTHON_TYPES.get(base)
+        if made is not None:
+            return made(layout, value if value is not None else python_type)
+    raise ValueError(f"Unsupported type {python_type}")
+
+
+class BoundVariableException(Exception):
+    """An argument does not fit."""
+
+    def __init__(self, message: str, variable: BoundVariable) -> None:
+        super().__init__(message)
+        self.message = message
+        self.variable = variable
+
+
+class BoundVariable:
+    """An argument, or a part of one."""
+
+    def __init__(self, context: BindContext, value: Any, parent: Optional[BoundVariable], name: str, index: int = -1):
+        self.name = name
+        self.python_pos_arg_index = index
+        self.variable_name = name
+        self.path = name if parent is None else f"{parent.path}.{name}"
+        self.access = (AccessType.none, AccessType.none)
+        self.differentiable = False
+        self.direct_bind = False
+        self.create_param_block = False
+        self.call_dimensionality: Optional[int] = None
+        self.param_index = -1
+        self.vector_mapping = Shape(None)
+        self.vector_type: Optional[SlangType] = None
+        self.slang_type: Optional[SlangType] = None
+        self.slang_modifiers: set[ModifierID] = set()
+        self.explicitly_vectorized = False
+        self.number = -1
+        try:
+            packed = getattr(value, "packed_value", None)
+            if packed is not None:
+                value = packed
+            is_marshall = isinstance(value, Marshall)
+            self.python: Any = value if is_marshall else get_or_create_type(context.layout, type(value), value)
+        except Exception as error:
+            raise BoundVariableException(
+                f"Failed to create type marshall for argument {self.debug_name}: {error}", self
+            ) from error
+        self.children: Optional[dict[str, BoundVariable]] = None
+        if isinstance(value, Mapping):
+            parts = {n: v for n, v in value.items() if n != "_type"}
+            self.children = {n: BoundVariable(context, v, self, n) for n, v in parts.items()}
+
+    @property
+    def debug_name(self) -> str:
+        """What messages call it."""
+        return self.path or f"arg{self.python_pos_arg_index}"
+
+    def leaves(self) -> list[BoundVariable]:
+        """Its parts that are values by themselves."""
+        if self.children is None:
+            return [self]
+        return [leaf for child in self.children.values() for leaf in child.leaves()]
+
+    def get_input_list(self, args: list[BoundVariable]) -> list[BoundVariable]:
+        """Adds its parts to a list."""
+        args.extend(self.leaves() if self.children else [self])
+        return args
+
+    # ---- the steps in which a call is built
+
+    def bind(self, slang: SlangType, modifiers: set[ModifierID], name: str) -> None:
+        """Binds it to a parameter's type."""
+        self.name = self.variable_name = name
+        self.slang_type = slang
+        self.slang_modifiers = modifiers
+        for child in (self.children or {}).values():
+            if child.name not in slang.fields:
+                raise BoundVariableException(f"Slang type '{slang.full_name}' has no field '{child.name}'", child)
+            field = slang.fields[child.name]
+            own = modifiers | {ModifierID.nodiff} if field.no_diff else modifiers
+            child.bind(field.type, own, child.name)
+
+    @property
+    def io_type(self) -> IOType:
+        """The direction."""
+        if ModifierID.inout in self.slang_modifiers:
+            return IOType.inout
+        return IOType.out if ModifierID.out in self.slang_modifiers else IOType.inn
+
+    @property
+    def no_diff(self) -> bool:
+        """Whether the parameter has no derivative."""
+        return ModifierID.nodiff in self.slang_modifiers
+
+    def apply_explicit_vectorization(self, context: BindContext, mapping: Any) -> None:
+        """Takes what `map` says of it."""
+        if self.children is not None and isinstance(mapping, Mapping):
+            for name, child in self.children.items():
+                if mapping.get(name) is not None:
+                    child.apply_explicit_vectorization(context, mapping[name])
+            mapping = mapping.get("$type")
+            if mapping is None:
+                return
+        try:
+            self._map(context, mapping)
+        except BoundVariableException:
+            raise
+        except Exception as error:
+            raise BoundVariableException(f"Explicit vectorization raised exception: {error!r}", self) from error
+
+    def _map(self, context: BindContext, mapping: Any) -> None:
+        struct = getattr(mapping, "struct", None)
+        if isinstance(mapping, tuple):
+            self.vector_mapping = Shape(mapping)
+            self.vector_type = self.python.reduce_type(context, len(mapping))
+        elif isinstance(mapping, SlangType):
+            self.vector_type = mapping
+        elif isinstance(struct, SlangType):
+            self.vector_type = struct
+        elif isinstance(mapping, str):
+            self.vector_type = context.layout.find_type_by_name(mapping)
+        elif isinstance(mapping, type):
+            self.vector_type = get_or_create_type(context.layout, mapping).slang_type
+        else:
+            raise BoundVariableException(f"Invalid explicit type: {mapping}", self)
+        self.explicitly_vectorized = True
+
+    def apply_implicit_vectorization(self, context: BindContext) -> None:
+        """Finds the type that it is passed as, and over how many dimensions it is mapped."""
+        for child in (self.children or {}).values():
+            child.apply_implicit_vectorization(context)
+        if self.vector_mapping.valid:
+            reduced = self.python.reduce_type(context, len(self.vector_mapping))
+            self.vector_type = reduced if reduced is not None else self.vector_type
+        if self.vector_type is None or self.path == "_result" and self.children is None and self.python_is_none:
+            self.vector_type = self.slang_type
+        if self.vector_mapping.valid:
+            self.call_dimensionality = max(self.vector_mapping.as_tuple(), default=-1) + 1
+        elif self.python.match_call_shape:
+            self.call_dimensionality = -1
+        else:
+            found = self.python.resolve_dimensionality(context, self, self.vector_type)
+            if found is not None and found < 0:
+                raise BoundVariableException(f"Could not resolve dimensionality for {self.path}", self)
+            self.call_dimensionality = found
+
+    @property
+    def python_is_none(self) -> bool:
+        """Whether a result is wanted that has no place yet."""
+        return bool(getattr(self.python, "is_none", False))
+
+    def finalize_mappings(self, context: BindContext) -> None:
+        """Says which dimension of the call is which of its own: the last are the last."""
+        for child in (self.children or {}).values():
+            child.finalize_mappings(context)
+        n = context.call_dimensionality
+        if self.call_dimensionality == -1:
+            self.call_dimensionality = n
+        if context.options.get("strict_broadcasting") and self.children is None and not self.explicitly_vectorized:
+            if self.call_dimensionality not in (0, n):
+                raise BoundVariableException(
+                    f"Strict broadcasting is enabled, and `{self.name}` has {self.call_dimensionality} dimensions "
+                    f"where the call has {n}",
+                    self,
+                )
+        if not self.vector_mapping.valid:
+            own = self.call_dimensionality or 0
+            self.vector_mapping = Shape(tuple(range(n - own, n)))
+
+    def calculate_differentiability(self, context: BindContext) -> None:
+        """Finds what the call does with the value and its derivative."""
+        for child in (self.children or {}).values():
+            child.calculate_differentiability(context)
+        of = self.vector_type
+        self.differentiable = (
+            not self.no_diff and of is not None and of.differentiable and bool(self.python.has_derivative)
+        )
+        none, reads, writes, both = AccessType.none, AccessType.read, AccessType.write, AccessType.readwrite
+        if context.call_mode == CallMode.prim:
+            primal = {IOType.inn: reads, IOType.out: writes}.get(self.io_type, both)
+            self.access = (primal, none)
+        else:
+            own = {IOType.inn: (reads, writes), IOType.out: (none, reads)}.get(self.io_type, (reads, both))
+            self.access = own if self.differentiable else (own[0], none)
+
+    def calculate_direct_bind(self) -> None:
+        """Whether the value goes to the kernel as it is."""
+        for child in (self.children or {}).values():
+            child.calculate_direct_bind()
+        is_read = self.access[0] == AccessType.read
+        if self.children:
+            inner = all(child.direct_bind for child in self.children.values())
+            self.direct_bind = self.call_dimensionality == 0 and is_read and inner
+        else:
+            test = getattr(self.python, "can_direct_bind", None)
+            self.direct_bind = bool(self.call_dimensionality == 0 and test is not None and test(self))
+
+    def __repr__(self) -> str:
+        return f"{self.debug_name}: {self.python!r}"
+
+
+class BoundCall:
+    """The arguments of a call."""
+
+    def __init__(self, context: BindContext, *args: Any, **kwargs: Any) -> None:
+        self.args = [BoundVariable(context, x, None, "", i) for i, x in enumerate(args)]
+        self.kwargs = {n: BoundVariable(context, v, None, n) for n, v in kwargs.items()}
+        self.slang: Optional[SlangFunction] = None
+
+    def values(self) -> list[BoundVariable]:
+        """All of them."""
+        return [*self.args, *self.kwargs.values()]
+
+    @property
+    def differentiable(self) -> bool:
+        """Whether the function has a derivative."""
+        return self.slang is not None and self.slang.differentiable
+
+    def apply_explicit_vectorization(self, context: BindContext, args: Any, kwargs: Mapping[str, Any]) -> None:
+        """Takes what `map` says."""
+        if len(args) > len(self.args):
+            raise ValueError("Too many arguments supplied for explicit vectorization")
+        if len(kwargs) > len(self.kwargs):
+            raise ValueError("Too many keyword arguments supplied for explicit vectorization")
+        for var, mapping in zip(self.args, args):
+            var.apply_explicit_vectorization(context, mapping)
+        for name, mapping in kwargs.items():
+            if name not in self.kwargs:
+                raise ValueError(f"Unknown keyword argument {name}")
+            self.kwargs[name].apply_explicit_vectorization(context, mapping)

@@ -1,0 +1,246 @@
+"""Entry points as they are: programs, compute kernels, and functions that are dispatched without mapping."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Optional
+
+import numpy as np
+
+from .._errors import CompileError
+from ._call import constants
+from ._device import Device, SlangCompileError, SlangModule
+from ._run import bound_globals, plain
+from ._types import SlangType
+
+if TYPE_CHECKING:
+    from ._function import FunctionNode
+
+
+class SlangEntryPoint:
+    """An entry point of a module."""
+
+    def __init__(self, module: SlangModule, name: str) -> None:
+        self.module = module
+        self.name = name
+
+    def rename(self, new_name: str) -> SlangEntryPoint:
+        """The same under another name."""
+        found = SlangEntryPoint(self.module, self.name)
+        return found
+
+
+class ShaderCursor:
+    """Writes global variables by name."""
+
+    def __init__(self, values: Optional[dict[str, Any]] = None) -> None:
+        object.__setattr__(self, "values", {} if values is None else values)
+
+    def write(self, value: Any) -> None:
+        """Writes several at a time."""
+        for name, part in value.items():
+            if isinstance(part, Mapping) and isinstance(self.values.get(name), dict):
+                self.values[name].update(part)
+            else:
+                self.values[name] = part
+
+    def __getitem__(self, name: str) -> ShaderCursor:
+        return ShaderCursor(self.values.setdefault(name, {}))
+
+    def __getattr__(self, name: str) -> ShaderCursor:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self[name]
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        self.values[name] = value
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self.values[name] = value
+
+    find_field = __getitem__
+
+
+class _Place:
+    """What reflection says of a variable."""
+
+    def __init__(self, of: Optional[SlangType]) -> None:
+        self.type = of
+
+    def is_valid(self) -> bool:
+        """Whether there is such a variable."""
+        return self.type is not None
+
+
+class ReflectionCursor:
+    """Variables and entry points of a program by name."""
+
+    def __init__(self, module: SlangModule, entry: Optional[str] = None) -> None:
+        self._module = module
+        self._entry = entry
+
+    def find_field(self, name: str) -> Any:
+        """The variable of that name."""
+        if self._entry is not None:
+            function = self._module.layout.find_function_by_name(self._entry)
+            params = function.parameters if function is not None else []
+            return _Place(next((p.type for p in params if p.name == name), None))
+        if self._module.layout.find_function_by_name(name) is not None:
+            return ReflectionCursor(self._module, name)
+        return _Place(self._module.layout.find_type_by_name(f"decltype({name})"))
+
+    __getitem__ = find_field
+
+    def is_valid(self) -> bool:
+        """Always."""
+        return True
+
+
+class ShaderProgram:
+    """Entry points that are linked."""
+
+    def __init__(self, module: SlangModule, entry_points: Sequence[SlangEntryPoint]) -> None:
+        self.module = module
+        self.entry_points = list(entry_points)
+        self.program, _ = module.program_of("")
+
+    @property
+    def layout(self) -> Any:
+        """Types and functions."""
+        return self.module.layout
+
+    @property
+    def reflection(self) -> ReflectionCursor:
+        """Variables by name."""
+        return ReflectionCursor(self.module)
+
+
+class ComputeKernel:
+    """Runs an entry point on memory that is bound by name."""
+
+    def __init__(self, device: Device, program: ShaderProgram) -> None:
+        self.device = device
+        self.program = program
+        name = program.entry_points[0].name
+        try:
+            self._kernel = program.program.kernel(name, None)
+        except CompileError as error:
+            raise SlangCompileError(str(error)) from None
+        program.program.take_warnings()
+
+    @property
+    def reflection(self) -> ReflectionCursor:
+        """Variables by name."""
+        return self.program.reflection
+
+    def dispatch(
+        self,
+        thread_count: Any,
+        vars: Optional[Mapping[str, Any]] = None,
+        command_encoder: Any = None,
+        queue: Any = None,
+        cuda_stream: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        """Runs so many threads."""
+        run_kernel(self.device, self._kernel, thread_count, {**(vars or {}), **kwargs}, command_encoder)
+
+
+def run_kernel(device: Device, kernel: Any, thread_count: Any, values: Mapping[str, Any], encoder: Any) -> None:
+    """Runs a kernel on values by name, or appends that to commands."""
+    counts = [int(n) for n in thread_count]
+    groups = tuple(-(-n // size) for n, size in zip([*counts, 1, 1][:3], kernel.group))
+    bound = bound_globals(values, kernel)
+
+    def command() -> None:
+        text = kernel.launch(bound, groups)
+        if text:
+            device.printed(text)
+
+    if encoder is not None:
+        encoder.append(command)
+    else:
+        command()
+
+
+class ComputePass:
+    """Dispatches kernels."""
+
+    def __init__(self, encoder: Any) -> None:
+        self._encoder = encoder
+        self._kernel: Any = None
+        self._cursor = ShaderCursor()
+
+    def __enter__(self) -> ComputePass:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def bind_pipeline(self, pipeline: ComputeKernel) -> Any:
+        """Chooses a kernel; gives what its memory is written with."""
+        self._kernel = pipeline
+        self._cursor = ShaderCursor()
+        return self._cursor
+
+    def dispatch(self, thread_count: Any) -> None:
+        """Runs so many threads."""
+        values: dict[str, Any] = {}
+        for name, value in self._cursor.values.items():
+            values.update(value) if name == self._kernel._kernel.name else values.update({name: value})
+        run_kernel(self._encoder.device, self._kernel._kernel, thread_count, values, self._encoder)
+
+    def end(self) -> None:
+        """Ends the pass."""
+
+
+def dispatch_function(
+    node: FunctionNode, thread_count: Any, vars: Mapping[str, Any], encoder: Any, kwargs: Mapping[str, Any]
+) -> None:
+    """Runs a function as a kernel: its first parameter is the number of the thread."""
+    info = node.calc_build_info()
+    function = info.function
+    module = info.module.device_module
+    names = module.program_of("")[0].entries
+    prelude = "\n".join([*info.prelude, *constants(info.constants)])
+    key = ("dispatch", str(info.thread_group_size))
+    kernel: Any = node._cache.get(key)
+    if kernel is None:
+        try:
+            if info.name in names:
+                kernel = module.program_of(prelude)[0].kernel(info.name, None)
+            else:
+                text = _around(info, function)
+                kernel = module.program_of(f"{prelude}\n{text}")[0].kernel("__dispatched", None)
+        except CompileError as error:
+            raise ValueError(f"Slang compilation error: {error}") from error
+        node._cache[key] = kernel
+    values: dict[str, Any] = dict(vars)
+    for uniforms in node._uniforms():
+        values.update(uniforms(node) if callable(uniforms) else uniforms)
+    places = {place[0] for place in kernel.places}
+    given = {name: value for name, value in kwargs.items() if name in places or isinstance(value, Mapping)}
+    run_kernel(info.module.device, kernel, thread_count, {**values, **given}, encoder)
+
+
+def _around(info: Any, function: Any) -> str:
+    if function.return_type.full_name != "void":
+        raise ValueError(f"Dispatch of '{info.name}': a function with a return value cannot be dispatched")
+    params = function.parameters
+    if any(p.direction != "in" for p in params):
+        raise ValueError(f"Dispatch of '{info.name}': a function with out or inout parameters cannot be dispatched")
+    if not params:
+        raise ValueError(f"Dispatch of '{info.name}': the first parameter must be a thread id, 'dispatchThreadID'")
+    first = params[0]
+    if first.name not in ("dispatchThreadID", "dispatch_thread_id"):
+        raise ValueError(f"Dispatch of '{info.name}': the first parameter must be called 'dispatchThreadID'")
+    size = info.thread_group_size
+    group = ", ".join(str(int(n)) for n in size) if size is not None else "32, 1, 1"
+    list_ = [f"{first.type.full_name} {first.name} : SV_DispatchThreadID"]
+    list_ += [f"uniform {p.type.full_name} {p.name}" for p in params[1:]]
+    args = ", ".join(p.name for p in params)
+    head = f'[shader("compute")]\n[numthreads({group})]\nvoid __dispatched({", ".join(list_)})'
+    return f"{head}\n{{\n    {function.callee('')}({args});\n}}\n"
+
+
+__all__ = ["ComputeKernel", "ComputePass", "ShaderCursor", "ShaderProgram", "SlangEntryPoint", "np", "plain"]

@@ -1,0 +1,224 @@
+"""What a program declares: types by their text, functions by name, and what a call of one means."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Optional
+
+from .. import _core
+from ._enums import ModifierID
+from ._types import NAME_OF_SCALAR, SlangType, UnknownType, class_of
+
+_INIT = ("$init", "__init")
+
+
+class SlangProgramLayout:
+    """The types and functions of a program, each described when it is asked for."""
+
+    def __init__(self, program: _core.Program, text: str) -> None:
+        self._program = program
+        self.text = text
+        self._by_text: dict[str, Optional[SlangType]] = {}
+        self._by_name: dict[str, SlangType] = {}
+        self._functions: dict[tuple[Optional[str], str], Optional[SlangFunction]] = {}
+        self.unknown = UnknownType(self, {"kind": "generic", "name": "Unknown"})
+        self._by_name["Unknown"] = self.unknown
+
+    def made(self, told: Mapping[str, Any]) -> SlangType:
+        """The type that is described."""
+        name = told["name"]
+        if told["kind"] == "generic":
+            return class_of(told)(self, told)
+        found = self._by_name.get(name)
+        if found is None or found.told != told:
+            found = self._by_name[name] = class_of(told)(self, told)
+        return found
+
+    def find_type_by_name(self, name: str) -> Optional[SlangType]:
+        """The type that a text names, or None."""
+        if name == "Unknown":
+            return self.unknown
+        if name not in self._by_text:
+            told = json.loads(self._program.types([name.strip()]))[0]
+            self._by_text[name] = None if told is None else self.made(told)
+        return self._by_text[name]
+
+    def require_type_by_name(self, name: str) -> SlangType:
+        """The type that a text names."""
+        found = self.find_type_by_name(name)
+        if found is None:
+            raise ValueError(f"Type '{name}' not found")
+        return found
+
+    def scalar_type(self, kind: Any) -> Any:
+        """A number of that kind."""
+        return self.require_type_by_name(NAME_OF_SCALAR[kind])
+
+    def vector_type(self, kind: Any, n: int) -> Any:
+        """A vector of numbers of that kind."""
+        return self.require_type_by_name(f"vector<{NAME_OF_SCALAR[kind]},{n}>")
+
+    def matrix_type(self, kind: Any, rows: int, cols: int) -> Any:
+        """A matrix of numbers of that kind."""
+        return self.require_type_by_name(f"matrix<{NAME_OF_SCALAR[kind]},{rows},{cols}>")
+
+    def array_type(self, element: SlangType, n: int) -> Any:
+        """An array."""
+        if isinstance(element, UnknownType):
+            told = {"kind": "array", "element": element.told, "n": n, "name": f"Unknown[{n}]"}
+            return self.made(told)
+        return self.require_type_by_name(f"Array<{element.full_name},{n}>")
+
+    def find_function_by_name(self, name: str) -> Optional[SlangFunction]:
+        """A function, or one for all overloads, or None. `f<int>` has its generic arguments."""
+        return self._find(None, name)
+
+    def find_function_by_name_in_type(self, of: SlangType, name: str) -> Optional[SlangFunction]:
+        """A member function of a type."""
+        return self._find(of.full_name, name)
+
+    def _find(self, of: Optional[str], name: str) -> Optional[SlangFunction]:
+        key = (of, name)
+        if key not in self._functions:
+            base, _, args = name.partition("<")
+            plain = "__init" if base in _INIT else base
+            told = json.loads(self._program.functions(plain.strip(), of))
+            args = "<" + args if args else ""
+            # Members of an interface and of the type that conforms look the same.
+            unique = list({json.dumps(t["params"]) + str(t["static"]): t for t in reversed(told)}.values())[::-1]
+            made = [SlangFunction(self, t, plain, args) for t in unique]
+            found: Optional[SlangFunction] = None
+            if args:
+                made = [f for f in made if f.is_generic]
+            if made:
+                found = made[0]
+                found.overloads = made if len(made) > 1 else []
+            self._functions[key] = found
+        return self._functions[key]
+
+    def called(self, text: str) -> Any:
+        """What the compiler says of a function's only statement, a call."""
+        return json.loads(self._program.called(text))
+
+
+class SlangParameter:
+    """A parameter."""
+
+    def __init__(self, layout: SlangProgramLayout, told: Mapping[str, Any], index: int) -> None:
+        self.name: str = told["name"]
+        self.type = layout.made(told["type"])
+        self.index = index
+        self.direction: str = told["direction"]
+        self.no_diff: bool = told["no_diff"]
+        self.differentiable: bool = told["differentiable"]
+        self.has_default: bool = told["default"]
+
+    @property
+    def modifiers(self) -> set[ModifierID]:
+        """The words before it."""
+        found = {{"in": ModifierID.inn, "out": ModifierID.out, "inout": ModifierID.inout}[self.direction]}
+        if self.no_diff:
+            found.add(ModifierID.nodiff)
+        return found
+
+    def __repr__(self) -> str:
+        direction = "" if self.direction == "in" else self.direction + " "
+        return f"{direction}{self.type.full_name} {self.name}"
+
+
+class SlangFunction:
+    """A function. If there are several of the name, `overloads` has them all."""
+
+    def __init__(self, layout: SlangProgramLayout, told: Mapping[str, Any], name: str, args: str) -> None:
+        self.layout = layout
+        self.told = told
+        self.base_name = name
+        self.generic_args = args
+        self.overloads: list[SlangFunction] = []
+        self.parameters = [SlangParameter(layout, p, k) for k, p in enumerate(told["params"])]
+
+    @property
+    def name(self) -> str:
+        """The name."""
+        return self.base_name
+
+    @property
+    def full_name(self) -> str:
+        """The name with generic arguments, if they were given."""
+        return self.base_name + self.generic_args
+
+    @property
+    def is_overloaded(self) -> bool:
+        """Whether there are several of the name."""
+        return bool(self.overloads)
+
+    @property
+    def is_generic(self) -> bool:
+        """Whether generic arguments have to be found."""
+        return bool(self.told["generic"])
+
+    @property
+    def is_constructor(self) -> bool:
+        """Whether it makes a value of its type."""
+        return bool(self.told["constructor"])
+
+    @property
+    def static(self) -> bool:
+        """Whether it has no receiver."""
+        return bool(self.told["static"]) and not self.is_constructor
+
+    @property
+    def mutating(self) -> bool:
+        """Whether it writes its receiver."""
+        return bool(self.told["mutating"])
+
+    @property
+    def differentiable(self) -> bool:
+        """Whether it has a backward derivative."""
+        return bool(self.told["differentiable"])
+
+    @property
+    def return_type(self) -> SlangType:
+        """The type of its value."""
+        return self.layout.made(self.told["result"])
+
+    @property
+    def this(self) -> Optional[SlangType]:
+        """The type that it is a member of."""
+        return None if self.told["of"] is None else self.layout.made(self.told["of"])
+
+    @property
+    def reflection(self) -> SlangFunction:
+        """The function itself."""
+        return self
+
+    def callee(self, this: str) -> str:
+        """What stands before the parentheses of a call; `this` is the receiver."""
+        if self.is_constructor:
+            return self.return_type.full_name
+        if not self.told["static"]:
+            return f"{this}.{self.full_name}"
+        of = self.this
+        name = self.full_name.replace(".", "::")
+        return f"{of.full_name}.{name}" if of is not None else name
+
+    def specialize_with_arg_types(
+        self, types: Sequence[SlangType], errors: Optional[list[str]] = None
+    ) -> Optional[SlangFunction]:
+        """The function that a call with values of these types means, or None."""
+        params = [f"inout {ty.full_name} a{k}" for k, ty in enumerate(types)]
+        args = ", ".join(f"a{k}" for k in range(len(types)))
+        of = self.this
+        if not self.told["static"] and of is not None:
+            params.insert(0, f"inout {of.full_name} this_")
+        call = f"{self.callee('this_')}({args})"
+        told = self.layout.called(f"void __asked({', '.join(params)}) {{ {call}; }}")
+        if told["function"] is None:
+            if errors is not None:
+                errors.extend(told["errors"])
+            return None
+        return SlangFunction(self.layout, told["function"], self.base_name, self.generic_args)
+
+    def __repr__(self) -> str:
+        return f"{self.return_type.full_name} {self.full_name}({', '.join(map(repr, self.parameters))})"

@@ -1,0 +1,509 @@
+"""How numbers, vectors, lists, dicts and what holds values are passed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Optional
+
+import numpy as np
+
+from . import _vectorize as rules
+from . import _vectors
+from ._bindings import PYTHON_TYPES, BindContext, BoundVariable, Marshall, ReturnContext, get_or_create_type
+from ._enums import AccessType
+from ._generate import Writer, add_to
+from ._lookup import text_of
+from ._run import Run
+from ._shape import Shape
+from ._types import (
+    ArrayType,
+    MatrixType,
+    PointerType,
+    ScalarType,
+    SlangType,
+    StructType,
+    UnknownType,
+    VectorType,
+    VoidType,
+    read,
+)
+from ._values import DiffPair, ValueRef
+
+READS = (AccessType.read, AccessType.readwrite)
+WRITES = (AccessType.write, AccessType.readwrite)
+
+
+class ValueMarshall(Marshall):
+    """A value of which the kernel gets a copy. A vector, matrix or array may be mapped over."""
+
+    def __init__(self, layout: Any, slang_type: SlangType) -> None:
+        super().__init__(layout)
+        self.slang_type = slang_type
+        self.concrete_shape = slang_type.shape
+
+    def can_direct_bind(self, binding: BoundVariable) -> bool:
+        """Whether the kernel gets the value as it is."""
+        return True
+
+    def load(self, w: Writer, var: BoundVariable, target: str) -> None:
+        of = var.vector_type
+        assert of is not None
+        n = len(var.vector_mapping)
+        if n == 0:
+            w.line(f"{target} = {w.field(var, of)};")
+            return
+        place = w.field(var, self.slang_type)
+        for k, dim in enumerate(var.vector_mapping):
+            place += "[0]" if self.concrete_shape[k] == 1 else f"[{w.id(dim)}]"
+        w.line(f"{target} = {place};")
+
+    def bind(self, run: Run, var: BoundVariable, value: Any) -> None:
+        if var.access[0] in READS:
+            run.write(var, value)
+
+    def __repr__(self) -> str:
+        return f"Value[dtype={self.slang_type.full_name}]"
+
+
+class ScalarMarshall(ValueMarshall):
+    """A number of Python's, which any number is made of."""
+
+    def reduce_type(self, context: BindContext, dimensions: int) -> Any:
+        if dimensions:
+            raise ValueError("Cannot reduce scalar type")
+        return self.slang_type
+
+    def resolve_types(self, context: BindContext, bound_type: SlangType) -> Any:
+        if isinstance(bound_type, VectorType):
+            # The language makes a vector of a number.
+            return None if bound_type.is_generic else [bound_type.element_type]
+        if isinstance(bound_type, PointerType):
+            is_address = getattr(self.slang_type, "scalar_name", "") in ("int", "uint", "int64_t", "uint64_t")
+            return [bound_type] if is_address and not bound_type.is_generic else None
+        return [rules.scalar(self.slang_type, bound_type, convert=True)]
+
+    def resolve_dimensionality(self, context: BindContext, binding: BoundVariable, vector_target_type: Any) -> Any:
+        return 0 - vector_target_type.num_dims
+
+
+class NoneMarshall(ValueMarshall):
+    """A result that has no place yet."""
+
+    is_none = True
+
+    def resolve_types(self, context: BindContext, bound_type: SlangType) -> Any:
+        return None
+
+    def resolve_dimensionality(self, context: BindContext, binding: BoundVariable, vector_target_type: Any) -> Any:
+        return None
+
+    def get_shape(self, value: Any) -> Shape:
+        return Shape(None)
+
+
+class VectorMarshall(ValueMarshall):
+    """A vector."""
+
+    def reduce_type(self, context: BindContext, dimensions: int) -> Any:
+        if dimensions > 1:
+            raise ValueError("Cannot reduce vector type by more than one dimension")
+        return self.slang_type.element_type if dimensions else self.slang_type
+
+    def resolve_types(self, context: BindContext, bound_type: SlangType) -> Any:
+        own = self.slang_type
+        if rules.is_open(bound_type):
+            return [own, own.element_type]
+        return [rules.vector(own, bound_type) or rules.scalar(own.element_type, bound_type)]
+
+
+class MatrixMarshall(ValueMarshall):
+    """A matrix."""
+
+    slang_type: MatrixType
+
+    def reduce_type(self, context: BindContext, dimensions: int) -> Any:
+        own = self.slang_type
+        return [own, own.element_type, own.inner_element_type][dimensions]
+
+    def resolve_types(self, context: BindContext, bound_type: SlangType) -> Any:
+        own = self.slang_type
+        if rules.is_open(bound_type):
+            return [own, own.element_type]
+        found = rules.matrix(own, bound_type) or rules.vector(own.element_type, bound_type)
+        return [found or rules.scalar(own.inner_element_type, bound_type)]
+
+
+class ArrayMarshall(ValueMarshall):
+    """A list."""
+
+    slang_type: ArrayType
+
+    def reduce_type(self, context: BindContext, dimensions: int) -> Any:
+        if dimensions > 1:
+            raise ValueError("Cannot reduce array type by more than one dimension")
+        return self.slang_type.element_type if dimensions else self.slang_type
+
+    def resolve_types(self, context: BindContext, bound_type: SlangType) -> Any:
+        own, element = self.slang_type, self.slang_type.element_type
+        if rules.is_open(bound_type):
+            return [own, element]
+        if element.full_name == bound_type.full_name:
+            return [element]
+        whole = rules.array(own, bound_type, convert=True) or self._of_vectors(bound_type)
+        if whole is None:
+            whole = rules.array_as_vector(own, bound_type) or rules.array_as_matrix(own, bound_type)
+        if whole is not None:
+            return [whole]
+        if isinstance(element, UnknownType) and isinstance(bound_type, StructType) and not bound_type.is_generic:
+            return [bound_type]
+        part = rules.struct(element, bound_type) or rules.matrix(element, bound_type)
+        part = part or rules.vector(element, bound_type) or rules.scalar(element, bound_type, convert=True)
+        return [part or rules.array(element, bound_type, convert=True)]
+
+    def _of_vectors(self, wanted: SlangType) -> Any:
+        """Lists of numbers for an array of vectors."""
+        own = self.slang_type
+        if not isinstance(wanted, ArrayType) or not isinstance(wanted.element_type, VectorType):
+            return None
+        if wanted.num_elements and wanted.num_elements != own.num_elements:
+            return None
+        inner = rules.array_as_vector(own.element_type, wanted.element_type)
+        return None if inner is None else own.program.array_type(inner, own.num_elements)
+
+    def resolve_dimensionality(self, context: BindContext, binding: BoundVariable, vector_target_type: Any) -> Any:
+        if isinstance(self.slang_type.inner_element_type, UnknownType):
+            return 0 if isinstance(vector_target_type, ArrayType) else 1
+        return super().resolve_dimensionality(context, binding, vector_target_type)
+
+    def load(self, w: Writer, var: BoundVariable, target: str) -> None:
+        # A list of numbers that is mapped over is one of the numbers that the function takes.
+        n = len(var.vector_mapping)
+        of = var.vector_type
+        if n and of is not None and of.has_bytes:
+            own = self.slang_type
+            sizes = own.array_shape.as_tuple()[:n]
+            made = rules.nested(own.program, of, sizes)
+            if made is not None:
+                place = w.field(var, made)
+                for k, dim in enumerate(var.vector_mapping):
+                    place += "[0]" if sizes[k] == 1 else f"[{w.id(dim)}]"
+                w.line(f"{target} = {place};")
+                return
+        super().load(w, var, target)
+
+
+def array_of(layout: Any, value: Any) -> ArrayMarshall:
+    """A list, by its first element."""
+    sizes = [len(value)]
+    first = value
+    while True:
+        if not len(first):
+            element: SlangType = layout.require_type_by_name("int")
+            break
+        first = first[0]
+        struct = getattr(first, "_struct", None)
+        if struct is not None and hasattr(first, "get_this"):
+            element = struct.struct
+            break
+        if hasattr(first, "get_this"):
+            first = first.get_this()
+        if not isinstance(first, (list, tuple)):
+            element = get_or_create_type(layout, type(first), first).slang_type
+            break
+        inner = len(first)
+        _check_lengths(value, len(sizes), inner)
+        sizes.append(inner)
+    found = rules.nested(layout, element, tuple(sizes))
+    if found is None:
+        raise ValueError(f"there are no arrays of {element.full_name}")
+    return ArrayMarshall(layout, found)
+
+
+def _check_lengths(value: Any, depth: int, n: int) -> None:
+    if depth == 0:
+        if len(value) != n:
+            raise ValueError("Elements of nested array must all have equal lengths")
+        return
+    for part in value:
+        _check_lengths(part, depth - 1, n)
+
+
+class StructMarshall(ValueMarshall):
+    """A dict of fields."""
+
+    def __init__(self, layout: Any, slang_type: SlangType) -> None:
+        super().__init__(layout, slang_type)
+        self.concrete_shape = Shape(())
+
+    @property
+    def has_derivative(self) -> bool:
+        return True
+
+    @property
+    def is_writable(self) -> bool:
+        return True
+
+    def resolve_types(self, context: BindContext, bound_type: SlangType) -> Any:
+        own = self.slang_type
+        if isinstance(own, UnknownType):
+            return None if rules.is_open(bound_type) or bound_type.is_generic else [bound_type]
+        if rules.is_open(bound_type):
+            return [own]
+        if isinstance(own, StructType):
+            return [rules.struct(own, bound_type)]
+        return [rules.vector(own, bound_type) or (own if own == bound_type else None)]
+
+    def resolve_dimensionality(self, context: BindContext, binding: BoundVariable, vector_target_type: Any) -> Any:
+        return max((child.call_dimensionality or 0 for child in (binding.children or {}).values()), default=0)
+
+    def can_direct_bind(self, binding: BoundVariable) -> bool:
+        return True
+
+    def load(self, w: Writer, var: BoundVariable, target: str) -> None:
+        if not var.children:
+            w.line(f"{target} = {{}};")
+
+
+def struct_of(layout: Any, value: Any) -> StructMarshall:
+    """A dict, by its `_type`."""
+    name = value.get("_type") if isinstance(value, Mapping) else None
+    if name is None:
+        return StructMarshall(layout, layout.unknown)
+    found = getattr(name, "struct", name)
+    of = found if isinstance(found, SlangType) else layout.find_type_by_name(str(found))
+    if of is None:
+        raise ValueError(f"Could not find Slang type for '{name}'")
+    return StructMarshall(layout, of)
+
+
+class ValueRefMarshall(ValueMarshall):
+    """What holds a value that a function may write."""
+
+    def __init__(self, layout: Any, value_type: SlangType, dims: int = 0) -> None:
+        super().__init__(layout, value_type)
+        self.value_type = value_type
+
+    @property
+    def is_writable(self) -> bool:
+        return True
+
+    def can_direct_bind(self, binding: BoundVariable) -> bool:
+        return binding.access[0] == AccessType.read
+
+    def resolve_types(self, context: BindContext, bound_type: SlangType) -> Any:
+        own = self.value_type
+        if isinstance(own, UnknownType) and not bound_type.is_generic:
+            return [bound_type]
+        if rules.is_open(bound_type):
+            return [own]
+        found = rules.scalar(own, bound_type, convert=True) or rules.vector(own, bound_type)
+        found = found or rules.matrix(own, bound_type) or rules.array(own, bound_type) or rules.struct(own, bound_type)
+        found = found or rules.array_as_vector(own, bound_type)
+        found = found or (own if own.full_name == bound_type.full_name else None)
+        if found is None and isinstance(own, ScalarType) and isinstance(bound_type, VectorType):
+            found = None if bound_type.is_generic else bound_type.element_type
+        return [found]
+
+    def resolve_dimensionality(self, context: BindContext, binding: BoundVariable, vector_target_type: Any) -> Any:
+        if isinstance(self.value_type, (UnknownType, ArrayType)):
+            return 0
+        return super().resolve_dimensionality(context, binding, vector_target_type)
+
+    def _held(self, w: Writer, var: BoundVariable) -> str:
+        assert var.vector_type is not None
+        return w.buffer(f"ref{var.number}", var.vector_type.full_name, True, alone=True) + "[0]"
+
+    def load(self, w: Writer, var: BoundVariable, target: str) -> None:
+        if var.access[0] == AccessType.read:
+            super().load(w, var, target)
+        else:
+            w.line(f"{target} = {self._held(w, var)};")
+
+    def store(self, w: Writer, var: BoundVariable, source: str) -> None:
+        if var.access[0] in WRITES:
+            w.line(f"{self._held(w, var)} = {source};")
+
+    def bind(self, run: Run, var: BoundVariable, value: Any) -> None:
+        if var.access[0] == AccessType.read:
+            run.write(var, value.value)
+        else:
+            assert var.vector_type is not None
+            reads = var.access[0] == AccessType.readwrite
+            run.hold(f"ref{var.number}", var.vector_type, value.value if reads else None)
+
+    def finish(self, run: Run, var: BoundVariable, value: Any) -> None:
+        if var.access[0] in WRITES:
+            assert var.vector_type is not None
+            value.value = run.held(f"ref{var.number}", var.vector_type)
+
+    def create_output(self, context: Any, binding: Any) -> Any:
+        return ValueRef(None)
+
+    def read_output(self, context: Any, binding: Any, data: Any) -> Any:
+        return data.value
+
+
+def value_ref_of(layout: Any, value: Any) -> ValueRefMarshall:
+    """What holds a value, or the type that a function returns."""
+    if isinstance(value, ReturnContext):
+        return ValueRefMarshall(layout, value.slang_type)
+    own = get_or_create_type(layout, type(value.value), value.value)
+    return ValueRefMarshall(layout, own.slang_type)
+
+
+class DiffPairMarshall(ValueMarshall):
+    """A value with its derivative."""
+
+    def __init__(self, layout: Any, primal: Marshall, needs_grad: bool) -> None:
+        super().__init__(layout, primal.slang_type)
+        self.primal = primal
+        self.needs_grad = needs_grad
+
+    @property
+    def has_derivative(self) -> bool:
+        return self.needs_grad and self.slang_type.differentiable
+
+    @property
+    def is_writable(self) -> bool:
+        return True
+
+    def signature(self, value: Any) -> Any:
+        return (self.slang_type.full_name, self.needs_grad)
+
+    def can_direct_bind(self, binding: BoundVariable) -> bool:
+        return False
+
+    def resolve_types(self, context: BindContext, bound_type: SlangType) -> Any:
+        return self.primal.resolve_types(context, bound_type)
+
+    def resolve_dimensionality(self, context: BindContext, binding: BoundVariable, vector_target_type: Any) -> Any:
+        return self.primal.resolve_dimensionality(context, binding, vector_target_type)
+
+    def _derivative(self, var: BoundVariable) -> SlangType:
+        of = self.slang_type.derivative
+        assert of is not None
+        return of
+
+    def store(self, w: Writer, var: BoundVariable, source: str) -> None:
+        if var.access[0] in WRITES:
+            w.line(f"{w.buffer(f'pair{var.number}', self.slang_type.full_name, True, alone=True)}[0] = {source};")
+
+    def load_derivative(self, w: Writer, var: BoundVariable, target: str) -> None:
+        name = w.buffer(f"seed{var.number}", self._derivative(var).full_name, False, alone=True)
+        w.line(f"{target} = {name}[0]{self._at(w, var)};")
+
+    def store_derivative(self, w: Writer, var: BoundVariable, source: str) -> None:
+        of = self._derivative(var)
+        place = w.buffer(f"grad{var.number}", of.full_name, True, alone=True) + "[0]" + self._at(w, var)
+        inner = var.vector_type.derivative if var.vector_type is not None else None
+        add_to(w, place, source, inner or of)
+
+    def _at(self, w: Writer, var: BoundVariable) -> str:
+        return "".join(f"[{w.id(dim)}]" for dim in var.vector_mapping)
+
+    def bind(self, run: Run, var: BoundVariable, value: Any) -> None:
+        if var.access[0] in READS:
+            run.write(var, value.primal)
+        if var.access[0] in WRITES:
+            run.hold(f"pair{var.number}", self.slang_type, None)
+        if var.access[1] in READS:
+            run.hold(f"seed{var.number}", self._derivative(var), value.grad)
+        if var.access[1] in WRITES:
+            run.hold(f"grad{var.number}", self._derivative(var), None)
+
+    def finish(self, run: Run, var: BoundVariable, value: Any) -> None:
+        if var.access[0] in WRITES:
+            value.primal = run.held(f"pair{var.number}", self.slang_type)
+        if var.access[1] in WRITES:
+            value.grad = run.held(f"grad{var.number}", self._derivative(var))
+
+    def create_output(self, context: Any, binding: Any) -> Any:
+        return DiffPair(None, None)
+
+
+def diff_pair_of(layout: Any, value: Any) -> DiffPairMarshall:
+    """A value with its derivative."""
+    return DiffPairMarshall(layout, get_or_create_type(layout, type(value.primal), value.primal), value.needs_grad)
+
+
+class RangeMarshall(ValueMarshall):
+    """A range of integers, mapped over."""
+
+    def __init__(self, layout: Any) -> None:
+        super().__init__(layout, layout.require_type_by_name("int"))
+        self.concrete_shape = Shape(None)
+
+    def can_direct_bind(self, binding: BoundVariable) -> bool:
+        return False
+
+    def resolve_types(self, context: BindContext, bound_type: SlangType) -> Any:
+        return [rules.scalar(self.slang_type, bound_type)]
+
+    def reduce_type(self, context: BindContext, dimensions: int) -> Any:
+        return self.slang_type
+
+    def resolve_dimensionality(self, context: BindContext, binding: BoundVariable, vector_target_type: Any) -> Any:
+        return 1
+
+    def get_shape(self, value: Any) -> Shape:
+        return Shape((len(value),))
+
+    def load(self, w: Writer, var: BoundVariable, target: str) -> None:
+        start, step = w.number(var, "start"), w.number(var, "step")
+        w.line(f"{target} = {start} + {w.id(var.vector_mapping[0])} * {step};")
+
+    def bind(self, run: Run, var: BoundVariable, value: Any) -> None:
+        run.number(var, "start", value.start)
+        run.number(var, "step", value.step if len(value) != 1 else 0)
+
+
+def named(text: str, kind: type[ValueMarshall]) -> Any:
+    """Makes what passes values of a type that has a name."""
+    return lambda layout, value: kind(layout, layout.require_type_by_name(text))
+
+
+def _numpy_number(layout: Any, value: Any) -> ValueMarshall:
+    text = text_of(value.dtype if isinstance(value, np.generic) else value)
+    if text is None:
+        raise ValueError(f"Unsupported type {type(value)}")
+    return ScalarMarshall(layout, layout.require_type_by_name(text))
+
+
+class ReturnType(Marshall):
+    """A dict, list or number that a function returns."""
+
+
+PYTHON_TYPES[type(None)] = named("void", NoneMarshall)
+PYTHON_TYPES[bool] = named("bool", ScalarMarshall)
+PYTHON_TYPES[int] = named("int", ScalarMarshall)
+PYTHON_TYPES[float] = named("float", ScalarMarshall)
+PYTHON_TYPES[_vectors.float16_t] = named("half", ScalarMarshall)
+PYTHON_TYPES[np.generic] = _numpy_number
+PYTHON_TYPES[list] = array_of
+PYTHON_TYPES[tuple] = array_of
+PYTHON_TYPES[dict] = struct_of
+PYTHON_TYPES[range] = lambda layout, value: RangeMarshall(layout)
+PYTHON_TYPES[ValueRef] = value_ref_of
+PYTHON_TYPES[DiffPair] = diff_pair_of
+for _type in [*_vectors.all_types().values(), _vectors.quatf]:
+    _kind = MatrixMarshall if issubclass(_type, _vectors.Matrix) else VectorMarshall
+    PYTHON_TYPES[_type] = named(str(text_of(_type)), _kind)
+
+
+class SlangTypeMarshall:
+    """Stands for values of a type, where only that is known."""
+
+    def __new__(cls, layout: Any, of: SlangType) -> Any:
+        """The marshall of a type's values."""
+        kinds: list[tuple[type, type[ValueMarshall]]] = [
+            (ScalarType, ScalarMarshall),
+            (VectorType, VectorMarshall),
+            (MatrixType, MatrixMarshall),
+            (ArrayType, ArrayMarshall),
+            (StructType, StructMarshall),
+        ]
+        kind: Optional[type[ValueMarshall]] = next((k for t, k in kinds if isinstance(of, t)), None)
+        return (kind or ValueMarshall)(layout, of)
+
+
+__all__ = ["VoidType", "read"]

@@ -1,0 +1,167 @@
+"""One run of a call: the memory that its kernel gets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Optional
+
+import numpy as np
+
+from ._types import SlangType, converted, read
+from ._vectors import Matrix, Vector
+
+if TYPE_CHECKING:
+    from ._bindings import BoundVariable
+    from ._generate import Writer
+
+
+def args_dtype(w: Writer) -> Any:
+    """How NumPy has the struct of a kernel's values."""
+    parts: list[tuple[str, Any]] = [("count", np.dtype("uint32"))]
+    if w.dims:
+        parts.append(("sizes", np.dtype(("int32", (w.dims,)))))
+    numbers = {"int": "int32", "uint": "uint32", "float": "float32"}
+    for name, _, of in w.fields:
+        if isinstance(of, SlangType):
+            parts.append((name, of.dtype))
+        else:
+            kind, n = of
+            parts.append((name, np.dtype((numbers[kind], (n,))) if n else np.dtype(numbers[kind])))
+    return np.dtype(parts, align=True)
+
+
+class Run:
+    """Values, and memory by the name of a kernel's parameter."""
+
+    def __init__(
+        self, w: Writer, dtype: Any, device: Any, call_shape: tuple[int, ...], threads: Optional[int] = None
+    ) -> None:
+        self.device = device
+        self.call_shape = call_shape
+        self.args = np.zeros(1, dtype)
+        self.bound: dict[str, Any] = {}
+        self._writer = w
+        # Copies of arrays, by the number of the argument.
+        self.copies: dict[int, Any] = {}
+        self._types = {name: of for name, _, of in w.fields}
+        self._params = {name: of for of, name in w.params}
+        count = int(np.prod(call_shape, dtype=np.int64)) if threads is None else int(threads)
+        if count >= 1 << 31:
+            raise ValueError(f"a call of the shape {list(call_shape)} has more threads than there are numbers for")
+        self.count = count
+        self.args["count"] = count
+        if w.dims:
+            self.args["sizes"][0] = call_shape
+
+    def write(self, var: BoundVariable, value: Any) -> None:
+        """Gives the kernel a value."""
+        name = f"v{var.number}"
+        of = self._types.get(name)
+        # A value that the kernel does not use has no place.
+        if isinstance(of, SlangType):
+            self.args[name][0] = converted(of, value)
+
+    def number(self, var: BoundVariable, name: str, value: Any) -> None:
+        """Gives the kernel an integer or a float."""
+        key = f"{name}{var.number}"
+        if key in self._types:
+            self.args[key] = value
+
+    def numbers(self, var: BoundVariable, name: str, values: Sequence[int]) -> None:
+        """Gives the kernel integers."""
+        key = f"{name}{var.number}"
+        if key in self._types and len(values):
+            self.args[key][0] = values
+
+    def buffers_of(self, number: int, which: str) -> set[str]:
+        """The parameters that a part of an argument is bound to."""
+        return self._writer.buffers_of(number, which)
+
+    def buffer(self, name: str, memory: Any, step: int) -> None:
+        """Binds bytes to a buffer of elements of so many bytes."""
+        if name in self._params:
+            step = max(step, 1)
+            whole = memory[: memory.size // step * step]
+            if not whole.size:
+                whole = np.zeros(step, np.uint8)
+            self.bound[name] = whole.view(np.dtype((np.void, step)))
+
+    def value(self, name: str, value: Any) -> None:
+        """Binds a value to a parameter."""
+        self.bound[name] = value
+
+    def globals(self, values: Any, kernel: Any) -> None:
+        """Binds global variables."""
+        self.bound.update(bound_globals(values, kernel))
+
+    def hold(self, key: str, of: SlangType, value: Any) -> None:
+        """Makes memory for one value, which the kernel may write."""
+        cell = np.zeros(1, np.dtype([("v", of.dtype)]))
+        if value is not None:
+            cell["v"][0] = converted(of, value)
+        self.bound[f"__{key}"] = cell.view(np.dtype((np.void, cell.dtype.itemsize)))
+
+    def held(self, key: str, of: SlangType) -> Any:
+        """The value in such memory."""
+        cell = self.bound[f"__{key}"].view(np.dtype([("v", of.dtype)]))
+        return read(cell["v"][0], of)
+
+    def launch(self, kernel: Any, group: int) -> str:
+        """Runs the kernel. What is only read and shares memory with what is written is what it was before."""
+        if not self.count:
+            return ""
+        places = {name: writable for name, _, _, _, _, writable in kernel.places}
+        bound = {name: value for name, value in self.bound.items() if name in places}
+        bound["__args"] = self.args.view(np.dtype((np.void, self.args.dtype.itemsize)))
+        written = [value for name, value in bound.items() if places[name] and isinstance(value, np.ndarray)]
+        for name, value in bound.items():
+            if not places.get(name, False) and isinstance(value, np.ndarray):
+                if any(np.shares_memory(value, other) for other in written if other is not value):
+                    bound[name] = value.copy()
+        bound = {name: value for name, value in bound.items() if name in places}
+        groups = -(-self.count // group)
+        text: str = kernel.launch(bound, (groups, 1, 1))
+        return text
+
+
+def bound_globals(values: Mapping[str, Any], kernel: Any) -> dict[str, Any]:
+    """What is bound to a kernel's global variables, of which structs may be dicts."""
+    places = {place[0]: place for place in kernel.places}
+    found: dict[str, Any] = {}
+
+    def add(name: str, value: Any) -> None:
+        place = places.get(name)
+        if place is None:
+            if isinstance(value, Mapping):
+                for part, inner in value.items():
+                    add(f"{name}.{part}", inner)
+            return
+        found[name] = plain(value, place)
+
+    for name, value in values.items():
+        add(name, value)
+    return found
+
+
+def plain(value: Any, place: Any) -> Any:
+    """A value as the core binds it to a place: memory where it is, anything else as numbers."""
+    _, role, _, _, step, _ = place
+    if hasattr(value, "get_this"):
+        value = value.get_this()
+    if hasattr(value, "storage"):
+        if role == "tensor":
+            return value.array()
+        value = value.storage
+    memory = getattr(value, "memory", None)
+    if memory is not None:
+        step = max(step, 1)
+        return memory[: memory.size // step * step].view(np.dtype((np.void, step)))
+    if hasattr(value, "bound"):
+        return value.bound()
+    if isinstance(value, Mapping):
+        return {name: plain(part, (name, "uniform", None, 0, 0, False)) for name, part in value.items()}
+    if isinstance(value, np.ndarray) and role == "uniform":
+        return value.tolist()
+    if isinstance(value, (Vector, Matrix)):
+        return value.to_numpy().tolist()
+    return value

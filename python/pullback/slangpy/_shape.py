@@ -1,0 +1,80 @@
+"""Shapes: lengths of dimensions, outermost first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Optional, Union
+
+
+class Shape:
+    """Lengths of dimensions; -1 is a length that is not known. `Shape(None)` is no shape at all, and not valid."""
+
+    __slots__ = ("_sizes",)
+
+    def __init__(self, *sizes: Any) -> None:
+        self._sizes: Optional[tuple[int, ...]]
+        if len(sizes) == 1 and (sizes[0] is None or isinstance(sizes[0], Shape)):
+            self._sizes = None if sizes[0] is None else sizes[0]._sizes
+        elif len(sizes) == 1 and isinstance(sizes[0], (tuple, list)):
+            self._sizes = tuple(int(n) for n in sizes[0])
+        else:
+            self._sizes = tuple(int(n) for n in sizes)
+
+    @property
+    def valid(self) -> bool:
+        """Whether there is a shape."""
+        return self._sizes is not None
+
+    @property
+    def concrete(self) -> bool:
+        """Whether all lengths are known."""
+        return self._sizes is not None and -1 not in self._sizes
+
+    def as_tuple(self) -> tuple[int, ...]:
+        """The lengths."""
+        if self._sizes is None:
+            raise RuntimeError("Shape is invalid")
+        return self._sizes
+
+    def as_list(self) -> list[int]:
+        """The lengths."""
+        return list(self.as_tuple())
+
+    def calc_contiguous_strides(self) -> Shape:
+        """Steps from one index to the next where elements lie one after the other."""
+        return Shape(contiguous(self.as_tuple()))
+
+    def __len__(self) -> int:
+        return len(self.as_tuple())
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.as_tuple()[index]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.as_tuple())
+
+    def __add__(self, other: Union[Shape, Sequence[int]]) -> Shape:
+        return Shape(self.as_tuple() + tuple(other))
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Shape):
+            return self._sizes == other._sizes
+        if isinstance(other, (tuple, list)):
+            return self._sizes == tuple(other)
+        return NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._sizes)
+
+    def __repr__(self) -> str:
+        return "[invalid]" if self._sizes is None else f"[{', '.join(map(str, self._sizes))}]"
+
+
+def contiguous(sizes: Sequence[int]) -> tuple[int, ...]:
+    """Strides, in elements, of an array whose elements lie one after the other."""
+    steps: list[int] = []
+    step = 1
+    for size in reversed(sizes):
+        steps.append(step)
+        step *= size
+    return tuple(reversed(steps))

@@ -1,0 +1,445 @@
+"""Tensors: elements of a type in a buffer, with a shape, strides and perhaps gradients."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any, Optional, Union
+
+import numpy as np
+
+from ._buffers import Buffer, BufferCursor
+from ._device import Device
+from ._enums import BufferUsage, MemoryType
+from ._lookup import innermost_type, numpy_to_slang, resolve_element_type, resolve_program_layout
+from ._shape import Shape, contiguous
+from ._types import ScalarType, SlangType
+
+_USAGE = BufferUsage.shader_resource | BufferUsage.unordered_access
+Sizes = Union[Shape, Sequence[int]]
+
+
+class TensorDesc:
+    """What a tensor is, without its memory."""
+
+    def __init__(self) -> None:
+        self.dtype: Any = None
+        self.offset = 0
+        self.shape = Shape(())
+        self.strides = Shape(None)
+        self.usage = _USAGE
+        self.memory_type = MemoryType.device_local
+
+
+class Tensor:
+    """Elements of a type. Strides and the offset are in elements."""
+
+    def __init__(
+        self,
+        storage: Any,
+        dtype: Any = None,
+        shape: Any = None,
+        strides: Any = None,
+        offset: int = 0,
+        grad_in: Optional[Tensor] = None,
+        grad_out: Optional[Tensor] = None,
+    ) -> None:
+        if isinstance(storage, TensorDesc):
+            desc, storage = storage, dtype
+            dtype, shape, strides, offset = desc.dtype, desc.shape, desc.strides, desc.offset
+        self.storage: Buffer = storage
+        self._dtype: SlangType = dtype.slang_type if hasattr(dtype, "slang_type") else dtype
+        self._dtype = getattr(self._dtype, "struct", self._dtype)
+        self._shape = tuple(shape)
+        given = strides is not None and not (isinstance(strides, Shape) and not strides.valid)
+        self._strides = tuple(strides) if given else contiguous(self._shape)
+        self._offset = int(offset)
+        self.grad_in = grad_in
+        self.grad_out = grad_out
+
+    # ---- what it is
+
+    @property
+    def device(self) -> Device:
+        """The device of its memory."""
+        return self.storage.device
+
+    @property
+    def dtype(self) -> SlangType:
+        """The type of an element."""
+        return self._dtype
+
+    @property
+    def shape(self) -> Shape:
+        """Lengths of its dimensions."""
+        return Shape(self._shape)
+
+    @property
+    def strides(self) -> Shape:
+        """Elements from one index to the next."""
+        return Shape(self._strides)
+
+    @property
+    def offset(self) -> int:
+        """The number of the first element in the buffer."""
+        return self._offset
+
+    @property
+    def element_count(self) -> int:
+        """The number of elements."""
+        return int(np.prod(self._shape, dtype=np.int64))
+
+    @property
+    def usage(self) -> BufferUsage:
+        """What its memory is for."""
+        return self.storage.usage
+
+    @property
+    def memory_type(self) -> MemoryType:
+        """Where its memory is."""
+        return self.storage.desc.memory_type
+
+    @property
+    def grad(self) -> Tensor:
+        """The gradient: the one that is written, or that both are."""
+        found = self.grad_out if self.grad_out is not None else self.grad_in
+        if found is None:
+            raise RuntimeError("Tensor has no grad")
+        return found
+
+    @property
+    def desc(self) -> TensorDesc:
+        """What it is, without its memory."""
+        desc = TensorDesc()
+        desc.dtype, desc.shape, desc.strides, desc.offset = self._dtype, self.shape, self.strides, self._offset
+        desc.usage, desc.memory_type = self.usage, self.memory_type
+        return desc
+
+    def is_contiguous(self) -> bool:
+        """Whether elements lie one after the other."""
+        return self._strides == contiguous(self._shape)
+
+    def uniforms(self) -> dict[str, Any]:
+        """What a kernel gets."""
+        return {
+            "_data": self.storage,
+            "_shape": list(self._shape),
+            "_strides": list(self._strides),
+            "_offset": self._offset,
+        }
+
+    def __str__(self) -> str:
+        return str(self.to_numpy())
+
+    def __repr__(self) -> str:
+        return f"Tensor(dtype={self._dtype.full_name}, shape={self.shape}, strides={self.strides}, offset={self._offset})"
+
+    # ---- numbers
+
+    def array(self) -> Any:
+        """Its elements as an array of NumPy's, where they are: numbers behind the dimensions, or structs."""
+        elements = self.storage.elements(self._dtype)
+        own = elements.strides[1:]
+        step = elements.strides[0] if elements.size else max(self._dtype.dtype.itemsize, 1)
+        sizes = self._shape
+        last = self._offset + sum((n - 1) * s for n, s in zip(sizes, self._strides) if n)
+        if self.element_count and last >= len(elements):
+            raise ValueError(f"a tensor of the shape {self.shape} does not fit into its buffer")
+        return np.lib.stride_tricks.as_strided(
+            elements[self._offset :] if self.element_count else elements,
+            sizes + elements.shape[1:],
+            tuple(s * step for s in self._strides) + own,
+        )
+
+    def to_numpy(self) -> Any:
+        """A copy of its numbers; the bytes of structs."""
+        found = np.ascontiguousarray(self.array())
+        if isinstance(innermost_type(self._dtype), ScalarType):
+            return found.copy() if found.base is not None else found
+        return found.view(np.uint8).reshape(-1).copy()
+
+    def copy_from_numpy(self, data: Any) -> None:
+        """Takes as many numbers, or bytes, as it has."""
+        data = np.asarray(data)
+        target = self.array()
+        if target.dtype.names is None and data.dtype == target.dtype and data.size == target.size:
+            target[...] = data.reshape(target.shape)
+            return
+        if not self.is_contiguous():
+            raise ValueError("only a tensor whose elements lie one after the other takes an array of other numbers")
+        raw = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
+        step = self._dtype.dtype.itemsize
+        if raw.size > self.element_count * step:
+            raise ValueError(f"the tensor has {self.element_count * step} bytes, and the array {raw.size}")
+        self.storage.memory[self._offset * step : self._offset * step + raw.size] = raw
+
+    def to_torch(self) -> Any:
+        """A tensor of PyTorch's with these numbers, which it shares."""
+        import torch
+
+        return torch.from_numpy(self.array())
+
+    def copy_from_torch(self, tensor: Any) -> None:
+        """Takes the numbers of a tensor of PyTorch's."""
+        self.copy_from_numpy(tensor.detach().cpu().contiguous().numpy())
+
+    def clear(self, cmd: Any = None) -> None:
+        """Fills it with zeros."""
+        if cmd is not None:
+            cmd.append(lambda: self.clear())
+            return
+        array = self.array()
+        array[...] = np.zeros((), array.dtype)
+
+    def cursor(self, start: Optional[int] = None, count: Optional[int] = None) -> BufferCursor:
+        """Reads and writes elements by number."""
+        step = self._dtype.dtype.itemsize
+        first = self._offset + (start or 0)
+        size = None if count is None and start is None else (count or self.element_count - (start or 0)) * step
+        if size is None:
+            size = self.element_count * step
+        return BufferCursor(self._dtype, self.storage, size, first * step)
+
+    # ---- views
+
+    def view(self, shape: Sizes, strides: Any = None, offset: int = 0) -> Tensor:
+        """The same memory in another shape."""
+        given = strides is not None and not (isinstance(strides, Shape) and not strides.valid)
+        if not given and not self.is_contiguous():
+            raise ValueError("a view without strides needs elements that lie one after the other")
+        sizes = tuple(shape)
+        if sizes.count(-1) == 1:
+            known = int(np.prod([n for n in sizes if n != -1]))
+            if known == 0 or self.element_count % known:
+                raise ValueError(f"{self.element_count} elements have no shape {list(sizes)}")
+            sizes = tuple(self.element_count // known if n == -1 else n for n in sizes)
+        steps = tuple(strides) if given else contiguous(sizes)
+        if len(steps) != len(sizes):
+            raise ValueError(f"Number of dimensions of the shape {list(sizes)} and strides {list(steps)} must match")
+        found = Tensor(self.storage, self._dtype, sizes, steps, self._offset + offset)
+        if any(s < 0 for s in steps):
+            raise ValueError(f"Strides must be positive, not {list(steps)}")
+        last = found._offset + sum((n - 1) * s for n, s in zip(sizes, steps))
+        if found._offset < 0 or last * self._dtype.dtype.itemsize >= self.storage.size:
+            raise ValueError("the view goes beyond the buffer")
+        return found
+
+    def broadcast_to(self, shape: Sizes) -> Tensor:
+        """The same memory, repeated along new dimensions and those of length 1."""
+        sizes = tuple(shape)
+        extra = len(sizes) - len(self._shape)
+        if extra < 0:
+            raise ValueError(f"Broadcast shape {list(sizes)} must be larger than the tensor's, {self.shape}")
+        steps = [0] * extra
+        for own, step, size in zip(self._shape, self._strides, sizes[extra:]):
+            if own != size and own != 1:
+                raise ValueError(f"Tensor of shape {self.shape} can not be broadcast to {list(sizes)}")
+            steps.append(step if own == size else 0)
+        return Tensor(self.storage, self._dtype, sizes, steps, self._offset)
+
+    def __getitem__(self, index: Any) -> Tensor:
+        parts = list(index) if isinstance(index, tuple) else [index]
+        if parts.count(Ellipsis) > 1:
+            raise IndexError("an index has one ellipsis")
+        named = sum(1 for p in parts if p is not None and p is not Ellipsis)
+        if named > len(self._shape):
+            raise IndexError(f"the tensor has {len(self._shape)} dimensions, not {named}")
+        if Ellipsis not in parts:
+            parts.append(Ellipsis)
+        at = parts.index(Ellipsis)
+        parts[at : at + 1] = [slice(None)] * (len(self._shape) - named)
+        sizes: list[int] = []
+        steps: list[int] = []
+        offset, dim = self._offset, 0
+        for part in parts:
+            if part is None:
+                sizes.append(1)
+                steps.append(0)
+                continue
+            size, step = self._shape[dim], self._strides[dim]
+            dim += 1
+            if isinstance(part, slice):
+                first, last, by = part.indices(size)
+                if by <= 0:
+                    raise ValueError("Slice step must be greater than zero")
+                sizes.append(max(0, (last - first + by - 1) // by))
+                steps.append(step * by)
+                offset += first * step
+            elif isinstance(part, (int, np.integer)):
+                place = int(part) + size if part < 0 else int(part)
+                if not 0 <= place < size:
+                    raise IndexError(f"index {part} is out of range for a dimension of {size}")
+                offset += place * step
+            else:
+                raise TypeError(f"an index is a number, a slice, None or an ellipsis, not {part!r}")
+        return Tensor(self.storage, self._dtype, sizes, steps, offset)
+
+    def point_to(self, target: Tensor) -> None:
+        """Makes it the same elements as another tensor of its type and number of dimensions."""
+        if target._dtype != self._dtype or len(target._shape) != len(self._shape):
+            raise ValueError("a tensor points to one of the same type and number of dimensions")
+        self.storage, self._shape, self._strides = target.storage, target._shape, target._strides
+        self._offset = target._offset
+
+    def detach(self) -> Tensor:
+        """The same elements without gradients."""
+        return Tensor(self.storage, self._dtype, self._shape, self._strides, self._offset)
+
+    def with_grads(
+        self, grad_in: Optional[Tensor] = None, grad_out: Optional[Tensor] = None, zero: bool = True
+    ) -> Tensor:
+        """The same elements with gradients; new ones if none are given."""
+        if grad_in is None and grad_out is None:
+            of = self._dtype.derivative
+            if of is None:
+                raise RuntimeError(f"the type {self._dtype.full_name} has no derivative")
+            grad_in = grad_out = Tensor.empty(self.device, self._shape, of)
+            if zero:
+                grad_in.clear()
+        return Tensor(self.storage, self._dtype, self._shape, self._strides, self._offset, grad_in, grad_out)
+
+    # ---- new ones
+
+    @staticmethod
+    def empty(
+        device: Device,
+        shape: Sizes,
+        dtype: Any = None,
+        usage: BufferUsage = _USAGE,
+        memory_type: MemoryType = MemoryType.device_local,
+        program_layout: Any = None,
+    ) -> Tensor:
+        """A tensor with any elements."""
+        sizes = (shape,) if isinstance(shape, int) else tuple(shape)
+        if dtype is None:
+            raise ValueError("Element type (dtype) must be specified for a tensor")
+        if not sizes:
+            raise ValueError("Cannot create tensor with zero dimensions")
+        if any(n < 0 for n in sizes):
+            raise ValueError(f"a tensor has no shape {list(sizes)}")
+        layout = resolve_program_layout(device, dtype, program_layout)
+        of = resolve_element_type(layout, dtype)
+        step = of.dtype.itemsize
+        count = int(np.prod(sizes, dtype=np.int64))
+        buffer = Buffer(device, max(count * step, step), step, usage, memory_type)
+        return Tensor(buffer, of, sizes)
+
+    @staticmethod
+    def zeros(device: Device, shape: Sizes, dtype: Any, *more: Any, **others: Any) -> Tensor:
+        """A tensor of zeros."""
+        found = Tensor.empty(device, shape, dtype, *more, **others)
+        found.storage.memory.fill(0)
+        return found
+
+    @staticmethod
+    def empty_like(other: Tensor) -> Tensor:
+        """A tensor of the same type and shape."""
+        return Tensor.empty(other.device, other._shape, other._dtype, other.usage, other.memory_type)
+
+    @staticmethod
+    def zeros_like(other: Tensor) -> Tensor:
+        """A tensor of zeros of the same type and shape."""
+        return Tensor.zeros(other.device, other._shape, other._dtype, other.usage, other.memory_type)
+
+    @staticmethod
+    def from_numpy(
+        device: Device,
+        ndarray: Any,
+        usage: BufferUsage = _USAGE,
+        memory_type: MemoryType = MemoryType.device_local,
+        program_layout: Any = None,
+        target_slang_dtype: Any = None,
+        dtype: Any = None,
+    ) -> Tensor:
+        """A tensor with an array's numbers, or with its structs as elements of a type."""
+        data = np.asarray(ndarray)
+        wanted = target_slang_dtype if target_slang_dtype is not None else dtype
+        if wanted is not None:
+            return _typed(device, data, usage, memory_type, program_layout, wanted)
+        of = numpy_to_slang(data.dtype, device, program_layout) if data.dtype.names is None else None
+        if of is None:
+            raise ValueError(f"Unsupported numpy dtype '{data.dtype}': pass `dtype` with the type of an element")
+        if any(s % data.itemsize for s in data.strides):
+            raise ValueError("Unsupported numpy array: strides must be whole elements")
+        if any(s < 0 for s in data.strides):
+            data = np.ascontiguousarray(data)
+        base = data if data.ndim else data.reshape(1)
+        steps = [s // base.itemsize for s in base.strides]
+        count = 1 + sum((n - 1) * s for n, s in zip(base.shape, steps)) if base.size else 0
+        raw = np.lib.stride_tricks.as_strided(base, (count,), (base.itemsize,))
+        buffer = Buffer(device, max(count, 1) * base.itemsize, base.itemsize, usage, memory_type)
+        buffer.copy_from_numpy(np.ascontiguousarray(raw))
+        return Tensor(buffer, of, base.shape, steps)
+
+    @staticmethod
+    def numpy(device: Device, ndarray: Any) -> Tensor:
+        """The old name of `from_numpy`."""
+        warnings.warn("Tensor.numpy is deprecated: use Tensor.from_numpy", DeprecationWarning, stacklevel=2)
+        return Tensor.from_numpy(device, ndarray)
+
+    @staticmethod
+    def from_torch(
+        device: Device, tensor: Any, dtype: Any = None, usage: BufferUsage = _USAGE, program_layout: Any = None
+    ) -> Tensor:
+        """A tensor with the numbers of one of PyTorch's."""
+        data = tensor.detach().cpu().contiguous().numpy()
+        if dtype is None:
+            return Tensor.from_numpy(device, data, usage, program_layout=program_layout)
+        return _typed(device, data, usage, MemoryType.device_local, program_layout, dtype)
+
+    @staticmethod
+    def load_from_image(
+        device: Device,
+        path: Any,
+        flip_y: bool = False,
+        linearize: bool = False,
+        scale: float = 1.0,
+        offset: float = 0.0,
+        grayscale: bool = False,
+    ) -> Tensor:
+        """An image as a tensor of its pixels, with floats from 0 to 1."""
+        from ._images import load_pixels
+
+        pixels = load_pixels(path, linearize, grayscale)
+        pixels = pixels[::-1] if flip_y else pixels
+        pixels = np.ascontiguousarray(pixels * np.float32(scale) + np.float32(offset), np.float32)
+        channels = pixels.shape[2]
+        if channels == 1:
+            return Tensor.from_numpy(device, pixels[:, :, 0])
+        return _typed(device, pixels, _USAGE, MemoryType.device_local, None, f"vector<float,{channels}>")
+
+
+def _typed(device: Device, data: Any, usage: Any, memory_type: Any, program_layout: Any, wanted: Any) -> Tensor:
+    """A tensor whose elements are of a type: an array's structs, or the numbers in its last dimensions."""
+    layout = resolve_program_layout(device, wanted, program_layout)
+    of = resolve_element_type(layout, wanted)
+    if data.dtype.names is not None:
+        target = np.zeros(data.shape, np.dtype([("v", of.dtype)]))
+        _copy_fields(target["v"], data, of.full_name)
+        sizes = data.shape
+    else:
+        own = of.shape.as_tuple()
+        if innermost_type(of).dtype != data.dtype:
+            data = data.astype(innermost_type(of).dtype) if data.dtype.kind == "f" else data
+        if innermost_type(of).dtype != data.dtype:
+            raise ValueError(f"an array of {data.dtype} has no elements of the type {of.full_name}")
+        if own and data.shape[-len(own) :] != own:
+            raise ValueError(f"an array of the shape {data.shape} has no elements of the type {of.full_name}")
+        sizes = data.shape[: data.ndim - len(own)]
+        target = np.ascontiguousarray(data)
+    found = Tensor.empty(device, sizes or (1,), of, usage, memory_type)
+    raw = np.ascontiguousarray(target).reshape(-1).view(np.uint8)
+    found.storage.memory[: raw.size] = raw
+    return found
+
+
+def _copy_fields(target: Any, data: Any, name: str) -> None:
+    if target.dtype.names is None or data.dtype.names is None:
+        if target.shape != data.shape:
+            raise ValueError(f"a field of the shape {data.shape} is not one of {name}")
+        target[...] = data
+        return
+    if set(target.dtype.names) != set(data.dtype.names):
+        raise ValueError(f"{name} has the fields {', '.join(target.dtype.names)}, not {', '.join(data.dtype.names)}")
+    for field in target.dtype.names:
+        _copy_fields(target[field], data[field], f"{name}.{field}")
