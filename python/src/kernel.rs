@@ -99,6 +99,20 @@ pub(crate) fn argument(place: &Place, value: &Bound<'_, PyAny>) -> PyResult<Argu
         })?;
         return Ok(Argument::Array(view(found, kind)));
     }
+    if place.role == Role::Texture
+        && let Ok((texels, size)) = value.extract::<(Bound<'_, PyUntypedArray>, [u32; 4])>()
+    {
+        let is_writable = texels.getattr("flags")?.getattr("writeable")?.extract::<bool>()?;
+        if !texels.is_c_contiguous() || place.is_writable && !is_writable {
+            let why = "needs texels that lie one after the other, in an array that may be written if the kernel writes";
+            return Err(PyValueError::new_err(format!("`{name}` {why}")));
+        }
+        let bytes = texels.dtype().itemsize() * texels.len();
+        let at = std::ptr::NonNull::new(start(&texels));
+        // SAFETY: the caller keeps the array alive, whose elements lie one after the other.
+        let memory = at.map_or(Foreign::NONE, |at| unsafe { Foreign::new(at, bytes) });
+        return Ok(Argument::Texels(memory, size));
+    }
     let json =
         json(value).map_err(|why| PyTypeError::new_err(format!("`{name}` cannot be bound to {why}")))?;
     Ok(Argument::Value(BindValue::Json(json)))

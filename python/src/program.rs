@@ -120,10 +120,16 @@ impl Program {
     }
 
     /// The entry point of that name, or its derivative as `bwd_diff(name)`; `group` is its thread group, where it says
-    /// nothing of that.
-    #[pyo3(signature = (name, group=None))]
-    fn kernel(&self, py: Python<'_>, name: &str, group: Option<[u32; 3]>) -> PyResult<Kernel> {
-        let found = py.detach(|| self.inner.kernel(name, group));
+    /// nothing of that. `addition` is text at the program's end.
+    #[pyo3(signature = (name, group=None, addition=None))]
+    fn kernel(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        group: Option<[u32; 3]>,
+        addition: Option<&str>,
+    ) -> PyResult<Kernel> {
+        let found = py.detach(|| self.inner.kernel_with(name, group, addition));
         Ok(Kernel { inner: Arc::new(found.map_err(|error| raised(py, error))?) })
     }
 

@@ -56,6 +56,8 @@ pub enum Argument {
     Array(Array),
     /// Elements of any type as bytes, where they are.
     Bytes(Foreign),
+    /// The texels of a texture where they are, and its width, height, depth or layers, and levels.
+    Texels(Foreign, [u32; 4]),
     /// A value of which a copy is made.
     Value(BindValue),
 }
@@ -209,6 +211,10 @@ pub(crate) fn bind(runner: &mut Runner, place: &Place, argument: &Argument) -> R
             fills(place, memory.len())?;
             runner.bind_foreign(place.global, *memory);
         }
+        Argument::Texels(memory, size) => {
+            let own = runner.name(place.global).to_string();
+            runner.bind_foreign_texture(&own, *memory, *size).map_err(input)?;
+        }
         Argument::Array(array) => bind_array(runner, place, array)?,
     }
     Ok(())
@@ -218,7 +224,7 @@ pub(crate) fn bind(runner: &mut Runner, place: &Place, argument: &Argument) -> R
 pub(crate) fn are_apart(arguments: &[(&Place, Argument)], arrays: &[&[Array]]) -> Result<(), Error> {
     let range = |argument: &Argument| match argument {
         Argument::Array(array) => array.memory().addresses(),
-        Argument::Bytes(memory) => memory.addresses(),
+        Argument::Bytes(memory) | Argument::Texels(memory, _) => memory.addresses(),
         Argument::Value(_) => 0..0,
     };
     let meet = |a: &Range<usize>, b: &Range<usize>| a.start < b.end && b.start < a.end;

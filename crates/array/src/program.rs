@@ -148,8 +148,22 @@ impl Program {
     /// The entry point of that name, or its derivative as `bwd_diff(name)` or `fwd_diff(name)`. `group` is the thread group
     /// of one that says nothing of it.
     pub fn kernel(self: &Arc<Program>, name: &str, group: Option<[u32; 3]>) -> Result<Kernel, Error> {
+        self.kernel_with(name, group, None)
+    }
+
+    /// The same of the program with some text at its end, which imports nothing.
+    pub fn kernel_with(
+        self: &Arc<Program>,
+        name: &str,
+        group: Option<[u32; 3]>,
+        addition: Option<&str>,
+    ) -> Result<Kernel, Error> {
         let options = &self.compile_options();
         let (compiled, sources) = self.with(|session, loaded| {
+            if let Some(text) = addition {
+                let index = session.parse_text(&mut loaded.program, "the kernel of a call", text.to_string());
+                loaded.program.extend_module(index, loaded.file);
+            }
             loaded.errors()?;
             let entry = loaded.entry_or_derivative(session, Some(name))?;
             let request = Request { entries: vec![entry], group_size: group, ..Request::default() };

@@ -137,6 +137,31 @@ impl Runner {
         Ok(())
     }
 
+    /// Binds memory of the host's to a texture: its texels as the kernel has them, x fastest and level after level. The size
+    /// is width, height, depth or layers, and levels.
+    pub fn bind_foreign_texture(&mut self, name: &str, memory: Foreign, size: [u32; 4]) -> Result<(), Error> {
+        let found = self.tensors.iter().position(|t| t.name == name);
+        let found = found.and_then(|at| self.tensors[at].texture.map(|dims| (at, dims)));
+        let (at, dims) = found.ok_or_else(|| Error::input(format!("`{name}` is no texture")))?;
+        let (data, layout) = (self.tensors[at].data, self.tensors[at].layout);
+        let element = self.element_of(data);
+        let (lanes, bytes) = (bind::scalars(self.mem(), element).len(), self.mem().size(element));
+        let texels = texture::count(size, dims);
+        if size.contains(&0) || texels.and_then(|n| n.checked_mul(bytes)) != Some(memory.len() as u64) {
+            let why = format!("{} bytes are no texels of {bytes} for the size {size:?}", memory.len());
+            return Err(Error::input(format!("`{name}`: {why}")));
+        }
+        self.bind_foreign(data, memory);
+        let words: Vec<u8> = size.iter().flat_map(|n| n.to_le_bytes()).collect();
+        self.bind_global(layout, &words);
+        let mut shape: Vec<usize> = size[..dims.all].iter().rev().map(|&n| n as usize).collect();
+        if lanes > 1 {
+            shape.push(lanes);
+        }
+        self.tensors[at].shape = shape;
+        Ok(())
+    }
+
     /// Gives the gradients that nothing is bound to zeros, in the shape of what they are gradients of.
     pub fn bind_gradients(&mut self) {
         for at in 0..self.tensors.len() {

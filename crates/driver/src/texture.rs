@@ -89,6 +89,16 @@ pub(crate) fn read(value: &BindValue, dims: Dimensions, s: Scalar, lanes: usize)
     Ok(Texture { bytes, size: [w, h, d, levels as u32] })
 }
 
+/// The texels of all levels, if they can be counted.
+pub(crate) fn count(size: [u32; 4], dims: Dimensions) -> Option<u64> {
+    let mut total = 0u64;
+    for level in 0..size[3].min(32) {
+        let along = |k: usize| u64::from(if k < dims.axes { (size[k] >> level).max(1) } else { size[k] });
+        total = total.checked_add(along(0).checked_mul(along(1))?.checked_mul(along(2))?)?;
+    }
+    Some(total)
+}
+
 /// The next level: the mean of the texels that fall together.
 fn halve(from: &[u64], size: [usize; 3], axes: usize, lanes: usize, s: Scalar) -> (Vec<u64>, [usize; 3]) {
     let to: [usize; 3] = std::array::from_fn(|k| if k < axes { (size[k] / 2).max(1) } else { size[k] });

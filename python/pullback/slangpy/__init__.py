@@ -11,7 +11,7 @@ Programs that were written for slangpy run as they are with `python -m pullback.
 
 from __future__ import annotations
 
-from . import _generators, _marshalls, _tensors, _vectors
+from . import _generators, _marshalls, _tensors, _texture_calls, _vectors
 from . import _vectors as math
 from ._aliases import install
 from ._bindings import PYTHON_SIGNATURES, PYTHON_TYPES
@@ -52,13 +52,26 @@ from ._enums import (
     TypeReflection,
 )
 from ._function import Function, FunctionNode
-from ._instances import InstanceList, InstanceTensor, PackedArg, pack
+from ._instances import InstanceDifferentiableBuffer, InstanceList, InstanceTensor, PackedArg, pack
 from ._kernels import ComputeKernel, ReflectionCursor, ShaderCursor, ShaderProgram, SlangEntryPoint
 from ._logger import ConsoleLoggerOutput, Logger, LoggerOutput
 from ._module import Module, Struct
 from ._shape import Shape
 from ._tensor import Tensor, TensorDesc
-from ._textures import Sampler, Texture, TextureDesc
+from ._textures import (
+    Format,
+    FormatInfo,
+    FormatType,
+    Sampler,
+    SubresourceRange,
+    Texture,
+    TextureAddressingMode,
+    TextureDesc,
+    TextureFilteringMode,
+    TextureView,
+    get_format_info,
+)
+from ._torch_calls import TorchPair, diff_pair
 from ._values import (
     CallIdArg,
     DiffPair,

@@ -42,6 +42,7 @@ _MODULES = {
     "builtin.valueref": "_marshalls",
     "builtin.value": "_marshalls",
     "builtin.tensor": "_tensors _names",
+    "builtin.texture": "_textures",
     "builtin.numpy": "_tensors",
     "reflection": "_types _layout _enums",
     "reflection.lookup": "_lookup",
@@ -51,7 +52,8 @@ _MODULES = {
     "native_func": "_tensor",
     "native_refl": "_types",
     "math": "_vectors",
-    "torchintegration": "",
+    "torchintegration": "_torch_calls",
+    "torchintegration.torchtensormarshall": "_torch_calls",
 }
 
 

@@ -114,10 +114,8 @@ class CallData:
         self.function = function
         prelude = [*info.prelude, *constants(info.constants)]
         self._writer, self.code = generate(context, call, function, prelude, [])
-        program, _ = info.module.device_module.program_of(self.code)
-        self._kernel = program.kernel("__kernel", None)
+        self._kernel = info.module.device_module.kernel("__kernel", self.code)
         self._dtype = args_dtype(self._writer)
-        program.take_warnings()
 
     def _create_result(self, context: BindContext, call: BoundCall) -> None:
         var = call.kwargs.get("_result")

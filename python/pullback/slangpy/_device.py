@@ -187,39 +187,41 @@ class SlangModule:
         self.linked = list(linked)
         self._layout: Optional[SlangProgramLayout] = None
         # What is wrong with a text is said when it is read, as for a file.
-        self.program_of("")
+        self.program = self._read()
 
-    def program_of(self, addition: str) -> tuple[_core.Program, str]:
-        """The program with some text at its end, and the whole text."""
+    def _read(self) -> _core.Program:
         options = self.session.desc.compiler_options
-        text = self.text_with(addition)
         folder = os.path.dirname(self.path)
         include = [os.fspath(p) for p in options.include_paths]
         try:
-            program = _core.Program(
+            return _core.Program(
                 self.path if self.path.endswith(".slang") else self.path + ".slang",
-                text,
+                self.text(),
                 defines=[(str(k), str(v)) for k, v in options.defines.items()],
                 include=[folder, *include] if folder else include,
                 cache=False,
             )
         except CompileError as error:
             raise SlangCompileError(str(error)) from None
-        return program, text
 
-    def text_with(self, addition: str) -> str:
-        """The module's text, those of the modules that it is linked with, and more."""
+    def text(self) -> str:
+        """The module's text, and those of the modules that it is linked with."""
         parts = [self.source]
         if "import slangpy" not in self.source and 'import "slangpy"' not in self.source:
             parts.append("import slangpy;")
-        parts += [module.source for module in self.linked]
-        return "\n".join([*parts, addition])
+        return "\n".join([*parts, *(module.source for module in self.linked)])
+
+    def kernel(self, name: str, addition: Optional[str] = None) -> _core.Kernel:
+        """An entry point, perhaps of the program with more text at its end."""
+        found = self.program.kernel(name, None, addition)
+        self.program.take_warnings()
+        return found
 
     @property
     def layout(self) -> SlangProgramLayout:
         """Its types and functions."""
         if self._layout is None:
-            self._layout = SlangProgramLayout(*self.program_of(""))
+            self._layout = SlangProgramLayout(self.program)
         return self._layout
 
     def entry_point(self, name: str, type_conformances: Any = ()) -> Any:
@@ -231,7 +233,7 @@ class SlangModule:
     @property
     def entry_points(self) -> list[Any]:
         """All entry points."""
-        return [self.entry_point(name) for name in self.program_of("")[0].entries]
+        return [self.entry_point(name) for name in self.program.entries]
 
     def __repr__(self) -> str:
         return f"SlangModule(name={self.name!r})"

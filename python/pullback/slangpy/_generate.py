@@ -30,6 +30,7 @@ class Writer:
         self._indent = 1
         self._fresh = 0
         self.needed: list[str] = []
+        self.textures: set[str] = set()
         self._buffers: dict[tuple[int, str], set[str]] = {}
 
     def line(self, text: str) -> None:

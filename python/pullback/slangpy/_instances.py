@@ -97,6 +97,20 @@ class InstanceTensor(InstanceList):
         self.tensor.copy_from_numpy(data)
 
 
+class InstanceDifferentiableBuffer(InstanceTensor):
+    """Instances that are the elements of a tensor with gradients."""
+
+    def __init__(self, struct: Struct, shape: Any, data: Optional[Tensor] = None) -> None:
+        if data is None:
+            data = Tensor.empty(struct.device, shape, struct).with_grads()
+        super().__init__(struct, shape, data)
+
+    @property
+    def buffer(self) -> Tensor:
+        """The tensor."""
+        return self.tensor
+
+
 class PackedArg:
     """A value that is passed again and again."""
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Optional
 
-import numpy as np
-
 from .._errors import CompileError
 from ._call import constants
 from ._device import Device, SlangCompileError, SlangModule
-from ._run import bound_globals, plain
+from ._run import bound_globals
 from ._types import SlangType
 
 if TYPE_CHECKING:
@@ -102,7 +100,6 @@ class ShaderProgram:
     def __init__(self, module: SlangModule, entry_points: Sequence[SlangEntryPoint]) -> None:
         self.module = module
         self.entry_points = list(entry_points)
-        self.program, _ = module.program_of("")
 
     @property
     def layout(self) -> Any:
@@ -123,10 +120,9 @@ class ComputeKernel:
         self.program = program
         name = program.entry_points[0].name
         try:
-            self._kernel = program.program.kernel(name, None)
+            self._kernel = program.module.kernel(name)
         except CompileError as error:
             raise SlangCompileError(str(error)) from None
-        program.program.take_warnings()
 
     @property
     def reflection(self) -> ReflectionCursor:
@@ -150,10 +146,12 @@ def run_kernel(device: Device, kernel: Any, thread_count: Any, values: Mapping[s
     """Runs a kernel on values by name, or appends that to commands."""
     counts = [int(n) for n in thread_count]
     groups = tuple(-(-n // size) for n, size in zip([*counts, 1, 1][:3], kernel.group))
-    bound = bound_globals(values, kernel)
 
     def command() -> None:
-        text = kernel.launch(bound, groups)
+        after: list[Any] = []
+        text = kernel.launch(bound_globals(values, kernel, after), groups)
+        for action in after:
+            action()
         if text:
             device.printed(text)
 
@@ -201,17 +199,17 @@ def dispatch_function(
     info = node.calc_build_info()
     function = info.function
     module = info.module.device_module
-    names = module.program_of("")[0].entries
+    names = module.program.entries
     prelude = "\n".join([*info.prelude, *constants(info.constants)])
     key = ("dispatch", str(info.thread_group_size))
     kernel: Any = node._cache.get(key)
     if kernel is None:
         try:
             if info.name in names:
-                kernel = module.program_of(prelude)[0].kernel(info.name, None)
+                kernel = module.kernel(info.name, prelude)
             else:
                 text = _around(info, function)
-                kernel = module.program_of(f"{prelude}\n{text}")[0].kernel("__dispatched", None)
+                kernel = module.kernel("__dispatched", f"{prelude}\n{text}")
         except CompileError as error:
             raise ValueError(f"Slang compilation error: {error}") from error
         node._cache[key] = kernel
@@ -242,5 +240,3 @@ def _around(info: Any, function: Any) -> str:
     head = f'[shader("compute")]\n[numthreads({group})]\nvoid __dispatched({", ".join(list_)})'
     return f"{head}\n{{\n    {function.callee('')}({args});\n}}\n"
 
-
-__all__ = ["ComputeKernel", "ComputePass", "ShaderCursor", "ShaderProgram", "SlangEntryPoint", "np", "plain"]

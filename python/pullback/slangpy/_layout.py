@@ -16,9 +16,8 @@ _INIT = ("$init", "__init")
 class SlangProgramLayout:
     """The types and functions of a program, each described when it is asked for."""
 
-    def __init__(self, program: _core.Program, text: str) -> None:
+    def __init__(self, program: _core.Program) -> None:
         self._program = program
-        self.text = text
         self._by_text: dict[str, Optional[SlangType]] = {}
         self._by_name: dict[str, SlangType] = {}
         self._functions: dict[tuple[Optional[str], str], Optional[SlangFunction]] = {}

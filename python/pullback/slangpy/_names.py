@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Union
 
-from ._call import unpack_arg
+from ._bindings import Marshall
+from ._call import CallContext, unpack_arg
 from ._shape import Shape
+from ._torch_calls import TorchPair as NativeTorchTensorDiffPair
 from ._types import ArrayType, MatrixType, ScalarType, SlangType, VectorType
 
 # Where slangpy has its modules; here `import slangpy` needs no file.
@@ -48,6 +50,18 @@ def find_type_layout_for_buffer(layout: Any, name: Any) -> Any:
     return name.buffer_layout
 
 
+def set_print_generated_shaders(value: bool) -> None:
+    """Kernels are not printed: `debug_build_call_data(…).code` is the text of one."""
+
+
+class NativeMarshall(Marshall):
+    """How values of a type are passed."""
+
+
+class NativeValueMarshall(Marshall):
+    """How values of a type are passed."""
+
+
 class BoundVariableRuntime:
     """An argument of a run."""
 
@@ -73,3 +87,24 @@ def parse_generic_signature(text: str) -> tuple[str, list[str]]:
         else:
             args[-1] += letter
     return name, [a.strip() for a in args]
+
+
+__all__ = [
+    "MAX_DISPATCH_THREAD_GROUPS_X",
+    "SLANG_PATH",
+    "BoundVariableRuntime",
+    "CallContext",
+    "CodeGen",
+    "CodeGenBlock",
+    "NativeCallRuntimeOptions",
+    "NativeMarshall",
+    "NativeTorchTensorDiffPair",
+    "NativeValueMarshall",
+    "TShapeOrTuple",
+    "find_type_layout_for_buffer",
+    "is_nested_array",
+    "parse_generic_signature",
+    "set_print_generated_shaders",
+    "unpack_args",
+    "unpack_kwargs",
+]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Optional
 
 import numpy as np
 
+from ._textures import Texture, TextureView, bound_texture
 from ._types import SlangType, converted, read
 from ._vectors import Matrix, Vector
 
@@ -43,6 +44,8 @@ class Run:
         self._writer = w
         # Copies of arrays, by the number of the argument.
         self.copies: dict[int, Any] = {}
+        # What is to be done when the kernel has run.
+        self.after: list[Any] = []
         self._types = {name: of for name, _, of in w.fields}
         self._params = {name: of for of, name in w.params}
         count = int(np.prod(call_shape, dtype=np.int64)) if threads is None else int(threads)
@@ -92,7 +95,7 @@ class Run:
 
     def globals(self, values: Any, kernel: Any) -> None:
         """Binds global variables."""
-        self.bound.update(bound_globals(values, kernel))
+        self.bound.update(bound_globals(values, kernel, self.after))
 
     def hold(self, key: str, of: SlangType, value: Any) -> None:
         """Makes memory for one value, which the kernel may write."""
@@ -112,6 +115,10 @@ class Run:
             return ""
         places = {name: writable for name, _, _, _, _, writable in kernel.places}
         bound = {name: value for name, value in self.bound.items() if name in places}
+        every = {place[0]: place for place in kernel.places}
+        for name, value in bound.items():
+            if isinstance(value, (Texture, TextureView)):
+                bound[name] = bound_texture(value, every[name], self.after)
         bound["__args"] = self.args.view(np.dtype((np.void, self.args.dtype.itemsize)))
         written = [value for name, value in bound.items() if places[name] and isinstance(value, np.ndarray)]
         for name, value in bound.items():
@@ -121,10 +128,12 @@ class Run:
         bound = {name: value for name, value in bound.items() if name in places}
         groups = -(-self.count // group)
         text: str = kernel.launch(bound, (groups, 1, 1))
+        for action in self.after:
+            action()
         return text
 
 
-def bound_globals(values: Mapping[str, Any], kernel: Any) -> dict[str, Any]:
+def bound_globals(values: Mapping[str, Any], kernel: Any, after: list[Any]) -> dict[str, Any]:
     """What is bound to a kernel's global variables, of which structs may be dicts."""
     places = {place[0]: place for place in kernel.places}
     found: dict[str, Any] = {}
@@ -136,18 +145,20 @@ def bound_globals(values: Mapping[str, Any], kernel: Any) -> dict[str, Any]:
                 for part, inner in value.items():
                     add(f"{name}.{part}", inner)
             return
-        found[name] = plain(value, place)
+        found[name] = plain(value, place, after)
 
     for name, value in values.items():
         add(name, value)
     return found
 
 
-def plain(value: Any, place: Any) -> Any:
+def plain(value: Any, place: Any, after: list[Any]) -> Any:
     """A value as the core binds it to a place: memory where it is, anything else as numbers."""
     _, role, _, _, step, _ = place
     if hasattr(value, "get_this"):
         value = value.get_this()
+    if isinstance(value, (Texture, TextureView)):
+        return bound_texture(value, place, after)
     if hasattr(value, "storage"):
         if role == "tensor":
             return value.array()
@@ -159,7 +170,7 @@ def plain(value: Any, place: Any) -> Any:
     if hasattr(value, "bound"):
         return value.bound()
     if isinstance(value, Mapping):
-        return {name: plain(part, (name, "uniform", None, 0, 0, False)) for name, part in value.items()}
+        return {name: plain(part, (name, "uniform", None, 0, 0, False), after) for name, part in value.items()}
     if isinstance(value, np.ndarray) and role == "uniform":
         return value.tolist()
     if isinstance(value, (Vector, Matrix)):

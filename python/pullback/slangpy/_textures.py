@@ -1,26 +1,397 @@
-"""Textures: refused so far."""
+"""Textures: texels of a format, level after level, that kernels get as the numbers that they read."""
 
 from __future__ import annotations
 
-from typing import Any
+import enum
+import itertools
+from typing import Any, Optional
+
+import numpy as np
+
+from ._enums import MemoryType, TextureType, TextureUsage
+
+
+class TextureFilteringMode(enum.Enum):
+    """What is between texels."""
+
+    point = 0
+    linear = 1
+
+
+class TextureAddressingMode(enum.Enum):
+    """What is beyond a texture."""
+
+    wrap = 0
+    clamp_to_edge = 1
+    clamp_to_border = 2
+    mirror_repeat = 3
+    mirror_once = 4
+
+
+class FormatType(enum.Enum):
+    """What the numbers of a format are."""
+
+    unknown = 0
+    float = 1
+    unorm = 2
+    unorm_srgb = 3
+    snorm = 4
+    uint = 5
+    sint = 6
+
+
+def _formats() -> dict[str, tuple[int, str, str]]:
+    """Channels, NumPy's numbers, and what they mean."""
+    found: dict[str, tuple[int, str, str]] = {"undefined": (0, "uint8", "unknown")}
+    bits = {"uint": (8, 16, 32, 64), "sint": (8, 16, 32, 64), "unorm": (8, 16), "snorm": (8, 16), "float": (16, 32)}
+    for n, letters in ((1, "r"), (2, "rg"), (3, "rgb"), (4, "rgba")):
+        for meaning, sizes in bits.items():
+            for size in sizes:
+                if n == 3 and size != 32:
+                    continue
+                kind = {"uint": "uint", "unorm": "uint", "sint": "int", "snorm": "int", "float": "float"}[meaning]
+                name = "".join(f"{letter}{size}" for letter in letters) if n == 0 else f"{letters}{size}"
+                found[f"{name}_{meaning}"] = (n, f"{kind}{size}", meaning)
+    found["rgba8_unorm_srgb"] = (4, "uint8", "unorm_srgb")
+    found["bgra8_unorm"] = (4, "uint8", "unorm")
+    found["bgra8_unorm_srgb"] = (4, "uint8", "unorm_srgb")
+    found["d32_float"] = (1, "float32", "float")
+    return found
+
+
+FORMATS = _formats()
+Format = enum.Enum("Format", {name: name for name in FORMATS})  # type: ignore[misc]
+
+
+class FormatInfo:
+    """What a format is."""
+
+    def __init__(self, format: Any) -> None:
+        self.format = format
+        self.name: str = format.value
+        self.channel_count, self.dtype_name, meaning = FORMATS[format.value]
+        self.type = FormatType[meaning]
+        self.bytes_per_block = self.channel_count * np.dtype(self.dtype_name).itemsize
+
+    def is_float_format(self) -> bool:
+        """Whether its numbers are floats."""
+        return self.type == FormatType.float
+
+    def is_integer_format(self) -> bool:
+        """Whether its numbers are integers that mean themselves."""
+        return self.type in (FormatType.uint, FormatType.sint)
+
+
+def get_format_info(format: Any) -> FormatInfo:
+    """What a format is."""
+    return FormatInfo(format)
+
+
+def to_texels(raw: Any, info: FormatInfo, kind: Any) -> Any:
+    """The numbers that a kernel reads."""
+    if info.type in (FormatType.unorm, FormatType.unorm_srgb):
+        found = raw.astype(np.float32) / np.float32(np.iinfo(raw.dtype).max)
+        if info.type == FormatType.unorm_srgb:
+            colour = found[..., :3]
+            found[..., :3] = np.where(colour <= 0.04045, colour / 12.92, ((colour + 0.055) / 1.055) ** 2.4)
+    elif info.type == FormatType.snorm:
+        found = np.maximum(raw.astype(np.float32) / np.float32(np.iinfo(raw.dtype).max), -1)
+    else:
+        found = raw
+    if found.dtype.kind == "f" and np.dtype(kind).kind != "f" or info.is_integer_format() and np.dtype(kind).kind == "f":
+        raise ValueError(f"a texture of the format {info.name} has no numbers of type {np.dtype(kind)}")
+    return found.astype(kind)
+
+
+def from_texels(texels: Any, info: FormatInfo) -> Any:
+    """What a texture holds of the numbers that a kernel wrote."""
+    dtype = np.dtype(info.dtype_name)
+    if info.type in (FormatType.unorm, FormatType.unorm_srgb):
+        numbers = np.clip(np.nan_to_num(texels.astype(np.float32)), 0, 1)
+        if info.type == FormatType.unorm_srgb:
+            colour = numbers[..., :3]
+            numbers[..., :3] = np.where(colour <= 0.0031308, colour * 12.92, 1.055 * colour ** (1 / 2.4) - 0.055)
+        return np.rint(numbers * np.iinfo(dtype).max).astype(dtype)
+    if info.type == FormatType.snorm:
+        return np.rint(np.clip(np.nan_to_num(texels), -1, 1) * np.iinfo(dtype).max).astype(dtype)
+    return texels.astype(dtype)
+
+
+_AXES = {
+    TextureType.texture_1d: (1, False),
+    TextureType.texture_1d_array: (1, True),
+    TextureType.texture_2d: (2, False),
+    TextureType.texture_2d_array: (2, True),
+    TextureType.texture_3d: (3, False),
+    TextureType.texture_cube: (2, False),
+    TextureType.texture_cube_array: (2, True),
+}
 
 
 class TextureDesc:
     """How a texture is made."""
 
-    def __init__(self, **given: Any) -> None:
-        self.given = given
+    def __init__(
+        self,
+        type: TextureType = TextureType.texture_2d,
+        format: Any = None,
+        width: int = 1,
+        height: int = 1,
+        depth: int = 1,
+        array_length: int = 1,
+        mip_count: int = 1,
+        sample_count: int = 1,
+        sample_quality: int = 0,
+        memory_type: MemoryType = MemoryType.device_local,
+        usage: Any = TextureUsage.none,
+        default_state: Any = None,
+        sampler: Any = None,
+        label: str = "",
+        data: Any = None,
+    ) -> None:
+        self.type = type
+        self.format = format if format is not None else Format["undefined"]
+        self.width, self.height, self.depth = int(width), int(height), int(depth)
+        self.array_length = int(array_length)
+        self.mip_count = int(mip_count)
+        self.sample_count = sample_count
+        self.memory_type = memory_type
+        self.usage = TextureUsage(usage)
+        self.sampler = sampler
+        self.label = label
+        self.data = data
 
 
 class Texture:
-    """Refused."""
+    """A texture. `levels` has, for each level, the texels: layers or depth, height, width, channels."""
+
+    _numbers = itertools.count(1)
 
     def __init__(self, device: Any, desc: TextureDesc) -> None:
-        raise RuntimeError("textures are not supported yet")
+        if desc.type not in _AXES or desc.sample_count > 1:
+            raise RuntimeError("textures of several samples are not supported")
+        self.device = device
+        self.desc = desc
+        self.info = FormatInfo(desc.format)
+        if not self.info.channel_count:
+            raise RuntimeError(f"textures of the format {self.info.name} are not supported")
+        self.axes, self.is_array = _AXES[desc.type]
+        self.faces = 6 if desc.type in (TextureType.texture_cube, TextureType.texture_cube_array) else 1
+        largest = max(desc.width, desc.height if self.axes > 1 else 1, desc.depth if self.axes > 2 else 1)
+        most = largest.bit_length()
+        count = most if desc.mip_count in (0, 0xFFFFFFFF) else desc.mip_count
+        if count > most:
+            raise RuntimeError(f"a texture of this size has {most} levels, not {count}")
+        desc.mip_count = count
+        self.levels = [np.zeros(self._shape(k), self.info.dtype_name) for k in range(count)]
+        self.number = next(Texture._numbers)
+        if desc.data is not None:
+            self.copy_from_numpy(desc.data)
+
+    def _shape(self, level: int) -> tuple[int, ...]:
+        desc = self.desc
+        sizes = [desc.width, desc.height, desc.depth][: self.axes]
+        own = [max(n >> level, 1) for n in sizes][::-1]
+        layers = [desc.array_length * self.faces] if self.is_array or self.faces > 1 else []
+        return (*layers, *own, self.info.channel_count)
+
+    @property
+    def width(self) -> int:
+        """Texels along x."""
+        return self.desc.width
+
+    @property
+    def height(self) -> int:
+        """Texels along y."""
+        return self.desc.height
+
+    @property
+    def depth(self) -> int:
+        """Texels along z."""
+        return self.desc.depth
+
+    @property
+    def format(self) -> Any:
+        """The format of a texel."""
+        return self.desc.format
+
+    @property
+    def type(self) -> TextureType:
+        """Its dimensions."""
+        return self.desc.type
+
+    @property
+    def usage(self) -> TextureUsage:
+        """What it is for."""
+        return self.desc.usage
+
+    @property
+    def array_length(self) -> int:
+        """Layers."""
+        return self.desc.array_length
+
+    @property
+    def mip_count(self) -> int:
+        """Levels."""
+        return self.desc.mip_count
+
+    @property
+    def layer_count(self) -> int:
+        """Layers, and faces of cubes."""
+        return self.desc.array_length * self.faces
+
+    @property
+    def subresource_count(self) -> int:
+        """Levels of all layers."""
+        return self.layer_count * self.mip_count
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Lengths of the dimensions that a call is mapped over."""
+        return self._shape(0)[:-1]
+
+    def get_mip_width(self, mip: int = 0) -> int:
+        """Texels along x of a level."""
+        return max(self.width >> mip, 1)
+
+    def get_mip_height(self, mip: int = 0) -> int:
+        """Texels along y of a level."""
+        return max(self.height >> mip, 1)
+
+    def get_mip_depth(self, mip: int = 0) -> int:
+        """Texels along z of a level."""
+        return max(self.depth >> mip, 1)
+
+    def create_view(self, desc: Optional[dict[str, Any]] = None, **given: Any) -> TextureView:
+        """Some of its levels and layers."""
+        return TextureView(self, {**(desc or {}), **given})
+
+    def to_numpy(self, layer: int = 0, mip: int = 0) -> Any:
+        """The texels of a level, without a dimension of one channel."""
+        found = self.levels[mip]
+        if self.is_array or self.faces > 1:
+            found = found[layer]
+        return found[..., 0].copy() if self.info.channel_count == 1 else found.copy()
+
+    def copy_from_numpy(self, data: Any, layer: int = 0, mip: int = 0) -> None:
+        """Takes the texels of a level."""
+        target = self.levels[mip]
+        data = np.asarray(data)
+        if (self.is_array or self.faces > 1) and data.nbytes != target.nbytes:
+            target = target[layer]
+        if data.nbytes != target.nbytes:
+            raise RuntimeError(f"the level has {target.nbytes} bytes, and the array {data.nbytes}")
+        target[...] = np.ascontiguousarray(data).reshape(-1).view(target.dtype).reshape(target.shape)
+
+    def fill(self, value: Any) -> None:
+        """Fills all levels with one texel."""
+        texel = np.asarray([float(x) for x in value])[: self.info.channel_count]
+        for level in self.levels:
+            level[...] = from_texels(texel, self.info) if not self.info.is_integer_format() else texel
+
+    # ---- kernels
+
+    def texels(self, kind: Any, lanes: int, levels: range) -> Any:
+        """What a kernel gets that reads so many lanes: x fastest, level after level."""
+        parts = []
+        for k in levels:
+            own = to_texels(self.levels[k], self.info, kind)
+            full = np.zeros((*own.shape[:-1], lanes), kind)
+            if lanes == 4 and self.info.channel_count < 4:
+                full[..., 3] = 1
+            n = min(lanes, self.info.channel_count)
+            full[..., :n] = own[..., :n]
+            parts.append(full.reshape(-1))
+        return np.concatenate(parts)
+
+    def take(self, texels: Any, lanes: int, levels: range) -> None:
+        """Takes what a kernel wrote."""
+        at = 0
+        for k in levels:
+            shape = (*self.levels[k].shape[:-1], lanes)
+            n = int(np.prod(shape))
+            own = texels[at : at + n].reshape(shape)
+            at += n
+            m = min(lanes, self.info.channel_count)
+            self.levels[k][..., :m] = from_texels(own, self.info)[..., :m]
+
+    def size_of(self, levels: range) -> tuple[int, int, int, int]:
+        """Width, height, depth or layers, and levels."""
+        sizes = [*self._shape(levels.start)[:-1]][::-1]
+        w, h, d = [*sizes, 1, 1][:3]
+        return (w, h, d, len(levels))
+
+    def __repr__(self) -> str:
+        return f"Texture(type={self.type.name}, format={self.info.name}, shape={self.shape})"
+
+
+class TextureView:
+    """Some of a texture's levels."""
+
+    def __init__(self, texture: Texture, given: dict[str, Any]) -> None:
+        self.texture = texture
+        self.desc = given
+        part = given.get("subresource_range") or {}
+        get = part.get if isinstance(part, dict) else lambda name, other: getattr(part, name, other)
+        first, count = get("mip", 0), get("mip_count", 0xFFFFFFFF)
+        self.levels = range(first, min(first + count, texture.mip_count))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Lengths of the dimensions that a call is mapped over."""
+        return self.texture._shape(self.levels.start)[:-1]
+
+
+class SubresourceRange:
+    """Some levels and layers."""
+
+    def __init__(self, given: Optional[dict[str, int]] = None, **named: int) -> None:
+        self.layer, self.layer_count, self.mip, self.mip_count = 0, 0xFFFFFFFF, 0, 0xFFFFFFFF
+        for name, value in {**(given or {}), **named}.items():
+            setattr(self, name, value)
 
 
 class Sampler:
-    """How a texture is read."""
+    """How a texture is read between texels and beyond them."""
 
     def __init__(self, device: Any, given: dict[str, Any]) -> None:
+        self.device = device
         self.given = given
+
+    def bound(self) -> dict[str, Any]:
+        """What a kernel gets."""
+        get = self.given.get
+        linear, wrap = TextureFilteringMode.linear, TextureAddressingMode.wrap
+        filters = [get(name, linear) for name in ("min_filter", "mag_filter")]
+        found: dict[str, Any] = {"filter": "linear" if linear in filters else "nearest"}
+        found["mip"] = "linear" if get("mip_filter", linear) == linear else "nearest"
+        for letter in "UVW":
+            found[f"address{letter}"] = _ADDRESSES[get(f"address_{letter.lower()}", wrap)]
+        found["bias"] = float(get("mip_lod_bias", 0.0))
+        if "border_color" in self.given:
+            found["border"] = [float(x) for x in self.given["border_color"]]
+        return found
+
+
+_ADDRESSES = {
+    TextureAddressingMode.wrap: "wrap",
+    TextureAddressingMode.clamp_to_edge: "clamp",
+    TextureAddressingMode.clamp_to_border: "border",
+    TextureAddressingMode.mirror_repeat: "mirror",
+    TextureAddressingMode.mirror_once: "mirror_once",
+}
+
+
+def bound_texture(value: Any, place: Any, after: list[Any]) -> Any:
+    """A texture, or a view of one, as the core binds it; what the kernel wrote is taken by what is added to `after`."""
+    name, _, kind, lanes, _, writable = place
+    texture, levels = (value.texture, value.levels) if isinstance(value, TextureView) else (value, None)
+    if writable:
+        levels = range(levels.start, levels.start + 1) if levels is not None else range(1)
+    levels = levels if levels is not None else range(texture.mip_count)
+    if kind is None:
+        raise ValueError(f"`{name}` is no texture of numbers")
+    texels = texture.texels(np.dtype(kind), lanes, levels)
+    if writable:
+        after.append(lambda: texture.take(texels, lanes, levels))
+    return texels, texture.size_of(levels)

@@ -1,0 +1,140 @@
+"""How textures are passed: as a whole, or mapped over, texel by texel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import _vectorize as rules
+from ._bindings import PYTHON_TYPES, BindContext, BoundVariable, Marshall
+from ._enums import AccessType, TextureUsage
+from ._generate import Writer
+from ._run import Run
+from ._shape import Shape
+from ._textures import FormatType, Sampler, Texture, TextureView
+from ._types import SamplerStateType, SlangType, TextureType
+
+WRITES = (AccessType.write, AccessType.readwrite)
+_BASES = {
+    "texture_1d": "Texture1D",
+    "texture_1d_array": "Texture1DArray",
+    "texture_2d": "Texture2D",
+    "texture_2d_array": "Texture2DArray",
+    "texture_3d": "Texture3D",
+    "texture_cube": "TextureCube",
+    "texture_cube_array": "TextureCubeArray",
+}
+
+
+class TextureMarshall(Marshall):
+    """A texture."""
+
+    def __init__(self, layout: Any, texture: Texture) -> None:
+        super().__init__(layout)
+        info = texture.info
+        number = {FormatType.uint: "uint", FormatType.sint: "int"}.get(info.type, "float")
+        n = info.channel_count
+        self.base = _BASES[texture.type.name]
+        self.writable = bool(texture.usage & TextureUsage.unordered_access)
+        self.readable = bool(texture.usage & TextureUsage.shader_resource)
+        self.slang_element_type = layout.require_type_by_name(f"vector<{number},{n}>" if n > 1 else number)
+        self.slang_type = layout.require_type_by_name(f"{self.base}<{self.slang_element_type.full_name}>")
+        self.dims = len(texture.shape)
+
+    @property
+    def is_writable(self) -> bool:
+        return self.writable
+
+    def signature(self, value: Any) -> Any:
+        return (self.slang_type.full_name, self.writable, self.readable)
+
+    def can_direct_bind(self, binding: BoundVariable) -> bool:
+        """Whether the kernel gets the texture as a whole."""
+        return isinstance(binding.vector_type, TextureType)
+
+    def get_shape(self, value: Any) -> Shape:
+        return Shape(tuple(value.shape) + self.slang_element_type.shape.as_tuple())
+
+    def resolve_types(self, context: BindContext, bound_type: SlangType) -> Any:
+        if isinstance(bound_type, TextureType):
+            if bound_type.writable and not self.writable:
+                raise TypeError("Cannot bind a texture without unordered access to a writable texture")
+            if not bound_type.writable and not self.readable:
+                raise TypeError("Cannot bind a texture that is no shader resource to a texture")
+            base = bound_type.name.removeprefix("RW")
+            if base != self.base:
+                raise TypeError(f"Cannot bind a {self.base} to a {bound_type.name}")
+            return [bound_type]
+        own = self.slang_element_type
+        if rules.is_open(bound_type):
+            return [own]
+        found = rules.vector(own, bound_type) or rules.scalar(own, bound_type)
+        if found is None and self.slang_element_type.num_dims == 0 and bound_type.num_dims == 1:
+            # One channel is a vector of one number, too.
+            found = bound_type if bound_type.shape.as_tuple() == (1,) else None
+        return [found]
+
+    def reduce_type(self, context: BindContext, dimensions: int) -> Any:
+        if dimensions == 0:
+            return self.slang_type
+        if dimensions == self.dims:
+            return self.slang_element_type
+        raise ValueError("Cannot reduce dimensions of a texture")
+
+    def resolve_dimensionality(self, context: BindContext, binding: BoundVariable, vector_target_type: Any) -> Any:
+        return 0 if isinstance(vector_target_type, TextureType) else self.dims
+
+    def _texel(self, w: Writer, var: BoundVariable) -> str:
+        ids = [w.id(dim) for dim in reversed(var.vector_mapping.as_tuple())]
+        kind = "RW" if var.access[0] in WRITES else ""
+        key = f"t{var.number}"
+        if key not in w.textures:
+            w.textures.add(key)
+            w.param(f"{kind}{self.base}<{self.slang_element_type.full_name}>", key)
+        at = f"int{len(ids)}({', '.join(ids)})" if len(ids) > 1 else ids[0]
+        return f"__{key}[{at}]"
+
+    def load(self, w: Writer, var: BoundVariable, target: str) -> None:
+        of = var.vector_type
+        if isinstance(of, TextureType):
+            w.line(f"{target} = {w.param(of.full_name, f't{var.number}')};")
+        else:
+            w.line(f"{target} = {self._texel(w, var)};")
+
+    def store(self, w: Writer, var: BoundVariable, source: str) -> None:
+        of = var.vector_type
+        if not isinstance(of, TextureType):
+            part = "[0]" if of is not None and of.num_dims > self.slang_element_type.num_dims else ""
+            w.line(f"{self._texel(w, var)} = {source}{part};")
+
+    def bind(self, run: Run, var: BoundVariable, value: Any) -> None:
+        run.value(f"__t{var.number}", value)
+
+
+class SamplerMarshall(Marshall):
+    """A sampler."""
+
+    def __init__(self, layout: Any) -> None:
+        super().__init__(layout)
+        self.slang_type = layout.require_type_by_name("SamplerState")
+        self.concrete_shape = Shape(())
+
+    def resolve_types(self, context: BindContext, bound_type: SlangType) -> Any:
+        return [bound_type if isinstance(bound_type, SamplerStateType) else None]
+
+    def resolve_dimensionality(self, context: BindContext, binding: BoundVariable, vector_target_type: Any) -> Any:
+        return 0
+
+    def can_direct_bind(self, binding: BoundVariable) -> bool:
+        """The kernel gets the sampler as it is."""
+        return True
+
+    def load(self, w: Writer, var: BoundVariable, target: str) -> None:
+        w.line(f"{target} = {w.param('SamplerState', f's{var.number}')};")
+
+    def bind(self, run: Run, var: BoundVariable, value: Any) -> None:
+        run.value(f"__s{var.number}", value.bound())
+
+
+PYTHON_TYPES[Texture] = TextureMarshall
+PYTHON_TYPES[TextureView] = lambda layout, value: TextureMarshall(layout, value.texture)
+PYTHON_TYPES[Sampler] = lambda layout, value: SamplerMarshall(layout)
