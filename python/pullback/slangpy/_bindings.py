@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Optional
 
 from ._enums import AccessType, CallMode, IOType, ModifierID
 from ._shape import Shape
-from ._types import SlangType
+from ._types import ArrayType, SlangType
 
 if TYPE_CHECKING:
     from ._generate import Writer
@@ -138,6 +138,15 @@ def get_or_create_type(layout: SlangProgramLayout, python_type: Any, value: Any 
     raise ValueError(f"Unsupported type {python_type}")
 
 
+def has_memory(value: Any) -> bool:
+    """Whether there is memory in a list: it cannot be copied to the kernel as a whole."""
+    if isinstance(value, Mapping):
+        return any(has_memory(part) for part in value.values())
+    if isinstance(value, (list, tuple)):
+        return any(has_memory(part) for part in value)
+    return any(hasattr(value, name) for name in ("storage", "memory", "levels", "get_this", "__array_interface__", "untyped_storage"))
+
+
 class BoundVariableException(Exception):
     """An argument does not fit."""
 
@@ -178,7 +187,14 @@ class BoundVariable:
                 f"Failed to create type marshall for argument {self.debug_name}: {error}", self
             ) from error
         self.children: Optional[dict[str, BoundVariable]] = None
-        if isinstance(value, Mapping):
+        # The parts of a list are known by their number.
+        self.is_list = False
+        # A list that is mapped over: the thread's value is one of its parts.
+        self.is_chosen = False
+        if isinstance(value, (list, tuple)) and has_memory(value):
+            self.is_list = True
+            self.children = {str(k): BoundVariable(context, v, self, str(k)) for k, v in enumerate(value)}
+        elif isinstance(value, Mapping):
             parts = {n: v for n, v in value.items() if n != "_type"}
             self.children = {n: BoundVariable(context, v, self, n) for n, v in parts.items()}
 
@@ -196,6 +212,8 @@ class BoundVariable:
     def get_input_list(self, args: list[BoundVariable]) -> list[BoundVariable]:
         """Adds its parts to a list."""
         args.extend(self.leaves() if self.children else [self])
+        if self.is_chosen:
+            args.append(self)
         return args
 
     # ---- the steps in which a call is built
@@ -205,6 +223,12 @@ class BoundVariable:
         self.name = self.variable_name = name
         self.slang_type = slang
         self.slang_modifiers = modifiers
+        if self.is_list and self.children is not None:
+            self.is_chosen = not isinstance(slang, ArrayType)
+            inner = slang.element_type if isinstance(slang, ArrayType) else slang
+            for number, child in self.children.items():
+                child.bind(inner, modifiers, number)
+            return
         for child in (self.children or {}).values():
             if child.name not in slang.fields:
                 raise BoundVariableException(f"Slang type '{slang.full_name}' has no field '{child.name}'", child)

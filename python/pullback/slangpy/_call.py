@@ -18,7 +18,7 @@ from ._bindings import (
 )
 from ._device import SlangCompileError
 from ._enums import AccessType, CallMode
-from ._generate import GROUP, generate
+from ._generate import GROUP, Groups, generate
 from ._resolve import ResolutionDiagnostic, ResolveException, bind, resolve_function
 from ._run import Run, args_dtype
 from ._shape import Shape
@@ -113,9 +113,32 @@ class CallData:
         self.debug_only_bindings = call
         self.function = function
         prelude = [*info.prelude, *constants(info.constants)]
-        self._writer, self.code = generate(context, call, function, prelude, [])
+        self._groups = self._grouping()
+        self._writer, self.code = generate(context, call, function, prelude, self._groups)
         self._kernel = info.module.device_module.kernel("__kernel", self.code)
         self._dtype = args_dtype(self._writer)
+
+    def _grouping(self) -> Optional[Groups]:
+        """The groups of calls, where the function may ask for them."""
+        shape = self.info.call_group_shape
+        if shape is None:
+            if "CallShapeInfo" not in self.info.module.device_module.text():
+                return None
+            return Groups((1,) * self.call_dimensionality)
+        sizes = tuple(shape) if not isinstance(shape, int) else (shape,)
+        n = self.call_dimensionality
+        if len(sizes) > n:
+            raise ValueError(
+                f"call_group_shape dimensionality ({len(sizes)}) must be <= call_shape dimensionality ({n})"
+            )
+        sizes = (1,) * (n - len(sizes)) + sizes
+        for k, size in enumerate(sizes):
+            if size < 1:
+                raise ValueError(f"call_group_shape[{k}] = {size} is invalid: a group has at least one call along each")
+        groups = Groups(sizes)
+        if groups.size > 1024:
+            raise ValueError(f"call_group_shape {list(sizes)} has {groups.size} calls, and a group has at most 1024")
+        return groups
 
     def _create_result(self, context: BindContext, call: BoundCall) -> None:
         var = call.kwargs.get("_result")
@@ -160,6 +183,9 @@ class CallData:
             output = result.python.create_output(own, result)
             pairs = [(var, output if var is result else value) for var, value in pairs]
         run = Run(self._writer, self._dtype, device, shape, threads)
+        if self._groups is not None and threads is None:
+            run.group(self._groups)
+        size = self._groups.size if self._groups is not None else GROUP
         leaves = [pair for var, value in pairs for pair in _leaves(var, value)]
         for var, value in leaves:
             if var.access != (AccessType.none, AccessType.none):
@@ -168,7 +194,7 @@ class CallData:
             run.globals(given(self) if callable(given) else given, self._kernel)
 
         def command() -> None:
-            text = run.launch(self._kernel, GROUP)
+            text = run.launch(self._kernel, size)
             if text:
                 device.printed(text)
             for var, value in leaves:
@@ -230,6 +256,9 @@ def _leaves(var: BoundVariable, value: Any) -> list[tuple[BoundVariable, Any]]:
         packed = getattr(value, "packed_value", None)
         return [(var, value if packed is None else packed)]
     value = getattr(value, "packed_value", value)
+    if var.is_list:
+        parts = [pair for child, part in zip(var.children.values(), value) for pair in _leaves(child, part)]
+        return [(var, value), *parts] if var.is_chosen else parts
     own = [] if var.children else [(var, value)]
     return own + [pair for name, child in var.children.items() for pair in _leaves(child, value[name])]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Optional, Union
 
-from ._bindings import PYTHON_SIGNATURES, get_or_create_type
+from ._bindings import PYTHON_SIGNATURES, get_or_create_type, has_memory
 from ._call import CallData, unpack_arg
 from ._enums import CallMode
 from ._layout import SlangFunction
@@ -274,6 +274,8 @@ def signature(layout: Any, value: Any, places: dict[Any, int]) -> Any:
         parts = tuple((n, signature(layout, v, places)) for n, v in value.items() if n != "_type")
         of = value.get("_type")
         return ("dict", getattr(of, "full_name", of), parts)
+    if isinstance(value, (list, tuple)) and has_memory(value):
+        return ("list", tuple(signature(layout, part, places) for part in value))
     if isinstance(value, (list, tuple)):
         made = get_or_create_type(layout, kind, value)
         return ("list", made.slang_type.full_name)

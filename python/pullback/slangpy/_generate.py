@@ -15,6 +15,16 @@ if TYPE_CHECKING:
 GROUP = 64
 
 
+class Groups:
+    """The shape of the groups that calls are in, which say which group they are in and where."""
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self.shape = shape
+        self.size = 1
+        for n in shape:
+            self.size *= n
+
+
 class Writer:
     """The text of a kernel, and what has to be bound to it.
 
@@ -31,6 +41,7 @@ class Writer:
         self._fresh = 0
         self.needed: list[str] = []
         self.textures: set[str] = set()
+        self.groups: Optional[Groups] = None
         self._buffers: dict[tuple[int, str], set[str]] = {}
 
     def line(self, text: str) -> None:
@@ -128,12 +139,26 @@ def add_to(w: Writer, place: str, value: str, of: SlangType) -> None:
         raise ValueError(f"values of the type {of.full_name} are not added up")
 
 
+def part_of(var: BoundVariable, child: BoundVariable, whole: str) -> str:
+    """The place of a field or element of a value."""
+    return f"{whole}[{child.name}]" if var.is_list else f"{whole}.{child.name}"
+
+
 def load(w: Writer, var: BoundVariable, target: str) -> None:
     """Reads an argument and its parts."""
-    if var.children:
+    if var.children and var.is_chosen:
+        of = var.vector_type
+        assert of is not None
+        parts = w.fresh("parts")
+        w.line(f"{of.full_name} {parts}[{len(var.children)}];")
+        for k, child in enumerate(var.children.values()):
+            load(w, child, f"{parts}[{k}]")
+        at = "0" if len(var.children) == 1 else w.id(var.vector_mapping[0])
+        w.line(f"{target} = {parts}[{at}];")
+    elif var.children:
         for child in var.children.values():
             if child.access[0] in (AccessType.read, AccessType.readwrite):
-                load(w, child, f"{target}.{child.name}")
+                load(w, child, part_of(var, child, target))
     else:
         var.python.load(w, var, target)
 
@@ -141,7 +166,7 @@ def load(w: Writer, var: BoundVariable, target: str) -> None:
 def _store(w: Writer, var: BoundVariable, source: str) -> None:
     if var.children:
         for child in var.children.values():
-            _store(w, child, f"{source}.{child.name}")
+            _store(w, child, part_of(var, child, source))
     elif var.access[0] in (AccessType.write, AccessType.readwrite):
         var.python.store(w, var, source)
 
@@ -149,7 +174,7 @@ def _store(w: Writer, var: BoundVariable, source: str) -> None:
 def _load_derivative(w: Writer, var: BoundVariable, target: str) -> None:
     if var.children:
         for child in var.children.values():
-            _load_derivative(w, child, f"{target}.{child.name}")
+            _load_derivative(w, child, part_of(var, child, target))
     elif var.access[1] in (AccessType.read, AccessType.readwrite):
         var.python.load_derivative(w, var, target)
 
@@ -157,7 +182,7 @@ def _load_derivative(w: Writer, var: BoundVariable, target: str) -> None:
 def _store_derivative(w: Writer, var: BoundVariable, source: str) -> None:
     if var.children:
         for child in var.children.values():
-            _store_derivative(w, child, f"{source}.{child.name}")
+            _store_derivative(w, child, part_of(var, child, source))
     elif var.access[1] in (AccessType.write, AccessType.readwrite):
         var.python.store_derivative(w, var, source)
 
@@ -189,10 +214,11 @@ def name_of(var: BoundVariable) -> str:
 
 
 def generate(
-    context: BindContext, call: BoundCall, function: SlangFunction, prelude: list[str], names: list[str]
+    context: BindContext, call: BoundCall, function: SlangFunction, prelude: list[str], groups: Optional[Groups] = None
 ) -> tuple[Writer, str]:
     """The kernel's text, which goes at the end of the module's."""
     w = Writer(context.call_dimensionality)
+    w.groups = groups
     params = Parameters(call, function)
     number = 0
     for var in [*params.all(), *([params.result] if params.result is not None else [])]:
@@ -304,12 +330,8 @@ def _whole(w: Writer, prelude: list[str], wrapper: str) -> str:
     fields = [f"    {text} {name};" for name, text, _ in w.fields]
     sizes = [f"    int[{n}] sizes;"] if n else []
     head = [f"StructuredBuffer<__Args> __args", *(f"{of} {name}" for of, name in w.params)]
-    place = []
-    if n:
-        place = [f"    int __id[{n}];", "    int __rest = int(__thread.x);"]
-        for k in reversed(range(n)):
-            step = f" __rest /= __a.sizes[{k}];" if k else ""
-            place.append(f"    __id[{k}] = __rest % __a.sizes[{k}];{step}")
+    place = _grouped(w) if w.groups is not None else _placed(w)
+    size = w.groups.size if w.groups is not None else GROUP
     return "\n".join(
         [
             *prelude,
@@ -321,7 +343,7 @@ def _whole(w: Writer, prelude: list[str], wrapper: str) -> str:
             *fields,
             "}",
             wrapper,
-            f'[shader("compute")]\n[numthreads({GROUP}, 1, 1)]',
+            f'[shader("compute")]\n[numthreads({size}, 1, 1)]',
             f"void __kernel(uint3 __thread : SV_DispatchThreadID, {', '.join(head)})",
             "{",
             "    __Args __a = __args[0];",
@@ -332,3 +354,37 @@ def _whole(w: Writer, prelude: list[str], wrapper: str) -> str:
             "",
         ]
     )
+
+
+def _placed(w: Writer) -> list[str]:
+    """The thread's place: the last dimension counts fastest."""
+    if not w.dims:
+        return []
+    place = [f"    int __id[{w.dims}];", "    int __rest = int(__thread.x);"]
+    for k in reversed(range(w.dims)):
+        step = f" __rest /= __a.sizes[{k}];" if k else ""
+        place.append(f"    __id[{k}] = __rest % __a.sizes[{k}];{step}")
+    return place
+
+
+def _grouped(w: Writer) -> list[str]:
+    """The thread's place where calls are in groups, of which the last may be incomplete."""
+    assert w.groups is not None
+    n = w.dims
+    place = [f"    int __id[{max(n, 1)}];"]
+    place += [f"    int __group = int(__thread.x) / {w.groups.size}, __inside = int(__thread.x) % {w.groups.size};"]
+    outside = []
+    for k in reversed(range(n)):
+        size = w.groups.shape[k]
+        count = f"((__a.sizes[{k}] + {size - 1}) / {size})"
+        place += [
+            f"    __call_group_id[{k}] = __group % {count}; __group /= {count};",
+            f"    __call_group_thread_id[{k}] = __inside % {size}; __inside /= {size};",
+            f"    __id[{k}] = __call_group_id[{k}] * {size} + __call_group_thread_id[{k}];",
+            f"    __call_id[{k}] = __id[{k}];",
+        ]
+        outside.append(f"__id[{k}] >= __a.sizes[{k}]")
+    place.append(f"    __call_dims = {n};")
+    if outside:
+        place.append(f"    if ({' || '.join(outside)}) return;")
+    return place

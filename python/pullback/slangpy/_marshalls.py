@@ -9,7 +9,15 @@ import numpy as np
 
 from . import _vectorize as rules
 from . import _vectors
-from ._bindings import PYTHON_TYPES, BindContext, BoundVariable, Marshall, ReturnContext, get_or_create_type
+from ._bindings import (
+    PYTHON_TYPES,
+    BindContext,
+    BoundVariable,
+    Marshall,
+    ReturnContext,
+    get_or_create_type,
+    has_memory,
+)
 from ._enums import AccessType
 from ._generate import Writer, add_to
 from ._lookup import text_of
@@ -17,11 +25,13 @@ from ._run import Run
 from ._shape import Shape
 from ._types import (
     ArrayType,
+    ITensorType,
     MatrixType,
     PointerType,
     ScalarType,
     SlangType,
     StructType,
+    StructuredBufferType,
     UnknownType,
     VectorType,
     VoidType,
@@ -58,7 +68,7 @@ class ValueMarshall(Marshall):
         w.line(f"{target} = {place};")
 
     def bind(self, run: Run, var: BoundVariable, value: Any) -> None:
-        if var.access[0] in READS:
+        if var.access[0] in READS and not var.is_list:
             run.write(var, value)
 
     def __repr__(self) -> str:
@@ -154,8 +164,9 @@ class ArrayMarshall(ValueMarshall):
             whole = rules.array_as_vector(own, bound_type) or rules.array_as_matrix(own, bound_type)
         if whole is not None:
             return [whole]
-        if isinstance(element, UnknownType) and isinstance(bound_type, StructType) and not bound_type.is_generic:
-            return [bound_type]
+        if isinstance(element, UnknownType) and not bound_type.is_generic:
+            if isinstance(bound_type, (StructType, ITensorType, StructuredBufferType)):
+                return [bound_type]
         part = rules.struct(element, bound_type) or rules.matrix(element, bound_type)
         part = part or rules.vector(element, bound_type) or rules.scalar(element, bound_type, convert=True)
         return [part or rules.array(element, bound_type, convert=True)]
@@ -171,6 +182,9 @@ class ArrayMarshall(ValueMarshall):
         return None if inner is None else own.program.array_type(inner, own.num_elements)
 
     def resolve_dimensionality(self, context: BindContext, binding: BoundVariable, vector_target_type: Any) -> Any:
+        if binding.is_list:
+            inner = [child.call_dimensionality or 0 for child in (binding.children or {}).values()]
+            return max(inner, default=0) + binding.is_chosen
         if isinstance(self.slang_type.inner_element_type, UnknownType):
             return 0 if isinstance(vector_target_type, ArrayType) else 1
         return super().resolve_dimensionality(context, binding, vector_target_type)
@@ -194,6 +208,8 @@ class ArrayMarshall(ValueMarshall):
 
 def array_of(layout: Any, value: Any) -> ArrayMarshall:
     """A list, by its first element."""
+    if has_memory(value):
+        return _array_of_parts(layout, value)
     sizes = [len(value)]
     first = value
     while True:
@@ -217,6 +233,22 @@ def array_of(layout: Any, value: Any) -> ArrayMarshall:
     if found is None:
         raise ValueError(f"there are no arrays of {element.full_name}")
     return ArrayMarshall(layout, found)
+
+
+def _array_of_parts(layout: Any, value: Any) -> ArrayMarshall:
+    """A list of what is passed part by part."""
+    first = value[0].get_this() if hasattr(value[0], "get_this") else value[0]
+    struct = getattr(value[0], "_struct", None)
+    of: SlangType = layout.unknown
+    if struct is not None:
+        of = struct.struct
+    elif isinstance(first, Mapping):
+        of = struct_of(layout, first).slang_type
+    elif isinstance(first, (list, tuple)):
+        of = array_of(layout, first).slang_type
+    found = ArrayMarshall(layout, layout.array_type(of, len(value)))
+    found.concrete_shape = Shape((len(value),))
+    return found
 
 
 def _check_lengths(value: Any, depth: int, n: int) -> None:
@@ -467,10 +499,6 @@ def _numpy_number(layout: Any, value: Any) -> ValueMarshall:
     if text is None:
         raise ValueError(f"Unsupported type {type(value)}")
     return ScalarMarshall(layout, layout.require_type_by_name(text))
-
-
-class ReturnType(Marshall):
-    """A dict, list or number that a function returns."""
 
 
 PYTHON_TYPES[type(None)] = named("void", NoneMarshall)

@@ -253,3 +253,7 @@ class Module:
 
     def __repr__(self) -> str:
         return f"Module(name='{self.name}', linked_modules={len(self.link)})"
+
+
+# What slangpy's module is derived from.
+BaseModule = Module

@@ -17,6 +17,27 @@ MAX_DISPATCH_THREAD_GROUPS_X = 65535
 TShapeOrTuple = Union[Shape, tuple[int, ...]]
 
 
+class SignatureBuilder:
+    """Collects what tells values apart."""
+
+    def __init__(self) -> None:
+        self._parts: list[str] = []
+
+    def add(self, value: str) -> None:
+        """Adds a part."""
+        self._parts.append(value)
+
+    @property
+    def str(self) -> str:
+        """All parts."""
+        return "".join(self._parts)
+
+    @property
+    def bytes(self) -> bytes:
+        """All parts."""
+        return self.str.encode()
+
+
 class NativeCallRuntimeOptions:
     """What a run is told beside its arguments."""
 
@@ -100,6 +121,7 @@ __all__ = [
     "NativeMarshall",
     "NativeTorchTensorDiffPair",
     "NativeValueMarshall",
+    "SignatureBuilder",
     "TShapeOrTuple",
     "find_type_layout_for_buffer",
     "is_nested_array",

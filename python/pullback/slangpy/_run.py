@@ -56,6 +56,14 @@ class Run:
         if w.dims:
             self.args["sizes"][0] = call_shape
 
+    def group(self, groups: Any) -> None:
+        """Has as many threads as groups of calls, of which the last may be incomplete."""
+        count = groups.size
+        for n, size in zip(self.call_shape, groups.shape):
+            count *= -(-n // size)
+        self.count = count if self.count else 0
+        self.args["count"] = count
+
     def write(self, var: BoundVariable, value: Any) -> None:
         """Gives the kernel a value."""
         name = f"v{var.number}"

@@ -45,7 +45,7 @@ class Shape:
         return Shape(contiguous(self.as_tuple()))
 
     def __len__(self) -> int:
-        return len(self.as_tuple())
+        return len(self._sizes or ())
 
     def __getitem__(self, index: Any) -> Any:
         return self.as_tuple()[index]
