@@ -143,10 +143,16 @@ impl Program {
         self.ask(py, Question::Types(texts))
     }
 
-    /// The functions of a name, or those of a type, as a JSON list.
-    #[pyo3(signature = (name, of=None))]
-    fn functions(&self, py: Python<'_>, name: String, of: Option<String>) -> PyResult<String> {
-        self.ask(py, Question::Functions { name, of })
+    /// The functions of a name, or those of a type, perhaps with generic arguments, as a JSON list.
+    #[pyo3(signature = (name, of=None, args=None))]
+    fn functions(
+        &self,
+        py: Python<'_>,
+        name: String,
+        of: Option<String>,
+        args: Option<String>,
+    ) -> PyResult<String> {
+        self.ask(py, Question::Functions { name, of, args })
     }
 
     /// The function that the only statement of a function calls, as JSON.

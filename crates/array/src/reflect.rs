@@ -18,6 +18,7 @@ use driver::pipeline::{Failure, Loaded};
 use driver::session::Session;
 use serde_json::{Value, json};
 use syntax::ast::{DeclKind, ExprKind, StmtKind};
+use syntax::print::print_expr;
 use syntax::{DeclId, ExprId};
 
 use crate::error::Error;
@@ -34,6 +35,8 @@ pub enum Question {
         name: String,
         /// The text of a type.
         of: Option<String>,
+        /// The text of generic arguments, `<float, 3>`.
+        args: Option<String>,
     },
     /// The function that a call means: the only statement of this function. `null`, with why, if it is none.
     Call(String),
@@ -88,7 +91,13 @@ fn answer_all(
     while let Ok((question, answer)) = questions.recv() {
         let found = match question {
             Question::Types(texts) => Ok(types(&mut session, &mut loaded, &texts)),
-            Question::Functions { name, of } => Ok(functions(&mut session, &mut loaded, &name, of)),
+            Question::Functions { name, of, args } => {
+                let mut found = find_functions(&mut session, &mut loaded, &name, of);
+                if let Some(args) = args {
+                    found.retain_mut(|func| specialize(&mut session, &mut loaded, func, &args));
+                }
+                Ok(Value::Array(found.iter().map(|f| function(&mut loaded.program, f)).collect()))
+            }
             Question::Call(text) => Ok(call(&mut session, &mut loaded, text)),
         };
         let _ = answer.send(found);
@@ -123,7 +132,12 @@ fn types(session: &mut Session, loaded: &mut Loaded, texts: &[String]) -> Value 
     Value::Array(described.collect())
 }
 
-fn functions(session: &mut Session, loaded: &mut Loaded, name: &str, of: Option<String>) -> Value {
+fn find_functions(
+    session: &mut Session,
+    loaded: &mut Loaded,
+    name: &str,
+    of: Option<String>,
+) -> Vec<FuncRef> {
     let file = loaded.file;
     let is_callable =
         |p: &Program, d: DeclId| matches!(p.ast.decls[d].kind, DeclKind::Func { .. } | DeclKind::Init { .. });
@@ -142,7 +156,7 @@ fn functions(session: &mut Session, loaded: &mut Loaded, name: &str, of: Option<
             }
         }
         Some(of) => {
-            let Some(Some(ty)) = find_types(session, loaded, &[of]).pop() else { return json!([]) };
+            let Some(Some(ty)) = find_types(session, loaded, &[of]).pop() else { return Vec::new() };
             let members = loaded.program.members_of(ty);
             for decl in members {
                 if !is_callable(&loaded.program, decl) || name_of(&loaded.program, decl) != name {
@@ -170,7 +184,32 @@ fn functions(session: &mut Session, loaded: &mut Loaded, name: &str, of: Option<
         found.retain(|f| has_body(&loaded.program, f));
     }
     found.dedup();
-    Value::Array(found.iter().map(|f| function(&mut loaded.program, f)).collect())
+    found
+}
+
+/// Gives a function's own generic parameters arguments, if these fit: they are those of a struct with such parameters.
+fn specialize(session: &mut Session, loaded: &mut Loaded, func: &mut FuncRef, args: &str) -> bool {
+    let program = &mut loaded.program;
+    let Some(generics) = program.ast.decls[func.decl].generics.clone() else { return false };
+    let mut list = Vec::new();
+    for (k, &param) in generics.params.iter().enumerate() {
+        list.push(match program.ast.decls[param].kind {
+            DeclKind::ValueParam { ty, .. } => format!("let A{k} : {}", print_expr(&program.ast, ty)),
+            _ => format!("A{k}"),
+        });
+    }
+    let name = format!("__Asked{}", program.ast.files.len());
+    let text = format!("struct {name}<{}> {{}}\n", list.join(", "));
+    let index = session.parse_text(program, "generic parameters", text);
+    program.extend_module(index, loaded.file);
+    let found = find_types(session, loaded, &[format!("{name}{args}")]).pop().flatten();
+    let Some(TyKind::Struct(_, given)) = found.map(|ty| loaded.program.types[ty].clone()) else {
+        return false;
+    };
+    let around = func.args.len().saturating_sub(generics.params.len());
+    func.args.truncate(around);
+    func.args.extend(given);
+    true
 }
 
 /// The generic parameters of a declaration and of those around it, from that number on, as arguments.

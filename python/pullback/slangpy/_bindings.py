@@ -97,8 +97,24 @@ class Marshall:
     # ---- the kernel
 
     def load(self, w: Writer, var: BoundVariable, target: str) -> None:
-        """Writes what reads the thread's value into a place."""
-        raise ValueError(f"{self!r} cannot be read")
+        """Writes what reads the thread's value into a place.
+
+        One that a program has derived says in `gen_calldata` the type of a struct with a method `__slangpy_load`, and in
+        `create_calldata` the values of its fields.
+        """
+        made = getattr(self, "gen_calldata", None)
+        if made is None:
+            raise ValueError(f"{self!r} cannot be read")
+        made(w, w.context, var)
+        of = self.layout.require_type_by_name(var.calldata_type_name)
+        n = len(var.vector_mapping)
+        context, data = w.fresh("context"), w.fresh("data")
+        w.line(f"ContextND<{n}> {context};")
+        w.line(f"{context}.thread_id = __thread;")
+        for k, dim in enumerate(var.vector_mapping):
+            w.line(f"{context}.call_id[{k}] = {w.id(dim)};")
+        w.line(f"{of.full_name} {data} = {w.field(var, of)};" if of.fields else f"{of.full_name} {data};")
+        w.line(f"{data}.__slangpy_load({context}, {target});")
 
     def store(self, w: Writer, var: BoundVariable, source: str) -> None:
         """Writes what stores the thread's value."""
@@ -113,6 +129,11 @@ class Marshall:
 
     def bind(self, run: Run, var: BoundVariable, value: Any) -> None:
         """Gives the kernel what it reads."""
+        made = getattr(self, "create_calldata", None)
+        if made is not None:
+            data = made(run, var, value)
+            if data is not None:
+                run.write(var, data)
 
     def finish(self, run: Run, var: BoundVariable, value: Any) -> None:
         """Hands back what the kernel wrote."""
@@ -176,6 +197,7 @@ class BoundVariable:
         self.slang_modifiers: set[ModifierID] = set()
         self.explicitly_vectorized = False
         self.number = -1
+        self.calldata_type_name = ""
         try:
             packed = getattr(value, "packed_value", None)
             if packed is not None:
@@ -215,6 +237,10 @@ class BoundVariable:
         if self.is_chosen:
             args.append(self)
         return args
+
+    def gen_calldata_type_name(self, cgb: Any, type_name: str) -> None:
+        """Says of which type the kernel's data for it is."""
+        self.calldata_type_name = type_name
 
     # ---- the steps in which a call is built
 

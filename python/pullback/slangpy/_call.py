@@ -73,6 +73,8 @@ class CallData:
         try:
             self._build(tuple(unpack_arg(a) for a in args), {n: unpack_arg(v) for n, v in named.items()}, why)
         except BoundVariableException as error:
+            if not hasattr(self, "debug_only_bindings"):
+                raise
             raise ValueError(f"{error.message}\n\nin the argument {error.variable!r}\n{why}") from error
         except (CompileError, SlangCompileError) as error:
             raise ValueError(f"Slang compilation error: {error}") from error
@@ -81,7 +83,7 @@ class CallData:
         info = self.info
         context = BindContext(self.layout, info.call_mode, info.module.device_module, info.options)
         self.context = context
-        call = BoundCall(context, *args, **kwargs)
+        call = self.debug_only_bindings = BoundCall(context, *args, **kwargs)
         call.apply_explicit_vectorization(context, info.map_args, info.map_kwargs)
         found = resolve_function(context, info.function, call, why, info.this_type)
         if found is None:
@@ -110,7 +112,6 @@ class CallData:
         for var in call.values():
             var.calculate_differentiability(context)
             var.calculate_direct_bind()
-        self.debug_only_bindings = call
         self.function = function
         prelude = [*info.prelude, *constants(info.constants)]
         self._groups = self._grouping()
@@ -129,12 +130,13 @@ class CallData:
         n = self.call_dimensionality
         if len(sizes) > n:
             raise ValueError(
-                f"call_group_shape dimensionality ({len(sizes)}) must be <= call_shape dimensionality ({n})"
+                f"call_group_shape dimensionality ({len(sizes)}) is larger than call_shape dimensionality ({n}): it "
+                "cannot have more dimensions than call_shape"
             )
         sizes = (1,) * (n - len(sizes)) + sizes
         for k, size in enumerate(sizes):
             if size < 1:
-                raise ValueError(f"call_group_shape[{k}] = {size} is invalid: a group has at least one call along each")
+                raise ValueError(f"call_group_shape[{k}] = {size} is invalid: it must be >= 1")
         groups = Groups(sizes)
         if groups.size > 1024:
             raise ValueError(f"call_group_shape {list(sizes)} has {groups.size} calls, and a group has at most 1024")
@@ -245,9 +247,9 @@ class CallData:
             return
         wanted = of.shape.as_tuple()
         if len(wanted) == len(inside) and wanted != inside and -1 not in inside:
-            raise ValueError(
-                f"Shape mismatch: `{leaf.debug_name}` has parts of the shape {list(inside)}, and a {of.full_name} "
-                f"has {list(wanted)}"
+            raise RuntimeError(
+                f"Shape mismatch: the shape {list(inside)} of the parts of `{leaf.debug_name}` does not match the "
+                f"expected shape {list(wanted)} of {of.full_name}"
             )
 
 

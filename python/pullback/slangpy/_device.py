@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Optional, Union
 
@@ -187,16 +188,18 @@ class SlangModule:
         self.linked = list(linked)
         self._layout: Optional[SlangProgramLayout] = None
         # What is wrong with a text is said when it is read, as for a file.
-        self.program = self._read()
+        defined = _defined("\n".join(module.source for module in self.linked))
+        self.program = self._read(defined)
 
-    def _read(self) -> _core.Program:
+    def _read(self, named: Iterable[str] = (), addition: str = "") -> _core.Program:
+        """The program; without declarations of what the addition, or a linked module, defines by these names."""
         options = self.session.desc.compiler_options
         folder = os.path.dirname(self.path)
         include = [os.fspath(p) for p in options.include_paths]
         try:
             return _core.Program(
                 self.path if self.path.endswith(".slang") else self.path + ".slang",
-                self.text(),
+                _linked(f"{self.text()}\n{addition}", named),
                 defines=[(str(k), str(v)) for k, v in options.defines.items()],
                 include=[folder, *include] if folder else include,
                 cache=False,
@@ -213,8 +216,12 @@ class SlangModule:
 
     def kernel(self, name: str, addition: Optional[str] = None) -> _core.Kernel:
         """An entry point, perhaps of the program with more text at its end."""
-        found = self.program.kernel(name, None, addition)
-        self.program.take_warnings()
+        program = self.program
+        named = _defined("\n".join([addition or "", *(module.source for module in self.linked)]))
+        if named:
+            program, addition = self._read(named, addition or ""), None
+        found = program.kernel(name, None, addition)
+        program.take_warnings()
         return found
 
     @property
@@ -237,6 +244,24 @@ class SlangModule:
 
     def __repr__(self) -> str:
         return f"SlangModule(name={self.name!r})"
+
+
+# Words that a module declares and another one defines when they are linked.
+_EXPORT = re.compile(r"\bexport\s+(?:public\s+)?(?:static\s+const\s+[\w<>,\s]+?|struct)\s+(\w+)\s*(?=[:=])")
+
+
+def _defined(text: str) -> list[str]:
+    return _EXPORT.findall(text)
+
+
+def _linked(text: str, named: Iterable[str]) -> str:
+    """A program in which these names have a definition only: one text has no room for both."""
+    for name in named:
+        declared = rf"\bextern\s+(?:static\s+const\s+[\w<>,\s]+?|struct)\s+{name}\s*(?::[^;=]*)?(?:=[^;]*)?;"
+        text = re.sub(declared, lambda found: re.sub(r"[^\n]", " ", found.group()), text)
+        text = re.sub(rf"\bexport\s+struct\s+{name}\s*(?::[^=;]*)?=", f"typealias {name} =", text)
+        text = re.sub(rf"\bexport\s+(?=(?:public\s+)?static\s+const\s+[\w<>,\s]+?\s{name}\b)", "", text)
+    return text
 
 
 class DeviceLimits:

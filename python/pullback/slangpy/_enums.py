@@ -279,6 +279,28 @@ class TypeReflection:
         pointer = 18
         dynamic_resource = 19
 
+    class ResourceShape(enum.Enum):
+        """What a buffer or texture is."""
+
+        none = 0
+        texture_1d = 1
+        texture_2d = 2
+        texture_3d = 3
+        texture_cube = 4
+        texture_buffer = 5
+        structured_buffer = 6
+        byte_address_buffer = 7
+        texture_1d_array = 65
+        texture_2d_array = 66
+        texture_cube_array = 68
+
+    class ResourceAccess(enum.Enum):
+        """What a program does with it."""
+
+        none = 0
+        read = 1
+        read_write = 2
+
     class ScalarType(enum.Enum):
         """What a number is."""
 

@@ -73,6 +73,9 @@ class FunctionNode:
         """What it was derived from."""
         return self._parent
 
+    def __repr__(self) -> str:
+        return f"NativeFunctionNode(type={self._kind}, data_type={type(self._data).__name__}, name={self.name!r})"
+
     def _chain(self) -> list[FunctionNode]:
         node: Optional[FunctionNode] = self
         found = []
@@ -222,11 +225,15 @@ class FunctionNode:
     def _data_of(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> CallData:
         places: dict[Any, int] = {}
         layout = self.module.layout
-        key = (
-            tuple(signature(layout, a, places) for a in args),
-            tuple((n, signature(layout, v, places)) for n, v in kwargs.items() if n != "_thread_count"),
-            "_thread_count" in kwargs,
-        )
+        try:
+            key = (
+                tuple(signature(layout, a, places) for a in args),
+                tuple((n, signature(layout, v, places)) for n, v in kwargs.items() if n != "_thread_count"),
+                "_thread_count" in kwargs,
+            )
+        except ValueError:
+            # What is wrong with an argument is said with its place.
+            return CallData(self.calc_build_info(), args, kwargs)
         found = self._cache.get(key)
         if found is None:
             found = self._cache[key] = CallData(self.calc_build_info(), args, kwargs)
@@ -280,6 +287,9 @@ def signature(layout: Any, value: Any, places: dict[Any, int]) -> Any:
         made = get_or_create_type(layout, kind, value)
         return ("list", made.slang_type.full_name)
     own = PYTHON_SIGNATURES.get(kind)
+    text = getattr(value, "slangpy_signature", None)
+    if isinstance(text, str):
+        return (kind, text)
     if own is not None:
         return (kind, own(value))
     made = get_or_create_type(layout, kind, value)
@@ -320,6 +330,3 @@ class Function(FunctionNode):
         self._slang_func = found
         self._this_type: Optional[SlangType] = struct.struct if struct is not None else None
         self._options = {"strict_broadcasting": False, **(options or {})}
-
-    def __repr__(self) -> str:
-        return f"Function(name={self._name!r})"

@@ -42,6 +42,7 @@ class Writer:
         self.needed: list[str] = []
         self.textures: set[str] = set()
         self.groups: Optional[Groups] = None
+        self.context: Any = None
         self._buffers: dict[tuple[int, str], set[str]] = {}
 
     def line(self, text: str) -> None:
@@ -219,6 +220,7 @@ def generate(
     """The kernel's text, which goes at the end of the module's."""
     w = Writer(context.call_dimensionality)
     w.groups = groups
+    w.context = context
     params = Parameters(call, function)
     number = 0
     for var in [*params.all(), *([params.result] if params.result is not None else [])]:

@@ -121,6 +121,12 @@ class PackedArg:
         self.packed_value = unpack_arg(value)
         self.python_object = value
         self.python = get_or_create_type(module.layout, type(self.packed_value), self.packed_value)
+        # There is no other form of a value than the value.
+        self.shader_object = self.packed_value
+
+    def __repr__(self) -> str:
+        kind = type(self.python).__name__
+        return f"NativePackedArg(python_type={kind}, python_object_type={type(self.python_object).__name__})"
 
 
 def pack(module: Module, arg_value: Any) -> PackedArg:

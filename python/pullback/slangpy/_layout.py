@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Optional
 
 from .. import _core
-from ._enums import ModifierID
+from ._enums import IOType, ModifierID
 from ._types import NAME_OF_SCALAR, SlangType, UnknownType, class_of
 
 _INIT = ("$init", "__init")
@@ -16,8 +16,8 @@ _INIT = ("$init", "__init")
 class SlangProgramLayout:
     """The types and functions of a program, each described when it is asked for."""
 
-    def __init__(self, program: _core.Program) -> None:
-        self._program = program
+    def __init__(self, program: Any) -> None:
+        self._program: _core.Program = program._program if isinstance(program, SlangProgramLayout) else program
         self._by_text: dict[str, Optional[SlangType]] = {}
         self._by_name: dict[str, SlangType] = {}
         self._functions: dict[tuple[Optional[str], str], Optional[SlangFunction]] = {}
@@ -38,6 +38,8 @@ class SlangProgramLayout:
         """The type that a text names, or None."""
         if name == "Unknown":
             return self.unknown
+        # There is one layout of buffers.
+        name = name.replace(",DefaultDataLayout", "")
         if name not in self._by_text:
             told = json.loads(self._program.types([name.strip()]))[0]
             self._by_text[name] = None if told is None else self.made(told)
@@ -49,6 +51,40 @@ class SlangProgramLayout:
         if found is None:
             raise ValueError(f"Type '{name}' not found")
         return found
+
+    def require_function_by_name(self, name: str) -> SlangFunction:
+        """The function of a name."""
+        found = self.find_function_by_name(name)
+        if found is None:
+            raise ValueError(f"Function '{name}' not found")
+        return found
+
+    def require_function_by_name_in_type(self, of: SlangType, name: str) -> SlangFunction:
+        """The member function of a type."""
+        found = self.find_function_by_name_in_type(of, name)
+        if found is None:
+            raise ValueError(f"Function '{name}' not found in type '{of.full_name}'")
+        return found
+
+    def get_resolved_generic_args(self, of: SlangType) -> Optional[tuple[Any, ...]]:
+        """The generic arguments of a type: types and numbers."""
+        args = of.told.get("args")
+        if not args:
+            return None
+        return tuple(self.made(arg) if isinstance(arg, Mapping) else arg for arg in args)
+
+    def tensor_type(self, element_type: SlangType, dims: int, access: Any, tensor_kind: Any) -> SlangType:
+        """A tensor."""
+        front = {"read": "", "write": "W", "read_write": "RW"}[access.name]
+        kind = {
+            "tensor": "Tensor",
+            "itensor": "Tensor",
+            "diff_tensor": "DiffTensor",
+            "idiff_tensor": "DiffTensor",
+            "primal_tensor": "PrimalTensor",
+        }[tensor_kind.name]
+        letter = "I" if tensor_kind.name.startswith("i") else ""
+        return self.require_type_by_name(f"{letter}{front}{kind}<{element_type.full_name},{dims}>")
 
     def scalar_type(self, kind: Any) -> Any:
         """A number of that kind."""
@@ -82,14 +118,12 @@ class SlangProgramLayout:
         if key not in self._functions:
             base, _, args = name.partition("<")
             plain = "__init" if base in _INIT else base
-            told = json.loads(self._program.functions(plain.strip(), of))
             args = "<" + args if args else ""
+            told = json.loads(self._program.functions(plain.strip(), of, args or None))
             # Members of an interface and of the type that conforms look the same.
             unique = list({json.dumps(t["params"]) + str(t["static"]): t for t in reversed(told)}.values())[::-1]
             made = [SlangFunction(self, t, plain, args) for t in unique]
             found: Optional[SlangFunction] = None
-            if args:
-                made = [f for f in made if f.is_generic]
             if made:
                 found = made[0]
                 found.overloads = made if len(made) > 1 else []
@@ -120,6 +154,11 @@ class SlangParameter:
         if self.no_diff:
             found.add(ModifierID.nodiff)
         return found
+
+    @property
+    def io_type(self) -> IOType:
+        """The direction."""
+        return {"in": IOType.inn, "out": IOType.out, "inout": IOType.inout}[self.direction]
 
     def __repr__(self) -> str:
         direction = "" if self.direction == "in" else self.direction + " "
@@ -181,6 +220,16 @@ class SlangFunction:
     def return_type(self) -> SlangType:
         """The type of its value."""
         return self.layout.made(self.told["result"])
+
+    @property
+    def have_return_value(self) -> bool:
+        """Whether it has a value."""
+        return self.return_type.full_name != "void"
+
+    @property
+    def this_type(self) -> Optional[SlangType]:
+        """The type that it is a member of."""
+        return self.this
 
     @property
     def this(self) -> Optional[SlangType]:

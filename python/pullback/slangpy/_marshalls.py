@@ -34,8 +34,6 @@ from ._types import (
     StructuredBufferType,
     UnknownType,
     VectorType,
-    VoidType,
-    read,
 )
 from ._values import DiffPair, ValueRef
 
@@ -103,6 +101,9 @@ class NoneMarshall(ValueMarshall):
 
     def resolve_types(self, context: BindContext, bound_type: SlangType) -> Any:
         return None
+
+    def reduce_type(self, context: BindContext, dimensions: int) -> Any:
+        raise NotImplementedError("None has no type")
 
     def resolve_dimensionality(self, context: BindContext, binding: BoundVariable, vector_target_type: Any) -> Any:
         return None
@@ -533,5 +534,3 @@ class SlangTypeMarshall:
         kind: Optional[type[ValueMarshall]] = next((k for t, k in kinds if isinstance(of, t)), None)
         return (kind or ValueMarshall)(layout, of)
 
-
-__all__ = ["VoidType", "read"]

@@ -120,19 +120,19 @@ def _placed(
 
 
 def _candidates(
-    context: BindContext, var: BoundVariable, param: SlangParameter, why: ResolutionDiagnostic
+    context: BindContext, var: BoundVariable, param: SlangParameter, k: int, why: ResolutionDiagnostic
 ) -> list[SlangType]:
     if var.vector_type is not None:
         return [var.vector_type]
     try:
         found = var.python.resolve_types(context, param.type)
     except TypeError as error:
-        why.summary(f"  Argument '{param.name}' could not be resolved: {error}")
+        why.summary(f"  Argument {k} could not be resolved: {error}")
         return []
     types = [t for t in found or [] if t is not None]
     if not types:
         why.summary(
-            f"  Argument '{param.name}' could not be resolved: {var.python!r} does not match {param.type.full_name}."
+            f"  Argument {k} could not be resolved: {var.python!r} does not match slang type {param.type.full_name}."
         )
     return types
 
@@ -149,8 +149,8 @@ def _resolve_one(
     if placed is None:
         return None
     ways: list[list[SlangType]] = [[]]
-    for var, param in zip(placed, function.parameters):
-        types = _candidates(context, var, param, why)
+    for k, (var, param) in enumerate(zip(placed, function.parameters)):
+        types = _candidates(context, var, param, k, why)
         ways = [[*way, t] for t in types for way in ways]
     if not ways:
         why.summary("  No vectorization candidates found.")

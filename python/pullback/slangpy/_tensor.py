@@ -117,7 +117,8 @@ class Tensor:
 
     def is_contiguous(self) -> bool:
         """Whether elements lie one after the other."""
-        return self._strides == contiguous(self._shape)
+        wanted = contiguous(self._shape)
+        return all(n == 1 or own == step for n, own, step in zip(self._shape, self._strides, wanted))
 
     def uniforms(self) -> dict[str, Any]:
         """What a kernel gets."""
@@ -132,7 +133,9 @@ class Tensor:
         return str(self.to_numpy())
 
     def __repr__(self) -> str:
-        return f"Tensor(dtype={self._dtype.full_name}, shape={self.shape}, strides={self.strides}, offset={self._offset})"
+        own = f"dtype={self._dtype.full_name}, shape={self.shape}, strides={self.strides}, offset={self._offset}"
+        grads = [str(grad is not None).lower() for grad in (self.grad_in, self.grad_out)]
+        return f"Tensor({own}, has_grad_in={grads[0]}, has_grad_out={grads[1]})"
 
     # ---- numbers
 
@@ -156,32 +159,40 @@ class Tensor:
         found = np.ascontiguousarray(self.array())
         if isinstance(innermost_type(self._dtype), ScalarType):
             return found.copy() if found.base is not None else found
-        return found.view(np.uint8).reshape(-1).copy()
+        return found.view(np.uint8).reshape(*self._shape, self._dtype.dtype.itemsize).copy()
 
     def copy_from_numpy(self, data: Any) -> None:
         """Takes as many numbers, or bytes, as it has."""
         data = np.asarray(data)
+        if not data.flags.c_contiguous:
+            raise ValueError("the array must be contiguous: its numbers have to lie one after the other")
+        if not self.is_contiguous():
+            raise ValueError("Destination tensor must be contiguous: its elements have to lie one after the other")
         target = self.array()
         if target.dtype.names is None and data.dtype == target.dtype and data.size == target.size:
             target[...] = data.reshape(target.shape)
             return
-        if not self.is_contiguous():
-            raise ValueError("only a tensor whose elements lie one after the other takes an array of other numbers")
         raw = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
         step = self._dtype.dtype.itemsize
         if raw.size > self.element_count * step:
-            raise ValueError(f"the tensor has {self.element_count * step} bytes, and the array {raw.size}")
+            raise ValueError(f"Numpy array is larger: {raw.size} bytes for a tensor of {self.element_count * step}")
         self.storage.memory[self._offset * step : self._offset * step + raw.size] = raw
 
     def to_torch(self) -> Any:
         """A tensor of PyTorch's with these numbers, which it shares."""
         import torch
 
-        return torch.from_numpy(self.array())
+        found = self.array()
+        if not isinstance(innermost_type(self._dtype), ScalarType):
+            found = found.view(np.uint8).reshape(*self._shape, self._dtype.dtype.itemsize)
+        return torch.from_numpy(found)
 
     def copy_from_torch(self, tensor: Any) -> None:
         """Takes the numbers of a tensor of PyTorch's."""
-        self.copy_from_numpy(tensor.detach().cpu().contiguous().numpy())
+        data = tensor.detach().cpu().contiguous().numpy()
+        if data.nbytes > self.element_count * self._dtype.dtype.itemsize:
+            raise ValueError("Tensor is larger than the one that is to take its numbers")
+        self.copy_from_numpy(data)
 
     def clear(self, cmd: Any = None) -> None:
         """Fills it with zeros."""
@@ -205,8 +216,6 @@ class Tensor:
     def view(self, shape: Sizes, strides: Any = None, offset: int = 0) -> Tensor:
         """The same memory in another shape."""
         given = strides is not None and not (isinstance(strides, Shape) and not strides.valid)
-        if not given and not self.is_contiguous():
-            raise ValueError("a view without strides needs elements that lie one after the other")
         sizes = tuple(shape)
         if sizes.count(-1) == 1:
             known = int(np.prod([n for n in sizes if n != -1]))
@@ -215,12 +224,14 @@ class Tensor:
             sizes = tuple(self.element_count // known if n == -1 else n for n in sizes)
         steps = tuple(strides) if given else contiguous(sizes)
         if len(steps) != len(sizes):
-            raise ValueError(f"Number of dimensions of the shape {list(sizes)} and strides {list(steps)} must match")
+            raise ValueError(f"Shape dimensions ({len(sizes)}) must match stride dimensions ({len(steps)})")
         found = Tensor(self.storage, self._dtype, sizes, steps, self._offset + offset)
         if any(s < 0 for s in steps):
             raise ValueError(f"Strides must be positive, not {list(steps)}")
         last = found._offset + sum((n - 1) * s for n, s in zip(sizes, steps))
-        if found._offset < 0 or last * self._dtype.dtype.itemsize >= self.storage.size:
+        if found._offset < 0:
+            raise ValueError(f"Tensor view offset is negative: {found._offset}")
+        if last * self._dtype.dtype.itemsize >= self.storage.size:
             raise ValueError("the view goes beyond the buffer")
         return found
 
@@ -229,11 +240,13 @@ class Tensor:
         sizes = tuple(shape)
         extra = len(sizes) - len(self._shape)
         if extra < 0:
-            raise ValueError(f"Broadcast shape {list(sizes)} must be larger than the tensor's, {self.shape}")
+            raise ValueError(f"Broadcast shape must be larger than tensor shape: {list(sizes)} for {self.shape}")
         steps = [0] * extra
         for own, step, size in zip(self._shape, self._strides, sizes[extra:]):
             if own != size and own != 1:
-                raise ValueError(f"Tensor of shape {self.shape} can not be broadcast to {list(sizes)}")
+                raise ValueError(
+                    f"Current dimension {own} of {self.shape} is not 1 and not that of {list(sizes)}, which is {size}"
+                )
             steps.append(step if own == size else 0)
         return Tensor(self.storage, self._dtype, sizes, steps, self._offset)
 
@@ -243,7 +256,7 @@ class Tensor:
             raise IndexError("an index has one ellipsis")
         named = sum(1 for p in parts if p is not None and p is not Ellipsis)
         if named > len(self._shape):
-            raise IndexError(f"the tensor has {len(self._shape)} dimensions, not {named}")
+            raise IndexError(f"Too many indices: the tensor has {len(self._shape)} dimensions, not {named}")
         if Ellipsis not in parts:
             parts.append(Ellipsis)
         at = parts.index(Ellipsis)
@@ -271,13 +284,18 @@ class Tensor:
                     raise IndexError(f"index {part} is out of range for a dimension of {size}")
                 offset += place * step
             else:
-                raise TypeError(f"an index is a number, a slice, None or an ellipsis, not {part!r}")
+                raise TypeError(f"Illegal argument: an index is a number, a slice, None or an ellipsis, not {part!r}")
+        if not sizes:
+            # A single element is a tensor of one.
+            sizes, steps = [1], [1]
         return Tensor(self.storage, self._dtype, sizes, steps, offset)
 
     def point_to(self, target: Tensor) -> None:
         """Makes it the same elements as another tensor of its type and number of dimensions."""
-        if target._dtype != self._dtype or len(target._shape) != len(self._shape):
-            raise ValueError("a tensor points to one of the same type and number of dimensions")
+        if target._shape != self._shape:
+            raise ValueError(f"Shape {target.shape} of the target is not {self.shape}")
+        if target._dtype.dtype.itemsize != self._dtype.dtype.itemsize:
+            raise ValueError("Element size of the target is another one")
         self.storage, self._shape, self._strides = target.storage, target._shape, target._strides
         self._offset = target._offset
 
@@ -356,7 +374,9 @@ class Tensor:
         wanted = target_slang_dtype if target_slang_dtype is not None else dtype
         if wanted is not None:
             return _typed(device, data, usage, memory_type, program_layout, wanted)
-        of = numpy_to_slang(data.dtype, device, program_layout) if data.dtype.names is None else None
+        if data.dtype.names is not None:
+            raise ValueError(f"Structured numpy dtype {data.dtype}: pass `dtype` with the type of an element")
+        of = numpy_to_slang(data.dtype, device, program_layout)
         if of is None:
             raise ValueError(f"Unsupported numpy dtype '{data.dtype}': pass `dtype` with the type of an element")
         if any(s % data.itemsize for s in data.strides):
@@ -436,10 +456,11 @@ def _typed(device: Device, data: Any, usage: Any, memory_type: Any, program_layo
 def _copy_fields(target: Any, data: Any, name: str) -> None:
     if target.dtype.names is None or data.dtype.names is None:
         if target.shape != data.shape:
-            raise ValueError(f"a field of the shape {data.shape} is not one of {name}")
+            raise ValueError(f"an array of the shape {data.shape} does not match {name}")
         target[...] = data
         return
     if set(target.dtype.names) != set(data.dtype.names):
-        raise ValueError(f"{name} has the fields {', '.join(target.dtype.names)}, not {', '.join(data.dtype.names)}")
+        own, given = ", ".join(target.dtype.names), ", ".join(data.dtype.names)
+        raise ValueError(f"the array does not match {name}: it has the fields {given}, not {own}")
     for field in target.dtype.names:
         _copy_fields(target[field], data[field], f"{name}.{field}")

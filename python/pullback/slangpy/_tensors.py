@@ -151,6 +151,8 @@ class TensorMarshall(Marshall):
                 f"type {element.full_name} ({wanted.full_name})"
             )
         base = wanted.base[1:] if wanted.is_interface else wanted.base
+        if wanted.is_interface and wanted.has_grads and context.call_mode == CallMode.prim:
+            base = base.replace("Diff", "Primal")
         name = f"{base}<{self.slang_element_type.full_name},{wanted.dims or self.dims}>"
         return self.layout.require_type_by_name(name)
 
@@ -254,6 +256,9 @@ class TensorMarshall(Marshall):
             self._fill(w, var, target, "", of.writable)
             return
         self._fill(w, var, f"{target}._primal", "", of.writable)
+        if of.has_grad_in and of.has_grad_out and self.d_in is not None and self.d_out is not None:
+            if self.d_in.place == self.d_out.place and w.context.call_mode != CallMode.prim:
+                raise ValueError(f"{of.full_name} needs gradients of its own to read and to write, not the same tensor")
         if of.has_grad_in:
             self._fill(w, var, f"{target}._grad_in", "d_in", False)
         if of.has_grad_out:
@@ -447,7 +452,7 @@ class BufferMarshall(Marshall):
     def resolve_types(self, context: BindContext, bound_type: SlangType) -> Any:
         if isinstance(bound_type, (StructuredBufferType, ByteAddressBufferType)):
             if bound_type.writable and not self.writable:
-                raise TypeError("Cannot bind a read-only buffer to a writable parameter")
+                return None
             return None if bound_type.is_generic else [bound_type]
         if isinstance(bound_type, PointerType):
             return None if bound_type.is_generic else [bound_type]
@@ -469,6 +474,9 @@ class BufferMarshall(Marshall):
         elif isinstance(of, PointerType):
             step = of.target_type.dtype.itemsize
         run.buffer(f"__p{var.number}", value.memory, step)
+
+    def __repr__(self) -> str:
+        return f"Buffer[rw={self.writable}]"
 
 
 PYTHON_TYPES[Tensor] = tensor_of

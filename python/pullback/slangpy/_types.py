@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Optional
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Optional
 import numpy as np
 
 from . import _vectors
-from ._enums import TypeReflection
+from ._enums import TextureUsage, TypeReflection
 from ._shape import Shape
 
 if TYPE_CHECKING:
@@ -125,7 +126,7 @@ class SlangType:
     buffer_layout = uniform_layout
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.full_name})"
+        return f"refl::Type(full_name={self.full_name!r}, shape={self.shape})"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, SlangType) and other.full_name == self.full_name
@@ -469,6 +470,23 @@ class ResourceType(SlangType):
         """Whether it can be written."""
         return self.name.startswith(("RW", "RasterizerOrdered"))
 
+    @property
+    def resource_access(self) -> Any:
+        """What a program does with it."""
+        access = TypeReflection.ResourceAccess
+        return access.read_write if self.writable else access.read
+
+    @property
+    def resource_shape(self) -> Any:
+        """What kind of buffer or texture it is."""
+        words = {"1D": "_1d", "2D": "_2d", "3D": "_3d", "Cube": "_cube"}
+        name = self.name.removeprefix("RW")
+        if not name.startswith("Texture"):
+            kind = "structured_buffer" if "Structured" in name else "byte_address_buffer"
+            return TypeReflection.ResourceShape[kind]
+        own = next((text for word, text in words.items() if word in name), "")
+        return TypeReflection.ResourceShape["texture" + own + ("_array" if "Array" in name else "")]
+
 
 class StructuredBufferType(ResourceType):
     """Elements in a buffer."""
@@ -485,6 +503,10 @@ class StructuredBufferType(ResourceType):
 class ByteAddressBufferType(ResourceType):
     """Bytes in a buffer."""
 
+    @property
+    def element_type(self) -> SlangType:
+        return self.program.require_type_by_name("uint8_t")
+
 
 class TextureType(ResourceType):
     """Texels."""
@@ -500,6 +522,15 @@ class TextureType(ResourceType):
         base = self.name
         n = next((n for n in (1, 2, 3) if f"{n}D" in base), 3)
         return n + ("Array" in base)
+
+    @property
+    def shape(self) -> Shape:
+        return Shape((-1,) * self.texture_dims) + self.element_type.shape
+
+    @property
+    def usage(self) -> TextureUsage:
+        """What a texture has to be for."""
+        return TextureUsage.unordered_access if self.writable else TextureUsage.shader_resource
 
 
 class SamplerStateType(SlangType):
@@ -574,9 +605,13 @@ class ITensorType(SlangType):
         return self.dims == 0 or self.element_type.is_generic
 
     @property
+    def shape(self) -> Shape:
+        return Shape((-1,) * self.dims) + self.element_type.shape
+
+    @property
     def is_interface(self) -> bool:
         """Whether it stands for all tensors that conform."""
-        return self.base.startswith("I")
+        return self.base.startswith("I") and self.told["kind"] == "interface"
 
     @property
     def has_grad_in(self) -> bool:
@@ -640,6 +675,41 @@ def class_of(told: Mapping[str, Any]) -> type[SlangType]:
         "buffer": StructuredBufferType,
         "pair": DifferentialPairType,
     }.get(kind, UnhandledType)
+
+
+class TensorAccess(enum.Enum):
+    """What a function does with a tensor."""
+
+    read = 0
+    write = 1
+    read_write = 2
+
+
+class TensorType(enum.Enum):
+    """What a tensor carries."""
+
+    tensor = 0
+    itensor = 1
+    diff_tensor = 2
+    idiff_tensor = 3
+    primal_tensor = 4
+
+
+def is_unknown(of: Optional[SlangType]) -> bool:
+    """Whether a type is not known."""
+    return isinstance(of, UnknownType)
+
+
+def is_known(of: Optional[SlangType]) -> bool:
+    """Whether a type is known."""
+    if of is None:
+        raise ValueError("there is no type")
+    return not is_unknown(of)
+
+
+def is_known_or_none(of: Optional[SlangType]) -> bool:
+    """Whether a type is known, or there is none."""
+    return of is None or is_known(of)
 
 
 # ---- values in memory

@@ -152,7 +152,7 @@ def elements_as_array(own: SlangType, wanted: Any, most: int) -> Found:
     other = wanted.inner_element_type
     if inner.full_name != other.full_name:
         vectors = numbers_as(inner, other) if not inside else None
-        if vectors is None or 0 in sizes or len(sizes) + 1 > most:
+        if vectors is None or 0 in sizes:
             return None
         return nested(own.program, vectors, sizes)
     more = len(sizes) - len(inside)
