@@ -59,6 +59,8 @@ from ._module import Module, Struct
 from ._shape import Shape
 from ._tensor import Tensor, TensorDesc
 from ._textures import (
+    ALL_LAYERS,
+    ALL_MIPS,
     Format,
     FormatInfo,
     FormatType,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import weakref
 from typing import TYPE_CHECKING, Any, Optional
 
 import numpy as np
@@ -29,6 +30,7 @@ class Buffer:
     """Bytes that functions read and write where they are."""
 
     _numbers = itertools.count(1)
+    _all: weakref.WeakValueDictionary[int, Buffer] = weakref.WeakValueDictionary()
 
     def __init__(
         self,
@@ -45,6 +47,16 @@ class Buffer:
         self.memory: Any = np.zeros(size, np.uint8) if memory is None else memory
         self.desc = BufferDesc(size, struct_size, BufferUsage(usage), memory_type, label)
         self.number = next(Buffer._numbers)
+        Buffer._all[self.number] = self
+
+    @staticmethod
+    def at(address: int) -> tuple[Buffer, int]:
+        """The buffer that an address is in, and the byte there."""
+        for buffer in list(Buffer._all.values()):
+            offset = address - buffer.device_address
+            if 0 <= offset < buffer.size:
+                return buffer, offset
+        raise ValueError(f"the address {address:#x} is in no buffer")
 
     @property
     def size(self) -> int:

@@ -264,6 +264,16 @@ def _linked(text: str, named: Iterable[str]) -> str:
     return text
 
 
+class RecordingEvent:
+    """What happened to commands."""
+
+    def __init__(self, device: Device, id: int, command_buffer: Any = None, submit_id: int = 0) -> None:
+        self.device = device
+        self.id = id
+        self.command_buffer = command_buffer
+        self.submit_id = submit_id
+
+
 class DeviceLimits:
     """What a device takes."""
 
@@ -321,7 +331,10 @@ class Device:
         self.info = DeviceInfo()
         self.slang_session = SlangSession(self, options)
         self._printed = ""
-        self._on_close: dict[int, Callable[[Device], None]] = {}
+        self._on_close: dict[int, Any] = {}
+        self._on_submit: dict[int, Any] = {}
+        self._on_discard: dict[int, Any] = {}
+        self._callbacks = 0
         self._submitted = 0
         _created.add(self)
 
@@ -366,9 +379,7 @@ class Device:
 
     def register_device_close_callback(self, callback: Callable[[Device], None]) -> int:
         """Has a function called when the device is closed."""
-        number = len(self._on_close) + 1
-        self._on_close[number] = callback
-        return number
+        return self._register(self._on_close, callback)
 
     def unregister_device_close_callback(self, id: int) -> None:
         """Undoes it."""
@@ -477,13 +488,41 @@ class Device:
 
     def create_command_encoder(self, queue: Any = None) -> CommandEncoder:
         """What commands are appended to: they run when they are submitted."""
-        return CommandEncoder(self)
+        return CommandEncoder(self, *([queue] if queue is not None else []))
 
     def submit_command_buffer(self, command_buffer: Any, *_: Any, **__: Any) -> int:
         """Runs commands."""
         command_buffer.run()
         self._submitted += 1
+        for callback in list(self._on_submit.values()):
+            callback(RecordingEvent(self, command_buffer.recording_id, command_buffer, self._submitted))
         return self._submitted
+
+    def discarded(self, recording_id: int) -> None:
+        """Tells those who want to know that commands are dropped before they were complete."""
+        for callback in list(self._on_discard.values()):
+            callback(RecordingEvent(self, recording_id))
+
+    def _register(self, callbacks: dict[int, Any], callback: Any) -> int:
+        self._callbacks += 1
+        callbacks[self._callbacks] = callback
+        return self._callbacks
+
+    def register_command_recording_submitted_callback(self, callback: Callable[[Any], None]) -> int:
+        """Has a function called when commands have run."""
+        return self._register(self._on_submit, callback)
+
+    def unregister_command_recording_submitted_callback(self, id: int) -> None:
+        """Undoes it."""
+        self._on_submit.pop(id, None)
+
+    def register_command_recording_discarded_callback(self, callback: Callable[[Any], None]) -> int:
+        """Has a function called when commands are dropped."""
+        return self._register(self._on_discard, callback)
+
+    def unregister_command_recording_discarded_callback(self, id: int) -> None:
+        """Undoes it."""
+        self._on_discard.pop(id, None)
 
     def submit_command_buffers(self, command_buffers: Sequence[Any], *_: Any, **__: Any) -> int:
         """Runs commands."""

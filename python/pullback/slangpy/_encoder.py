@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from ._enums import CommandQueueType
 
 if TYPE_CHECKING:
     from ._device import Device
@@ -46,8 +49,11 @@ class QueryPool:
 class CommandBuffer:
     """Commands that are complete."""
 
-    def __init__(self, commands: list[Callable[[], None]]) -> None:
+    def __init__(self, commands: list[Callable[[], None]], encoder: CommandEncoder) -> None:
         self._commands = commands
+        self.device = encoder.device
+        self.queue = encoder.queue
+        self.recording_id = encoder.recording_id
 
     def run(self) -> None:
         """Runs them."""
@@ -59,18 +65,32 @@ class CommandBuffer:
 class CommandEncoder:
     """Commands that are being written."""
 
-    def __init__(self, device: Device) -> None:
+    _numbers = itertools.count(1)
+
+    def __init__(self, device: Device, queue: Any = CommandQueueType.graphics) -> None:
         self.device = device
+        self.queue = queue
+        self.recording_id = next(CommandEncoder._numbers)
+        self._finished = False
         self._commands: list[Callable[[], None]] = []
 
     def append(self, command: Callable[[], None]) -> None:
         """Adds a command."""
+        if self._finished:
+            raise RuntimeError("the command encoder is finished")
         self._commands.append(command)
+
+    def __del__(self) -> None:
+        if not self._finished:
+            self.device.discarded(self.recording_id)
 
     def finish(self) -> CommandBuffer:
         """The commands, to be submitted."""
+        if self._finished:
+            raise RuntimeError("the command encoder is finished")
+        self._finished = True
         commands, self._commands = self._commands, []
-        return CommandBuffer(commands)
+        return CommandBuffer(commands, self)
 
     def clear_buffer(self, buffer: Any, range: Any = None) -> None:
         """Has a buffer filled with zeros."""

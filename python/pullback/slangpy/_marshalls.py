@@ -18,6 +18,7 @@ from ._bindings import (
     get_or_create_type,
     has_memory,
 )
+from ._buffers import Buffer
 from ._enums import AccessType
 from ._generate import Writer, add_to
 from ._lookup import text_of
@@ -92,6 +93,19 @@ class ScalarMarshall(ValueMarshall):
 
     def resolve_dimensionality(self, context: BindContext, binding: BoundVariable, vector_target_type: Any) -> Any:
         return 0 - vector_target_type.num_dims
+
+    def load(self, w: Writer, var: BoundVariable, target: str) -> None:
+        if isinstance(var.vector_type, PointerType):
+            w.line(f"{target} = {w.param(var.vector_type.full_name, f'p{var.number}')};")
+        else:
+            super().load(w, var, target)
+
+    def bind(self, run: Run, var: BoundVariable, value: Any) -> None:
+        if isinstance(var.vector_type, PointerType):
+            buffer, offset = Buffer.at(int(value))
+            run.buffer(f"__p{var.number}", buffer.memory[offset:], var.vector_type.target_type.dtype.itemsize)
+        else:
+            super().bind(run, var, value)
 
 
 class NoneMarshall(ValueMarshall):

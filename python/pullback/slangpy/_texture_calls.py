@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from . import _vectorize as rules
-from ._bindings import PYTHON_TYPES, BindContext, BoundVariable, Marshall
+from ._bindings import PYTHON_TYPES, BindContext, BoundVariable, Marshall, ReturnContext
 from ._enums import AccessType, TextureUsage
+from ._enums import TextureType as TextureKind
 from ._generate import Writer
 from ._run import Run
 from ._shape import Shape
-from ._textures import FormatType, Sampler, Texture, TextureView
+from ._lookup import innermost_type
+from ._textures import SCALARTYPE_TO_TEXTURE_FORMAT, FormatInfo, FormatType, Sampler, Texture, TextureView
 from ._types import SamplerStateType, SlangType, TextureType
 
 WRITES = (AccessType.write, AccessType.readwrite)
@@ -28,17 +30,18 @@ _BASES = {
 class TextureMarshall(Marshall):
     """A texture."""
 
-    def __init__(self, layout: Any, texture: Texture) -> None:
+    def __init__(self, layout: Any, base: str, format: Any, dims: int, usage: TextureUsage) -> None:
         super().__init__(layout)
-        info = texture.info
+        self.format = format
+        info = FormatInfo(format)
         number = {FormatType.uint: "uint", FormatType.sint: "int"}.get(info.type, "float")
         n = info.channel_count
-        self.base = _BASES[texture.type.name]
-        self.writable = bool(texture.usage & TextureUsage.unordered_access)
-        self.readable = bool(texture.usage & TextureUsage.shader_resource)
+        self.base = base
+        self.writable = bool(usage & TextureUsage.unordered_access)
+        self.readable = bool(usage & TextureUsage.shader_resource)
         self.slang_element_type = layout.require_type_by_name(f"vector<{number},{n}>" if n > 1 else number)
         self.slang_type = layout.require_type_by_name(f"{self.base}<{self.slang_element_type.full_name}>")
-        self.dims = len(texture.shape)
+        self.dims = dims
 
     @property
     def is_writable(self) -> bool:
@@ -109,6 +112,34 @@ class TextureMarshall(Marshall):
     def bind(self, run: Run, var: BoundVariable, value: Any) -> None:
         run.value(f"__t{var.number}", value)
 
+    def create_output(self, context: Any, binding: Any) -> Any:
+        sizes = context.call_shape.as_tuple()[::-1]
+        lengths = dict(zip(("width", "height", "depth"), sizes))
+        kind = TextureKind[f"texture_{len(sizes)}d"]
+        usage = TextureUsage.shader_resource | TextureUsage.unordered_access
+        return context.device.create_texture(type=kind, format=self.format, usage=usage, **lengths)
+
+
+def texture_of(layout: Any, value: Any) -> TextureMarshall:
+    """A texture, or a new one for what is returned."""
+    if isinstance(value, ReturnContext):
+        inner, n = innermost_type(value.slang_type), value.slang_type.shape.as_tuple()
+        formats = SCALARTYPE_TO_TEXTURE_FORMAT.get(getattr(inner, "slang_scalar_type", None), ())
+        k = n[0] - 1 if len(n) == 1 else 0
+        format = formats[k] if len(n) < 2 and k < len(formats) else None
+        if format is None:
+            raise ValueError(
+                f"Can't create output texture: Slang type \"{value.slang_type.full_name}\" can't be used as a texel type"
+            )
+        dims = value.bind_context.call_dimensionality
+        if not 1 <= dims <= 3:
+            raise ValueError(f"Can't create output texture: a call of {dims} dimensions is no texture")
+        usage = TextureUsage.shader_resource | TextureUsage.unordered_access
+        return TextureMarshall(layout, f"Texture{dims}D", format, dims, usage)
+    texture = value.texture if isinstance(value, TextureView) else value
+    base = _BASES[texture.type.name]
+    return TextureMarshall(layout, base, texture.format, len(texture.shape), texture.usage)
+
 
 class SamplerMarshall(Marshall):
     """A sampler."""
@@ -135,6 +166,6 @@ class SamplerMarshall(Marshall):
         run.value(f"__s{var.number}", value.bound())
 
 
-PYTHON_TYPES[Texture] = TextureMarshall
-PYTHON_TYPES[TextureView] = lambda layout, value: TextureMarshall(layout, value.texture)
+PYTHON_TYPES[Texture] = texture_of
+PYTHON_TYPES[TextureView] = texture_of
 PYTHON_TYPES[Sampler] = lambda layout, value: SamplerMarshall(layout)

@@ -8,7 +8,7 @@ from typing import Any, Optional
 
 import numpy as np
 
-from ._enums import MemoryType, TextureType, TextureUsage
+from ._enums import MemoryType, TextureType, TextureUsage, TypeReflection
 
 
 class TextureFilteringMode(enum.Enum):
@@ -80,6 +80,24 @@ class FormatInfo:
     def is_integer_format(self) -> bool:
         """Whether its numbers are integers that mean themselves."""
         return self.type in (FormatType.uint, FormatType.sint)
+
+
+def _of_numbers(kind: str) -> tuple[Any, ...]:
+    names = [f"{'rgba'[:n]}{kind}" for n in range(1, 5)]
+    return tuple(Format[name] if name in FORMATS else None for name in names)
+
+
+# The formats of textures whose texels are one to four numbers of a kind.
+SCALARTYPE_TO_TEXTURE_FORMAT = {
+    TypeReflection.ScalarType.float32: _of_numbers("32_float"),
+    TypeReflection.ScalarType.float16: _of_numbers("16_float"),
+    TypeReflection.ScalarType.uint32: _of_numbers("32_uint"),
+    TypeReflection.ScalarType.uint16: _of_numbers("16_unorm"),
+    TypeReflection.ScalarType.uint8: _of_numbers("8_unorm"),
+    TypeReflection.ScalarType.int32: _of_numbers("32_sint"),
+    TypeReflection.ScalarType.int16: _of_numbers("16_snorm"),
+    TypeReflection.ScalarType.int8: _of_numbers("8_snorm"),
+}
 
 
 def get_format_info(format: Any) -> FormatInfo:
@@ -323,6 +341,9 @@ class Texture:
 
     def __repr__(self) -> str:
         return f"Texture(type={self.type.name}, format={self.info.name}, shape={self.shape})"
+
+
+ALL_MIPS = ALL_LAYERS = 0xFFFFFFFF
 
 
 class TextureView:
