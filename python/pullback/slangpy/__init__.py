@@ -11,23 +11,14 @@ Programs that were written for slangpy run as they are with `python -m pullback.
 
 from __future__ import annotations
 
-from . import _generators, _marshalls, _tensors, _texture_calls, _vectors
+from . import _array_calls, _generators, _holders, _marshalls, _tensors, _texture_calls, _vectors
 from . import _vectors as math
 from ._aliases import install
 from ._bindings import PYTHON_SIGNATURES, PYTHON_TYPES
 from ._buffers import Buffer, BufferCursor, BufferDesc, BufferElementCursor
-from ._device import (
-    Device,
-    DeviceDesc,
-    SlangCompileError,
-    SlangCompilerOptions,
-    SlangLinkOptions,
-    SlangModule,
-    SlangSession,
-    TypeConformance,
-    create_device,
-    create_torch_device,
-)
+from ._call import set_print_generated_shaders
+from ._device import Device, DeviceDesc, create_device, create_torch_device
+from ._session import SlangCompileError, SlangCompilerOptions, SlangLinkOptions, SlangModule, SlangSession, TypeConformance
 from ._encoder import CommandBuffer, CommandEncoder, QueryPool
 from ._enums import (
     BufferUsage,
@@ -101,15 +92,11 @@ SHADER_PATH = ""
 
 
 def set_dump_generated_shaders(value: bool) -> None:
-    """Kernels are not written to files: `debug_build_call_data(…).code` is the text of one."""
+    """Kernels are not written to files: `set_print_generated_shaders` shows them."""
 
 
 def set_dump_slang_intermediates(value: bool) -> None:
     """Nothing is written to files."""
-
-
-def set_print_generated_shaders(value: bool) -> None:
-    """Kernels are not printed: `debug_build_call_data(…).code` is the text of one."""
 
 
 def set_allow_torch_fallback(value: bool) -> None:

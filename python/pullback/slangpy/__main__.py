@@ -4,7 +4,7 @@ import os
 import runpy
 import sys
 
-from . import install
+from ._aliases import install
 
 
 def main() -> None:

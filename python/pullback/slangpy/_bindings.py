@@ -184,13 +184,13 @@ class BoundVariable:
         self.name = name
         self.python_pos_arg_index = index
         self.variable_name = name
-        self.path = name if parent is None else f"{parent.path}.{name}"
+        self.path: str = name if parent is None else f"{parent.path}.{name}"
         self.access = (AccessType.none, AccessType.none)
         self.differentiable = False
         self.direct_bind = False
         self.create_param_block = False
         self.call_dimensionality: Optional[int] = None
-        self.param_index = -1
+        self.param_index: int = -1
         self.vector_mapping = Shape(None)
         self.vector_type: Optional[SlangType] = None
         self.slang_type: Optional[SlangType] = None

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Optional
 import numpy as np
 
 from ._enums import BufferUsage, DataType, MemoryType
-from ._types import SlangType, TypeLayout, VectorType, converted, read
+from ._codec import converted, read
+from ._types import SlangType, TypeLayout, VectorType
 
 if TYPE_CHECKING:
     from ._device import Device
@@ -126,6 +127,10 @@ def _held(of: SlangType) -> Any:
 
 class BufferElementCursor:
     """A place in a buffer."""
+
+    _holder: Any
+    _of: SlangType
+    _path: tuple[Any, ...]
 
     def __init__(self, holder: Any, of: SlangType, path: tuple[Any, ...]) -> None:
         object.__setattr__(self, "_holder", holder)

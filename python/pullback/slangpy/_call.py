@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Optional
 
@@ -16,7 +17,7 @@ from ._bindings import (
     ReturnContext,
     get_or_create_type,
 )
-from ._device import SlangCompileError
+from ._session import SlangCompileError
 from ._enums import AccessType, CallMode
 from ._generate import GROUP, Groups, generate
 from ._resolve import ResolutionDiagnostic, ResolveException, bind, resolve_function
@@ -27,6 +28,22 @@ from ._values import ValueRef
 
 if TYPE_CHECKING:
     from ._function import FunctionBuildInfo
+
+
+_shown = os.environ.get("SLANGPY_PRINT_GENERATED_SHADERS", "").lower() in ("true", "1")
+
+
+def set_print_generated_shaders(value: bool) -> None:
+    """Has the kernels of calls printed when they are made, or not."""
+    global _shown
+    _shown = value
+
+
+def show(name: str, code: str) -> None:
+    """Prints the kernel of a call if that is wanted."""
+    if _shown:
+        line = "=" * 80
+        print(f"{line}\nGENERATED SHADER: {name}\n{line}\n{code}\n{line}\nEND SHADER: {name}\n{line}")
 
 
 def unpack_arg(value: Any) -> Any:
@@ -116,6 +133,7 @@ class CallData:
         prelude = [*info.prelude, *constants(info.constants)]
         self._groups = self._grouping()
         self._writer, self.code = generate(context, call, function, prelude, self._groups)
+        show(info.name, self.code)
         self._kernel = info.module.device_module.kernel("__kernel", self.code)
         self._dtype = args_dtype(self._writer)
 
@@ -206,12 +224,12 @@ class CallData:
             for name, original in named.items():
                 pack_arg(original, inner[name])
 
-        def value() -> Any:
+        def given_back() -> Any:
             if result is None or self.call_mode != CallMode.prim or named.get("_result") is not None:
                 return None
             return result.python.read_output(own, result, output)
 
-        return command, value
+        return command, given_back
 
     def _shape(self, pairs: list[tuple[BoundVariable, Any]]) -> tuple[int, ...]:
         """The lengths of the call's dimensions, which all arguments agree on."""

@@ -77,7 +77,7 @@ class CommandEncoder:
     def append(self, command: Callable[[], None]) -> None:
         """Adds a command."""
         if self._finished:
-            raise RuntimeError("the command encoder is finished")
+            raise RuntimeError("Command encoder is finished")
         self._commands.append(command)
 
     def __del__(self) -> None:
@@ -87,7 +87,7 @@ class CommandEncoder:
     def finish(self) -> CommandBuffer:
         """The commands, to be submitted."""
         if self._finished:
-            raise RuntimeError("the command encoder is finished")
+            raise RuntimeError("Command encoder is finished")
         self._finished = True
         commands, self._commands = self._commands, []
         return CommandBuffer(commands, self)

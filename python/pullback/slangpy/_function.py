@@ -10,6 +10,7 @@ from ._call import CallData, unpack_arg
 from ._enums import CallMode
 from ._layout import SlangFunction
 from ._tensor import Tensor
+from ._textures import Texture
 from ._types import SlangType
 
 if TYPE_CHECKING:
@@ -20,15 +21,15 @@ class FunctionBuildInfo:
     """What the nodes of a chain say."""
 
     def __init__(self, root: Function) -> None:
-        self.name = root.name
-        self.module = root.module
-        self.function = root._slang_func
-        self.this_type = root._this_type
-        self.options = dict(root._options)
+        self.name: str = root.name
+        self.module: Module = root.module
+        self.function: SlangFunction = root._slang_func
+        self.this_type: Optional[SlangType] = root._this_type
+        self.options: dict[str, Any] = dict(root._options)
         self.map_args: tuple[Any, ...] = ()
         self.map_kwargs: dict[str, Any] = {}
         self.type_conformances: list[Any] = []
-        self.call_mode = CallMode.prim
+        self.call_mode: CallMode = CallMode.prim
         self.constants: dict[str, Any] = {}
         self.prelude: list[str] = []
         self.thread_group_size: Any = None
@@ -261,6 +262,8 @@ def _return_type(wanted: Any) -> Any:
         return np.ndarray
     if wanted == "tensor":
         return Tensor
+    if wanted == "texture":
+        return Texture
     if wanted == "torch":
         import torch
 
@@ -327,6 +330,6 @@ class Function(FunctionNode):
         else:
             found = func
         self._name = found.full_name
-        self._slang_func = found
+        self._slang_func: SlangFunction = found
         self._this_type: Optional[SlangType] = struct.struct if struct is not None else None
-        self._options = {"strict_broadcasting": False, **(options or {})}
+        self._options: dict[str, Any] = {"strict_broadcasting": False, **(options or {})}

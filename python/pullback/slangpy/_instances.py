@@ -20,7 +20,7 @@ class InstanceList:
         elif isinstance(data, dict) and "_type" not in data:
             data["_type"] = struct.full_name
         self._loaded_functions: dict[str, Any] = {}
-        self._data = data
+        self._data: Any = data
         self._struct = struct
         self._init = self._try_load_func("__init")
 
@@ -86,7 +86,8 @@ class InstanceTensor(InstanceList):
     @property
     def tensor(self) -> Tensor:
         """The tensor."""
-        return self._data  # type: ignore[no-any-return]
+        found: Tensor = self._data
+        return found
 
     def to_numpy(self) -> Any:
         """The tensor's bytes."""

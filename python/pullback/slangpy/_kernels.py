@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Optional
 
 from .._errors import CompileError
 from ._call import constants
-from ._device import Device, SlangCompileError, SlangModule
+from ._device import Device
+from ._session import SlangCompileError, SlangModule
 from ._run import bound_globals
 from ._types import SlangType
 
@@ -30,6 +31,8 @@ class SlangEntryPoint:
 
 class ShaderCursor:
     """Writes global variables by name."""
+
+    values: dict[str, Any]
 
     def __init__(self, values: Optional[dict[str, Any]] = None) -> None:
         object.__setattr__(self, "values", {} if values is None else values)

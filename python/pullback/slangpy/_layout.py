@@ -8,7 +8,8 @@ from typing import Any, Optional
 
 from .. import _core
 from ._enums import IOType, ModifierID
-from ._types import NAME_OF_SCALAR, SlangType, UnknownType, class_of
+from ._memory_types import class_of
+from ._types import NAME_OF_SCALAR, SlangType, UnknownType
 
 _INIT = ("$init", "__init")
 

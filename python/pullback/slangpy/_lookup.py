@@ -7,17 +7,8 @@ from typing import TYPE_CHECKING, Any, Optional
 import numpy as np
 
 from . import _vectors
-from ._types import (
-    NAME_OF_DTYPE,
-    SCALARS,
-    ArrayType,
-    MatrixType,
-    ScalarType,
-    SlangType,
-    StructuredBufferType,
-    TypeLayout,
-    VectorType,
-)
+from ._memory_types import StructuredBufferType
+from ._types import NAME_OF_DTYPE, SCALARS, ArrayType, MatrixType, ScalarType, SlangType, TypeLayout, VectorType
 
 if TYPE_CHECKING:
     from ._layout import SlangProgramLayout

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Optional, Union
 
-from ._device import Device, SlangModule
+from ._device import Device
+from ._session import SlangModule
 from ._function import Function
 from ._layout import SlangProgramLayout
 from ._types import SlangType
@@ -162,10 +163,10 @@ class Module:
             raise TypeError(f"a module is made of what `device.load_module` gives, not of {device_module!r}")
         linked = [m.device_module if isinstance(m, Module) else m for m in link]
         session = device_module.session
-        self.device_module = (
+        self.device_module: SlangModule = (
             session.compose_modules(device_module.name, [device_module, *linked]) if linked else device_module
         )
-        self.layout = self.device_module.layout
+        self.layout: SlangProgramLayout = self.device_module.layout
         self.options = dict(options or {})
         self.link = linked
         self.logger: Any = None

@@ -38,6 +38,20 @@ class SignatureBuilder:
         return self.str.encode()
 
 
+class NativeCallDataCache:
+    """Tells values apart."""
+
+    def get_value_signature(self, builder: SignatureBuilder, value: Any) -> None:
+        """Adds what tells a value from those of other types."""
+        builder.add(f"{type(value).__module__}.{type(value).__qualname__}\n")
+        own = getattr(value, "slangpy_signature", None)
+        shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
+        if isinstance(own, str):
+            builder.add(own)
+        elif shape is not None and dtype is not None:
+            builder.add(f"[{len(shape)},{getattr(dtype, 'full_name', dtype)}]")
+
+
 class NativeCallRuntimeOptions:
     """What a run is told beside its arguments."""
 
@@ -69,10 +83,6 @@ def find_type_layout_for_buffer(layout: Any, name: Any) -> Any:
     if isinstance(name, str):
         return layout.require_type_by_name(name).buffer_layout
     return name.buffer_layout
-
-
-def set_print_generated_shaders(value: bool) -> None:
-    """Kernels are not printed: `debug_build_call_data(…).code` is the text of one."""
 
 
 class NativeMarshall(Marshall):
@@ -117,6 +127,7 @@ __all__ = [
     "CallContext",
     "CodeGen",
     "CodeGenBlock",
+    "NativeCallDataCache",
     "NativeCallRuntimeOptions",
     "NativeMarshall",
     "NativeTorchTensorDiffPair",
@@ -126,7 +137,6 @@ __all__ = [
     "find_type_layout_for_buffer",
     "is_nested_array",
     "parse_generic_signature",
-    "set_print_generated_shaders",
     "unpack_args",
     "unpack_kwargs",
 ]

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Optional
 import numpy as np
 
 from ._textures import Texture, TextureView, bound_texture
-from ._types import SlangType, converted, read
+from ._codec import converted, read
+from ._types import SlangType
 from ._vectors import Matrix, Vector
 
 if TYPE_CHECKING:

@@ -13,7 +13,8 @@ from ._run import Run
 from ._shape import Shape
 from ._lookup import innermost_type
 from ._textures import SCALARTYPE_TO_TEXTURE_FORMAT, FormatInfo, FormatType, Sampler, Texture, TextureView
-from ._types import SamplerStateType, SlangType, TextureType
+from ._memory_types import TextureType
+from ._types import SamplerStateType, SlangType
 
 WRITES = (AccessType.write, AccessType.readwrite)
 _BASES = {
@@ -124,7 +125,8 @@ def texture_of(layout: Any, value: Any) -> TextureMarshall:
     """A texture, or a new one for what is returned."""
     if isinstance(value, ReturnContext):
         inner, n = innermost_type(value.slang_type), value.slang_type.shape.as_tuple()
-        formats = SCALARTYPE_TO_TEXTURE_FORMAT.get(getattr(inner, "slang_scalar_type", None), ())
+        kind: Any = getattr(inner, "slang_scalar_type", None)
+        formats: tuple[Any, ...] = SCALARTYPE_TO_TEXTURE_FORMAT.get(kind, ())
         k = n[0] - 1 if len(n) == 1 else 0
         format = formats[k] if len(n) < 2 and k < len(formats) else None
         if format is None:

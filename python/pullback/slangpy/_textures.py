@@ -8,6 +8,7 @@ from typing import Any, Optional
 
 import numpy as np
 
+from ._shape import Shape
 from ._enums import MemoryType, TextureType, TextureUsage, TypeReflection
 
 
@@ -266,7 +267,8 @@ class Texture:
     @property
     def shape(self) -> tuple[int, ...]:
         """Lengths of the dimensions that a call is mapped over."""
-        return self._shape(0)[:-1]
+        found = self._shape(0)[:-1]
+        return (self.array_length, 6, *found[1:]) if self.faces == 6 and self.is_array else found
 
     def get_mip_width(self, mip: int = 0) -> int:
         """Texels along x of a level."""
@@ -343,6 +345,11 @@ class Texture:
         return f"Texture(type={self.type.name}, format={self.info.name}, shape={self.shape})"
 
 
+def get_texture_shape(texture: Any, mip: int = 0) -> Shape:
+    """Lengths of the dimensions that a call is mapped over."""
+    return Shape(tuple(texture.shape))
+
+
 ALL_MIPS = ALL_LAYERS = 0xFFFFFFFF
 
 
@@ -352,7 +359,7 @@ class TextureView:
     def __init__(self, texture: Texture, given: dict[str, Any]) -> None:
         self.texture = texture
         self.desc = given
-        part = given.get("subresource_range") or {}
+        part = given.get("subresource_range") or given
         get = part.get if isinstance(part, dict) else lambda name, other: getattr(part, name, other)
         first, count = get("mip", 0), get("mip_count", 0xFFFFFFFF)
         self.levels = range(first, min(first + count, texture.mip_count))

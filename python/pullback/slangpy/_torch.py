@@ -62,7 +62,7 @@ class TorchMarshall(TensorMarshall):
         if tensor.layout != torch.strided or tensor.is_conj() or tensor.is_neg():
             tensor = tensor.resolve_conj().resolve_neg().contiguous()
         storage = tensor.untyped_storage()
-        memory = torch.empty(0, dtype=torch.uint8).set_(storage).numpy()  # type: ignore[call-overload]
+        memory = torch.empty(0, dtype=torch.uint8).set_(storage).numpy()
         return Elements(memory, tuple(tensor.shape), tuple(tensor.stride()), tensor.storage_offset())
 
     def gradient(self, value: Any, which: str) -> Any:
@@ -158,6 +158,7 @@ class _State:
         self.args = args
         self.kwargs = kwargs
         self.accesses = _accesses(data, args, kwargs)
+        self.result: Any = None
         self.returns = "_result" in data.debug_only_bindings.kwargs and kwargs.get("_result") is None
 
     def filled(self, values: list[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -180,7 +181,7 @@ class _Call(torch.autograd.Function):
         ctx.has_result = state.returns and isinstance(result, torch.Tensor)
         given = [*outputs, result] if ctx.has_result else outputs
         ctx.save_for_backward(*[t for t, a in zip(tensors, state.accesses) if a == AccessType.read], *given)
-        state.result = result  # type: ignore[attr-defined]
+        state.result = result
         return tuple(given)
 
     @staticmethod
@@ -220,6 +221,6 @@ def _with_gradients(
     state = _State(node, data, args, kwargs)
     if AccessType.readwrite in state.accesses:
         raise RuntimeError("a tensor that is read and written by a call has no gradient: give the result a tensor of its own")
-    found = _Call.apply(state, *tensors)  # type: ignore[no-untyped-call]
-    result = state.result  # type: ignore[attr-defined]
+    found = _Call.apply(state, *tensors)
+    result = state.result
     return found[-1] if state.returns and isinstance(result, torch.Tensor) else None

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Optional
 
 import numpy as np
 
-from . import _vectors
-from ._enums import TextureUsage, TypeReflection
+from ._enums import TypeReflection
 from ._shape import Shape
 
 if TYPE_CHECKING:
@@ -248,7 +247,7 @@ class VectorType(SlangType):
         return "vector"
 
     @cached_property
-    def element_type(self) -> SlangType:  # type: ignore[override]
+    def element_type(self) -> SlangType:
         return self.program.made(self.told["element"])
 
     @property
@@ -324,7 +323,7 @@ class MatrixType(SlangType):
     col_count = cols
 
     @cached_property
-    def element_type(self) -> SlangType:  # type: ignore[override]
+    def element_type(self) -> SlangType:
         return self.program.require_type_by_name(f"vector<{self.inner_element_type.full_name},{self.cols}>")
 
     @property
@@ -350,7 +349,7 @@ class ArrayType(SlangType):
         return self.inner_element_type.name
 
     @cached_property
-    def element_type(self) -> SlangType:  # type: ignore[override]
+    def element_type(self) -> SlangType:
         return self.program.made(self.told["element"])
 
     @property
@@ -432,107 +431,6 @@ class InterfaceType(SlangType):
     kind = Kind.interface
 
 
-class PointerType(SlangType):
-    """An address."""
-
-    kind = Kind.pointer
-
-    @property
-    def name(self) -> str:
-        return "Ptr"
-
-    @cached_property
-    def target_type(self) -> SlangType:
-        """What it points to."""
-        return self.program.find_type_by_name(self.told["to"]) or self.program.unknown
-
-    @property
-    def slang_scalar_type(self) -> Any:
-        """An address is a number of 64 bits."""
-        return ScalarType_.uint64
-
-    @property
-    def is_generic(self) -> bool:
-        return isinstance(self.target_type, UnknownType)
-
-    @cached_property
-    def dtype(self) -> Any:
-        return np.dtype("uint64")
-
-
-class ResourceType(SlangType):
-    """A buffer or texture."""
-
-    kind = Kind.resource
-
-    @property
-    def writable(self) -> bool:
-        """Whether it can be written."""
-        return self.name.startswith(("RW", "RasterizerOrdered"))
-
-    @property
-    def resource_access(self) -> Any:
-        """What a program does with it."""
-        access = TypeReflection.ResourceAccess
-        return access.read_write if self.writable else access.read
-
-    @property
-    def resource_shape(self) -> Any:
-        """What kind of buffer or texture it is."""
-        words = {"1D": "_1d", "2D": "_2d", "3D": "_3d", "Cube": "_cube"}
-        name = self.name.removeprefix("RW")
-        if not name.startswith("Texture"):
-            kind = "structured_buffer" if "Structured" in name else "byte_address_buffer"
-            return TypeReflection.ResourceShape[kind]
-        own = next((text for word, text in words.items() if word in name), "")
-        return TypeReflection.ResourceShape["texture" + own + ("_array" if "Array" in name else "")]
-
-
-class StructuredBufferType(ResourceType):
-    """Elements in a buffer."""
-
-    @cached_property
-    def element_type(self) -> SlangType:  # type: ignore[override]
-        return self.program.made(self.told["element"])
-
-    @property
-    def is_generic(self) -> bool:
-        return self.element_type.is_generic
-
-
-class ByteAddressBufferType(ResourceType):
-    """Bytes in a buffer."""
-
-    @property
-    def element_type(self) -> SlangType:
-        return self.program.require_type_by_name("uint8_t")
-
-
-class TextureType(ResourceType):
-    """Texels."""
-
-    @cached_property
-    def element_type(self) -> SlangType:  # type: ignore[override]
-        args = [arg for arg in self.told["args"] if isinstance(arg, Mapping)]
-        return self.program.made(args[0]) if args else self.program.require_type_by_name("float4")
-
-    @property
-    def texture_dims(self) -> int:
-        """The dimensions of an index, that of the slice among them."""
-        base = self.name
-        n = next((n for n in (1, 2, 3) if f"{n}D" in base), 3)
-        return n + ("Array" in base)
-
-    @property
-    def shape(self) -> Shape:
-        return Shape((-1,) * self.texture_dims) + self.element_type.shape
-
-    @property
-    def usage(self) -> TextureUsage:
-        """What a texture has to be for."""
-        return TextureUsage.unordered_access if self.writable else TextureUsage.shader_resource
-
-
 class SamplerStateType(SlangType):
     """How a texture is read."""
 
@@ -554,127 +452,6 @@ class DifferentialPairType(SlangType):
 
 class UnhandledType(SlangType):
     """Another type."""
-
-
-# The module's tensors: whether a program reads and writes them, and whether they carry gradients.
-TENSORS: dict[str, tuple[bool, bool, bool]] = {
-    "ITensor": (True, False, False),
-    "IWTensor": (False, True, False),
-    "IRWTensor": (True, True, False),
-    "Tensor": (True, False, False),
-    "WTensor": (False, True, False),
-    "RWTensor": (True, True, False),
-    "AtomicTensor": (True, True, False),
-    "IDiffTensor": (True, False, True),
-    "IWDiffTensor": (False, True, True),
-    "IRWDiffTensor": (True, True, True),
-    "DiffTensor": (True, False, True),
-    "WDiffTensor": (False, True, True),
-    "RWDiffTensor": (True, True, True),
-    "PrimalTensor": (True, False, True),
-    "WPrimalTensor": (False, True, True),
-    "RWPrimalTensor": (True, True, True),
-}
-
-
-class ITensorType(SlangType):
-    """A tensor that a function takes as a whole."""
-
-    kind = Kind.struct
-
-    def __init__(self, program: SlangProgramLayout, told: Mapping[str, Any]) -> None:
-        super().__init__(program, told)
-        self.base: str = told["base"]
-        self.readable, self.writable, self.has_grads = TENSORS[self.base]
-
-    @cached_property
-    def element_type(self) -> SlangType:  # type: ignore[override]
-        return self.program.made(self.told["args"][0])
-
-    @property
-    def dtype(self) -> Any:
-        return self.element_type
-
-    @property
-    def dims(self) -> int:
-        """The number of dimensions; 0 if that is generic."""
-        return self.told["args"][1] or 0
-
-    @property
-    def is_generic(self) -> bool:
-        return self.dims == 0 or self.element_type.is_generic
-
-    @property
-    def shape(self) -> Shape:
-        return Shape((-1,) * self.dims) + self.element_type.shape
-
-    @property
-    def is_interface(self) -> bool:
-        """Whether it stands for all tensors that conform."""
-        return self.base.startswith("I") and self.told["kind"] == "interface"
-
-    @property
-    def has_grad_in(self) -> bool:
-        """Whether gradients are read."""
-        return self.has_grads and self.writable
-
-    @property
-    def has_grad_out(self) -> bool:
-        """Whether gradients are written."""
-        return self.has_grads and self.readable
-
-    @property
-    def has_bytes(self) -> bool:
-        return False
-
-
-class TensorViewType(SlangType):
-    """A tensor without its number of dimensions."""
-
-    @cached_property
-    def dtype(self) -> Any:
-        return self.program.made(self.told["args"][0]) if self.told["args"] else self.program.unknown
-
-    @property
-    def has_bytes(self) -> bool:
-        return False
-
-
-class DiffTensorViewType(TensorViewType):
-    """A tensor with its gradient, without its number of dimensions."""
-
-
-def class_of(told: Mapping[str, Any]) -> type[SlangType]:
-    """The class of a described type."""
-    kind = told["kind"]
-    if kind in ("struct", "interface", "opaque"):
-        base = told.get("base", "")
-        if base in TENSORS and len(told.get("args", ())) == 2:
-            return ITensorType
-        if base == "TensorView":
-            return TensorViewType
-        if base == "DiffTensorView":
-            return DiffTensorViewType
-        if base.endswith("ByteAddressBuffer"):
-            return ByteAddressBufferType
-        if "Texture" in base and kind == "opaque":
-            return TextureType
-        if base.startswith("Sampler"):
-            return SamplerStateType
-    return {
-        "void": VoidType,
-        "scalar": ScalarType,
-        "enum": EnumType,
-        "vector": VectorType,
-        "matrix": MatrixType,
-        "array": ArrayType,
-        "struct": StructType,
-        "interface": InterfaceType,
-        "generic": UnknownType,
-        "pointer": PointerType,
-        "buffer": StructuredBufferType,
-        "pair": DifferentialPairType,
-    }.get(kind, UnhandledType)
 
 
 class TensorAccess(enum.Enum):
@@ -710,65 +487,3 @@ def is_known(of: Optional[SlangType]) -> bool:
 def is_known_or_none(of: Optional[SlangType]) -> bool:
     """Whether a type is known, or there is none."""
     return of is None or is_known(of)
-
-
-# ---- values in memory
-
-
-def converted(of: SlangType, value: Any) -> Any:
-    """A value as NumPy takes it for the type."""
-    if hasattr(value, "get_this"):
-        value = value.get_this()
-    if isinstance(of, StructType):
-        found = np.zeros((), of.dtype)
-        if isinstance(value, Mapping):
-            for name, part in value.items():
-                if name == "_type":
-                    continue
-                if name not in of.fields:
-                    raise ValueError(f"the type {of.full_name} has no field '{name}'")
-                found[name] = converted(of.fields[name].type, part)
-            return found
-        if isinstance(value, (np.void, np.ndarray)) and value.dtype.names:
-            for name in of.fields:
-                found[name] = value[name]
-            return found
-        raise TypeError(f"a value of the type {of.full_name} is a dict, not {value!r}")
-    if isinstance(of, VectorType) and isinstance(value, Mapping):
-        return np.array([value[name] for name in "xyzw"[: of.num_elements]], of.element_type.dtype)
-    if isinstance(of, (ArrayType, VectorType)) and isinstance(value, (list, tuple)):
-        if len(value) != of.num_elements:
-            raise ValueError(f"{of.full_name} has {of.num_elements} elements, not {len(value)}")
-        found = np.zeros((), np.dtype([("v", of.dtype)]))["v"]
-        for k, part in enumerate(value):
-            found[k] = converted(of.element_type, part)
-        return found
-    if isinstance(of, PointerType):
-        return getattr(value, "device_address", value)
-    if isinstance(value, (_vectors.Vector, _vectors.Matrix)):
-        value = value.to_numpy()
-    if isinstance(value, _vectors.float16_t):
-        value = float(value)
-    shape = of.shape.as_tuple()
-    if np.ndim(value) and np.size(value) != int(np.prod(shape)):
-        raise ValueError(f"{of.full_name} has {int(np.prod(shape))} numbers, not {np.size(value)}")
-    array = np.asarray(value)
-    if isinstance(of, ScalarType) and not of.is_float and array.dtype.kind in "iu":
-        # As a cast in the language: modulo the range.
-        wide = int(array) % (1 << (8 * of.dtype.itemsize)) if of.dtype.kind != "b" else bool(array)
-        return np.array(wide, np.uint64).astype(of.dtype) if of.dtype.kind != "b" else wide
-    return array.reshape(shape) if array.ndim else array
-
-
-def read(memory: Any, of: SlangType) -> Any:
-    """The Python value in memory."""
-    if isinstance(of, StructType):
-        return {name: read(memory[name], field.type) for name, field in of.fields.items()}
-    if isinstance(of, ArrayType):
-        return [read(memory[k], of.element_type) for k in range(of.num_elements)]
-    if isinstance(of, VectorType):
-        return _vectors.vector_type(SCALARS[of.element_type.scalar_name][2], of.num_elements)(*memory.tolist())  # type: ignore[attr-defined]
-    if isinstance(of, MatrixType):
-        prefix = SCALARS[of.inner_element_type.scalar_name][2]  # type: ignore[attr-defined]
-        return _vectors.matrix_type(prefix, of.rows, of.cols)(memory)
-    return memory.item() if hasattr(memory, "item") else memory

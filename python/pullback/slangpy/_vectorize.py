@@ -8,19 +8,8 @@ from __future__ import annotations
 
 from typing import Any, Optional
 
-from ._types import (
-    ArrayType,
-    InterfaceType,
-    MatrixType,
-    PointerType,
-    ScalarType,
-    SlangType,
-    StructType,
-    StructuredBufferType,
-    ByteAddressBufferType,
-    UnknownType,
-    VectorType,
-)
+from ._memory_types import PointerType, StructuredBufferType, ByteAddressBufferType
+from ._types import ArrayType, InterfaceType, MatrixType, ScalarType, SlangType, StructType, UnknownType, VectorType
 
 Found = Optional[SlangType]
 
@@ -145,7 +134,8 @@ def elements_as_array(own: SlangType, wanted: Any, most: int) -> Found:
     """Of a container, so many dimensions at a time: an array of known lengths."""
     if not isinstance(wanted, ArrayType):
         return None
-    inner, inside = own, ()
+    inner: SlangType = own
+    inside: tuple[int, ...] = ()
     if isinstance(own, ArrayType):
         inner, inside = own.inner_element_type, own.array_shape.as_tuple()
     sizes = wanted.array_shape.as_tuple()

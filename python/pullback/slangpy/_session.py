@@ -1,0 +1,250 @@
+"""Sessions and modules: texts, read with options, that kernels are compiled from."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Optional, Union
+
+from .. import _core
+from .._errors import CompileError
+from ._enums import ShaderModel, SlangDebugInfoLevel, SlangMatrixLayout
+from ._layout import SlangProgramLayout
+
+if TYPE_CHECKING:
+    from ._device import Device
+
+# Words that a module declares and another one defines when they are linked.
+_EXPORT = re.compile(r"\bexport\s+(?:public\s+)?(?:static\s+const\s+[\w<>,\s]+?|struct)\s+(\w+)\s*(?=[:=])")
+
+
+class SlangCompileError(RuntimeError):
+    """A program is wrong."""
+
+
+class _Options:
+    """Named values, given as a dict, by name, or as another one of these."""
+
+    _defaults: dict[str, Any] = {}
+
+    def __init__(self, given: Any = None, **named: Any) -> None:
+        values = dict(self._defaults)
+        if isinstance(given, _Options):
+            values.update(vars(given))
+        elif given is not None:
+            values.update(given)
+        values.update(named)
+        unknown = set(values) - set(self._defaults)
+        if unknown:
+            raise TypeError(f"{type(self).__name__} has no {', '.join(sorted(unknown))}")
+        for name, value in values.items():
+            setattr(self, name, value.copy() if isinstance(value, (list, dict)) else value)
+
+
+class SlangCompilerOptions(_Options):
+    """How programs are compiled."""
+
+    include_paths: list[Any]
+    defines: dict[str, str]
+    _defaults = {
+        "include_paths": [],
+        "defines": {},
+        "shader_model": ShaderModel.sm_6_6,
+        "matrix_layout": SlangMatrixLayout.row_major,
+        "enable_warnings": [],
+        "disable_warnings": [],
+        "warnings_as_errors": [],
+        "report_downstream_time": False,
+        "report_perf_benchmark": False,
+        "skip_spirv_validation": False,
+        "floating_point_mode": None,
+        "debug_info": SlangDebugInfoLevel.none,
+        "optimization": None,
+        "downstream_args": [],
+        "dump_intermediates": False,
+        "dump_intermediates_prefix": "",
+    }
+
+
+class SlangLinkOptions(_Options):
+    """How programs are linked."""
+
+    _defaults = {
+        "floating_point_mode": None,
+        "debug_info": None,
+        "optimization": None,
+        "downstream_args": None,
+        "dump_intermediates": None,
+        "dump_intermediates_prefix": None,
+    }
+
+
+class SlangSessionDesc:
+    """How a session was made."""
+
+    def __init__(self, options: SlangCompilerOptions) -> None:
+        self.compiler_options = options
+
+
+class TypeConformance:
+    """A type that may be behind an interface."""
+
+    def __init__(self, interface_name: str, type_name: str, id: int = -1) -> None:
+        self.interface_name = interface_name
+        self.type_name = type_name
+        self.id = id
+
+    def __repr__(self) -> str:
+        return f"TypeConformance({self.interface_name!r}, {self.type_name!r}, {self.id})"
+
+
+class SlangSession:
+    """Modules with the same options."""
+
+    def __init__(self, device: Device, options: SlangCompilerOptions) -> None:
+        self.device = device
+        self.desc = SlangSessionDesc(options)
+        self._modules: dict[str, SlangModule] = {}
+
+    def load_module(self, module_name: str) -> SlangModule:
+        """A file, looked for in the folders of the options."""
+        found = self._modules.get(module_name)
+        if found is None:
+            if module_name == "slangpy":
+                found = SlangModule(self, "slangpy", "slangpy.slang", "module slangpy_host;\nimport slangpy;\n", [])
+            else:
+                path = self._find(module_name)
+                found = SlangModule(self, module_name, str(path), path.read_text(encoding="utf-8"), [])
+            self._modules[module_name] = found
+        return found
+
+    def _find(self, name: str) -> Path:
+        folders = [Path(), *(Path(p) for p in self.desc.compiler_options.include_paths)]
+        for folder in folders:
+            for candidate in (folder / name, folder / f"{name}.slang"):
+                if candidate.suffix and candidate.is_file():
+                    return candidate
+        raise SlangCompileError(f"there is no module '{name}' in {', '.join(str(f) for f in folders[1:])}")
+
+    def load_module_from_source(
+        self, module_name: str, source: str, path: Optional[Union[str, os.PathLike[str]]] = None
+    ) -> SlangModule:
+        """A text. Its imports are looked for in the folders of the options."""
+        place = os.fspath(path) if path is not None else f"{module_name}.slang"
+        found = self._modules[module_name] = SlangModule(self, module_name, place, source, [])
+        return found
+
+    def compose_modules(
+        self, name: str, modules: Sequence[SlangModule], type_conformances: Sequence[TypeConformance] = ()
+    ) -> SlangModule:
+        """Several modules as one."""
+        main = [m for m in modules if m.name != "slangpy"] or list(modules)
+        return SlangModule(self, name, main[0].path, main[0].source, main[1:])
+
+    def load_source(self, name: str) -> str:
+        """The text of a module."""
+        return self.load_module(name).source
+
+    def load_program(
+        self, module_name: str, entry_point_names: Sequence[str], additional_source: Optional[str] = None, **_: Any
+    ) -> Any:
+        """The entry points of a file."""
+        from ._kernels import ShaderProgram
+
+        module = self.load_module(module_name)
+        if additional_source:
+            module = SlangModule(self, module.name, module.path, module.source + "\n" + additional_source, [])
+        return ShaderProgram(module, [module.entry_point(name) for name in entry_point_names])
+
+    def link_program(
+        self, modules: Sequence[SlangModule], entry_points: Sequence[Any], link_options: Any = None
+    ) -> Any:
+        """Entry points of modules that are linked together."""
+        from ._kernels import ShaderProgram
+
+        return ShaderProgram(self.compose_modules(modules[0].name, modules), list(entry_points))
+
+
+class SlangModule:
+    """A module: a text, with those that are linked to it."""
+
+    def __init__(self, session: SlangSession, name: str, path: str, source: str, linked: Sequence[SlangModule]) -> None:
+        self.session = session
+        self.name = name
+        self.path = path
+        self.source = source
+        self.linked = list(linked)
+        self._layout: Optional[SlangProgramLayout] = None
+        # What is wrong with a text is said when it is read, as for a file.
+        defined = _defined("\n".join(module.source for module in self.linked))
+        self.program = self._read(defined)
+
+    def _read(self, named: Iterable[str] = (), addition: str = "") -> _core.Program:
+        """The program; without declarations of what the addition, or a linked module, defines by these names."""
+        options = self.session.desc.compiler_options
+        folder = os.path.dirname(self.path)
+        include = [os.fspath(p) for p in options.include_paths]
+        try:
+            return _core.Program(
+                self.path if self.path.endswith(".slang") else self.path + ".slang",
+                _linked(f"{self.text()}\n{addition}", named),
+                defines=[(str(k), str(v)) for k, v in options.defines.items()],
+                include=[folder, *include] if folder else include,
+                cache=False,
+            )
+        except CompileError as error:
+            raise SlangCompileError(str(error)) from None
+
+    def text(self) -> str:
+        """The module's text, and those of the modules that it is linked with."""
+        parts = [self.source]
+        if "import slangpy" not in self.source and 'import "slangpy"' not in self.source:
+            parts.append("import slangpy;")
+        return "\n".join([*parts, *(module.source for module in self.linked)])
+
+    def kernel(self, name: str, addition: Optional[str] = None) -> _core.Kernel:
+        """An entry point, perhaps of the program with more text at its end."""
+        program = self.program
+        named = _defined("\n".join([addition or "", *(module.source for module in self.linked)]))
+        if named:
+            program, addition = self._read(named, addition or ""), None
+        found = program.kernel(name, None, addition)
+        program.take_warnings()
+        return found
+
+    @property
+    def layout(self) -> SlangProgramLayout:
+        """Its types and functions."""
+        if self._layout is None:
+            self._layout = SlangProgramLayout(self.program)
+        return self._layout
+
+    def entry_point(self, name: str, type_conformances: Any = ()) -> Any:
+        """An entry point."""
+        from ._kernels import SlangEntryPoint
+
+        return SlangEntryPoint(self, name)
+
+    @property
+    def entry_points(self) -> list[Any]:
+        """All entry points."""
+        return [self.entry_point(name) for name in self.program.entries]
+
+    def __repr__(self) -> str:
+        return f"SlangModule(name={self.name!r})"
+
+
+def _defined(text: str) -> list[str]:
+    return _EXPORT.findall(text)
+
+
+def _linked(text: str, named: Iterable[str]) -> str:
+    """A program in which these names have a definition only: one text has no room for both."""
+    for name in named:
+        declared = rf"\bextern\s+(?:static\s+const\s+[\w<>,\s]+?|struct)\s+{name}\s*(?::[^;=]*)?(?:=[^;]*)?;"
+        text = re.sub(declared, lambda found: re.sub(r"[^\n]", " ", found.group()), text)
+        text = re.sub(rf"\bexport\s+struct\s+{name}\s*(?::[^=;]*)?=", f"typealias {name} =", text)
+        text = re.sub(rf"\bexport\s+(?=(?:public\s+)?static\s+const\s+[\w<>,\s]+?\s{name}\b)", "", text)
+    return text
