@@ -64,7 +64,7 @@ from ._textures import (
     TextureView,
     get_format_info,
 )
-from ._torch_calls import TorchPair, diff_pair
+from ._torch_calls import TorchPair, copy_buffer_to_torch_tensor, copy_torch_tensor_to_buffer, diff_pair
 from ._values import (
     CallIdArg,
     DiffPair,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Optional
+from typing import TYPE_CHECKING, Optional
 
 from ._enums import CallMode, ModifierID
-from ._types import SlangType
+from ._types import ScalarType, SlangType
 
 if TYPE_CHECKING:
     from ._bindings import BindContext, BoundCall, BoundVariable
@@ -171,6 +171,17 @@ def _resolve_one(
     return ResolveResult(meant, types, kwargs)
 
 
+def _is_exact(function: SlangFunction, result: ResolveResult, call: BoundCall) -> bool:
+    """Whether arguments by position are passed as what they are, to parameters of that type."""
+    if len(call.args) < len(result.args):
+        return False
+    for var, passed, param in zip(call.args, result.args, function.parameters):
+        is_number = isinstance(var.python.slang_type, ScalarType)
+        if passed != param.type or is_number and var.python.slang_type != passed:
+            return False
+    return True
+
+
 def resolve_function(
     bind_context: BindContext,
     function: SlangFunction,
@@ -184,6 +195,9 @@ def resolve_function(
         result = _resolve_one(bind_context, candidate, bindings, diagnostics, this_type)
         if result is not None:
             found.append((candidate, result))
+    if len(found) > 1:
+        # Numbers of Python's fit every number: those that fit as they are come first.
+        found = [pair for pair in found if _is_exact(*pair, bindings)] or found
     if len(found) != 1:
         diagnostics.summary("Unable to resolve function.")
         return None

@@ -437,6 +437,12 @@ def _typed(device: Device, data: Any, usage: Any, memory_type: Any, program_layo
         target = np.zeros(data.shape, np.dtype([("v", of.dtype)]))
         _copy_fields(target["v"], data, of.full_name)
         sizes = data.shape
+    elif of.dtype.names is not None:
+        # The bytes of a struct's numbers are in the last dimension.
+        if not data.ndim or data.shape[-1] * data.itemsize != of.dtype.itemsize:
+            raise ValueError(f"an array of the shape {data.shape} of {data.dtype} does not match {of.full_name}")
+        sizes = data.shape[:-1]
+        target = np.ascontiguousarray(data)
     else:
         own = of.shape.as_tuple()
         if innermost_type(of).dtype != data.dtype:

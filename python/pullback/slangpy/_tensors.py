@@ -9,10 +9,9 @@ import numpy as np
 
 from . import _vectorize as rules
 from ._bindings import PYTHON_TYPES, BindContext, BoundVariable, Marshall, ReturnContext
-from ._buffers import Buffer
 from ._enums import AccessType, BufferUsage, CallMode
 from ._generate import Writer, add_to
-from ._lookup import innermost_type, slang_to_numpy
+from ._lookup import slang_to_numpy
 from ._run import Run
 from ._shape import Shape, contiguous
 from ._tensor import Tensor
@@ -24,7 +23,7 @@ from ._memory_types import (
     StructuredBufferType,
     TensorViewType,
 )
-from ._types import NAME_OF_DTYPE, ScalarType, SlangType, VectorType
+from ._types import ScalarType, SlangType, VectorType
 
 READS = (AccessType.read, AccessType.readwrite)
 WRITES = (AccessType.write, AccessType.readwrite)

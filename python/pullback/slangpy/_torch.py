@@ -10,6 +10,7 @@ import torch
 from ._bindings import PYTHON_TYPES, BindContext, BoundVariable, ReturnContext
 from ._call import CallData, unpack_arg
 from ._enums import AccessType, CallMode
+from ._memory_types import ITensorType
 from ._lookup import innermost_type, slang_to_numpy
 from ._run import Run
 from ._tensors import Elements, TensorMarshall
@@ -138,7 +139,7 @@ def _accesses(data: CallData, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
             for name, child in var.children.items():
                 walk(child, value[name])
         else:
-            replaced(value, torch.Tensor, lambda _: found.append(var.access[0]))
+            replaced(value, torch.Tensor, lambda tensor: found.append(_access(var, tensor)))
 
     call_ = data.debug_only_bindings
     for var, value in zip(call_.args, args):
@@ -147,6 +148,16 @@ def _accesses(data: CallData, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
         if name in call_.kwargs:
             walk(call_.kwargs[name], value)
     return found
+
+
+def _access(var: BoundVariable, tensor: Any) -> AccessType:
+    of = var.vector_type
+    if not isinstance(of, ITensorType) or not of.writable:
+        return var.access[0]
+    # A whole tensor is written by the function.
+    if not of.readable:
+        return AccessType.write
+    return AccessType.readwrite if of.has_grads or tensor.requires_grad else AccessType.read
 
 
 class _State:

@@ -16,10 +16,42 @@ class TorchPair:
         self.index = index
         self.is_input = is_input
 
+    def clear_tensors(self) -> None:
+        """Forgets both."""
+        self.primal = self.grad = None
+
+    def __repr__(self) -> str:
+        names = [type(part).__name__ if part is not None else "None" for part in (self.primal, self.grad)]
+        return f"NativeTorchTensorDiffPair(primal={names[0]}, grad={names[1]}, is_input={self.is_input})"
+
 
 def diff_pair(primal: Any, grad: Any) -> TorchPair:
     """A tensor of PyTorch's and its gradient, for a call of a derivative."""
     return TorchPair(primal, grad)
+
+
+def create_torch_tensor_marshall(layout: Any, value: Any) -> Any:
+    """How a tensor, or one with its gradient, is passed."""
+    from . import _torch
+
+    return _torch.marshall_of(layout, value)
+
+
+def copy_torch_tensor_to_buffer(tensor: Any, buffer: Any) -> None:
+    """Copies the numbers of a tensor to a buffer."""
+    buffer.copy_from_numpy(tensor.detach().cpu().contiguous().numpy())
+
+
+def copy_buffer_to_torch_tensor(buffer: Any, tensor: Any) -> None:
+    """Copies the numbers of a buffer to a tensor."""
+    import torch
+
+    size = tensor.numel() * tensor.element_size()
+    if size > buffer.size:
+        raise RuntimeError(f"the tensor has {size} bytes, and the buffer {buffer.size}")
+    flat = torch.from_numpy(buffer.memory[:size].copy()).view(tensor.dtype)
+    with torch.no_grad():
+        tensor.copy_(flat.reshape(tensor.shape))
 
 
 def has_tensors(args: Any, kwargs: Mapping[str, Any]) -> bool:

@@ -331,6 +331,9 @@ def all_types() -> dict[str, Any]:
     return found
 
 
+globals().update(all_types())
+
+
 # ---- functions of vectors
 
 
