@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use array::reflect::Question;
-use array::{Library, Options, Wanted};
+use array::{Conformance, Library, Options, Wanted};
 use driver::launch::Backend;
 use driver::session::FileOptions;
 use pyo3::exceptions::PyValueError;
@@ -120,16 +120,20 @@ impl Program {
     }
 
     /// The entry point of that name, or its derivative as `bwd_diff(name)`; `group` is its thread group, where it says
-    /// nothing of that. `addition` is text at the program's end.
-    #[pyo3(signature = (name, group=None, addition=None))]
+    /// nothing of that. `addition` is text at the program's end, `conform` has types, interfaces and the numbers by which
+    /// dynamic dispatch knows the types.
+    #[pyo3(signature = (name, group=None, addition=None, conform=Vec::new()))]
     fn kernel(
         &self,
         py: Python<'_>,
         name: &str,
         group: Option<[u32; 3]>,
         addition: Option<&str>,
+        conform: Vec<(String, String, Option<u32>)>,
     ) -> PyResult<Kernel> {
-        let found = py.detach(|| self.inner.kernel_with(name, group, addition));
+        let named = conform.into_iter().map(|(ty, interface, id)| Conformance { ty, interface, id });
+        let named: Vec<Conformance> = named.collect();
+        let found = py.detach(|| self.inner.kernel_with(name, group, addition, &named));
         Ok(Kernel { inner: Arc::new(found.map_err(|error| raised(py, error))?) })
     }
 

@@ -21,12 +21,12 @@ mod kernel;
 mod launch;
 pub mod mapping;
 mod program;
-mod written;
 pub mod reflect;
+mod written;
 
 pub use array::{Array, extent};
 pub use driver::around::Wanted;
-pub use driver::bind::BindValue;
+pub use driver::bind::{BindValue, Conformance};
 pub use driver::derive::Derivative;
 pub use driver::launch::{Foreign, llvm_found_at};
 pub use error::{Error, Report};

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use check::tables::FuncRef;
 use driver::around::{Generics, Wanted};
+use driver::bind::Conformance;
 use driver::launch::{Backend, CodeOptions, fork};
 use driver::pipeline::{self, Compiled, Failure, Loaded, on_large_stack};
 use driver::session::{FileOptions, Session};
@@ -148,15 +149,17 @@ impl Program {
     /// The entry point of that name, or its derivative as `bwd_diff(name)` or `fwd_diff(name)`. `group` is the thread group
     /// of one that says nothing of it.
     pub fn kernel(self: &Arc<Program>, name: &str, group: Option<[u32; 3]>) -> Result<Kernel, Error> {
-        self.kernel_with(name, group, None)
+        self.kernel_with(name, group, None, &[])
     }
 
-    /// The same of the program with some text at its end, which imports nothing.
+    /// The same of the program with some text at its end, which imports nothing, and with numbers by which dynamic dispatch
+    /// knows types.
     pub fn kernel_with(
         self: &Arc<Program>,
         name: &str,
         group: Option<[u32; 3]>,
         addition: Option<&str>,
+        conformances: &[Conformance],
     ) -> Result<Kernel, Error> {
         let options = &self.compile_options();
         let (compiled, sources) = self.with(|session, loaded| {
@@ -166,7 +169,9 @@ impl Program {
             }
             loaded.errors()?;
             let entry = loaded.entry_or_derivative(session, Some(name))?;
-            let request = Request { entries: vec![entry], group_size: group, ..Request::default() };
+            let conformances = loaded.conformances(session, conformances)?;
+            let request =
+                Request { entries: vec![entry], group_size: group, conformances, ..Request::default() };
             loaded.compile(&request, options)
         })?;
         self.warn(&compiled, &sources);

@@ -42,9 +42,12 @@ pub enum Question {
     Call(String),
 }
 
+/// A question with the way back.
+type Asking = (Question, Sender<Result<Value, Error>>);
+
 /// A thread that answers.
 pub(crate) struct Asked {
-    questions: Mutex<Sender<(Question, Sender<Result<Value, Error>>)>>,
+    questions: Mutex<Sender<Asking>>,
 }
 
 impl std::fmt::Debug for Asked {
@@ -73,10 +76,7 @@ impl Asked {
     }
 }
 
-fn answer_all(
-    (mut session, loaded): (Session, Result<Loaded, Failure>),
-    questions: &Receiver<(Question, Sender<Result<Value, Error>>)>,
-) {
+fn answer_all((mut session, loaded): (Session, Result<Loaded, Failure>), questions: &Receiver<Asking>) {
     let mut loaded = match loaded {
         Ok(loaded) => loaded,
         Err(failure) => {
@@ -376,7 +376,10 @@ fn value_name(program: &Program, val: &Val) -> String {
     match program.val_int(val, &Subst::default()) {
         Some(n) => n.to_string(),
         None => match val {
-            Val::Param(decl) => name_of(program, *decl),
+            // The length of a parameter without one has no name.
+            Val::Param(decl) => {
+                Some(name_of(program, *decl)).filter(|n| !n.contains(' ')).unwrap_or_default()
+            }
             _ => "?".into(),
         },
     }

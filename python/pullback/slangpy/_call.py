@@ -134,7 +134,7 @@ class CallData:
         self._groups = self._grouping()
         self._writer, self.code = generate(context, call, function, prelude, self._groups)
         show(info.name, self.code)
-        self._kernel = info.module.device_module.kernel("__kernel", self.code)
+        self._kernel = info.module.device_module.kernel("__kernel", self.code, info.type_conformances)
         self._dtype = args_dtype(self._writer)
 
     def _grouping(self) -> Optional[Groups]:

@@ -12,6 +12,7 @@ from ._layout import SlangFunction
 from ._tensor import Tensor
 from ._textures import Texture
 from ._types import SlangType
+from ._values import DiffPair
 
 if TYPE_CHECKING:
     from ._module import Module, Struct
@@ -291,7 +292,7 @@ def signature(layout: Any, value: Any, places: dict[Any, int]) -> Any:
         return ("list", made.slang_type.full_name)
     own = PYTHON_SIGNATURES.get(kind)
     text = getattr(value, "slangpy_signature", None)
-    if isinstance(text, str):
+    if isinstance(text, str) and kind is not DiffPair:
         return (kind, text)
     if own is not None:
         return (kind, own(value))

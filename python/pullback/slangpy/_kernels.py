@@ -209,10 +209,10 @@ def dispatch_function(
     if kernel is None:
         try:
             if info.name in names:
-                kernel = module.kernel(info.name, prelude)
+                kernel = module.kernel(info.name, prelude, info.type_conformances)
             else:
                 text = _around(info, function)
-                kernel = module.kernel("__dispatched", f"{prelude}\n{text}")
+                kernel = module.kernel("__dispatched", f"{prelude}\n{text}", info.type_conformances)
         except CompileError as error:
             raise ValueError(f"Slang compilation error: {error}") from error
         node._cache[key] = kernel

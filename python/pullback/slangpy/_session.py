@@ -204,13 +204,17 @@ class SlangModule:
             parts.append("import slangpy;")
         return "\n".join([*parts, *(module.source for module in self.linked)])
 
-    def kernel(self, name: str, addition: Optional[str] = None) -> _core.Kernel:
+    def kernel(
+        self, name: str, addition: Optional[str] = None, conformances: Sequence[TypeConformance] = ()
+    ) -> _core.Kernel:
         """An entry point, perhaps of the program with more text at its end."""
         program = self.program
         named = _defined("\n".join([addition or "", *(module.source for module in self.linked)]))
         if named:
             program, addition = self._read(named, addition or ""), None
-        found = program.kernel(name, None, addition)
+        # Types without a number have that of their place in the list.
+        conform = [(c.type_name, c.interface_name, c.id if c.id >= 0 else k) for k, c in enumerate(conformances)]
+        found = program.kernel(name, None, addition, conform)
         program.take_warnings()
         return found
 

@@ -291,6 +291,11 @@ class TensorMarshall(Marshall):
     def store_derivative(self, w: Writer, var: BoundVariable, source: str) -> None:
         if self.d_out is None:
             return
+        if var.access[1] == AccessType.readwrite and self.d_in is not None and self.d_in.place == self.d_out.place:
+            raise ValueError(
+                f"the inout parameter `{var.name}` needs two gradients, one that is read and one that is written: pass "
+                "them to `with_grads`"
+            )
         of = self._element_of(var, self.d_out.slang_element_type)
         self._each(w, var, "d_out", True, source, lambda place, part: add_to(w, place, part, of))
 

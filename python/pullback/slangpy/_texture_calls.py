@@ -67,6 +67,8 @@ class TextureMarshall(Marshall):
             base = bound_type.name.removeprefix("RW")
             if base != self.base:
                 raise TypeError(f"Cannot bind a {self.base} to a {bound_type.name}")
+            if bound_type.element_type.is_generic:
+                return [self.layout.find_type_by_name(f"{bound_type.name}<{self.slang_element_type.full_name}>")]
             return [bound_type]
         own = self.slang_element_type
         if rules.is_open(bound_type):
@@ -74,7 +76,8 @@ class TextureMarshall(Marshall):
         found = rules.vector(own, bound_type) or rules.scalar(own, bound_type)
         if found is None and self.slang_element_type.num_dims == 0 and bound_type.num_dims == 1:
             # One channel is a vector of one number, too.
-            found = bound_type if bound_type.shape.as_tuple() == (1,) else None
+            single = self.layout.find_type_by_name(f"vector<{own.full_name},1>")
+            found = single if single is not None and rules.vector(single, bound_type) is not None else None
         return [found]
 
     def reduce_type(self, context: BindContext, dimensions: int) -> Any:

@@ -480,7 +480,7 @@ def is_unknown(of: Optional[SlangType]) -> bool:
 def is_known(of: Optional[SlangType]) -> bool:
     """Whether a type is known."""
     if of is None:
-        raise ValueError("there is no type")
+        raise ValueError("Type is None: there is none to ask of")
     return not is_unknown(of)
 
 

@@ -36,6 +36,12 @@ class DiffPair:
         self.grad: Any = d if d is not None else type(self.primal)()
         self.needs_grad = needs_grad
 
+    @property
+    def slangpy_signature(self) -> str:
+        """What tells it from others."""
+        parts = [*(type(part).__name__ for part in (self.primal, self.grad)), str(self.needs_grad)]
+        return f"[{','.join(parts)}]"
+
     def get(self, type: PrimType) -> Any:
         """One of the two."""
         return self.primal if type == PrimType.primal else self.grad
