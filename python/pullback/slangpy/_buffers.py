@@ -198,14 +198,21 @@ class BufferCursor:
     def __init__(
         self, layout: Any, buffer: Any = None, size: Optional[int] = None, offset: int = 0, **_: Any
     ) -> None:
+        if not isinstance(layout, (TypeLayout, SlangType)):
+            # The type of the device, then the layout and the number of elements of a cursor without a buffer.
+            layout, size, buffer = buffer, size, None
         of = layout.slang_type if isinstance(layout, TypeLayout) else layout
         self._of: SlangType = of
         self.resource: Optional[Buffer] = buffer
         step = of.dtype.itemsize
-        total = buffer.size - offset if size is None else size
+        if buffer is None:
+            total = int(size or 0) * step
+        else:
+            total = buffer.size - offset if size is None else size
         count = total // step
         self._range = slice(offset, offset + count * step)
-        self._elements = self._taken(buffer.memory, count)
+        memory = np.zeros(count * step, np.uint8) if buffer is None else buffer.memory
+        self._elements = self._taken(memory, count)
 
     def _taken(self, memory: Any, count: int) -> Any:
         return memory[self._range].copy().view(_held(self._of)).reshape(count)["v"]

@@ -22,6 +22,7 @@ from ._enums import (
 )
 from ._session import SlangCompilerOptions, SlangModule, SlangSession
 from ._types import SlangType, TypeLayout
+from ._vectors import vector_type
 
 
 class RecordingEvent:
@@ -38,6 +39,8 @@ class DeviceLimits:
     """What a device takes."""
 
     max_compute_threads_per_group = 1024
+    # A kernel of more groups is split by nobody: there is room for all.
+    max_compute_dispatch_thread_groups = vector_type("uint", 3)(65535, 65535, 65535)
     max_entry_point_uniform_size = 1 << 20
     max_texture_dimension_1d = 1 << 15
     max_texture_dimension_2d = 1 << 15
@@ -222,6 +225,8 @@ class Device:
             raise RuntimeError("a buffer needs a size, or elements and the bytes of one")
         buffer = Buffer(self, size, struct_size, usage, memory_type, label)
         if data is not None:
+            if data.nbytes != size:
+                raise RuntimeError(f"a buffer of {size} bytes is not made of {data.nbytes}")
             buffer.copy_from_numpy(data)
         return buffer
 

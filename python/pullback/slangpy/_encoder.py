@@ -62,6 +62,11 @@ class CommandBuffer:
             command()
 
 
+def _check_range(buffer: Any, offset: int, size: int) -> None:
+    if offset < 0 or size < 0 or offset + size > buffer.size:
+        raise RuntimeError(f"{size} bytes from {offset} on are not in a buffer of {buffer.size}")
+
+
 class CommandEncoder:
     """Commands that are being written."""
 
@@ -99,6 +104,9 @@ class CommandEncoder:
     def copy_buffer(self, dst: Any, dst_offset: int, src: Any, src_offset: int, size: int) -> None:
         """Has bytes copied."""
 
+        _check_range(dst, dst_offset, size)
+        _check_range(src, src_offset, size)
+
         def copy() -> None:
             dst.memory[dst_offset : dst_offset + size] = src.memory[src_offset : src_offset + size]
 
@@ -107,6 +115,7 @@ class CommandEncoder:
     def upload_buffer_data(self, buffer: Any, offset: int, data: Any) -> None:
         """Has an array's bytes written."""
         raw = np.ascontiguousarray(data).reshape(-1).view(np.uint8).copy()
+        _check_range(buffer, offset, raw.size)
 
         def upload() -> None:
             buffer.memory[offset : offset + raw.size] = raw

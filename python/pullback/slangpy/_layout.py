@@ -9,7 +9,7 @@ from typing import Any, Optional
 from .. import _core
 from ._enums import IOType, ModifierID
 from ._memory_types import class_of
-from ._types import NAME_OF_SCALAR, SlangType, UnknownType
+from ._types import NAME_OF_SCALAR, SlangType, TypeLayout, UnknownType
 
 _INIT = ("$init", "__init")
 
@@ -45,6 +45,10 @@ class SlangProgramLayout:
             told = json.loads(self._program.types([name.strip()]))[0]
             self._by_text[name] = None if told is None else self.made(told)
         return self._by_text[name]
+
+    def get_type_layout(self, of: SlangType) -> TypeLayout:
+        """Where the parts of a type lie."""
+        return TypeLayout(of)
 
     def require_type_by_name(self, name: str) -> SlangType:
         """The type that a text names."""
