@@ -51,7 +51,10 @@ def converted(of: SlangType, value: Any) -> Any:
         raise ValueError(f"{of.full_name} has {int(np.prod(shape))} numbers, not {np.size(value)}")
     array = np.asarray(value)
     if isinstance(of, ScalarType) and not of.is_float and array.dtype.kind in "iu":
-        # As a cast in the language: modulo the range.
+        # Signed numbers are as good as the unsigned ones of their bits, and the other way round.
+        bits = 8 * of.dtype.itemsize
+        if of.dtype.kind != "b" and not -(1 << (bits - 1)) <= int(array) < 1 << bits:
+            raise ValueError(f"the type {of.full_name} does not have the number {int(array)}")
         wide = int(array) % (1 << (8 * of.dtype.itemsize)) if of.dtype.kind != "b" else bool(array)
         return np.array(wide, np.uint64).astype(of.dtype) if of.dtype.kind != "b" else wide
     return array.reshape(shape) if array.ndim else array

@@ -19,14 +19,10 @@ if TYPE_CHECKING:
 class SlangEntryPoint:
     """An entry point of a module."""
 
-    def __init__(self, module: SlangModule, name: str) -> None:
+    def __init__(self, module: SlangModule, name: str, conformances: Sequence[Any] = ()) -> None:
         self.module = module
         self.name = name
-
-    def rename(self, new_name: str) -> SlangEntryPoint:
-        """The same under another name."""
-        found = SlangEntryPoint(self.module, self.name)
-        return found
+        self.conformances = list(conformances)
 
 
 class ShaderCursor:
@@ -121,9 +117,9 @@ class ComputeKernel:
     def __init__(self, device: Device, program: ShaderProgram) -> None:
         self.device = device
         self.program = program
-        name = program.entry_points[0].name
+        entry = program.entry_points[0]
         try:
-            self._kernel = program.module.kernel(name)
+            self._kernel = program.module.kernel(entry.name, None, entry.conformances)
         except CompileError as error:
             raise SlangCompileError(str(error)) from None
 

@@ -140,6 +140,8 @@ class SlangSession:
         self, name: str, modules: Sequence[SlangModule], type_conformances: Sequence[TypeConformance] = ()
     ) -> SlangModule:
         """Several modules as one."""
+        if type_conformances:
+            raise RuntimeError("type conformances of modules are not supported: give them to entry points or functions")
         main = [m for m in modules if m.name != "slangpy"] or list(modules)
         return SlangModule(self, name, main[0].path, main[0].source, main[1:])
 
@@ -229,7 +231,7 @@ class SlangModule:
         """An entry point."""
         from ._kernels import SlangEntryPoint
 
-        return SlangEntryPoint(self, name)
+        return SlangEntryPoint(self, name, type_conformances or ())
 
     @property
     def entry_points(self) -> list[Any]:
