@@ -38,7 +38,7 @@ pub(crate) fn xla_handler() -> usize {
 
 // ---- what XLA passes
 
-/// What every struct begins with.
+/// The beginning of every struct.
 #[repr(C)]
 struct Head {
     size: usize,
@@ -149,14 +149,14 @@ const INVALID: c_int = 3;
 const ABORTED: c_int = 10;
 const INTERNAL: c_int = 13;
 
-/// What goes wrong, and what kind of error that is.
+/// A failure, and the kind of error that it is.
 type Failure = (c_int, String);
 
 fn invalid<T>(what: String) -> Result<T, Failure> {
     Err((INVALID, what))
 }
 
-/// What XLA calls. Gives null, or an error of XLA's.
+/// The function that XLA calls. Gives null, or an error of XLA's.
 ///
 /// # Safety
 /// The frame and what it refers to are as the interface says.

@@ -49,7 +49,7 @@ pub struct Parameter {
     pub is_input: bool,
     /// Whether the caller gets it.
     pub is_output: bool,
-    /// Whether its type is an interface, or has one in it.
+    /// True if its type is an interface, or has one in it.
     pub is_dynamic: bool,
     /// Its leaves, in order.
     pub leaves: Vec<Leaf>,
@@ -156,7 +156,7 @@ impl Function {
         format!("{}#{}", self.name, key.digits())
     }
 
-    /// What was asked for.
+    /// The function that was asked for.
     pub fn wanted(&self) -> &Wanted {
         &self.wanted
     }
@@ -277,7 +277,7 @@ impl Function {
         done.map(drop).map_err(|error| Error::of(&self.sources, error.into()))
     }
 
-    /// Whether a call may run for as long as it likes, however few places it has: it has loops, or calls itself.
+    /// True if a call may run for as long as it likes, however few places it has: it has loops, or calls itself.
     pub fn may_be_long(&self) -> bool {
         self.may_be_long
     }

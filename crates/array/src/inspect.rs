@@ -1,4 +1,4 @@
-//! What a user looks at besides values: derivatives that are checked, explained and written as source, and libraries.
+//! Views of a function besides its values: derivatives that are checked, explained and written as source, and libraries.
 
 use std::path::Path;
 
@@ -34,7 +34,7 @@ pub struct Check {
     pub points: Vec<Vec<Number>>,
     /// The largest relative error in double precision that is accepted.
     pub tolerance: f64,
-    /// What the memory that the function reaches holds, by name.
+    /// The content of the memory that the function reaches, by name.
     pub memory: Vec<(String, Value)>,
 }
 

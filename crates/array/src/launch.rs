@@ -99,7 +99,7 @@ impl Kernel {
         self.group
     }
 
-    /// Whether it may run for as long as it likes, however few threads it has.
+    /// True if it may run for as long as it likes, however few threads it has.
     pub fn may_be_long(&self) -> bool {
         let module = self.runner.module();
         module.entries.first().is_some_and(|entry| may_be_long(module, entry.func))
@@ -140,7 +140,7 @@ impl Kernel {
     }
 }
 
-/// Whether what a function does is not bounded by its text: it has loops, or calls itself.
+/// True if the work of a function is not bounded by its text: it has loops, or calls itself.
 pub(crate) fn may_be_long(module: &Module, func: Func) -> bool {
     // Functions that are being looked at, and those that are done.
     fn visit(module: &Module, func: Func, state: &mut [u8]) -> bool {

@@ -135,7 +135,7 @@ impl Program {
         self.with(|_, loaded| Ok(loaded.signatures())).map(|found| found.0)
     }
 
-    /// What a caller must know of a function that is generic or takes values of interfaces. `None` if there is no such
+    /// The needs of a caller of a function that is generic or takes values of interfaces. `None` if there is no such
     /// function.
     pub fn generics_of(&self, name: &str) -> Result<Option<Generics>, Error> {
         self.with(|_, loaded| Ok(loaded.generics_of(name))).map(|found| found.0)

@@ -1,4 +1,4 @@
-//! What a host may ask of a program while it runs: types by their text, functions by name, what a call means.
+//! Answers to a host that runs a program: types by their text, functions by name, what a call means.
 //!
 //! A question joins the module as text of its own, so that names, overloads and generic arguments mean what they mean there.
 //! The checked program is kept by a thread of its own, which ends with its owner: checking is not for several threads at a
@@ -222,7 +222,7 @@ fn own_parameters(program: &mut Program, decl: DeclId, from: usize) -> Vec<Gener
     params[from.min(params.len())..].iter().map(|&p| as_arg(program, p)).collect()
 }
 
-/// What the only statement of a function calls.
+/// The callee of the only statement of a function.
 fn call(session: &mut Session, loaded: &mut Loaded, text: String) -> Value {
     let known = std::mem::take(&mut loaded.program.diagnostics);
     let index = session.parse_text(&mut loaded.program, "a call", text);
@@ -447,7 +447,7 @@ fn kind(program: &mut Program, of: Ty) -> Value {
     }
 }
 
-/// What is declared by a name, which is `base` without its arguments.
+/// The declarations of a name, which is `base` without its arguments.
 fn named(program: &mut Program, kind: &str, decl: DeclId, args: &[GenericArg]) -> Value {
     let args: Vec<Value> = args.iter().map(|arg| argument(program, arg)).collect();
     json!({ "kind": kind, "base": name_of(program, decl), "args": args })

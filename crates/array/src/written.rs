@@ -38,7 +38,7 @@ pub(crate) fn written(module: &Module) -> FxHashSet<Global> {
     }
 }
 
-/// What is known to be written: globals, and what parameters lead to.
+/// The memory that is known to be written: globals, and what parameters lead to.
 #[derive(Clone, Default, PartialEq)]
 struct Found {
     globals: FxHashSet<Global>,

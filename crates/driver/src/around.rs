@@ -21,13 +21,13 @@ const SPECIAL: &str = "__special.__call";
 pub struct Wanted {
     /// Its name; members are `Type.name`.
     pub name: String,
-    /// What its generic parameters are, as the language writes it: types and numbers.
+    /// The arguments of its generic parameters, as the language writes it: types and numbers.
     pub generics: Vec<String>,
     /// The types of parameters, by name, where the source says an interface or a generic parameter.
     pub types: Vec<(String, String)>,
 }
 
-/// What a caller must know of a function before there is one to be called.
+/// The needs of a caller of a function, before there is one to be called.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Generics {
     /// Generic parameters, as they are declared.
@@ -39,7 +39,7 @@ pub struct Generics {
 }
 
 impl Loaded {
-    /// What a caller must know of a function that is generic or takes values of interfaces.
+    /// The needs of a caller of a function that is generic or takes values of interfaces.
     pub fn generics_of(&mut self, name: &str) -> Option<Generics> {
         let decl = *self.program.find_function(self.file, name).first()?;
         let all = self.program.all_generic_params(decl);
@@ -59,7 +59,7 @@ impl Loaded {
         Some(Generics { generics, params, dynamic })
     }
 
-    /// Whether a generic parameter is that of a parameter of an interface, which has no name in the source.
+    /// True if a generic parameter is that of a parameter of an interface, which has no name in the source.
     fn is_hidden(&self, generic: DeclId) -> bool {
         self.name(generic).contains(' ')
     }
@@ -229,7 +229,7 @@ impl Loaded {
         mark.map_or_else(String::new, |mark| format!("[{mark}] "))
     }
 
-    /// What a function returns, in front of another one.
+    /// The result of a function, in front of another one.
     fn returned(&self, signature: &Signature, mark: &str) -> String {
         let is_lost = signature.ret != Ty::VOID && !signature.ret_differentiable && !mark.is_empty();
         format!("{}{}", if is_lost { "no_diff " } else { "" }, self.program.type_name(signature.ret))

@@ -43,7 +43,7 @@ pub struct Built {
     pub header: String,
 }
 
-/// What names of a library begin with that are not the user's: by the name of its file.
+/// The beginning of names of a library that are not the user's: by the name of its file.
 pub fn prefix(path: &Path) -> Result<String, Error> {
     let stem = path.file_stem().and_then(|s| s.to_str()).unwrap_or("pullback");
     let stem = stem.strip_prefix("lib").filter(|s| !s.is_empty()).unwrap_or(stem);

@@ -363,7 +363,7 @@ impl Disk {
         own.into_iter().chain(self.include_dirs.iter().cloned()).collect()
     }
 
-    /// Whether there is such a file, or its text is held.
+    /// True if there is such a file, or its text is held.
     fn is_there(&self, path: &Path) -> bool {
         path.is_file() || self.open.contains_key(&canonical(path))
     }

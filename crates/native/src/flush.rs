@@ -1,4 +1,4 @@
-//! What becomes of numbers too small to be normal, while a program runs.
+//! The treatment of numbers too small to be normal, while a program runs.
 //!
 //! On many processors an operation on such a number takes a hundred times as long as on another: a pass over what
 //! exponentials have left, in lanes, can take ten times as long for a few of them. Processors can be told to take them

@@ -1,4 +1,4 @@
-//! What must not be under way when a process forks.
+//! The work that must not be under way when a process forks.
 //!
 //! The child has one thread, and the memory as it was: what another thread had locked then stays locked in the child. A host
 //! that may fork holds such work up meanwhile: compilation, LLVM's in the background among it, and looks at tables that

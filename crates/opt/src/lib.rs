@@ -51,7 +51,7 @@ pub struct Options {
     pub level: u8,
     /// Stop the program where a differential becomes infinite or NaN (from level 1 on).
     pub check_finite: bool,
-    /// Whether the code is for a device, if that is known.
+    /// True if the code is for a device; `None` where that is not known.
     pub on_device: Option<bool>,
 }
 

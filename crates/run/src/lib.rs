@@ -88,7 +88,7 @@ pub struct Options<'r> {
 }
 
 impl Options<'_> {
-    /// Whether the dispatch is to end.
+    /// True once the dispatch is to end.
     pub(crate) fn is_stopped(&self) -> bool {
         self.stop.is_some_and(|stop| stop.load(Ordering::Relaxed))
     }
