@@ -57,6 +57,11 @@ impl Program {
             DeclKind::Var { ty: Some(ty), init, .. } => {
                 let declared = Checker::new(self, decl).type_expr(ty);
                 let declared = self.ordered_as(decl, declared);
+                if init.is_none() && self.lacks_value(decl) {
+                    let name = self.ast.name(self.ast.decls[decl].name).to_owned();
+                    let message = format!("the constant '{name}' has no value");
+                    self.error("E31225", self.ast.decls[decl].name_span, message);
+                }
                 match (&self.types[declared], init) {
                     (TyKind::Array(element, None), Some(init)) => {
                         let element = *element;
@@ -126,6 +131,15 @@ impl Program {
         self.types_busy.remove(&decl);
         self.tables.decl_types[decl] = Some(ty);
         ty
+    }
+
+    /// True of a constant without an initial value that nobody else gives it: zero would be a value that nobody wrote.
+    fn lacks_value(&self, decl: DeclId) -> bool {
+        let d = &self.ast.decls[decl];
+        let is_required =
+            d.parent.is_some_and(|p| matches!(self.ast.decls[p].kind, DeclKind::Interface { .. }));
+        let is_constant = d.modifiers.has(Modifiers::STATIC) && d.modifiers.has(Modifiers::CONST);
+        is_constant && !is_required && !d.modifiers.has(Modifiers::EXTERN)
     }
 
     fn is_setter_param(&self, decl: DeclId) -> bool {

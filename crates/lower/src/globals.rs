@@ -106,6 +106,16 @@ impl Body<'_, '_, '_> {
             return Place::value(ty, values);
         };
         let is_const = node.modifiers.has(Modifiers::CONST) || node.modifiers.has(Modifiers::LET);
+        let is_static = node.modifiers.has(Modifiers::STATIC);
+        if init.is_none() && is_const && is_static && node.modifiers.has(Modifiers::EXTERN) {
+            // Zeros would be a value that nobody gave.
+            let name = self.lw.program.ast.name(node.name).to_owned();
+            let message = format!("the value of `{name}` is given nowhere");
+            let help = format!("write one here, which others may replace: `{name} = …`");
+            let error = syntax::Diagnostic::error("E45001", node.name_span, message);
+            self.lw.diagnostics.push(error.help(help));
+            return Place::value(ty, self.zeros(ty));
+        }
         let is_shared = node.modifiers.has(Modifiers::GROUPSHARED);
         if let (Some(init), true, false) = (init, is_const, is_shared) {
             let values = self.constant(decl, init, ty, span);
