@@ -101,9 +101,7 @@ class Function:
 
     def grad(self, *args: Any, wrt: Wrt = None, **kwargs: Any) -> Any:
         """The gradient that `value_and_grad` gives."""
-        chosen = self._chosen(wrt)
-        flat, memory = self._flat(args, kwargs)
-        return self._pack(chosen, self._run(("vjp",), [*flat, *self._ones()], memory, chosen), wrt)
+        return self.value_and_grad(*args, wrt=wrt, **kwargs)[1]
 
     def vjp(self, *args: Any, wrt: Wrt = None, **kwargs: Any) -> tuple[Any, Callable[[Any], Any]]:
         """The values, and a function from cotangents of them to those of `wrt`. Arguments must not change until then."""

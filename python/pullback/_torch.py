@@ -19,6 +19,7 @@ from torch._functorch.utils import unwrap_dead_wrappers
 from torch.autograd import forward_ad
 
 from . import _core
+from ._maps import zero
 from ._values import Leaf
 
 Tensor = torch.Tensor
@@ -70,7 +71,7 @@ class Map:
     def cotangents(self, given: Sequence[Optional[Any]]) -> list[Any]:
         """Those of the outputs that have any, zeros for what is not given."""
         pairs = zip(self.outputs, given)
-        return [np.zeros(leaf.dims, leaf.dtype) if g is None else g for leaf, g in pairs if leaf.diff]
+        return [zero(leaf) if g is None else g for leaf, g in pairs if leaf.diff]
 
     def pull(self, xs: Sequence[Any], mask: tuple[bool, ...], given: Sequence[Optional[Any]]) -> list[Optional[Any]]:
         """The cotangents of the inputs, None for those that the mask lacks."""
@@ -190,9 +191,8 @@ def run_derived(
     if steps[-1] == "jvp":
         n = len(given) - sum(chosen)
         tangents = iter(given[n:])
-        # An absent differential is the number -0.
         along = [(leaf, c) for leaf, c, w in zip(leaves, chosen, wide) if w]
-        given = given[:n] + [next(tangents) if c else np.full(leaf.dims, -0.0, leaf.dtype) for leaf, c in along]
+        given = given[:n] + [next(tangents) if c else zero(leaf) for leaf, c in along]
     found = list(run(map_of(function, steps, wide, tuple(memory)), [*given, *memory.values()]))
     if steps == ("jvp",):
         return found
@@ -321,7 +321,7 @@ class _Transformed(torch.autograd.Function):
             return (None,) * len(of.outputs)
         of.is_mapped(mask)
         pairs = [(leaf, g) for leaf, g, c in zip(of.inputs, given, mask) if c]
-        tangents = [np.zeros(leaf.dims, leaf.dtype) if g is None else g for leaf, g in pairs]
+        tangents = [zero(leaf) if g is None else g for leaf, g in pairs]
         found = iter(run(of.derive("jvp", mask), of.extended(_saved(ctx), tangents))[len(of.outputs) :])
         return tuple(next(found) if leaf.diff else None for leaf in of.outputs)
 

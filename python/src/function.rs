@@ -102,7 +102,8 @@ impl Function {
 
     /// What some steps make of it, the last one last: `jvp`, `vjp`, `value_and_vjp`, or a list with `True` for the inputs
     /// that alone have derivatives. A pair of `jvp` or `vjp` and such a list gives tangents of the outputs alone,
-    /// or cotangents of these inputs; the others have derivatives in later steps.
+    /// or cotangents of these inputs; the others have derivatives in later steps. Of `jvp` and `vjp`, tangents and
+    /// cotangents that are zero are absent.
     fn derive(&self, py: Python<'_>, steps: Vec<StepArg>) -> PyResult<Function> {
         let step = |arg| {
             Ok(match arg {
@@ -117,8 +118,8 @@ impl Function {
                     }
                 },
                 StepArg::Named(name) => match &name[..] {
-                    "jvp" => Step::Jvp,
-                    "vjp" => Step::Vjp,
+                    "jvp" => Step::SparseJvp,
+                    "vjp" => Step::SparseVjp,
                     "value_and_vjp" => Step::ValueAndVjp,
                     _ => return Err(PyValueError::new_err(format!("there is no step `{name}`"))),
                 },

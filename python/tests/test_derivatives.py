@@ -109,6 +109,27 @@ def test_hessians_agree_with_differences(m):
     np.testing.assert_allclose(m.loss.hvp(at, k, 3, along={"at": d}), h @ d, rtol=1e-12)
 
 
+def test_what_does_not_move_meets_no_pole():
+    m = pb.load_source(
+        """[Differentiable] float f(float x, float y) { return x * y + 1 / y; }
+        [Differentiable] float g(float3 v) { return v.x * v.y + 1 / v.y + v.z * v.z; }
+        [Differentiable] float h(float v[3]) { return v[0] * v[1] + 1 / v[1] + v[2] * v[2]; }
+        [Differentiable] float2 k(float x, float y) { return float2(1 / x, x * y); }"""
+    )
+    second = m.f.hessian(x=2.0, y=0.0)
+    assert second == {"x": {"x": 0, "y": 1}, "y": {"x": 1, "y": np.inf}}
+    assert m.f.hvp(2.0, 0.0, along={"x": 1.0}) == 0
+    assert m.f.jvp(2.0, 0.0, tangents={"x": 1.0, "y": 0.0})[1] == 0
+    for f in (m.g, m.h):
+        at = [2.0, 0.0, 3.0]
+        assert f.hessian(at, wrt="v").tolist() == [[0, 1, 0], [1, np.inf, 0], [0, 0, 2]]
+        assert f.hvp(at, along={"v": [1, 0, 0]}).tolist() == [0, 1, 0]
+        assert f.jvp(at, tangents={"v": [1, 0, 0]})[1] == 0
+        assert f.jacobian(at, wrt="v").tolist() == [0, -np.inf, 6]
+    assert m.k.jacobian(0.0, 3.0, wrt="x").tolist() == [-np.inf, 3]
+    assert m.k.vjp(0.0, 3.0, wrt="x")[1]([0.0, 1.0]) == 3
+
+
 def test_many_threads_add_up(m):
     x = np.ones(100_000, dtype=np.float32)
     s = np.float32(2.0)

@@ -336,6 +336,13 @@ def test_compiled_programs_run_without_python(of):
     assert work_without_the_lock(lambda x, y: x * jax.grad(of.product)(x, y)) > 0.2
 
 
+def test_what_jax_does_not_take_has_no_gradient():
+    f = pb.jax.function(pb.load_source("[Differentiable] float f(float x) { return 1 / x; }").f)
+    gradient = jax.grad(lambda x: jnp.where(x > 0, f(x), 0).sum())
+    for g in (gradient, jax.jit(gradient)):
+        assert g(jnp.array([0.0, 4.0])).tolist() == [0, -0.0625]
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="the most memory that was used is known on Linux")
 def test_arrays_are_not_copied():
     text = """

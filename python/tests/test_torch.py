@@ -280,6 +280,13 @@ def test_what_is_not_moved_is_absent(m):
     assert m.rooted.jvp(x, y, tangents={"x": 1.0})[1] == 0
 
 
+def test_what_torch_does_not_take_has_no_gradient():
+    m = pb.load_source("[Differentiable] float f(float x) { return 1 / x; }")
+    x = torch.tensor([0.0, 4.0], requires_grad=True)
+    torch.where(x > 0, m.f(x), 0).sum().backward()
+    assert x.grad.tolist() == [0, -0.0625]
+
+
 def test_derivatives_of_vectors_are_tensors(m):
     a, s = torch.rand(4, 3, dtype=torch.float64), torch.tensor(2.0, dtype=torch.float64)
     found = m.vec.jacobian(a, s, wrt="a")

@@ -27,7 +27,7 @@ pub(crate) fn grad(args: &GradArgs) -> u8 {
         }
         let derived = match args.mode {
             Mode::Forward | Mode::Reverse => Vec::new(),
-            Mode::Hessian | Mode::Hvp => vec![vec![Step::Vjp, Step::Jvp]],
+            Mode::Hessian | Mode::Hvp => vec![vec![Step::SparseVjp, Step::SparseJvp]],
         };
         let request = Request { derived, ..Request::default() };
         let options = report::options(&args.compile);
@@ -196,7 +196,7 @@ fn callee(
     let mut loaded = pipeline::load(session, &args.source.file)?;
     loaded.errors()?;
     let function = loaded.function(&args.function)?;
-    let request = Request { functions: vec![function], derivatives: true, ..request };
+    let request = Request { functions: vec![function], derivatives: true, sparse: true, ..request };
     let compiled = loaded.compile(&request, options)?;
     report::warn(session, &compiled.warnings);
     let code = CodeOptions {

@@ -224,6 +224,19 @@ fn gradients_at_a_point() {
         let wanted = -sin + 2.0 * square * tan * sinh + 2.0 * square * cosh + tan * sinh;
         assert!((found - wanted).abs() < 1e-12, "{mode:?}: {found} instead of {wanted}");
     }
+    // What does not move meets no pole, in any mode.
+    let text = "[Differentiable] float f(float x, float2 y) { return x * y.x + 1 / y.x + y.y * y.y; }\n";
+    let path = file("pole.slang", text);
+    let at = ["grad", &path, "f", "--at", "x=2,y=[0,3]", "--json", "--mode"];
+    for mode in ["forward", "reverse"] {
+        let json = pullback(&[&at[..], &[mode]].concat()).json();
+        assert_eq!(json["gradient"].to_string(), r#"{"x":0.0,"y":["-inf",6.0]}"#, "{mode}");
+    }
+    let json = pullback(&[&at[..], &["hvp", "--along", "x=1"]].concat()).json();
+    assert_eq!(json["hvp"]["result"].to_string(), r#"{"x":0.0,"y":[1.0,0.0]}"#);
+    let json = pullback(&[&at[..], &["hessian"]].concat()).json();
+    assert_eq!(json["hessian"]["result"]["y[0]"].to_string(), r#"{"x":1.0,"y":["inf",0.0]}"#);
+    assert_eq!(pullback(&["gradcheck", &path, "f", "--at", "x=2,y=[0,3]"]).status, Some(0));
     let path = file("functions.slang", FUNCTIONS);
     let at = ["grad", &path, "f", "--at", "x=2,y=[3,0]", "--mode", "hvp"];
     let json = pullback(&[&at[..], &["--along", "x=1,y=[0.5,0]", "--json"]].concat()).json();

@@ -329,7 +329,7 @@ fn cotangents_of(function: &ir::Function, steps: &[Step]) -> Vec<Option<usize>> 
                 let chosen = chosen.iter().copied().chain(std::iter::repeat(false));
                 inputs.iter_mut().zip(chosen).for_each(|(diff, chosen)| *diff &= chosen);
             }
-            Step::Jvp => {
+            Step::Jvp | Step::SparseJvp => {
                 inputs.extend(diff_inputs.iter().map(|_| true));
                 outputs.extend(diff_outputs);
             }
@@ -345,7 +345,7 @@ fn cotangents_of(function: &ir::Function, steps: &[Step]) -> Vec<Option<usize>> 
                     .collect();
                 inputs.extend(diff_outputs.iter().map(|_| true));
             }
-            Step::Vjp => {
+            Step::Vjp | Step::SparseVjp => {
                 outputs = cotangents.collect();
                 inputs.extend(diff_outputs.iter().map(|_| true));
             }

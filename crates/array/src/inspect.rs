@@ -58,7 +58,8 @@ impl Function {
         let done = self.program().with(|session, loaded| {
             loaded.errors()?;
             let (function, _) = plain(session, loaded, self.wanted())?;
-            let request = Request { functions: vec![function], derivatives: true, ..Request::default() };
+            let request =
+                Request { functions: vec![function], derivatives: true, sparse: true, ..Request::default() };
             let options = pipeline::Options { widen: true, ..pipeline::Options::default() };
             let compiled = loaded.compile(&request, &options)?;
             let mut memory = Vec::new();

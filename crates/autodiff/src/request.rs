@@ -568,6 +568,9 @@ impl<I: Iterator> NextIfActive for I {
 
 /// True if a value is absent, or has parts that are.
 fn has_absent(func: &Function, defs: &Defs, v: Value) -> bool {
+    if func.values[v].differential {
+        return true;
+    }
     let Some(inst) = defs.inst(v) else { return false };
     let data = &func.insts[inst];
     match data.op {

@@ -229,7 +229,7 @@ impl Check<'_> {
         let widen = numbers == Numbers::Double;
         let mut options = pipeline::Options { widen, ..pipeline::Options::default() };
         options.optimise.level = level;
-        let request = Request { derivatives: true, ..self.request.clone() };
+        let request = Request { derivatives: true, sparse: true, ..self.request.clone() };
         self.loaded.compile(&request, &options)
     }
 

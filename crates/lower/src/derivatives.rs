@@ -9,7 +9,7 @@ use std::rc::Rc;
 use check::tables::Callable;
 use check::types::Ty;
 use check::{Direction, ModuleId};
-use ir::{Function, Op, Residuals, Slot, Type, Types, Value};
+use ir::{Function, Op, Residuals, Slot, Type, TypeData, Types, Value};
 
 use crate::body::Body;
 use crate::functions::{Declared, FlatParam, FlatSig, Key};
@@ -84,6 +84,33 @@ impl Body<'_, '_, '_> {
     pub(crate) fn split_pair<'v>(&mut self, primal: Ty, pair: &'v [Value]) -> (&'v [Value], &'v [Value]) {
         let n = self.layout(primal).leaves.len().min(pair.len());
         pair.split_at(n)
+    }
+}
+
+impl Body<'_, '_, '_> {
+    /// The differential that a host's number is: absent in every component that is zero, which says that it does not move.
+    fn moving(&mut self, given: Value) -> Value {
+        let ty = self.b.func.ty(given);
+        let absent = self.b.absent(ty, false);
+        let found = match self.b.types[ty] {
+            TypeData::Array(_, n) => {
+                let cell_type = self.b.types.cell(ty);
+                let cell = self.b.emit_typed(Op::Local, &[absent], cell_type);
+                self.each_element(n, |body, index| {
+                    let element = body.b.emit(Op::Index, &[given, index]);
+                    let element = body.moving(element);
+                    body.b.effect(Op::Store, &[cell, index, element]);
+                });
+                self.b.emit_typed(Op::Load, &[cell], ty)
+            }
+            _ => {
+                let zero = self.b.zero(ty, false);
+                let moves = self.b.emit(Op::Ne, &[given, zero]);
+                self.b.emit(Op::Select, &[moves, given, absent])
+            }
+        };
+        self.b.func.values[found].differential = true;
+        found
     }
 }
 
@@ -281,8 +308,8 @@ impl Lowerer<'_> {
         }
         let f = self.derived(types, of, before);
         let (params, results) = match last {
-            Step::Jvp => jvp_slots(&f),
-            Step::Vjp => vjp_slots(&f),
+            Step::Jvp | Step::SparseJvp => jvp_slots(&f),
+            Step::Vjp | Step::SparseVjp => vjp_slots(&f),
             Step::ValueAndVjp => {
                 let (params, cotangents) = vjp_slots(&f);
                 (params, f.results.iter().cloned().chain(cotangents).collect())
@@ -338,11 +365,16 @@ pub(crate) fn build_derived(
     let asks = Lowerer::origin(callable).map_or(ModuleId(0), |f| lw.program.asking(f.decl));
     let mut body = Body::new(lw, types, Subst::default(), Ty::VOID);
     body.b.span = crate::ir_span(declared.span);
-    let args: Vec<Value> = declared.params.iter().map(|slot| body.b.param(slot.clone())).collect();
+    let mut args: Vec<Value> = declared.params.iter().map(|slot| body.b.param(slot.clone())).collect();
+    if last.is_sparse() {
+        for v in &mut args[f.params.len()..] {
+            *v = body.moving(*v);
+        }
+    }
     let slots = result_types(&declared.results);
     let results = match last {
-        Step::Jvp => body.b.call(Op::CallFwd(f.func), &args, &slots),
-        Step::Vjp => body.b.call(Op::CallBwd(f.func), &args, &slots),
+        Step::Jvp | Step::SparseJvp => body.b.call(Op::CallFwd(f.func), &args, &slots),
+        Step::Vjp | Step::SparseVjp => body.b.call(Op::CallBwd(f.func), &args, &slots),
         Step::Only(_) => body.b.call(Op::Call(f.func), &args, &slots),
         Step::JvpBy(chosen) => {
             let (args, tangents) = args.split_at(f.params.len());

@@ -73,8 +73,12 @@ impl Lowerer<'_> {
         let declared = self.function(types, &callable);
         let level = self.program.derivatives_of(f, check::View::default()).level;
         let backward = request.derivatives && !(request.as_marked && level == check::Level::Forward);
-        let jvp = request.derivatives.then(|| self.derived(types, &callable, &[Step::Jvp]).func);
-        let vjp = backward.then(|| self.derived(types, &callable, &[Step::Vjp]).func);
+        let (jvp, vjp) = match request.sparse {
+            true => (Step::SparseJvp, Step::SparseVjp),
+            false => (Step::Jvp, Step::Vjp),
+        };
+        let jvp = request.derivatives.then(|| self.derived(types, &callable, &[jvp]).func);
+        let vjp = backward.then(|| self.derived(types, &callable, &[vjp]).func);
         let derived =
             request.derived.iter().map(|steps| self.derived(types, &callable, steps).func).collect();
         let mut params = Vec::new();

@@ -74,6 +74,8 @@ pub struct Request {
     pub conformances: Vec<(Ty, Ty, Option<u32>)>,
     /// Whether the flat derivatives of `functions` are wanted: [`FunctionInfo::jvp`] and `vjp`.
     pub derivatives: bool,
+    /// Whether these are [`Step::SparseJvp`] and [`Step::SparseVjp`], as for unit vectors.
+    pub sparse: bool,
     /// Whether only those derivatives are wanted that the functions are marked for.
     pub as_marked: bool,
     /// What else is wanted of each of `functions`: [`FunctionInfo::derived`].
@@ -127,23 +129,35 @@ pub enum Step {
     Vjp,
     /// `(params…, cotangents of diff results…) -> (results…, cotangents of diff params…)`, for one run of the function.
     ValueAndVjp,
+    /// `Jvp`, where a tangent that is zero says that its number does not move. It is absent: nothing is scaled by it, so
+    /// that a unit vector gives what the derivative by that number is, also where others have none.
+    SparseJvp,
+    /// `Vjp`, where a cotangent that is zero is absent.
+    SparseVjp,
     /// The same function, of whose parameters those alone have derivatives that have `true` here.
     Only(Vec<bool>),
     /// `(params…, tangents of chosen diff params…) -> (tangents of diff results…)`. Other parameters do not move, but have
-    /// derivatives in later steps.
+    /// derivatives in later steps. Tangents that are zero are absent.
     JvpBy(Vec<bool>),
     /// `(params…, cotangents of diff results…) -> (cotangents of chosen diff params…)`. Other parameters have derivatives in
-    /// later steps.
+    /// later steps. Cotangents that are zero are absent.
     VjpBy(Vec<bool>),
 }
 
 impl Step {
+    /// Whether a zero that is given for a differential says that there is none.
+    pub(crate) fn is_sparse(&self) -> bool {
+        matches!(self, Step::SparseJvp | Step::SparseVjp | Step::JvpBy(_) | Step::VjpBy(_))
+    }
+
     /// A short name.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Step::Jvp => "fwd",
             Step::Vjp => "bwd",
             Step::ValueAndVjp => "value-bwd",
+            Step::SparseJvp => "fwd-sparse",
+            Step::SparseVjp => "bwd-sparse",
             Step::Only(_) => "only",
             Step::JvpBy(_) => "fwd-by",
             Step::VjpBy(_) => "bwd-by",

@@ -256,7 +256,7 @@ impl Body<'_, '_, '_> {
     }
 
     /// A loop over `0..n`.
-    fn each_element(&mut self, n: u32, run: impl FnOnce(&mut Self, Value)) {
+    pub(crate) fn each_element(&mut self, n: u32, run: impl FnOnce(&mut Self, Value)) {
         let trips = self.b.u32(n);
         let region = self.b.open();
         let index = self.b.region_param(ir::Type::U32, false);
