@@ -13,7 +13,7 @@ use driver::launch::{Backend, CodeOptions, Limits};
 use driver::pipeline::Options;
 use driver::session::{FileOptions, Session};
 use pullback_tests::commands::slang::{Outcome, has_transcendental, outcome, outcome_with};
-use pullback_tests::file::{TestFile, programs};
+use pullback_tests::file::{TestFile, programs, root};
 
 /// Units in the last place of a float that results of arithmetic may be apart.
 const UNITS: u32 = 4;
@@ -217,7 +217,7 @@ fn differences(
 #[test]
 fn the_hash_grid_learns_as_on_the_cpu() {
     let backends = backends();
-    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/hash-grid.slang");
+    let example = root().join("../examples/hash-grid.slang");
     let binds = ["features=zeros:320", "gradients=zeros:320", "losses=zeros:5"];
     let head: String = binds.iter().map(|bind| format!("// bind: {bind}\n")).collect();
     // lavapipe ends loops after 65,535 trips: a fifth of the steps.
@@ -301,7 +301,7 @@ fn fits_agree_with_those_of_the_cpu() {
 }
 
 fn fits_agree(on: Backend) {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = root();
     let colors = |n: usize| (0..n * 3).map(|k| 0.5 + 0.5 * (0.1 * k as f64).sin()).collect();
     let picture = |width, height| Items::pixels(width, height, colors(width * height));
     // As it is, and with few Gaussians and so many pixels that one dispatch does not do.

@@ -1,4 +1,4 @@
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Optional, Union
 
 __version__: str
@@ -91,4 +91,9 @@ class Function:
     def explain(self) -> str: ...
     def derivative_source(self, mode: str) -> str: ...
     def derive(self, steps: Sequence[Union[str, tuple[str, Sequence[bool]], Sequence[bool]]]) -> Function: ...
-    def __call__(self, *args: Any, memory: Optional[dict[str, Any]] = None) -> tuple[Any, ...]: ...
+    def __call__(
+        self,
+        *args: Any,
+        memory: Optional[dict[str, Any]] = None,
+        empty: Optional[Callable[[str, list[int], bool], Any]] = None,
+    ) -> tuple[Any, ...]: ...

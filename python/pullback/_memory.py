@@ -32,9 +32,13 @@ class Memory:
             role, dtype, writable = places.get(name, ("", None, False))
             if tensor is not None and isinstance(value, tensor):
                 value = self._of_tensor(name, dtype, writable, value)
+            elif hasattr(value, "__cuda_array_interface__"):
+                pass
             elif hasattr(value, "__dlpack__") and not isinstance(value, (np.ndarray, np.generic)):
                 value = as_array(name, value)
-            if isinstance(value, np.ndarray):
+            if hasattr(value, "__cuda_array_interface__"):
+                pass
+            elif isinstance(value, np.ndarray):
                 value = self._array(name, role, writable, value)
             elif writable and role != "texture":
                 kind = type(value).__name__
@@ -42,7 +46,7 @@ class Memory:
             self.bound[name] = value
 
     def _of_tensor(self, name: str, dtype: Optional[str], writable: bool, tensor: Any) -> Any:
-        """The array with a tensor's memory. If it is written, that is a change in place, as those of torch's own are."""
+        """The array with a tensor's memory, or the tensor on a CUDA device. If it is written, that is a change in place, as those of torch's own are."""
         from ._torch import as_array
 
         array = as_array(self._owner, name, dtype, tensor)

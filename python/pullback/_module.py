@@ -172,6 +172,9 @@ def load_source(text: str, name: str = "source.slang", *, reload: bool = False, 
     return Module(name, text, _options(options), reload)
 
 
+# What runs programs on devices other than the CPU.
+_BACKENDS = {"vulkan": "wgpu", "cuda": "cuda"}
+
 _has_looked_for_llvm = False
 
 
@@ -199,4 +202,11 @@ def _options(given: dict[str, Any]) -> dict[str, Any]:
         for key, value in defines.items()
     ]
     options["include"] = [os.fspath(folder) for folder in folders]
+    device = options.pop("device", "cpu")
+    if device != "cpu":
+        if device not in _BACKENDS:
+            raise ValueError(f"there is no device {device!r}: it is one of 'cpu', {', '.join(map(repr, _BACKENDS))}")
+        if options.get("backend") is not None:
+            raise ValueError(f"`backend` says how code for the CPU is made, not for {device!r}")
+        options["backend"] = _BACKENDS[device]
     return options

@@ -59,10 +59,13 @@ class Map:
 
     def run(self, xs: Sequence[Any]) -> tuple[Any, ...]:
         """Its values at tensors, arrays and numbers, without any derivatives."""
-        return tuple(map(from_numpy, self.core(*self.arrays(xs))))
+        arrays = self.arrays(xs)
+        if any([isinstance(x, Tensor) for x in arrays]):
+            return self.core(*arrays, empty=empty)
+        return tuple(map(from_numpy, self.core(*arrays)))
 
     def arrays(self, xs: Sequence[Any]) -> list[Any]:
-        """Arrays and numbers, with the memory of tensors."""
+        """Arrays and numbers, with the memory of tensors. Those on a CUDA device are what they were."""
         try:
             return [_numpy(x) if isinstance(x, Tensor) else x for x in xs]
         except (TypeError, RuntimeError):
@@ -105,7 +108,7 @@ def _numpy(x: Any) -> Any:
 
 
 def as_array(owner: str, name: str, dtype: Optional[str], x: Any) -> Any:
-    """The array of a tensor, or an error that says why there is none."""
+    """The array of a tensor (itself, on a CUDA device), or an error that says why there is none."""
     if not isinstance(x, Tensor):
         return x
     x = unwrap_dead_wrappers((x,))[0]
@@ -114,15 +117,21 @@ def as_array(owner: str, name: str, dtype: Optional[str], x: Any) -> Any:
         refused = "a tensor of a transform of `torch.func`, which goes through functions that are mapped only"
     elif _functorch.is_legacy_batchedtensor(x):
         refused = "a tensor of `is_grads_batched` or another old `vmap`: use `torch.func.vmap`"
-    elif x.device.type != "cpu":
-        refused = f"a tensor on `{x.device}`: only tensors on the CPU are supported"
+    elif x.device.type not in ("cpu", "cuda"):
+        refused = f"a tensor on `{x.device}`: only tensors on the CPU and on CUDA's devices are supported"
     elif x.layout != torch.strided:
         refused = f"a tensor of layout {str(x.layout).removeprefix('torch.')}"
     elif x.is_quantized or x.dtype in _REFUSED:
         refused = f"a tensor of {kind}, which NumPy does not have"
     else:
-        return x.detach().resolve_conj().resolve_neg().numpy()
+        x = x.detach().resolve_conj().resolve_neg()
+        return x if x.device.type == "cuda" else x.numpy()
     raise TypeError(f"`{name}` of `{owner}` needs numbers of type {dtype or 'its own'}, not {refused}")
+
+
+def empty(dtype: str, shape: list[int], zeros: bool) -> Any:
+    """A new tensor on the CUDA device that programs run on."""
+    return (torch.zeros if zeros else torch.empty)(shape, dtype=getattr(torch, dtype), device="cuda:0")
 
 
 # Changes of tensors are seen when derivatives are taken.
@@ -378,13 +387,15 @@ def _fake(xs: list[Any], of: str) -> list[Any]:
     made = _maps[of]
     leads = [x.shape[: x.ndim - len(leaf.dims)] for x, leaf in zip(xs[: made.n_leaves], made.inputs)]
     shape = torch.broadcast_shapes(*leads)
+    device = next((x.device for x in xs if x.device.type == "cuda"), None)
     out = []
     for leaf, k in zip(made.outputs, made.cotangent_of):
         dtype = getattr(torch, leaf.dtype)
         if k is None:
-            out.append(torch.empty((*shape, *leaf.dims), dtype=dtype))
+            out.append(torch.empty((*shape, *leaf.dims), dtype=dtype, device=device))
         else:
-            out.append(torch.empty(xs[k].shape, dtype=xs[k].dtype if xs[k].is_floating_point() else dtype))
+            own = xs[k].dtype if xs[k].is_floating_point() else dtype
+            out.append(torch.empty(xs[k].shape, dtype=own, device=device))
     return out
 
 

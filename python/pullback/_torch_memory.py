@@ -17,7 +17,7 @@ from torch.autograd import forward_ad
 
 from . import _core
 from ._memory import Memory
-from ._torch import Map, Tensor, from_numpy
+from ._torch import Map, Tensor, as_array, empty, from_numpy
 from ._values import Leaf
 
 
@@ -47,10 +47,9 @@ class MemoryMap(Map):
         memory = dict(zip(self.names, xs[self.n_leaves :]))
         gradients = {f"{name}.grad": _zeros(name, memory[name], self.places) for name in self.gradients}
         held = Memory(self.core, {**memory, **gradients})
-        found = self.core(*self.arrays(xs[: self.n_leaves]), memory=held.bound)
-        held.write_back()
+        found = call(self.core, self.arrays(xs[: self.n_leaves]), held)
         as_given = [gradients[f"{name}.grad"].to(memory[name].dtype) for name in self.gradients]
-        return (*map(from_numpy, found), *as_given)
+        return (*found, *as_given)
 
     def pull(self, xs: Sequence[Any], mask: tuple[bool, ...], given: Sequence[Optional[Any]]) -> list[Optional[Any]]:
         """The cotangents of the inputs, None for those that the mask lacks."""
@@ -86,6 +85,16 @@ class MemoryMap(Map):
             raise NotImplementedError(f"`{names[0]}` is memory of `{self.core.name}`, {what}")
 
 
+def call(core: _core.Function, arrays: Sequence[Any], held: Memory) -> list[Any]:
+    """The function's values as tensors: on a CUDA device, if an array or memory is there."""
+    if any(isinstance(x, Tensor) for x in [*arrays, *held.bound.values()]):
+        found: Sequence[Any] = core(*arrays, memory=held.bound, empty=empty)
+    else:
+        found = [from_numpy(x) for x in core(*arrays, memory=held.bound)]
+    held.write_back()
+    return list(found)
+
+
 def _leaf(name: str, places: dict[str, Any], names: Sequence[str]) -> Leaf:
     """Memory as an input. It has a derivative if the code has a place for that which the caller does not take."""
     place = places.get(name)
@@ -100,7 +109,7 @@ def _is_written(name: str, places: dict[str, Any]) -> bool:
 
 def _zeros(name: str, x: Any, places: dict[str, Any]) -> Any:
     dtype = getattr(torch, places[f"{name}.grad"][2])
-    return torch.zeros(x.shape, dtype=dtype)
+    return torch.zeros(x.shape, dtype=dtype, device=x.device if isinstance(x, Tensor) else None)
 
 
 def _no_second(owner: str, name: str) -> Exception:
@@ -175,10 +184,8 @@ class _Task:
         core = self.of.derive("vjp", (*mask[: self.n_leaves], *(False,) * len(self.names))).core
         held = Memory(core, memory)
         arrays = self.of.arrays(xs[: self.n_leaves])
-        cotangents = [g.numpy() if isinstance(g, Tensor) else g for g in self.of.cotangents(given[: self.n_outputs])]
-        found = core(*arrays, *cotangents, memory=held.bound)
-        held.write_back()
-        return [from_numpy(x) for x in found]
+        cotangents = [as_array(core.name, "", None, g) for g in self.of.cotangents(given[: self.n_outputs])]
+        return call(core, [*arrays, *cotangents], held)
 
     def _launch(self, entry: str, memory: dict[str, Any]) -> None:
         self.kernel(**memory)._run(entry, *self.sizes)

@@ -59,6 +59,14 @@ impl<'py> Inputs<'py> {
         if let Ok(found) = arg.cast::<PyUntypedArray>() {
             return self.push_array(py, leaf, found);
         }
+        if let Some(array) = on_device(&leaf.path, arg, false)? {
+            if !suits(array.kind(), leaf.kind) {
+                return Err(wrong_dtype(leaf, arg));
+            }
+            self.arrays.push(array);
+            self.held.push(arg.clone());
+            return Ok(());
+        }
         let made = as_array(py, leaf, arg)?;
         let found = made.cast::<PyUntypedArray>().map_err(|_| wrong_type(leaf, arg))?;
         self.push_array(py, leaf, found)
@@ -109,13 +117,61 @@ pub(crate) fn view(array: &Bound<'_, PyUntypedArray>, kind: Scalar) -> Array {
     Array::new(memory, kind, array.shape(), array.strides())
 }
 
+/// An array on a CUDA device, by the protocol of that name (`__cuda_array_interface__`), if it is one. The dispatch waits
+/// for whatever the device is at work on, so no stream is asked for.
+pub(crate) fn on_device(name: &str, value: &Bound<'_, PyAny>, written: bool) -> PyResult<Option<Array>> {
+    let Some(described) = value.getattr_opt("__cuda_array_interface__")? else { return Ok(None) };
+    if let Some(place) = value.getattr_opt("__dlpack_device__")? {
+        let (_, number): (i64, i64) = place.call0()?.extract()?;
+        if number != 0 {
+            let what = format!("`{name}` is on CUDA's device {number}; programs run on device 0");
+            return Err(PyTypeError::new_err(what));
+        }
+    }
+    let shape: Vec<usize> = described.get_item("shape")?.extract()?;
+    let typestr: String = described.get_item("typestr")?.extract()?;
+    let (start, is_read_only): (usize, bool) = described.get_item("data")?.extract()?;
+    if written && is_read_only {
+        return Err(PyValueError::new_err(format!("`{name}` is written, and the array is read-only")));
+    }
+    let mut letters = typestr.bytes();
+    let (order, letter) = (letters.next(), letters.next());
+    let size = typestr.get(2..).and_then(|size| size.parse().ok());
+    let kind = order.filter(|&order| order != b'>').and_then(|_| scalar_of(letter?, size?));
+    let Some(kind) = kind else {
+        return Err(PyTypeError::new_err(format!("`{name}` cannot be an array of {typestr}")));
+    };
+    let given = described.call_method1("get", ("strides",))?;
+    let strides: Vec<isize> = match given.extract()? {
+        Some(strides) => strides,
+        None => (0..shape.len())
+            .map(|d| kind.bytes() as isize * shape[d + 1..].iter().product::<usize>() as isize)
+            .collect(),
+    };
+    if strides.len() != shape.len() || strides.iter().any(|s| s.unsigned_abs() % kind.bytes() as usize != 0) {
+        return Err(PyValueError::new_err(format!("`{name}` has strides of {strides:?} bytes")));
+    }
+    let (before, after) = extent(kind, &shape, &strides);
+    let memory = match NonNull::new(std::ptr::without_provenance_mut(start.wrapping_sub(before))) {
+        // SAFETY: the caller keeps the array alive during the call, and the protocol says where its numbers are.
+        Some(at) => unsafe { Foreign::on_device(at, before + after) },
+        None => Foreign::NONE,
+    };
+    Ok(Some(Array::new(memory, kind, &shape, &strides)))
+}
+
 /// The kind of an array's numbers, if we know it and they are as this machine has them.
 pub(crate) fn kind_of(array: &Bound<'_, PyUntypedArray>) -> Option<Scalar> {
     let dtype = array.dtype();
     if dtype.byteorder() == b'>' {
         return None;
     }
-    Some(match (dtype.kind(), dtype.itemsize()) {
+    scalar_of(dtype.kind(), dtype.itemsize())
+}
+
+/// The kind that NumPy calls by a letter and a size.
+fn scalar_of(letter: u8, size: usize) -> Option<Scalar> {
+    Some(match (letter, size) {
         (b'b', 1) => Scalar::Bool,
         (b'i', 1) => Scalar::I8,
         (b'u', 1) => Scalar::U8,
@@ -239,7 +295,7 @@ fn wrong_dtype(leaf: &Leaf, array: &Bound<'_, PyAny>) -> PyErr {
 }
 
 /// A new array of NumPy's (a number, if it has no dimensions, is made of it when it is handed out), of zeros if asked for.
-pub(crate) fn empty<'py>(
+pub(crate) fn new_array<'py>(
     py: Python<'py>,
     kind: Scalar,
     shape: &[usize],

@@ -333,6 +333,7 @@ fn kind_of(kind: c_int) -> Option<Scalar> {
 unsafe fn run(function: &array::Function, inputs: &[Array], outputs: &[Array]) -> Result<(), Failure> {
     let failure = |error: Error| match error {
         Error::Kind(message) | Error::Value(message) => (INVALID, message),
+        Error::Machine(message) => (ABORTED, message),
         Error::Program(report) => (ABORTED, report.text),
     };
     let shape = function.shape(inputs.iter()).map_err(failure)?;

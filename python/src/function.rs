@@ -7,7 +7,7 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
-use crate::convert::{Inputs, empty};
+use crate::convert::{Inputs, dtype_name, new_array, on_device};
 use crate::error::raised;
 use crate::ffi::register;
 use crate::interrupt::{MANY, run};
@@ -48,7 +48,7 @@ type LeafInfo = (String, &'static str, Vec<u32>, bool);
 type ParameterInfo = (String, String, bool, bool, Vec<LeafInfo>);
 
 fn leaf_info(leaf: &Leaf) -> LeafInfo {
-    (leaf.path.clone(), crate::convert::dtype_name(leaf.kind), leaf.dims.clone(), leaf.diff)
+    (leaf.path.clone(), dtype_name(leaf.kind), leaf.dims.clone(), leaf.diff)
 }
 
 fn parameter_info(p: &Parameter) -> ParameterInfo {
@@ -193,13 +193,16 @@ impl Function {
         self.inner.memory().iter().map(place_info).collect()
     }
 
-    /// Calls it with a number or array for each input, and memory by name; gives an array for each output.
-    #[pyo3(signature = (*args, memory=None))]
+    /// Calls it with a number or array for each input, and memory by name; gives an array for each output: one of NumPy's,
+    /// or, where `empty` is given, one on a CUDA device that this makes of the name of its type, its shape, and whether it
+    /// is to be zero.
+    #[pyo3(signature = (*args, memory=None, empty=None))]
     fn __call__<'py>(
         &self,
         py: Python<'py>,
         args: &Bound<'py, PyTuple>,
         memory: Option<&Bound<'py, PyDict>>,
+        empty: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyTuple>> {
         let f = &*self.inner;
         let mut bound = Vec::new();
@@ -232,7 +235,18 @@ impl Function {
             };
             let whole: Vec<usize> =
                 lead.iter().copied().chain(leaf.dims.iter().map(|&d| d as usize)).collect();
-            let (result, array) = empty(py, kind, &whole, leaf.cotangent_of.is_some())?;
+            let zeros = leaf.cotangent_of.is_some();
+            let (result, array) = match empty {
+                None => new_array(py, kind, &whole, zeros)?,
+                Some(empty) => {
+                    let made = empty.call1((dtype_name(kind), whole, zeros))?;
+                    let array = on_device(&leaf.path, &made, true)?;
+                    (
+                        made,
+                        array.ok_or_else(|| PyTypeError::new_err("`empty` gives arrays on a CUDA device"))?,
+                    )
+                }
+            };
             results.push(result);
             outputs.push(array);
         }

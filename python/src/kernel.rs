@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
 use serde_json::Value;
 
-use crate::convert::{dtype_name, kind_of, start, view};
+use crate::convert::{dtype_name, kind_of, on_device, start, view};
 use crate::error::raised;
 use crate::interrupt::{MANY, run};
 
@@ -112,6 +112,11 @@ pub(crate) fn argument(place: &Place, value: &Bound<'_, PyAny>) -> PyResult<Argu
         // SAFETY: the caller keeps the array alive, whose elements lie one after the other.
         let memory = at.map_or(Foreign::NONE, |at| unsafe { Foreign::new(at, bytes) });
         return Ok(Argument::Texels(memory, size));
+    }
+    if place.role != Role::Texture
+        && let Some(array) = on_device(name, value, place.is_writable)?
+    {
+        return Ok(Argument::Array(array));
     }
     let json =
         json(value).map_err(|why| PyTypeError::new_err(format!("`{name}` cannot be bound to {why}")))?;

@@ -184,6 +184,10 @@ fn backend_of(name: &str) -> PyResult<Backend> {
         "llvm" => Backend::Llvm,
         #[cfg(feature = "llvm")]
         "tiers" => Backend::Tiers,
+        #[cfg(feature = "wgpu")]
+        "wgpu" => Backend::Wgpu,
+        #[cfg(feature = "cuda")]
+        "cuda" => Backend::Cuda,
         _ => return Err(PyValueError::new_err(format!("there is no backend `{name}`"))),
     })
 }

@@ -103,10 +103,15 @@ fn squeeze(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
+/// The folder of these tests: where they were built, or where the environment's `PULLBACK_TESTS` says that a copy is.
+pub fn root() -> PathBuf {
+    std::env::var_os("PULLBACK_TESTS").map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), PathBuf::from)
+}
+
 /// The programs of tests/run by their paths, of which the environment's `PULLBACK_ONLY` may name a part.
 pub fn programs() -> impl Iterator<Item = (String, TestFile)> {
     let only = std::env::var("PULLBACK_ONLY").unwrap_or_default();
-    discover(Path::new(env!("CARGO_MANIFEST_DIR"))).into_iter().filter_map(move |path| {
+    discover(&root()).into_iter().filter_map(move |path| {
         let name = path.display().to_string();
         if !name.contains("/run/") || !name.ends_with(".slang") || !name.contains(&only) {
             return None;

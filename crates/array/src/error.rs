@@ -16,6 +16,8 @@ pub enum Error {
     Kind(String),
     /// An argument has the right kind, but not a value or shape that will do.
     Value(String),
+    /// This machine does not have what the program is to run on.
+    Machine(String),
     /// The program is wrong, or stopped.
     Program(Report),
 }
@@ -23,7 +25,7 @@ pub enum Error {
 impl std::fmt::Display for Error {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Error::Kind(message) | Error::Value(message) => f.write_str(message),
+            Error::Kind(message) | Error::Value(message) | Error::Machine(message) => f.write_str(message),
             Error::Program(report) => f.write_str(&report.text),
         }
     }

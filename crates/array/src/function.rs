@@ -232,6 +232,7 @@ impl Function {
         let mut operands: Vec<Operand<'_>> = Vec::with_capacity(leaves.size_hint().0);
         for (k, (leaf, array)) in leaves.zip(inputs.iter().chain(outputs)).enumerate() {
             lead(leaf, array.shape())?;
+            self.program.reaches(&leaf.path, array.memory())?;
             operands.push(Operand { array, dims: &leaf.dims, is_result: k >= inputs.len() });
         }
         for (k, output) in outputs.iter().enumerate() {
@@ -250,7 +251,7 @@ impl Function {
             kernel.idle.try_lock().ok().filter(|_| self.memory.is_empty()).and_then(|mut idle| idle.pop());
         let mut runner = idle.unwrap_or_else(|| kernel.runner.fork());
         for (place, argument) in memory {
-            launch::bind(&mut runner, place, argument)?;
+            launch::bind(&self.program, &mut runner, place, argument)?;
         }
         runner.bind_gradients();
         let numbers: Vec<u8> = mapping.numbers.iter().flat_map(|n| n.to_le_bytes()).collect();

@@ -127,7 +127,7 @@ impl Kernel {
         let mut runner = self.runner.fork();
         are_apart(arguments, &[])?;
         for (place, argument) in arguments {
-            bind(&mut runner, place, argument)?;
+            bind(&self.program, &mut runner, place, argument)?;
         }
         runner.bind_gradients();
         if let Some(global) = runner.unbound() {
@@ -191,8 +191,18 @@ pub(crate) fn places(runner: &Runner, written: &FxHashSet<Global>) -> Vec<Place>
     found
 }
 
-pub(crate) fn bind(runner: &mut Runner, place: &Place, argument: &Argument) -> Result<(), Error> {
+pub(crate) fn bind(
+    program: &Program,
+    runner: &mut Runner,
+    place: &Place,
+    argument: &Argument,
+) -> Result<(), Error> {
     let name = &place.name;
+    match argument {
+        Argument::Array(array) => program.reaches(name, array.memory())?,
+        Argument::Bytes(memory) | Argument::Texels(memory, _) => program.reaches(name, *memory)?,
+        Argument::Value(_) => {}
+    }
     match argument {
         Argument::Value(value) => {
             let bind = Bind { name: runner.name(place.global).to_string(), value: value.clone() };

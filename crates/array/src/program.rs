@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use check::tables::FuncRef;
 use driver::around::{Generics, Wanted};
 use driver::bind::Conformance;
-use driver::launch::{Backend, CodeOptions, fork};
+use driver::launch::{Backend, CodeOptions, Foreign, fork};
 use driver::pipeline::{self, Compiled, Failure, Loaded, on_large_stack};
 use driver::session::{FileOptions, Session};
 use driver::{Request, render, texture, wrap};
@@ -89,6 +89,7 @@ impl Program {
     }
 
     fn new(origin: Origin, options: Options) -> Result<Arc<Program>, Error> {
+        options.backend.find().map_err(|error| Error::Machine(error.to_string()))?;
         let mut program = Program {
             origin,
             files: options.files.clone(),
@@ -176,6 +177,15 @@ impl Program {
         })?;
         self.warn(&compiled, &sources);
         Kernel::new(self.clone(), name, compiled.module, sources)
+    }
+
+    /// An error for an argument's memory that is not where the program runs.
+    pub(crate) fn reaches(&self, name: &str, memory: Foreign) -> Result<(), Error> {
+        if memory.is_on_device() && self.options.backend.name() != "cuda" {
+            let what = "is on a CUDA device, and the program runs elsewhere: load it with `device=\"cuda\"`";
+            return Err(Error::Kind(format!("`{name}` {what}")));
+        }
+        Ok(())
     }
 
     fn compile_options(&self) -> pipeline::Options {

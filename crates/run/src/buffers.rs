@@ -1,7 +1,8 @@
 //! The memory that the host binds.
 //!
 //! Buffers are numbered: first one for each global of the module, then those that a pointer in
-//! memory refers to. A buffer has memory of its own, aligned to 16, or refers to the host's ([`Foreign`]).
+//! memory refers to. A buffer has memory of its own, aligned to 16, or refers to the host's, or to memory that the host has
+//! on a device ([`Foreign`]). What is on a device has no bytes here.
 
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,11 +16,12 @@ use native::Desc;
 pub struct Foreign {
     start: NonNull<u8>,
     len: usize,
+    on_device: bool,
 }
 
 impl Foreign {
     /// No bytes.
-    pub const NONE: Foreign = Foreign { start: NonNull::dangling(), len: 0 };
+    pub const NONE: Foreign = Foreign { start: NonNull::dangling(), len: 0, on_device: false };
 
     /// `len` bytes from `start` on.
     ///
@@ -27,7 +29,20 @@ impl Foreign {
     /// For as long as a buffer refers to them, the bytes can be read, and written where the program writes the buffer;
     /// `start` is aligned as the largest number of an element is; and nobody else writes them while a dispatch runs.
     pub unsafe fn new(start: NonNull<u8>, len: usize) -> Foreign {
-        Foreign { start, len }
+        Foreign { start, len, on_device: false }
+    }
+
+    /// `len` bytes from `start` on, which is an address on the CUDA device that programs run on.
+    ///
+    /// # Safety
+    /// As for [`Self::new`], of kernels on that device.
+    pub unsafe fn on_device(start: NonNull<u8>, len: usize) -> Foreign {
+        Foreign { start, len, on_device: true }
+    }
+
+    /// True if it is on a device.
+    pub fn is_on_device(&self) -> bool {
+        self.on_device
     }
 
     /// How many bytes it has.
@@ -57,6 +72,8 @@ unsafe impl Sync for Foreign {}
 enum Memory {
     Own(Vec<u128>),
     Foreign(NonNull<u8>),
+    /// The address on a device, and how many bytes there are.
+    Device(NonNull<u8>, usize),
 }
 
 impl Memory {
@@ -64,6 +81,7 @@ impl Memory {
         match self {
             Memory::Own(memory) => memory.as_ptr().cast(),
             Memory::Foreign(start) => start.as_ptr(),
+            Memory::Device(..) => NonNull::dangling().as_ptr(),
         }
     }
 
@@ -71,6 +89,7 @@ impl Memory {
         match self {
             Memory::Own(memory) => memory.as_mut_ptr().cast(),
             Memory::Foreign(start) => start.as_ptr(),
+            Memory::Device(..) => NonNull::dangling().as_ptr(),
         }
     }
 }
@@ -90,7 +109,7 @@ unsafe impl Sync for Memory {}
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Buffer {
     memory: Memory,
-    /// Bytes bound.
+    /// Bytes bound that are here.
     pub(crate) len: usize,
     /// Bytes of an element.
     pub(crate) element: u64,
@@ -113,7 +132,11 @@ impl Buffer {
     }
 
     fn foreign(of: Foreign, element: u64) -> Buffer {
-        Buffer { memory: Memory::Foreign(of.start), len: of.len, element, stamp: fresh_stamp() }
+        let (memory, len) = match of.on_device {
+            true => (Memory::Device(of.start, of.len), 0),
+            false => (Memory::Foreign(of.start), of.len),
+        };
+        Buffer { memory, len, element, stamp: fresh_stamp() }
     }
 
     fn is_own(&self) -> bool {
@@ -211,6 +234,19 @@ impl Buffers {
     /// its copy is of now.
     pub fn stamp(&self, global: Global) -> u64 {
         self.all[self.number(global)].stamp
+    }
+
+    /// Where a global's bytes are on a device, and how many, if they are there.
+    pub fn on_device(&self, global: Global) -> Option<(u64, usize)> {
+        match self.all[self.number(global)].memory {
+            Memory::Device(start, len) => Some((start.as_ptr() as u64, len)),
+            Memory::Own(_) | Memory::Foreign(_) => None,
+        }
+    }
+
+    /// True if some bytes are on a device.
+    pub fn any_on_device(&self) -> bool {
+        self.all.iter().any(|buffer| matches!(buffer.memory, Memory::Device(..)))
     }
 
     /// Bytes of one of a global's elements.

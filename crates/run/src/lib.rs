@@ -146,6 +146,15 @@ pub fn dispatch(
 ) -> Result<Output, Stopped> {
     let start = Instant::now();
     let printed = printed(&options);
+    #[cfg(feature = "cuda")]
+    let is_here = matches!(backend, Backend::Cuda(_)) || !buffers.any_on_device();
+    #[cfg(not(feature = "cuda"))]
+    let is_here = !buffers.any_on_device();
+    if !is_here {
+        let message = "memory on a CUDA device is bound, and the program does not run there".into();
+        let error = RunError { message, span: Span::NONE, thread: [0; 3] };
+        return finished(module, entry, Err(error), start, &printed);
+    }
     // What a device printed comes at once.
     #[cfg(any(feature = "wgpu", feature = "cuda"))]
     let mut text = String::new();

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use ir::{Global, Module};
 use pullback_run::cuda::{Code, Driver, Kernel, Kernels, Limits, Memory, Program};
-use pullback_run::{Backend, Buffers, Options, dispatch};
+use pullback_run::{Backend, Buffers, Foreign, Options, dispatch};
 
 /// What the device was asked for, and its memory: number `k` is at address `k << 32`.
 #[derive(Default)]
@@ -30,7 +30,7 @@ impl Fake {
             s.memory.push(Some(bytes));
             s.memory.len() - 1
         });
-        Box::new(Held(self.clone(), at))
+        Box::new(Held { device: self.clone(), at, is_borrowed: false })
     }
 
     /// Bytes written to and read from the device since this was asked last.
@@ -52,23 +52,30 @@ impl Driver for Fake {
     fn zeros(&self, len: u64) -> Result<Box<dyn Memory>, String> {
         Ok(self.make(vec![0; len as usize]))
     }
+    fn borrow(&self, address: u64, _: u64) -> Box<dyn Memory> {
+        Box::new(Held { device: self.clone(), at: (address >> 32) as usize, is_borrowed: true })
+    }
     fn load(&self, text: &str, names: &[&str]) -> Result<Box<dyn Kernels>, String> {
         assert_eq!((text, names), ("the text", &["main"][..]));
         Ok(Box::new(self.clone()))
     }
 }
 
-struct Held(Fake, usize);
+struct Held {
+    device: Fake,
+    at: usize,
+    is_borrowed: bool,
+}
 
 impl Held {
     fn with<R>(&self, then: impl FnOnce(&mut Vec<u8>) -> R) -> R {
-        self.0.with(|s| then(s.memory[self.1].as_mut().expect("it lives")))
+        self.device.with(|s| then(s.memory[self.at].as_mut().expect("it lives")))
     }
 }
 
 impl Memory for Held {
     fn address(&self) -> u64 {
-        (self.1 as u64) << 32
+        (self.at as u64) << 32
     }
     fn len(&self) -> u64 {
         self.with(|m| m.len() as u64)
@@ -79,22 +86,30 @@ impl Memory for Held {
     }
     fn write(&self, bytes: &[u8]) -> Result<(), String> {
         self.with(|m| m[..bytes.len()].copy_from_slice(bytes));
-        self.0.with(|s| s.written.push(bytes.len()));
+        self.device.with(|s| s.written.push(bytes.len()));
         Ok(())
     }
     fn read(&self, bytes: &mut [u8]) -> Result<(), String> {
         self.with(|m| bytes.copy_from_slice(&m[..bytes.len()]));
-        self.0.with(|s| s.read.push(bytes.len()));
+        self.device.with(|s| s.read.push(bytes.len()));
         Ok(())
     }
     fn duplicate(&self) -> Result<Box<dyn Memory>, String> {
-        Ok(self.0.make(self.with(|m| m.clone())))
+        Ok(self.device.make(self.with(|m| m.clone())))
+    }
+    fn restore(&self, duplicate: &dyn Memory) -> Result<(), String> {
+        let from = (duplicate.address() >> 32) as usize;
+        let bytes = self.device.with(|s| s.memory[from].clone()).expect("it lives");
+        self.with(|m| m.clone_from(&bytes));
+        Ok(())
     }
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.0.with(|s| s.memory[self.1] = None);
+        if !self.is_borrowed {
+            self.device.with(|s| s.memory[self.at] = None);
+        }
     }
 }
 
@@ -211,4 +226,35 @@ fn only_what_has_changed_is_copied() {
     // All memory is given back but for what is still used.
     drop(program);
     assert!(device.with(|s| s.memory.iter().all(Option::is_none)));
+}
+
+#[test]
+fn what_the_host_has_on_the_device_stays_there() {
+    let (device, module, program, mut buffers, [x, step]) = setup();
+    let held = device.make([7u32, 8, 9].iter().flat_map(|w| w.to_le_bytes()).collect());
+    let at = std::num::NonZero::new(held.address() as usize).expect("it is not the first");
+    // SAFETY: what the address means is the device's affair, which has so many bytes there.
+    let memory = unsafe { Foreign::on_device(std::ptr::NonNull::without_provenance(at), 12) };
+    buffers.bind_foreign(&module, x, memory);
+    let run = |backend, buffers: &mut Buffers| {
+        dispatch(backend, &module, 0, [2, 1, 1], buffers, Options::default())
+    };
+    run(Backend::Cuda(&program), &mut buffers).expect("it runs");
+    // Neither is it copied, nor done twice where the arena grew; and here it has no bytes.
+    let (written, read) = device.traffic();
+    assert_eq!((written, read), (vec![4], vec![16; 3]));
+    let mut bytes = [0; 12];
+    held.read(&mut bytes).expect("it is there");
+    assert_eq!(bytes.iter().copied().step_by(4).collect::<Vec<u8>>(), [17, 18, 19]);
+    assert!(buffers.bytes(x).is_empty());
+    let why = run(Backend::Interp, &mut buffers).expect_err("it is not there");
+    assert!(why.error.message.contains("memory on a CUDA device"), "{}", why.error.message);
+    // Memory of the host's own takes its place.
+    buffers.bind(&module, x, &[1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0]);
+    buffers.bytes_mut(step)[0] = 1;
+    run(Backend::Cuda(&program), &mut buffers).expect("it runs");
+    assert_eq!((buffers.bytes(x)[0], buffers.bytes(x)[8]), (2, 4));
+    drop(program);
+    held.read(&mut bytes).expect("it still lives");
+    assert_eq!(bytes[0], 17);
 }

@@ -47,6 +47,11 @@ def _for_programs(function: Callable[..., Any], real: Callable[..., Any]) -> Cal
 _mode: Optional[_CudaIsCpu] = None
 
 
+def device() -> str:
+    """The place of tensors that host code makes."""
+    return "cuda" if _mode is None and torch.cuda.is_available() else "cpu"
+
+
 def read_cuda_as_cpu() -> None:
     """From now on, in the thread that calls this: `.cuda()`, `.to("cuda")` and `device="cuda"` mean the CPU.
 

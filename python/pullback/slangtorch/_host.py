@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from ._device import device
 from ._numbers import BINARY, FUNCTIONS, UNARY, converted, default, each, numbers_of
 from ._types import Type, Wrappers, holds_tensors, name_of
 from .util.builtin_wrappers import DiffTensorView
@@ -283,7 +284,7 @@ class _Frame:
             element = ty["element"]
             shape = list(args) + ([element["n"]] if element["kind"] == "vector" else [])
             number = element["element"] if element["kind"] == "vector" else element
-            return torch.empty(shape, dtype=_TORCH[number["name"]])
+            return torch.empty(shape, dtype=_TORCH[number["name"]], device=device())
         if name in ("zerosLike", "emptyLike"):
             return (torch.zeros_like if name == "zerosLike" else torch.empty_like)(args[0].detach())
         if name == "syncTorchCudaStream":

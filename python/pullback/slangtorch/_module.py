@@ -21,9 +21,10 @@ from .util.wrapper import Size, WrappedFunction
 class Module:
     """A file: kernels that are bound to Python, host functions, and a named tuple for each struct that they take."""
 
-    def __init__(self, program: Program, interface: Mapping[str, Any]) -> None:
-        self._program = program
-        self._kernels: dict[str, Kernel] = {}
+    def __init__(self, on: Callable[[str], Program], interface: Mapping[str, Any]) -> None:
+        # The program on a device.
+        self._on = on
+        self._kernels: dict[tuple[str, str], Kernel] = {}
         wrappers = Wrappers()
         for kernel in interface["kernels"]:
             setattr(self, kernel["name"], self._wrapped(kernel, wrappers))
@@ -53,32 +54,36 @@ class Module:
     def _launch(
         self, entry: str, params: Sequence[Mapping[str, Any]], values: Sequence[Any], block: Size, grid: Size
     ) -> None:
-        """Runs an entry point, or its derivative as `bwd_diff(name)`, on converted arguments."""
+        """Runs an entry point, or its derivative as `bwd_diff(name)`, on converted arguments, where the tensors are."""
         name = entry.partition("(")[2].rstrip(")") or entry
-        kernel = self._kernels.get(name)
+        parts = [part for param, value in zip(params, values) for part in places(param["type"], value, param["name"])]
+        device = "cuda" if any(isinstance(x, torch.Tensor) and x.device.type == "cuda" for _, x in parts) else "cpu"
+        kernel = self._kernels.get((name, device))
         if kernel is None:
-            kernel = self._kernels[name] = Kernel(self._program, name)
+            kernel = self._kernels[name, device] = Kernel(self._on(device), name)
         used = {place[0]: place for place in kernel._core_of(entry, block).places}
         memory: dict[str, Any] = {}
-        for param, value in zip(params, values):
-            for path, part in places(param["type"], value, param["name"]):
-                # What the kernel has no use for is not checked, either.
-                if path in used:
-                    is_tensor = isinstance(part, torch.Tensor)
-                    memory[path] = _array(path, part, used[path][2]) if is_tensor else part
+        for path, part in parts:
+            # What the kernel has no use for is not checked, either.
+            if path in used:
+                is_tensor = isinstance(part, torch.Tensor)
+                memory[path] = _array(path, part, used[path][2], device) if is_tensor else part
         kernel(**memory)._run(entry, grid, block)
 
 
-def _array(name: str, tensor: torch.Tensor, dtype: Optional[str]) -> Any:
-    """A tensor's numbers where they are, if a kernel can use them."""
-    if tensor.device.type != "cpu":
-        raise RuntimeError(f"`{name}`: kernels run on the CPU, and the tensor is on {tensor.device}")
+def _array(name: str, tensor: torch.Tensor, dtype: Optional[str], device: str) -> Any:
+    """A tensor's numbers where they are, if a kernel on that device can use them."""
+    if tensor.device.type != device:
+        raise RuntimeError(f"`{name}`: the kernel runs on `{device}`, and the tensor is on `{tensor.device}`")
     if tensor.numel() and any(s == 0 and n > 1 for s, n in zip(tensor.stride(), tensor.shape)):
         raise RuntimeError(f"`{name}`: the tensor is broadcast, so that several of its elements are one: use .contiguous()")
     given = str(tensor.dtype).removeprefix("torch.")
     if dtype is None or given.replace("uint", "int") != dtype.replace("uint", "int"):
         raise RuntimeError(f"`{name}` needs a tensor of {dtype or 'other numbers'}, not of {given}")
-    array = tensor.detach().numpy()
+    tensor = tensor.detach()
+    if device == "cuda":
+        return tensor if given == dtype else tensor.view(getattr(torch, dtype))
+    array = tensor.numpy()
     return array if given == dtype else array.view(dtype)
 
 
@@ -115,10 +120,18 @@ def loadModule(
             folders.append(rest)
     if verbose:
         print(f"slangtorch: loading {path}", file=sys.stderr)
-    program = Program(path, None, _options({"defines": macros, "include": folders}))
+    programs: dict[str, Program] = {}
+
+    def on(device: str) -> Program:
+        if device not in programs:
+            options = {"defines": macros, "include": folders, "device": device}
+            programs[device] = Program(path, None, _options(options))
+        return programs[device]
+
+    program = on("cpu")
     interface = program._program.interface()
     program._warn()
-    return Module(program, json.loads(interface))
+    return Module(on, json.loads(interface))
 
 
 def clearSessionShaderCache() -> None:

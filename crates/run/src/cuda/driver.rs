@@ -152,6 +152,10 @@ impl Driver for Nvidia {
         Ok(Box::new(memory))
     }
 
+    fn borrow(&self, address: u64, len: u64) -> Box<dyn Memory> {
+        Box::new(Allocated { context: self.0.clone(), at: address, len, is_borrowed: true })
+    }
+
     fn load(&self, text: &str, names: &[&str]) -> Result<Box<dyn Kernels>, String> {
         Ok(Box::new(Module::load(&self.0, text, names)?))
     }
@@ -162,6 +166,8 @@ struct Allocated {
     context: Arc<Context>,
     at: u64,
     len: u64,
+    /// Somebody else frees it.
+    is_borrowed: bool,
 }
 
 impl Allocated {
@@ -171,7 +177,7 @@ impl Allocated {
         // SAFETY: nobody reads the memory before it was written: the caller does so, all of it.
         let at = unsafe { result::malloc_sync(len as usize) }
             .map_err(|e| format!("{} ({len} bytes of memory)", context.named(e)))?;
-        Ok(Allocated { context: context.clone(), at, len })
+        Ok(Allocated { context: context.clone(), at, len, is_borrowed: false })
     }
 }
 
@@ -207,18 +213,24 @@ impl Memory for Allocated {
 
     fn duplicate(&self) -> Result<Box<dyn Memory>, String> {
         let copy = Allocated::new(&self.context, self.len)?;
+        copy.restore(self)?;
+        Ok(Box::new(copy))
+    }
+
+    fn restore(&self, duplicate: &dyn Memory) -> Result<(), String> {
+        self.context.enter()?;
+        let len = duplicate.len().min(self.len);
         // SAFETY: both have so many bytes, and live.
-        unsafe { result::memcpy_dtod_sync(copy.at, self.at, self.len as usize) }
+        unsafe { result::memcpy_dtod_sync(self.at, duplicate.address(), len as usize) }
             .map_err(|e| self.context.named(e))?;
         // A copy on the device may still be under way when the call returns.
-        self.context.wait()?;
-        Ok(Box::new(copy))
+        self.context.wait()
     }
 }
 
 impl Drop for Allocated {
     fn drop(&mut self) {
-        if self.context.enter().is_ok() {
+        if !self.is_borrowed && self.context.enter().is_ok() {
             // SAFETY: it was allocated once, and whatever used it was waited for.
             let _ = unsafe { result::free_sync(self.at) };
         }

@@ -1,7 +1,8 @@
 //! A dispatch on one of NVIDIA's devices, by the driver's own interface.
 //!
 //! The driver compiles PTX once for a module. Buffers have the CPU's layout there, stay between dispatches, are copied when
-//! the host has changed them since ([`Buffers::stamp`]), and back after a dispatch if the caller reads them.
+//! the host has changed them since ([`Buffers::stamp`]), and back after a dispatch if the caller reads them. What the host
+//! itself has on the device is used where it is.
 //! Each thread has a part of an arena for what reverse mode keeps. How much it needs is not known before: where it was too
 //! little, the buffers that the kernel may have written get back what they had, and the dispatch is done again with more.
 
@@ -62,6 +63,8 @@ pub trait Driver: Send + Sync {
     fn free_bytes(&self) -> Result<u64, String>;
     /// Memory of so many bytes, zero.
     fn zeros(&self, len: u64) -> Result<Box<dyn Memory>, String>;
+    /// Memory of the host's on this device, which lives for as long as it is used, and is not freed.
+    fn borrow(&self, address: u64, len: u64) -> Box<dyn Memory>;
     /// Compiles PTX; finds the kernels of these names.
     fn load(&self, text: &str, names: &[&str]) -> Result<Box<dyn Kernels>, String>;
 }
@@ -81,6 +84,8 @@ pub trait Memory: Send + Sync {
     fn read(&self, bytes: &mut [u8]) -> Result<(), String>;
     /// Other memory with the same in it.
     fn duplicate(&self) -> Result<Box<dyn Memory>, String>;
+    /// Takes over what a duplicate of it has.
+    fn restore(&self, duplicate: &dyn Memory) -> Result<(), String>;
 }
 
 /// Compiled kernels on a device.
@@ -133,6 +138,8 @@ struct Resource {
     element: u64,
     /// Which state of the host's buffer it has.
     stamp: u64,
+    /// It is the host's.
+    is_borrowed: bool,
 }
 
 impl Program {
@@ -182,14 +189,19 @@ impl Program {
     fn upload(&self, buffers: &Buffers, held: &mut Held) -> Result<(), String> {
         for (slot, &global) in held.buffers.iter_mut().zip(&self.code.globals) {
             let (bytes, stamp) = (buffers.bytes(global), buffers.stamp(global));
+            let element = buffers.element(global).max(1);
+            if let Some((address, len)) = buffers.on_device(global) {
+                let memory = self.driver.borrow(address, len as u64);
+                *slot = Some(Resource { memory, len, element, stamp, is_borrowed: true });
+                continue;
+            }
             if slot.as_ref().is_some_and(|r| r.stamp == stamp && r.len == bytes.len()) {
                 continue;
             }
-            if slot.as_ref().is_none_or(|r| r.len != bytes.len()) {
+            if slot.as_ref().is_none_or(|r| r.len != bytes.len() || r.is_borrowed) {
                 *slot = None;
-                let element = buffers.element(global).max(1);
                 let memory = self.driver.zeros(plan::room(bytes.len() as u64, element))?;
-                *slot = Some(Resource { memory, len: bytes.len(), element, stamp });
+                *slot = Some(Resource { memory, len: bytes.len(), element, stamp, is_borrowed: false });
             }
             if let Some(resource) = slot {
                 resource.memory.write(bytes)?;
@@ -245,8 +257,8 @@ impl Program {
                 return Ok((seconds, verdict));
             }
             for (number, memory) in saved {
-                if let Some(resource) = &mut held.buffers[number] {
-                    resource.memory = memory;
+                if let Some(resource) = &held.buffers[number] {
+                    resource.memory.restore(&*memory)?;
                 }
             }
             held.arena_each[entry] = each.saturating_mul(4);
@@ -286,7 +298,7 @@ impl Program {
         held: &mut Held,
     ) -> Result<(), String> {
         for (slot, &global) in held.buffers.iter_mut().zip(&self.code.globals) {
-            let Some(resource) = slot else { continue };
+            let Some(resource) = slot.as_mut().filter(|r| !r.is_borrowed) else { continue };
             let len = match reads {
                 _ if !is_written(module, global) => continue,
                 None => resource.len,

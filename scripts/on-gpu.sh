@@ -1,0 +1,91 @@
+#!/usr/bin/env bash
+# Everything that needs a device, unattended.
+#
+#   scripts/on-gpu.sh pack [ARCHIVE]   builds what is needed, and packs it (target/on-gpu.tar.xz)
+#   scripts/on-gpu.sh [ARCHIVE]        unpacks it on the machine with the device, and runs it; status 1 if something failed
+#
+# That machine needs a driver and nothing else: neither Rust nor LLVM nor the network. With a Python 3.10 or later that has
+# NumPy and pytest, the package's tests of devices run, too, and those of CUDA tensors where there is PyTorch. What could
+# not be run is said at the end. Reports are written to the folder of `OUT` in the environment, else to `on-gpu`.
+set -euo pipefail
+
+pack() {
+    cd "$(dirname "$0")/.."
+    local archive=${1:-target/on-gpu.tar.xz} target=${CARGO_TARGET_DIR:-$PWD/target} llvm
+    llvm=$(ldconfig -p | sed -n 's/.*libLLVM\.so\.19\.1.* => //p' | head -n 1)
+    [ -n "$llvm" ] || { echo "LLVM 19 (libLLVM.so.19.1) is needed, which is packed" >&2; exit 1; }
+    mkdir -p "$(dirname "$archive")"
+    archive=$(realpath "$archive")
+    cargo build --release -p pullback-cli --features cuda,wgpu
+    local test
+    test=$(cargo test --release -p pullback-tests --features llvm,wgpu,cuda --test gpu --no-run --message-format json |
+        sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' | tail -n 1)
+    cargo build --release -p pullback-python --features pyo3/abi3-py310
+    local made
+    made=$(mktemp -d)
+    trap 'rm -rf "$made"' EXIT
+    mkdir -p "$made/bin" "$made/lib" "$made/python" "$made/tests" "$made/benches"
+    cp "$target/release/pullback" "$made/bin/"
+    cp "$test" "$made/bin/gpu"
+    strip "$made/bin/"*
+    # With the libraries that it needs and that a machine may lack.
+    for library in "$llvm" $(ldd "$llvm" | sed -n 's/.* => \(.*\/lib\(edit\|z3\|xml2\|tinfo\|bsd\|md\|ffi\|icuuc\|icudata\|zstd\|lzma\)\.so[^ ]*\).*/\1/p'); do
+        cp -L "$library" "$made/lib/"
+    done
+    cp -r python/pullback python/tests "$made/python/"
+    find "$made/python" -name __pycache__ -prune -exec rm -rf {} +
+    cp "$target/release/lib_core.so" "$made/python/pullback/_core.abi3.so"
+    strip "$made/python/pullback/_core.abi3.so"
+    cp -r tests/run "$made/tests/"
+    cp -r examples "$made/"
+    cp -r benches/beside "$made/benches/"
+    cp scripts/on-gpu-kernels.py "$made/"
+    tar -C "$made" -cJf "$archive" .
+    ls -l "$archive"
+}
+
+# Runs a step with its output in a report.
+step() {
+    local name=$1
+    shift
+    echo "== $name"
+    if "$@" >"$out/$name.txt" 2>&1; then
+        echo "passed: $name" >>"$out/summary.txt"
+    else
+        echo "FAILED: $name (status $?)" >>"$out/summary.txt"
+    fi
+    tail -n 25 "$out/$name.txt"
+}
+
+run() {
+    local archive here out
+    archive=$(realpath "${1:-$(dirname "$0")/../target/on-gpu.tar.xz}")
+    out=${OUT:-$PWD/on-gpu}
+    mkdir -p "$out"
+    out=$(realpath "$out")
+    : >"$out/summary.txt"
+    here=$(mktemp -d)
+    trap 'rm -rf "$here"' EXIT
+    tar -C "$here" -xJf "$archive"
+    cd "$here"
+    export PULLBACK_LIBLLVM=$here/lib/libLLVM.so.19.1 LD_LIBRARY_PATH=$here/lib:${LD_LIBRARY_PATH:-} PULLBACK_TESTS=$here/tests
+    step devices bin/pullback devices
+    # Each program of tests/run on wgpu's first device and on NVIDIA's, beside the interpreter; and fits.
+    step programs timeout 400 bin/gpu --nocapture --test-threads 1
+    local python
+    python=$(command -v python3 || true)
+    if [ -n "$python" ] && "$python" -c 'import numpy, pytest' 2>/dev/null; then
+        step python env PYTHONPATH="$here/python" "$python" -m pytest -q -rs -p no:cacheprovider python/tests/test_devices.py
+        step kernels env PYTHONPATH="$here/python" "$python" on-gpu-kernels.py benches/beside
+    else
+        echo "NOT RUN: the tests of the Python package, which need Python with NumPy and pytest" >>"$out/summary.txt"
+    fi
+    echo "== summary"
+    cat "$out/summary.txt"
+    ! grep -q '^FAILED' "$out/summary.txt"
+}
+
+case ${1:-} in
+    pack) pack "${2:-}" ;;
+    *) run "$@" ;;
+esac
