@@ -20,7 +20,7 @@ pack() {
     local test
     test=$(cargo test --release -p pullback-tests --features llvm,wgpu,cuda --test gpu --no-run --message-format json |
         sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' | tail -n 1)
-    cargo build --release -p pullback-python --features pyo3/abi3-py310
+    cargo build --release -p pullback-python --features pyo3/abi3-py310,wgpu,cuda
     local made
     made=$(mktemp -d)
     trap 'rm -rf "$made"' EXIT

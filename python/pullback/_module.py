@@ -159,7 +159,8 @@ def load(path: Path, *, reload: bool = False, **options: Any) -> Module:
     """Reads a file and what it imports. Its functions are compiled when they are first used. With `reload`, files that have
     changed are read again when a function is taken from the module.
 
-    Options: `defines`, a dict of macros; `include`, folders for imports; `backend`, one of "cranelift", "llvm", "tiers"
+    Options: `defines`, a dict of macros; `include`, folders for imports; `device`, "cpu", "vulkan" or "cuda" (of which a
+    machine without one makes a RuntimeError); `backend` for the CPU, one of "cranelift", "llvm", "tiers"
     (what is fast, the default) and "interp"; `level`, 0 to 2, of optimisation; `threads`, 0 for one for each core;
     `deterministic`, for the same bits in every run with any number of threads; `fast_math`; `cache`, of compiled
     kernels in the user's folder.
