@@ -67,7 +67,11 @@ impl Driver for Device {
 
     fn zeros(&self, len: u64) -> Result<Box<dyn Memory>, String> {
         let at = lock(&self.space).allocate(vec![0; len as usize]);
-        Ok(Box::new(Allocated { space: self.space.clone(), at, len }))
+        Ok(Box::new(Allocated { space: self.space.clone(), at, len, is_borrowed: false }))
+    }
+
+    fn borrow(&self, address: u64, len: u64) -> Box<dyn Memory> {
+        Box::new(Allocated { space: self.space.clone(), at: address, len, is_borrowed: true })
     }
 
     fn load(&self, text: &str, names: &[&str]) -> Result<Box<dyn Kernels>, String> {
@@ -81,6 +85,8 @@ struct Allocated {
     space: Space,
     at: u64,
     len: u64,
+    /// Somebody else gives it back.
+    is_borrowed: bool,
 }
 
 impl Allocated {
@@ -114,13 +120,21 @@ impl Memory for Allocated {
     fn duplicate(&self) -> Result<Box<dyn Memory>, String> {
         let bytes = self.with(self.len, |bytes| bytes.to_vec())?;
         let at = lock(&self.space).allocate(bytes);
-        Ok(Box::new(Allocated { space: self.space.clone(), at, len: self.len }))
+        Ok(Box::new(Allocated { space: self.space.clone(), at, len: self.len, is_borrowed: false }))
+    }
+
+    fn restore(&self, duplicate: &dyn Memory) -> Result<(), String> {
+        let mut bytes = vec![0; self.len as usize];
+        duplicate.read(&mut bytes)?;
+        self.write(&bytes)
     }
 }
 
 impl Drop for Allocated {
     fn drop(&mut self) {
-        lock(&self.space).all.remove(&self.at);
+        if !self.is_borrowed {
+            lock(&self.space).all.remove(&self.at);
+        }
     }
 }
 

@@ -200,7 +200,7 @@ impl Program {
             }
             if slot.as_ref().is_none_or(|r| r.len != bytes.len() || r.is_borrowed) {
                 *slot = None;
-                let memory = self.driver.zeros(plan::room(bytes.len() as u64, element))?;
+                let memory = self.driver.zeros(bytes.len().max(1) as u64)?;
                 *slot = Some(Resource { memory, len: bytes.len(), element, stamp, is_borrowed: false });
             }
             if let Some(resource) = slot {

@@ -110,11 +110,6 @@ pub(super) fn check(kernel: &Kernel, groups: [u32; 3], limits: &Limits, device: 
     Ok(())
 }
 
-/// Bytes of a buffer on the device: one element more than it has, zero, so that code may read where there is nothing.
-pub(super) fn room(len: u64, element: u64) -> u64 {
-    (len + element).next_multiple_of(16) + 16
-}
-
 /// Bytes of the arena of all threads, if there may be so many.
 pub(super) fn arena_bytes(threads: u64, each: u64, free: u64, device: &str) -> Result<u64, String> {
     match threads.checked_mul(each) {
@@ -225,10 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_larger_than_what_is_in_it() {
-        assert_eq!(room(0, 4), 32);
-        assert_eq!(room(12, 4), 32);
-        assert_eq!(room(16, 4), 48);
+    fn threads_have_parts_of_an_arena() {
         assert_eq!(threads(&kernel([8, 4, 1], false), [3, 1, 2]), 192);
         assert_eq!(arena_bytes(192, 1024, 1 << 20, "D"), Ok(192 << 10));
         assert!(arena_bytes(192, 1 << 20, 1 << 20, "D").is_err());
