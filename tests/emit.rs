@@ -2,6 +2,7 @@
 //! else happens; none of one whose first line says `everywhere` is refused. `spirv-val` and `glslangValidator` judge where they are installed.
 
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
 use driver::Request;
 use driver::gpu::{Target, emit_compiled};
@@ -43,10 +44,12 @@ fn request(session: &mut Session, path: &Path, entry: Option<&str>) -> Result<(L
 
 #[test]
 fn programs_are_valid_or_refused() {
+    let all = Mutex::new(programs().into_iter());
     let work = || {
         let (mut faults, mut read) = (Vec::new(), 0);
         let mut counts = vec![(0, 0); TARGETS.len()];
-        for path in programs() {
+        loop {
+            let Some(path) = all.lock().expect("no thread has failed").next() else { break };
             let Ok(file) = TestFile::read(&path) else { continue };
             if file.all("error").next().is_some() {
                 continue;
@@ -87,15 +90,28 @@ fn programs_are_valid_or_refused() {
                 }
             }
         }
-        for ((name, _), (valid, refused)) in TARGETS.iter().zip(&counts) {
-            eprintln!("{name}: {valid} valid, {refused} refused");
-        }
-        eprintln!("{read} of those in HLSL are such that glslangValidator reads them");
-        (counts, faults)
+        (counts, faults, read)
     };
-    let thread =
-        std::thread::Builder::new().stack_size(512 << 20).spawn(work).expect("the system has a thread");
-    let (counts, faults) = thread.join().expect("no panic");
+    let n_threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let (mut counts, mut faults, mut read) = (vec![(0, 0); TARGETS.len()], Vec::new(), 0);
+    std::thread::scope(|scope| {
+        let start = |_| {
+            let thread = std::thread::Builder::new().stack_size(512 << 20);
+            thread.spawn_scoped(scope, work).expect("the system has a thread")
+        };
+        for thread in (0..n_threads).map(start).collect::<Vec<_>>() {
+            let found = thread.join().expect("no panic");
+            for (all, own) in counts.iter_mut().zip(found.0) {
+                *all = (all.0 + own.0, all.1 + own.1);
+            }
+            faults.extend(found.1);
+            read += found.2;
+        }
+    });
+    for ((name, _), (valid, refused)) in TARGETS.iter().zip(&counts) {
+        eprintln!("{name}: {valid} valid, {refused} refused");
+    }
+    eprintln!("{read} of those in HLSL are such that glslangValidator reads them");
     assert!(faults.is_empty(), "{}", faults.join("\n"));
     assert!(
         counts[0].0 >= 140 && counts[1].0 >= 170,

@@ -95,5 +95,5 @@ class Function:
         self,
         *args: Any,
         memory: Optional[dict[str, Any]] = None,
-        empty: Optional[Callable[[str, list[int], bool], Any]] = None,
+        tensors: Optional[tuple[Callable[[Any], Any], Callable[[str, list[int], bool], Any]]] = None,
     ) -> tuple[Any, ...]: ...

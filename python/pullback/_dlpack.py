@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import sys
+from typing import Any, Optional
 
 # The protocol's devices that are not this machine's memory.
 _DEVICES = {
@@ -21,10 +22,14 @@ _DEVICES = {
 }
 
 
-def as_array(name: str, value: Any) -> Any:
-    """The array of a value that has `__dlpack__`, without a copy."""
+def as_array(name: str, value: Any, owner: str = "", dtype: Optional[str] = None) -> Any:
+    """The array of a value that has `__dlpack__`, without a copy. It is for a parameter of the owner's, and of that type."""
     import numpy as np
 
+    if isinstance(value, getattr(sys.modules.get("torch"), "Tensor", ())):
+        from ._torch import as_array as of_tensor
+
+        return of_tensor(owner, name, dtype, value)
     place = getattr(value, "__dlpack_device__", None)
     if place is not None:
         kind, number = place()

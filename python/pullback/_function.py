@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import sys
@@ -57,6 +58,8 @@ class Function:
         self._one_plain = len(self._outputs) == 1 and self._outputs[0].is_plain
         self._derived: dict[object, _core.Function] = {}
         self._maps: dict[object, _torch.Map] = {}
+        # The function itself on tensors, once that was asked for.
+        self._tensors: Optional[Callable[[Sequence[Any]], Sequence[Any]]] = None
         self._jax: Optional[Callable[..., Any]] = None
 
     @property
@@ -223,11 +226,16 @@ class Function:
     def _on_tensors(
         self, steps: Steps, flat: Sequence[Any], memory: dict[str, Any], chosen: Sequence[bool]
     ) -> Sequence[Any]:
+        if not steps and not memory and self._tensors is not None:
+            return self._tensors(flat)
         from . import _torch
 
         if steps:
             return _torch.run_derived(self, steps, chosen, flat, memory)
-        return _torch.run(_torch.map_of(self, names=tuple(memory)), [*flat, *memory.values()] if memory else flat)
+        of = _torch.map_of(self, names=tuple(memory))
+        if not memory:
+            self._tensors = functools.partial(_torch.run, of)
+        return _torch.run(of, [*flat, *memory.values()] if memory else flat)
 
     def _derive(self, steps: Steps, chosen: Sequence[bool]) -> _core.Function:
         key = (steps, tuple(chosen))

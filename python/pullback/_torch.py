@@ -23,7 +23,6 @@ from ._maps import zero
 from ._values import Leaf
 
 Tensor = torch.Tensor
-from_numpy = torch.from_numpy
 
 
 class Map:
@@ -59,17 +58,7 @@ class Map:
 
     def run(self, xs: Sequence[Any]) -> tuple[Any, ...]:
         """Its values at tensors, arrays and numbers, without any derivatives."""
-        arrays = self.arrays(xs)
-        if any([isinstance(x, Tensor) for x in arrays]):
-            return self.core(*arrays, empty=empty)
-        return tuple(map(from_numpy, self.core(*arrays)))
-
-    def arrays(self, xs: Sequence[Any]) -> list[Any]:
-        """Arrays and numbers, with the memory of tensors. Those on a CUDA device are what they were."""
-        try:
-            return [_numpy(x) if isinstance(x, Tensor) else x for x in xs]
-        except (TypeError, RuntimeError):
-            return [as_array(self.core.name, leaf.path, leaf.dtype, x) for x, leaf in zip(xs, self.inputs)]
+        return self.core(*xs, tensors=TENSORS)
 
     def cotangents(self, given: Sequence[Optional[Any]]) -> list[Any]:
         """Those of the outputs that have any, zeros for what is not given."""
@@ -103,10 +92,6 @@ class Map:
         return [x for x, leaf in zip(outputs, self.outputs) if not leaf.diff or not any(mask)]
 
 
-def _numpy(x: Any) -> Any:
-    return x.detach().numpy() if x.requires_grad else x.numpy()
-
-
 def as_array(owner: str, name: str, dtype: Optional[str], x: Any) -> Any:
     """The array of a tensor (itself, on a CUDA device), or an error that says why there is none."""
     if not isinstance(x, Tensor):
@@ -133,6 +118,9 @@ def empty(dtype: str, shape: list[int], zeros: bool) -> Any:
     """A new tensor on the CUDA device that programs run on."""
     return (torch.zeros if zeros else torch.empty)(shape, dtype=getattr(torch, dtype), device="cuda:0")
 
+
+# How the core makes tensors.
+TENSORS = (torch.from_numpy, empty)
 
 # Changes of tensors are seen when derivatives are taken.
 _CONSTANT = (Tensor, float, int, np.generic)

@@ -17,7 +17,7 @@ from torch.autograd import forward_ad
 
 from . import _core
 from ._memory import Memory
-from ._torch import Map, Tensor, as_array, empty, from_numpy
+from ._torch import TENSORS, Map, Tensor
 from ._values import Leaf
 
 
@@ -47,7 +47,8 @@ class MemoryMap(Map):
         memory = dict(zip(self.names, xs[self.n_leaves :]))
         gradients = {f"{name}.grad": _zeros(name, memory[name], self.places) for name in self.gradients}
         held = Memory(self.core, {**memory, **gradients})
-        found = call(self.core, self.arrays(xs[: self.n_leaves]), held)
+        found = self.core(*xs[: self.n_leaves], memory=held.bound, tensors=TENSORS)
+        held.write_back()
         as_given = [gradients[f"{name}.grad"].to(memory[name].dtype) for name in self.gradients]
         return (*found, *as_given)
 
@@ -83,16 +84,6 @@ class MemoryMap(Map):
         if names:
             what = "which `vmap` and forward mode do not go through: there is one for all calls"
             raise NotImplementedError(f"`{names[0]}` is memory of `{self.core.name}`, {what}")
-
-
-def call(core: _core.Function, arrays: Sequence[Any], held: Memory) -> list[Any]:
-    """The function's values as tensors: on a CUDA device, if an array or memory is there."""
-    if any(isinstance(x, Tensor) for x in [*arrays, *held.bound.values()]):
-        found: Sequence[Any] = core(*arrays, memory=held.bound, empty=empty)
-    else:
-        found = [from_numpy(x) for x in core(*arrays, memory=held.bound)]
-    held.write_back()
-    return list(found)
 
 
 def _leaf(name: str, places: dict[str, Any], names: Sequence[str]) -> Leaf:
@@ -183,9 +174,10 @@ class _Task:
             return []
         core = self.of.derive("vjp", (*mask[: self.n_leaves], *(False,) * len(self.names))).core
         held = Memory(core, memory)
-        arrays = self.of.arrays(xs[: self.n_leaves])
-        cotangents = [as_array(core.name, "", None, g) for g in self.of.cotangents(given[: self.n_outputs])]
-        return call(core, [*arrays, *cotangents], held)
+        cotangents = self.of.cotangents(given[: self.n_outputs])
+        found = core(*xs[: self.n_leaves], *cotangents, memory=held.bound, tensors=TENSORS)
+        held.write_back()
+        return found
 
     def _launch(self, entry: str, memory: dict[str, Any]) -> None:
         self.kernel(**memory)._run(entry, *self.sizes)

@@ -9,6 +9,8 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyFloat, PyInt};
 
+use crate::dlpack;
+
 /// What NumPy calls a kind of number.
 pub(crate) fn dtype_name(kind: Scalar) -> &'static str {
     match kind {
@@ -28,16 +30,18 @@ pub(crate) fn dtype_name(kind: Scalar) -> &'static str {
 }
 
 /// The arguments of a call, and what keeps them alive.
-pub(crate) struct Inputs<'py> {
+pub(crate) struct Inputs<'f, 'py> {
+    /// The name of what is called.
+    owner: &'f str,
     pub(crate) arrays: Vec<Array>,
     /// Numbers that are arguments: never moved, since there is room for all from the start.
     numbers: Vec<u64>,
     held: Vec<Bound<'py, PyAny>>,
 }
 
-impl<'py> Inputs<'py> {
-    pub(crate) fn new(n: usize) -> Inputs<'py> {
-        Inputs { arrays: Vec::with_capacity(n), numbers: Vec::with_capacity(n), held: Vec::new() }
+impl<'f, 'py> Inputs<'f, 'py> {
+    pub(crate) fn new(owner: &'f str, n: usize) -> Inputs<'f, 'py> {
+        Inputs { owner, arrays: Vec::with_capacity(n), numbers: Vec::with_capacity(n), held: Vec::new() }
     }
 
     /// The arrays, the numbers that some of them are, and what else keeps them alive.
@@ -59,6 +63,13 @@ impl<'py> Inputs<'py> {
         if let Ok(found) = arg.cast::<PyUntypedArray>() {
             return self.push_array(py, leaf, found);
         }
+        let read =
+            dlpack::tensor(arg).filter(|a| suits(a.kind(), leaf.kind) && !narrows(a.kind(), leaf.kind));
+        if let Some(array) = read {
+            self.arrays.push(array);
+            self.held.push(arg.clone());
+            return Ok(());
+        }
         if let Some(array) = on_device(&leaf.path, arg, false)? {
             if !suits(array.kind(), leaf.kind) {
                 return Err(wrong_dtype(leaf, arg));
@@ -67,7 +78,7 @@ impl<'py> Inputs<'py> {
             self.held.push(arg.clone());
             return Ok(());
         }
-        let made = as_array(py, leaf, arg)?;
+        let made = as_array(py, self.owner, leaf, arg)?;
         let found = made.cast::<PyUntypedArray>().map_err(|_| wrong_type(leaf, arg))?;
         self.push_array(py, leaf, found)
     }
@@ -269,15 +280,20 @@ fn integer(leaf: &Leaf, arg: &Bound<'_, PyAny>) -> PyResult<(Scalar, u64)> {
     })
 }
 
-/// What else is an array: by DLPack without a copy, or what NumPy makes of it.
-fn as_array<'py>(py: Python<'py>, leaf: &Leaf, arg: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+/// What else is an array: a tensor or by DLPack without a copy, or what NumPy makes of it.
+fn as_array<'py>(
+    py: Python<'py>,
+    owner: &str,
+    leaf: &Leaf,
+    arg: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyAny>> {
     static FUNCTIONS: PyOnceLock<(Py<PyAny>, Py<PyAny>)> = PyOnceLock::new();
     let (from_dlpack, asarray) = FUNCTIONS.get_or_try_init(py, || -> PyResult<_> {
         let from_dlpack = py.import("pullback._dlpack")?.getattr("as_array")?;
         Ok((from_dlpack.unbind(), py.import("numpy")?.getattr("asarray")?.unbind()))
     })?;
     match arg.hasattr("__dlpack__")? {
-        true => from_dlpack.bind(py).call1((&leaf.path, arg)),
+        true => from_dlpack.bind(py).call1((&leaf.path, arg, owner, dtype_name(leaf.kind))),
         false => asarray.bind(py).call1((arg,)),
     }
 }

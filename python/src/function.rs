@@ -193,16 +193,16 @@ impl Function {
         self.inner.memory().iter().map(place_info).collect()
     }
 
-    /// Calls it with a number or array for each input, and memory by name; gives an array for each output: one of NumPy's,
-    /// or, where `empty` is given, one on a CUDA device that this makes of the name of its type, its shape, and whether it
-    /// is to be zero.
-    #[pyo3(signature = (*args, memory=None, empty=None))]
+    /// Calls it with a number or array for each input, and memory by name; gives an array of NumPy's for each output.
+    /// `tensors` makes them something else, as two functions: of an array with the same memory, and, if an argument is on
+    /// a CUDA device, of a new one there, by the name of its type, its shape, and whether it is to be zero.
+    #[pyo3(signature = (*args, memory=None, tensors=None))]
     fn __call__<'py>(
         &self,
         py: Python<'py>,
         args: &Bound<'py, PyTuple>,
         memory: Option<&Bound<'py, PyDict>>,
-        empty: Option<&Bound<'py, PyAny>>,
+        tensors: Option<(Bound<'py, PyAny>, Bound<'py, PyAny>)>,
     ) -> PyResult<Bound<'py, PyTuple>> {
         let f = &*self.inner;
         let mut bound = Vec::new();
@@ -215,12 +215,18 @@ impl Function {
             let (name, n) = (f.name(), f.inputs().len());
             return Err(PyTypeError::new_err(format!("`{name}` takes {n} arrays, not {}", args.len())));
         }
-        let mut inputs = Inputs::new(f.inputs().len());
+        let mut inputs = Inputs::new(f.name(), f.inputs().len());
         for (leaf, arg) in f.inputs().iter().zip(args.iter_borrowed()) {
             inputs.push(py, leaf, &arg)?;
         }
         let inputs = inputs;
         let shape = f.shape(inputs.arrays.iter()).map_err(|error| raised(py, error))?;
+        let is_on_device = |(_, argument): &(&Place, Argument)| match argument {
+            Argument::Array(array) => array.memory().is_on_device(),
+            _ => false,
+        };
+        let any_on_device =
+            inputs.arrays.iter().any(|a| a.memory().is_on_device()) || bound.iter().any(is_on_device);
         let mut results = Vec::with_capacity(f.outputs().len());
         let mut outputs: Vec<Array> = Vec::with_capacity(f.outputs().len());
         for leaf in f.outputs() {
@@ -236,16 +242,20 @@ impl Function {
             let whole: Vec<usize> =
                 lead.iter().copied().chain(leaf.dims.iter().map(|&d| d as usize)).collect();
             let zeros = leaf.cotangent_of.is_some();
-            let (result, array) = match empty {
-                None => new_array(py, kind, &whole, zeros)?,
-                Some(empty) => {
+            let (result, array) = match &tensors {
+                Some((_, empty)) if any_on_device => {
                     let made = empty.call1((dtype_name(kind), whole, zeros))?;
                     let array = on_device(&leaf.path, &made, true)?;
                     (
                         made,
-                        array.ok_or_else(|| PyTypeError::new_err("`empty` gives arrays on a CUDA device"))?,
+                        array.ok_or_else(|| PyTypeError::new_err("`tensors` makes none on a CUDA device"))?,
                     )
                 }
+                Some((with_memory, _)) => {
+                    let (result, array) = new_array(py, kind, &whole, zeros)?;
+                    (with_memory.call1((result,))?, array)
+                }
+                None => new_array(py, kind, &whole, zeros)?,
             };
             results.push(result);
             outputs.push(array);

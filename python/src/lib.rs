@@ -4,6 +4,7 @@
 //! call is in `python/pullback`.
 
 mod convert;
+mod dlpack;
 mod error;
 mod ffi;
 mod function;

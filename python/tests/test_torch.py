@@ -171,6 +171,11 @@ def test_memory_is_shared_and_lies_anyhow(m):
         torch.testing.assert_close(grad(m.vec(a, s).sum(), (a, s)), grad((a * a * s).sum(), (a, s)))
 
 
+def test_values_may_have_another_sign_than_memory(m):
+    z = torch.complex(torch.rand(3, dtype=torch.float64), torch.rand(3, dtype=torch.float64)).conj().imag
+    assert z.is_neg() and m.f(z, 2.0).tolist() == m.f(z.clone(), 2.0).tolist()
+
+
 def test_structs(m):
     c, w = leaf(1.0, 2.0, 3.0, dtype=torch.float32), leaf(2.0, dtype=torch.float32)
     z = m.weighed({"c": c, "w": w, "k": 1}, np.ones((4, 3)))

@@ -78,7 +78,8 @@ fn text(wanted: &str) -> String {
 /// What the target's own tool says of a module; nothing where the tool is not installed.
 pub fn validate(of: &Path, target: Target, bytes: &[u8]) -> Result<(), String> {
     let name = of.file_stem().unwrap_or_default().to_string_lossy();
-    let unique = format!("pullback-{}-{name}-{target:?}", std::process::id());
+    let (process, thread) = (std::process::id(), std::thread::current().id());
+    let unique = format!("pullback-{process}-{thread:?}-{name}-{target:?}");
     let path = std::env::temp_dir().join(unique);
     let mut command = match target {
         Target::Spirv => {
