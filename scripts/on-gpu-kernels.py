@@ -65,12 +65,12 @@ def main():
     print("|---|---|---|---:|---|")
     for program in PROGRAMS:
         for kernel in ("primal", "gradient"):
-            for device in ("cpu", *(devices or ("vulkan", "cuda"))):
+            for device in ("cpu", *(devices or ("cuda", "vulkan"))):
                 place = (device == "cuda" and on_cuda()) or (lambda x: x)
                 try:
                     found, spent = launched(folder, program, kernel, device, place)
                 except RuntimeError as error:
-                    print(f"| {program} | {kernel} | {device} | | {error} |")
+                    print(f"| {program} | {kernel} | {device} | | {str(error).splitlines()[0]} |")
                     faults += not ("no CUDA driver" in str(error) or "no device" in str(error))
                     continue
                 if device == "cpu":

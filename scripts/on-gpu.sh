@@ -8,6 +8,8 @@
 # NumPy and pytest, the package's tests of devices run, too, and those of CUDA tensors where there is PyTorch. What could
 # not be run is said at the end. Reports are written to the folder of `OUT` in the environment, else to `on-gpu`.
 set -euo pipefail
+made=''
+trap '[ -z "$made" ] || rm -rf "$made"' EXIT
 
 pack() {
     cd "$(dirname "$0")/.."
@@ -21,9 +23,7 @@ pack() {
     test=$(cargo test --release -p pullback-tests --features llvm,wgpu,cuda --test gpu --no-run --message-format json |
         sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' | tail -n 1)
     cargo build --release -p pullback-python --features pyo3/abi3-py310,wgpu,cuda
-    local made
     made=$(mktemp -d)
-    trap 'rm -rf "$made"' EXIT
     mkdir -p "$made/bin" "$made/lib" "$made/python" "$made/tests" "$made/benches"
     cp "$target/release/pullback" "$made/bin/"
     cp "$test" "$made/bin/gpu"
@@ -40,7 +40,7 @@ pack() {
     cp -r examples "$made/"
     cp -r benches/beside "$made/benches/"
     cp scripts/on-gpu-kernels.py "$made/"
-    tar -C "$made" -cJf "$archive" .
+    XZ_OPT=-9 tar -C "$made" -cJf "$archive" .
     ls -l "$archive"
 }
 
@@ -58,25 +58,24 @@ step() {
 }
 
 run() {
-    local archive here out
+    local archive out
     archive=$(realpath "${1:-$(dirname "$0")/../target/on-gpu.tar.xz}")
     out=${OUT:-$PWD/on-gpu}
     mkdir -p "$out"
     out=$(realpath "$out")
     : >"$out/summary.txt"
-    here=$(mktemp -d)
-    trap 'rm -rf "$here"' EXIT
-    tar -C "$here" -xJf "$archive"
-    cd "$here"
-    export PULLBACK_LIBLLVM=$here/lib/libLLVM.so.19.1 LD_LIBRARY_PATH=$here/lib:${LD_LIBRARY_PATH:-} PULLBACK_TESTS=$here/tests
+    made=$(mktemp -d)
+    tar -C "$made" -xJf "$archive"
+    cd "$made"
+    export PULLBACK_LIBLLVM=$made/lib/libLLVM.so.19.1 LD_LIBRARY_PATH=$made/lib:${LD_LIBRARY_PATH:-} PULLBACK_TESTS=$made/tests
     step devices bin/pullback devices
     # Each program of tests/run on wgpu's first device and on NVIDIA's, beside the interpreter; and fits.
     step programs timeout 400 bin/gpu --nocapture --test-threads 1
     local python
     python=$(command -v python3 || true)
     if [ -n "$python" ] && "$python" -c 'import numpy, pytest' 2>/dev/null; then
-        step python env PYTHONPATH="$here/python" "$python" -m pytest -q -rs -p no:cacheprovider python/tests/test_devices.py
-        step kernels env PYTHONPATH="$here/python" "$python" on-gpu-kernels.py benches/beside
+        step python timeout 200 env PYTHONPATH="$made/python" "$python" -m pytest -q -rs -p no:cacheprovider python/tests/test_devices.py
+        step kernels timeout 300 env PYTHONPATH="$made/python" "$python" on-gpu-kernels.py benches/beside
     else
         echo "NOT RUN: the tests of the Python package, which need Python with NumPy and pytest" >>"$out/summary.txt"
     fi
