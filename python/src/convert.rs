@@ -280,7 +280,7 @@ fn integer(leaf: &Leaf, arg: &Bound<'_, PyAny>) -> PyResult<(Scalar, u64)> {
     })
 }
 
-/// What else is an array: a tensor or by DLPack without a copy, or what NumPy makes of it.
+/// The array that another object is: a tensor, or one by DLPack without a copy, or what NumPy makes of it.
 fn as_array<'py>(
     py: Python<'py>,
     owner: &str,

@@ -74,7 +74,7 @@ pub struct Request {
     pub conformances: Vec<(Ty, Ty, Option<u32>)>,
     /// Whether the flat derivatives of `functions` are wanted: [`FunctionInfo::jvp`] and `vjp`.
     pub derivatives: bool,
-    /// Whether these are [`Step::SparseJvp`] and [`Step::SparseVjp`], as for unit vectors.
+    /// True for [`Step::SparseJvp`] and [`Step::SparseVjp`] in their place, as for unit vectors.
     pub sparse: bool,
     /// Whether only those derivatives are wanted that the functions are marked for.
     pub as_marked: bool,
@@ -145,7 +145,7 @@ pub enum Step {
 }
 
 impl Step {
-    /// Whether a zero that is given for a differential says that there is none.
+    /// True if a zero that is given for a differential says that there is none.
     pub(crate) fn is_sparse(&self) -> bool {
         matches!(self, Step::SparseJvp | Step::SparseVjp | Step::JvpBy(_) | Step::VjpBy(_))
     }
