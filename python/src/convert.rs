@@ -166,7 +166,8 @@ pub(crate) fn on_device(name: &str, value: &Bound<'_, PyAny>, written: bool) -> 
     let memory = match NonNull::new(std::ptr::without_provenance_mut(start.wrapping_sub(before))) {
         // SAFETY: the caller keeps the array alive during the call, and the protocol says where its numbers are.
         Some(at) => unsafe { Foreign::on_device(at, before + after) },
-        None => Foreign::NONE,
+        // SAFETY: there are no numbers.
+        None => unsafe { Foreign::on_device(NonNull::dangling(), 0) },
     };
     Ok(Some(Array::new(memory, kind, &shape, &strides)))
 }

@@ -122,6 +122,10 @@ pub(crate) fn tensor(value: &Bound<'_, PyAny>) -> Option<Array> {
     }
     let (before, after) = extent(kind, &shape, &strides);
     let memory = match NonNull::new(std::ptr::with_exposed_provenance_mut(start.wrapping_sub(before))) {
+        // SAFETY: there are no numbers.
+        _ if before + after == 0 && tensor.device_type == CUDA => unsafe {
+            Foreign::on_device(NonNull::dangling(), 0)
+        },
         _ if before + after == 0 => Foreign::NONE,
         // SAFETY: the caller keeps the tensor alive during the call, and the protocol says where its numbers are.
         Some(at) if matches!(tensor.device_type, CPU | CUDA_HOST) => unsafe {

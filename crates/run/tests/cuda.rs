@@ -15,6 +15,7 @@ struct State {
     written: Vec<usize>,
     read: Vec<usize>,
     launches: Vec<([u32; 3], Vec<u64>)>,
+    waits: usize,
 }
 
 #[derive(Clone, Default)]
@@ -144,6 +145,7 @@ impl Kernels for Fake {
         Ok(())
     }
     fn wait(&self) -> Result<(), String> {
+        self.with(|s| s.waits += 1);
         Ok(())
     }
 }
@@ -243,6 +245,8 @@ fn what_the_host_has_on_the_device_stays_there() {
     // Neither is it copied, nor done twice where the arena grew; and here it has no bytes.
     let (written, read) = device.traffic();
     assert_eq!((written, read), (vec![4], vec![16; 3]));
+    // Others may be at work on it before: it is waited for them, too.
+    assert_eq!(device.with(|s| (s.launches.len(), s.waits)), (3, 4));
     let mut bytes = [0; 12];
     held.read(&mut bytes).expect("it is there");
     assert_eq!(bytes.iter().copied().step_by(4).collect::<Vec<u8>>(), [17, 18, 19]);

@@ -99,7 +99,7 @@ pub trait Kernels: Send + Sync {
         group_size: [u32; 3],
         parameters: &[u64],
     ) -> Result<(), String>;
-    /// Waits for what was begun.
+    /// Waits for what was begun on the device, by whomever in this process.
     fn wait(&self) -> Result<(), String>;
 }
 
@@ -176,6 +176,10 @@ impl Program {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         let held = &mut *held;
         self.upload(buffers, held).map_err(other)?;
+        if held.buffers.iter().flatten().any(|resource| resource.is_borrowed) {
+            // Whoever has the memory may still be at work on it, on any stream.
+            self.kernels.wait().map_err(other)?;
+        }
         let (seconds, verdict) = self.launch(module, entry, groups, held).map_err(other)?;
         self.download(module, buffers, reads, held).map_err(other)?;
         self.printed(kernel, groups, held, stdout).map_err(other)?;
