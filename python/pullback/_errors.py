@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
-from typing import Optional
+from typing import NamedTuple, Optional
 
 
-@dataclass(frozen=True)
-class Diagnostic:
+class Diagnostic(NamedTuple):
     """One message of the compiler. Lines and columns count from 1; they are None where there is no place."""
 
     severity: str
@@ -41,7 +38,9 @@ class StoppedError(Error):
 
 def from_report(text: str, report: str) -> Error:
     """The exception for diagnostics that the core has rendered."""
-    fields = Diagnostic.__dataclass_fields__
+    import json
+
+    fields = Diagnostic._fields
     found = tuple(
         Diagnostic(**{name: value for name, value in entry.items() if name in fields})
         for entry in json.loads(report)["diagnostics"]

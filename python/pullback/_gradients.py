@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import random
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Optional
+from typing import TYPE_CHECKING, Any, NamedTuple, Optional
 
 if TYPE_CHECKING:
+    import random
+
     from ._function import Function
     from ._values import Leaf
 
@@ -17,8 +16,7 @@ if TYPE_CHECKING:
 MOST_ROWS = 40
 
 
-@dataclass(frozen=True)
-class Derivative:
+class Derivative(NamedTuple):
     """The derivative of one number of the output by one of the input, at one point, in double precision.
 
     `verdict` is "agrees", "differs", "unclear" (differences are too rough to tell, or there is no value) or "cut": the
@@ -142,6 +140,9 @@ def check_gradients(
     n = int(np.prod(shape, dtype=int)) if shape or not is_random else points
     if n == 0:
         raise ValueError("the arguments have no places: there is no point to check")
+    import json
+    import random
+
     draw = random.Random(seed)
     columns = []
     for _, leaf, x in arrays:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Optional
 
 # What the system says of a file: its number, size and time of change; None if it is not what was read, or not there.
@@ -18,7 +17,8 @@ def files_as_read(files: Iterable[tuple[str, str]]) -> dict[str, _State]:
         # In this order: what changes after the first line is seen when the state is compared.
         state = _state(path)
         try:
-            own = _text(Path(path).read_bytes())
+            with open(path, "rb") as file:
+                own = _text(file.read())
         except OSError:
             own = None
         # An absolute path, since the working folder may change.
