@@ -163,6 +163,10 @@ pub(crate) fn on_device(name: &str, value: &Bound<'_, PyAny>, written: bool) -> 
         return Err(PyValueError::new_err(format!("`{name}` has strides of {strides:?} bytes")));
     }
     let (before, after) = extent(kind, &shape, &strides);
+    if before + after > 0 && (start == 0 || start % kind.bytes() as usize != 0) {
+        let what = format!("`{name}` is at the address {start}, where no {} can be", dtype_name(kind));
+        return Err(PyValueError::new_err(what));
+    }
     let memory = match NonNull::new(std::ptr::without_provenance_mut(start.wrapping_sub(before))) {
         // SAFETY: the caller keeps the array alive during the call, and the protocol says where its numbers are.
         Some(at) => unsafe { Foreign::on_device(at, before + after) },

@@ -122,6 +122,12 @@ def test_arrays_on_devices_are_refused_by_name_elsewhere(cpu, value, words):
         cpu.squares(sums=value, points=np.ones((2, 3), np.float32)).launch(groups=1)
 
 
+@pytest.mark.parametrize("at", [0, 4098])
+def test_addresses_on_devices_are_aligned(cpu, at):
+    with pytest.raises(ValueError, match=f"`x` is at the address {at}, where no float32 can be"):
+        cpu.f(Described(data=(at, False)), 1.0)
+
+
 def test_read_only_arrays_on_devices_are_not_written(cpu):
     with pytest.raises(ValueError, match="`sums` is written, and the array is read-only"):
         value = Described(data=(4096, True))

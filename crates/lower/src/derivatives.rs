@@ -85,9 +85,7 @@ impl Body<'_, '_, '_> {
         let n = self.layout(primal).leaves.len().min(pair.len());
         pair.split_at(n)
     }
-}
 
-impl Body<'_, '_, '_> {
     /// The differential that a host's number is: absent in every component that is zero, which says that it does not move.
     fn moving(&mut self, given: Value) -> Value {
         let ty = self.b.func.ty(given);
