@@ -205,3 +205,52 @@ StructuredBuffer<V> b;
         assert!(started.elapsed() < Duration::from_secs(5), "{bind:.20}");
     }
 }
+
+#[test]
+fn structs_that_double_are_refused_wherever_they_stand() {
+    let doubled = |first: &str, declared: &str, each: &str| {
+        let mut all = format!("{first}\n");
+        for k in 1..60 {
+            let each = each.replace('#', &(k - 1).to_string());
+            let _ = writeln!(all, "{}", declared.replace('#', &k.to_string()).replace("..", &each));
+        }
+        all
+    };
+    let plain = doubled("struct S0 { float a; }", "struct S# { .. }", "S# a; S# b;");
+    let generic = doubled("struct S0<T> { T a; }", "struct S#<T> { .. }", "S#<T> a; S#<T> b;");
+    let diff = ": IDifferentiable";
+    let diff = doubled(
+        &format!("struct S0 {diff} {{ float a; }}"),
+        &format!("struct S# {diff} {{ .. }}"),
+        "S# a; S# b;",
+    );
+    let mixed = doubled("struct S0 { float a; }", "struct S# { .. }", "Optional<S#> a[2]; Tuple<S#, S#> b;");
+    let o = "RWStructuredBuffer<float> o;\n";
+    let kernel = |body: &str| format!("{o}[numthreads(1, 1, 1)] void main() {{ {body} o[0] = 1; }}\n");
+    for (name, types, rest) in [
+        ("variable", &plain, kernel("S59 s;")),
+        ("copy", &plain, kernel("S59 s; S59 t = s;")),
+        ("braces", &plain, kernel("S59 s = {};")),
+        ("array", &plain, kernel("S59 s[4]; s[1] = s[0];")),
+        ("size", &plain, kernel("int n = sizeof(S59);")),
+        ("parameter", &plain, format!("float g(S59 s) {{ return 1; }}\n{}", kernel("S59 s; g(s);"))),
+        ("argument", &plain, format!("float g<T>(T s) {{ return 1; }}\n{}", kernel("S59 s; g(s);"))),
+        ("uniform", &plain, format!("uniform S59 u;\n{}", kernel("S59 s = u;"))),
+        ("block", &plain, format!("ConstantBuffer<S59> u;\n{}", kernel("S59 s = u;"))),
+        ("buffer", &plain, format!("RWStructuredBuffer<S59> u;\n{}", kernel("u[0].a = u[1].a;"))),
+        ("pointer", &plain, format!("uniform S59* u;\n{}", kernel("*u = *(u + 1);"))),
+        ("shared", &plain, format!("groupshared S59 u;\n{}", kernel("S59 s = u;"))),
+        ("generic", &generic, kernel("S59<float> s; S59<float> t = s;")),
+        ("differential", &diff, kernel("DifferentialPair<S59> s; S59.Differential d = S59.dzero();")),
+        ("mixed", &mixed, kernel("S59 s; S59 t = s;")),
+    ] {
+        for (command, source) in [("check", format!("{types}{rest}")), ("run", format!("{rest}{types}"))] {
+            let path = write(&format!("doubled-{name}-{command}.slang"), source.as_bytes());
+            let out = pullback(&[command, path.to_str().expect("a plain path")]);
+            let shown = text(&out.stderr) + &text(&out.stdout);
+            assert_eq!(out.status.code(), Some(1), "{name} {command}: {shown}");
+            assert!(shown.contains("has more than 8,192 parts"), "{name} {command}: {shown}");
+            assert!(shown.contains(".slang:"), "a place: {shown}");
+        }
+    }
+}

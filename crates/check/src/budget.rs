@@ -5,10 +5,15 @@
 //! makes larger types from smaller ones in the user's name asks for them, and refuses what is beyond [`MAX_PARTS`] or
 //! [`MAX_NESTING`]. A search that asks for ever larger types ends after [`MAX_SEARCH_DEPTH`] questions within each other,
 //! or [`MAX_SEARCH_STEPS`] in all.
+//!
+//! A value of a short type may have parts without end, too: each of forty structs has two fields of the one before it. Such
+//! a struct ([`MAX_LEAVES`]) is refused, and has no fields for anybody who walks over them.
 
+use rustc_hash::FxHashMap;
 use syntax::{DeclId, Diagnostic, Severity};
 
 use crate::program::Program;
+use crate::signature::Subst;
 use crate::tables::FuncRef;
 use crate::types::{GenericArg, Ty, TyKind};
 
@@ -16,6 +21,8 @@ use crate::types::{GenericArg, Ty, TyKind};
 pub const MAX_NESTING: u32 = 100;
 /// How many parts a type may have.
 pub const MAX_PARTS: u32 = 1 << 13;
+/// How many numbers, vectors, matrices, pointers and the like a value may be made of; an array counts as its element.
+pub const MAX_LEAVES: u32 = 1 << 13;
 /// How many questions whether a type conforms may depend on each other.
 const MAX_SEARCH_DEPTH: usize = 64;
 /// How many such questions one question may lead to.
@@ -85,6 +92,65 @@ impl Program {
         }
         self.extents.insert(ty, all);
         all
+    }
+
+    /// Whether a value of a struct type is made of too much; then the struct is reported.
+    pub(crate) fn is_too_large(&mut self, ty: Ty) -> bool {
+        let TyKind::Struct(decl, _) = self.types[ty] else { return false };
+        let is_too_large = self.leaves(ty, &mut FxHashMap::default()).0 > MAX_LEAVES;
+        let span = self.ast.decls[decl].name_span;
+        // Not noted elsewhere: what was reported while something was tried is taken back.
+        let is_reported =
+            |p: &Program| p.diagnostics.iter().any(|d| d.code == "E0901" && d.primary.span == span);
+        if is_too_large && !is_reported(self) {
+            let message = format!("a value of type `{}` has more than 8,192 parts", self.type_name(ty));
+            let help = "an array counts as one of its elements: put what is alike in arrays";
+            self.report(Diagnostic::error("E0901", span, message).help(help));
+        }
+        is_too_large
+    }
+
+    /// How many parts a value has (all numbers above [`MAX_LEAVES`] are alike), and whether that is known for good. Fields
+    /// whose types nobody has asked for yet count as one: to ask for them here could go round in a circle. Whoever walks
+    /// over a type asks for them, and walks less the next time. `seen` has the types that this count has met.
+    fn leaves(&mut self, ty: Ty, seen: &mut FxHashMap<Ty, (u32, bool)>) -> (u32, bool) {
+        if let Some(&known) = self.leaf_counts.get(&ty) {
+            return (known, true);
+        }
+        if let Some(&found) = seen.get(&ty) {
+            return found;
+        }
+        let (parts, env) = match self.types[ty].clone() {
+            TyKind::Array(e, _) | TyKind::Optional(e) => (vec![e], None),
+            TyKind::DiffPair(e) => (vec![e, e], None),
+            TyKind::Tuple(parts) => (parts, None),
+            TyKind::Struct(decl, args) => {
+                let map = self.all_generic_params(decl).into_iter().zip(args).collect();
+                let fields = self.own_fields(decl).into_iter();
+                let known: Option<Vec<Ty>> = fields.map(|field| self.tables.decl_types[field]).collect();
+                let Some(fields) = known else { return (1, false) };
+                (fields, Some(Subst { map, ..Subst::default() }))
+            }
+            _ => return (1, true),
+        };
+        // A struct that contains itself is reported elsewhere.
+        seen.insert(ty, (1, true));
+        let (mut sum, mut is_known) = (0u32, true);
+        for part in parts {
+            let is_named = !matches!(self.types[part], TyKind::Assoc(..));
+            let part = match &env {
+                Some(env) if is_named => self.substitute(part, env),
+                _ => part,
+            };
+            let (n, known) = self.leaves(part, seen);
+            sum = sum.saturating_add(n).min(MAX_LEAVES + 1);
+            is_known &= known;
+        }
+        seen.insert(ty, (sum, is_known));
+        if is_known {
+            self.leaf_counts.insert(ty, sum);
+        }
+        (sum, is_known)
     }
 
     /// Begins to ask whether a generic extension applies, which may depend on what others apply to: `false` if that has

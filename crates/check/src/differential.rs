@@ -250,8 +250,11 @@ impl Program {
     }
 
     /// The fields of a struct (or synthesised differential, by primal fields), those of base structs first:
-    /// declaration, type, whether it is `no_diff`.
+    /// declaration, type, whether it is `no_diff`. None, where these lead to more parts than there may be.
     pub fn fields(&mut self, ty: Ty) -> Vec<(DeclId, Ty, bool)> {
+        if self.is_too_large(ty) {
+            return Vec::new();
+        }
         match self.types[ty].clone() {
             TyKind::Struct(decl, args) => {
                 let env = Subst {

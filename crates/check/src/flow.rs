@@ -347,7 +347,13 @@ impl Flow<'_> {
                 }
             }
             None => {
-                self.places.retain(|p| p.1 != decl || matches!(p.0, Mark::Set | Mark::Unset));
+                for mark in [Mark::Derivative, Mark::Cut] {
+                    while let Some(&held) = self.places.range((mark, decl, None)..).next()
+                        && (held.0, held.1) == (mark, decl)
+                    {
+                        self.places.remove(&held);
+                    }
+                }
             }
         }
     }

@@ -128,7 +128,7 @@ impl<'p> Checker<'p> {
         let ty = info.ty;
         if self.p.extent(ty).parts > MAX_PARTS {
             let span = self.span(expr);
-            self.error("E0901", span, format!("the type of this has more than {MAX_PARTS} parts"));
+            self.error("E0901", span, "the type of this has more than 8,192 parts");
             self.p.tables.exprs[expr] = ExprInfo::default();
             return Ty::ERROR;
         }

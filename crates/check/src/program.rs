@@ -99,6 +99,8 @@ pub struct Program {
     pub(crate) pullback_decls: FxHashMap<DeclId, crate::pullback::Pullback>,
     /// How large types are, of those that were asked for.
     pub(crate) extents: FxHashMap<Ty, crate::budget::Extent>,
+    /// How many parts values have, as far as that is known: see [`crate::budget`].
+    pub(crate) leaf_counts: FxHashMap<Ty, u32>,
     pub(crate) facets: FxHashMap<Ty, Rc<[Facet]>>,
     /// How many lists of facets are being made: what is found out meanwhile may be incomplete.
     pub(crate) facets_depth: u32,

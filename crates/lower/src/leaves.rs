@@ -7,6 +7,7 @@
 use std::rc::Rc;
 
 use check::DiffFieldTarget;
+use check::budget::MAX_LEAVES;
 use check::signature::Subst;
 use check::types::{self as source, Ty, TyKind};
 use ir::{MatrixOrder, MemData, MemType, Scalar, Type, TypeData, Types};
@@ -16,9 +17,6 @@ use crate::Lowerer;
 
 /// Structs nested deeper than this are taken to be recursive.
 const MAX_DEPTH: u32 = 64;
-
-/// A type with more leaves than this is refused.
-const MAX_LEAVES: usize = 1 << 13;
 
 /// A leaf of a type.
 #[derive(Clone, Debug)]
@@ -298,6 +296,9 @@ impl Lowerer<'_> {
         let mut layout = Layout::default();
         for (name, ty, decl, no_diff) in fields {
             let inner = self.layout_at(types, ty, depth + 1);
+            if self.too_large {
+                return Layout::default();
+            }
             let offset = layout.leaves.len();
             layout.leaves.extend(inner.leaves.iter().map(|leaf| Leaf {
                 name: format!(".{name}{}", leaf.name),
@@ -307,7 +308,7 @@ impl Lowerer<'_> {
             }));
             let len = inner.leaves.len();
             layout.parts.push(Part { offset, len, ty, decl, no_diff, name, is_shadow: false });
-            if layout.leaves.len() > MAX_LEAVES {
+            if layout.leaves.len() > MAX_LEAVES as usize {
                 self.too_large = true;
                 return Layout::default();
             }
