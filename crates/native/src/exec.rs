@@ -12,7 +12,7 @@ use ir::interp::{RunError, Value};
 use ir::{Func, Space, Span};
 
 use crate::flush::Subnormals;
-use crate::runtime::{Budget, Context, Desc, Exchange, PRINT_EVERY, Printer, Signal};
+use crate::runtime::{Budget, Context, DEFAULT_MEMORY, Desc, Exchange, PRINT_EVERY, Printer, Signal};
 use crate::values::{Place, Scratch};
 use crate::{Compiled, EntryCode, EntryPoint, Lanes, MOST_LANES, SpanFn};
 
@@ -350,10 +350,8 @@ impl<'c> Worker<'c> {
                 private.push(memory);
             }
         }
-        let mut ctx = Context::new(compiled.tables.clone(), compiled.largest);
-        if let Some(budget) = &self.budget {
-            ctx.arena.share(budget.clone());
-        }
+        let budget = self.budget.get_or_insert_with(|| Budget::new(DEFAULT_MEMORY)).clone();
+        let mut ctx = Context::new(compiled.tables.clone(), compiled.largest, budget);
         ctx.printer = self.printer.clone();
         ctx.globals = globals.as_ptr();
         ctx.alone = u32::from(self.alone);
@@ -470,7 +468,8 @@ fn new_stack(bytes: usize) -> Option<DefaultStack> {
     if !(ALONE..=KEPT).contains(&bytes) {
         return DefaultStack::new(bytes).ok();
     }
-    let kept = STACKS.lock().ok().and_then(|mut stacks| stacks.pop());
+    // Nobody waits here: whoever held the lock when the process forked is not there any more.
+    let kept = STACKS.try_lock().ok().and_then(|mut stacks| stacks.pop());
     kept.or_else(|| DefaultStack::new(KEPT).ok())
 }
 
@@ -479,7 +478,7 @@ impl Drop for Thread {
         const AT_MOST: usize = 64;
         if let Some(stack) = self.stack.take()
             && (ALONE..=KEPT + (64 << 10)).contains(&(stack.base().get() - stack.limit().get()))
-            && let Ok(mut stacks) = STACKS.lock()
+            && let Ok(mut stacks) = STACKS.try_lock()
             && stacks.len() < AT_MOST
         {
             stacks.push(stack);

@@ -191,7 +191,11 @@ impl Buffers {
 
     /// Binds the host's memory to a global, as [`Self::bind`] does with a copy.
     pub fn bind_foreign(&mut self, module: &Module, global: Global, memory: Foreign) {
-        self.put(module, global, |element| Buffer::foreign(memory, element));
+        let number = self.number(global);
+        match self.all[number].element {
+            0 => self.put(module, global, |element| Buffer::foreign(memory, element)),
+            element => self.all[number] = Buffer::foreign(memory, element),
+        }
     }
 
     /// Gives a global, or what it points to, a buffer with elements of a size.

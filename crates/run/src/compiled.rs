@@ -1,8 +1,9 @@
 //! A dispatch of compiled code: workers take runs of groups until there are none.
 //!
-//! The calling thread begins alone. If groups are left after a few microseconds, the other threads are called: they are
-//! rayon's, so they are there already, but waking them takes longer than a small dispatch. What a worker takes at once
-//! grows from one group, so that groups that take long are shared, too.
+//! What one thread runs, with nobody who looks at it meanwhile, it runs at once (`alone`), so that a small dispatch costs
+//! little. Otherwise the calling thread begins alone. If groups are left after a few microseconds, the other threads are
+//! called: they are rayon's, so they are there already, but waking them takes longer than a small dispatch. What a worker
+//! takes at once grows from one group, so that groups that take long are shared, too.
 //!
 //! Each worker has a share of neighbouring groups, and takes of the others' when that is done. So a kernel that is
 //! dispatched again, as one that is trained is, finds in a core's cache what that core has written there: lines that cores
@@ -66,17 +67,19 @@ pub(crate) fn dispatch(
     let pool = if threads == 1 || n <= 1 { None } else { pool::threads() };
     let threads = if threads == 0 { pool.map_or(1, |pool| pool.current_num_threads()) } else { threads };
     let threads = (threads as u64).min(n).max(1);
-    let done = Mutex::new(Done::default());
-    let failed = AtomicU64::new(u64::MAX);
     let budget = Budget::new(options.memory.unwrap_or(native::DEFAULT_MEMORY));
     let phases = phases(n, code.has_barrier(entry));
+    let is_seen = options.stop.is_some() || code.prints() || in_portions;
+    if threads == 1 && !is_seen && (n <= 1 || faster.is_none_or(|f| f.code().is_some())) {
+        return alone((code, faster), entry, groups, phases, &descs, budget, options.flush_subnormals);
+    }
+    let done = Mutex::new(Done::default());
+    let failed = AtomicU64::new(u64::MAX);
     let printed = code.prints().then_some(printed);
     // The first group comes last where there are two phases.
     let may_wait = phases[1].is_empty();
     for range in phases {
         let threads = threads.min(range.end - range.start);
-        // Nobody is to be looked for between groups.
-        let is_whole = threads == 1 && options.stop.is_none();
         let work = Work {
             code,
             // Portions are run by one code.
@@ -92,9 +95,8 @@ pub(crate) fn dispatch(
             budget: budget.clone(),
             printed,
             may_wait,
-            begin: if is_whole { n } else { 1 },
             // short enough that all workers end together, long enough that taking one costs nothing
-            run: if is_whole { n } else { (n / (threads.max(1) * 16)).clamp(1, 4096) },
+            run: (n / (threads.max(1) * 16)).clamp(1, 4096),
             shares: Share::of(&range, if in_portions { 1 } else { threads }),
             failed: &failed,
             done: &done,
@@ -128,6 +130,34 @@ pub(crate) fn dispatch(
         Some((_, error)) => Err(error),
         None => Ok((Cost { arena_bytes, ..Cost::default() }, None)),
     }
+}
+
+/// All groups on this thread, one after the other.
+fn alone(
+    (code, faster): (&Compiled, Option<&dyn Faster>),
+    entry: usize,
+    groups: [u32; 3],
+    phases: [Range<u64>; 2],
+    descs: &[Desc],
+    budget: Arc<Budget>,
+    flush: bool,
+) -> Result<(Cost, Option<f64>), RunError> {
+    let best = faster.and_then(|f| f.code());
+    // SAFETY: as in `Work::worker`.
+    let mut worker = unsafe { Worker::with_buffers(best.unwrap_or(code), descs) };
+    worker.set_alone();
+    if flush {
+        worker.set_flush();
+    }
+    worker.set_memory(budget);
+    let start = faster.filter(|_| best.is_none()).map(|faster| (faster, Instant::now()));
+    for range in phases {
+        worker.run_groups(entry, range.map(|k| group_at(groups, k)))?;
+    }
+    if let Some((faster, start)) = start {
+        faster.spent(start.elapsed());
+    }
+    Ok((Cost { arena_bytes: worker.arena_bytes(), ..Cost::default() }, None))
 }
 
 /// Neighbouring groups that one worker begins with; on a cache line of its own, as each taking writes it.
@@ -169,8 +199,7 @@ struct Work<'a> {
     printed: Option<&'a Arc<Printed>>,
     /// True if a run's turn to print comes while it waits.
     may_wait: bool,
-    /// Groups that a worker takes at once, at first and at most.
-    begin: u64,
+    /// Groups that a worker takes at once, at most.
     run: u64,
     shares: Vec<Share>,
     /// Where the lowest run of groups that failed begins. Groups before it are still run, so that every run of a program
@@ -265,13 +294,12 @@ impl Work<'_> {
         let mut glance = start;
         let mut help = Some(help);
         let mut arena_bytes = 0;
-        let mut run = if faster.is_some() { 1 } else { self.begin };
+        let mut run = 1;
         loop {
             if let Some(code) = faster.and_then(|f| f.code()) {
                 arena_bytes += worker.arena_bytes();
                 worker = self.worker(code, &descs, sums.all, printer.as_ref());
                 faster = None;
-                run = run.max(self.begin);
             }
             if self.stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
                 break;

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const FIRST: usize = 64 << 10;
+/// The mark of an arena that has no chunk: no memory is there.
+const NOWHERE: usize = align_of::<u128>();
 /// The bytes that the arenas of all threads hold together at most, if nobody says otherwise: a loop without an end that
 /// keeps what its reversal needs shall end with a message.
 pub const DEFAULT_MEMORY: u64 = 2 << 30;
@@ -44,19 +46,10 @@ pub struct Arena {
     end: usize,
     base: usize,
     current: usize,
+    /// The first is made once it is needed: code that needs no memory takes none.
     chunks: Vec<Vec<MaybeUninit<u128>>>,
     /// Chunks but the first count.
     budget: Arc<Budget>,
-}
-
-impl Default for Arena {
-    fn default() -> Arena {
-        let budget = Budget::new(DEFAULT_MEMORY);
-        let mut arena = Arena { top: 0, end: 0, base: 0, current: 0, chunks: Vec::new(), budget };
-        arena.chunks.push(Vec::with_capacity(FIRST / 16));
-        arena.enter(0);
-        arena
-    }
 }
 
 impl Drop for Arena {
@@ -66,11 +59,11 @@ impl Drop for Arena {
 }
 
 impl Arena {
-    /// Shares what it may hold with others. It has handed out nothing yet.
-    pub fn share(&mut self, budget: Arc<Budget>) {
-        self.give_back(1);
-        self.reset();
-        self.budget = budget;
+    /// An arena, empty so far, that shares what it may hold with others.
+    pub fn new(budget: Arc<Budget>) -> Arena {
+        let mut arena = Arena { top: 0, end: 0, base: 0, current: 0, chunks: vec![Vec::new()], budget };
+        arena.enter(0);
+        arena
     }
 
     /// The bytes that it and those that share with it may hold.
@@ -106,8 +99,9 @@ impl Arena {
         while !(self.base..=self.end).contains(&mark) && self.current > 0 {
             self.enter(self.current - 1);
         }
-        debug_assert!((self.base..=self.end).contains(&mark));
-        self.top = mark;
+        // A mark from before there was a chunk is that of its start.
+        debug_assert!((self.base..=self.end).contains(&mark) || mark == NOWHERE);
+        self.top = mark.max(self.base);
     }
 
     /// Gives everything back.
@@ -121,6 +115,13 @@ impl Arena {
     }
 
     fn next_chunk(&mut self, bytes: usize) -> Option<()> {
+        if self.chunks[0].capacity() == 0 {
+            self.chunks[0].try_reserve_exact(FIRST / 16).ok()?;
+            self.enter(0);
+            if bytes <= FIRST {
+                return Some(());
+            }
+        }
         let next = self.current + 1;
         let fits = self.chunks.get(next).is_some_and(|c| c.capacity() * 16 >= bytes);
         if !fits {
@@ -155,8 +156,12 @@ mod tests {
 
     #[test]
     fn marks_work_across_chunks() {
-        let mut arena = Arena::default();
+        let mut arena = Arena::new(Budget::new(DEFAULT_MEMORY));
+        let (nothing, mark) = (arena.held(), arena.top);
+        assert_eq!((nothing, mark), (0, NOWHERE));
         let first = arena.alloc(100).expect("memory");
+        arena.release(mark);
+        assert_eq!(arena.alloc(100), Some(first));
         let mark = arena.top;
         for _ in 0..100 {
             arena.alloc(10_000).expect("memory");

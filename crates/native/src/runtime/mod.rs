@@ -248,13 +248,13 @@ pub mod offsets {
 
 impl Context {
     /// A context without globals. `sink_bytes` is the size of the largest value that is written.
-    pub fn new(tables: Arc<Tables>, sink_bytes: u64) -> Box<Context> {
+    pub fn new(tables: Arc<Tables>, sink_bytes: u64, budget: Arc<Budget>) -> Box<Context> {
         let mut sink_memory = vec![0u128; sink_bytes as usize / 16 + 2];
         let sink = sink_memory.as_mut_ptr().cast();
         Box::new(Context {
             stack_limit: 0,
             globals: std::ptr::null(),
-            arena: Arena::default(),
+            arena: Arena::new(budget),
             sink,
             site: u32::MAX,
             depth: 0,
