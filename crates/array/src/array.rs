@@ -79,6 +79,14 @@ impl Array {
         true
     }
 
+    /// Adds all that there is to say of it but where it is: its kind, how many dimensions it has, how far it extends, and
+    /// its lengths and strides.
+    pub(crate) fn describe<A: smallvec::Array<Item = isize>>(&self, to: &mut SmallVec<A>) {
+        to.extend([self.kind as isize, self.shape.len() as isize, self.memory.len() as isize]);
+        to.extend(self.shape.iter().map(|&n| n as isize));
+        to.extend_from_slice(&self.strides);
+    }
+
     /// The memory that it extends over.
     pub fn memory(&self) -> Foreign {
         self.memory

@@ -5,13 +5,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use driver::around::Wanted;
 use driver::cache;
-use driver::launch::{Backend, Foreign, Runner, fork};
+use driver::launch::{Backend, Runner, fork};
 use driver::pipeline::Failure;
 use driver::wrap;
 use ir::print::print_module;
 use ir::{Func, Module, Scalar, Slot, TypeData, Types};
 use lower::{FunctionInfo, ParamInfo, Step};
 use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 use syntax::Sources;
 
 use crate::array::Array;
@@ -74,15 +75,29 @@ pub struct Function {
     may_be_long: bool,
     sources: Sources,
     kernels: Mutex<FxHashMap<Key, Arc<Kernel>>>,
+    /// What is ready for the next call, the latest last.
+    ready: Mutex<Vec<Ready>>,
 }
 
-/// A kernel for one way in which arrays lie.
+/// A kernel for some ways in which arrays lie.
 struct Kernel {
     places: Places,
     runner: Runner,
-    /// Runners with the same code that no call uses.
-    idle: Mutex<Vec<Runner>>,
 }
+
+/// How many dimensions a call has, and its shape, then what each array's [`Array::describe`] adds.
+type Layout = SmallVec<[isize; 32]>;
+
+/// A kernel with all bound that depends on how arrays lie: what is left is where they are.
+struct Ready {
+    layout: Layout,
+    kernel: Arc<Kernel>,
+    runner: Runner,
+    groups: u32,
+}
+
+/// So many are kept.
+const READY: usize = 8;
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -131,6 +146,7 @@ impl Function {
             func,
             sources: made.sources,
             kernels: Mutex::default(),
+            ready: Mutex::default(),
         })
     }
 
@@ -204,7 +220,7 @@ impl Function {
 
     /// The shape of a call: what the leading dimensions of the arrays have together.
     pub fn shape<'a>(&self, inputs: impl Iterator<Item = &'a Array>) -> Result<Vec<usize>, Error> {
-        let mut leads = Vec::new();
+        let mut leads: SmallVec<[&[usize]; 8]> = SmallVec::new();
         for (leaf, array) in self.inputs.iter().zip(inputs) {
             leads.push(lead(leaf, array.shape())?);
         }
@@ -228,12 +244,8 @@ impl Function {
             let (n, m) = (self.inputs.len(), self.outputs.len());
             return Err(Error::Kind(format!("`{}` takes {n} arrays and fills {m}", self.name)));
         }
-        let leaves = self.inputs.iter().chain(&self.outputs);
-        let mut operands: Vec<Operand<'_>> = Vec::with_capacity(leaves.size_hint().0);
-        for (k, (leaf, array)) in leaves.zip(inputs.iter().chain(outputs)).enumerate() {
-            lead(leaf, array.shape())?;
+        for (leaf, array) in self.inputs.iter().zip(inputs).chain(self.outputs.iter().zip(outputs)) {
             self.program.reaches(&leaf.path, array.memory())?;
-            operands.push(Operand { array, dims: &leaf.dims, is_result: k >= inputs.len() });
         }
         for (k, output) in outputs.iter().enumerate() {
             if outputs[..k].iter().chain(inputs).any(|other| output.overlaps(other)) {
@@ -241,41 +253,73 @@ impl Function {
             }
         }
         launch::are_apart(memory, &[inputs, outputs])?;
-        if shape.contains(&0) {
-            return Ok(());
-        }
-        let mapping = Mapping::new(shape, &operands)?;
-        let kernel = self.kernel(&mapping.key)?;
-        // Nobody waits here: whoever held the lock when the process forked is not there any more.
-        let idle =
-            kernel.idle.try_lock().ok().filter(|_| self.memory.is_empty()).and_then(|mut idle| idle.pop());
-        let mut runner = idle.unwrap_or_else(|| kernel.runner.fork());
+        let mut ready = match self.take_ready(shape, inputs, outputs)? {
+            Some(ready) => ready,
+            None => return Ok(()),
+        };
+        let runner = &mut ready.runner;
         for (place, argument) in memory {
-            launch::bind(&self.program, &mut runner, place, argument)?;
+            launch::bind(&self.program, runner, place, argument)?;
         }
         runner.bind_gradients();
-        let numbers: Vec<u8> = mapping.numbers.iter().flat_map(|n| n.to_le_bytes()).collect();
-        runner.bind_global(kernel.places.numbers, &numbers);
-        for (operand, &global) in operands.iter().zip(&kernel.places.arrays) {
-            runner.bind_foreign(global, operand.array.memory());
+        for (array, &global) in inputs.iter().chain(outputs).zip(&ready.kernel.places.arrays) {
+            runner.bind_foreign(global, array.memory());
         }
-        let groups = [mapping.n.div_ceil(GROUP), 1, 1];
         if let Some(global) = runner.unbound() {
-            return Err(launch::not_given(&self.name, &runner, global));
+            return Err(launch::not_given(&self.name, runner, global));
         }
         let threads = self.program.options().threads;
         runner.set_stop(stop.cloned());
-        let done = runner.dispatch_entry(0, groups, threads, None);
-        if self.memory.is_empty() {
-            for &global in &kernel.places.arrays {
-                runner.bind_foreign(global, Foreign::NONE);
+        let done = runner.dispatch_entry(0, [ready.groups, 1, 1], threads, None);
+        runner.set_stop(None);
+        // What is bound to memory stays bound, so that is not used again.
+        if self.memory.is_empty()
+            && let Ok(mut all) = self.ready.try_lock()
+        {
+            if all.len() == READY {
+                all.remove(0);
             }
-            runner.set_stop(None);
-            if let Ok(mut idle) = kernel.idle.try_lock() {
-                idle.push(runner);
-            }
+            all.push(ready);
         }
         done.map(drop).map_err(|error| Error::of(&self.sources, error.into()))
+    }
+
+    /// What runs a call on arrays that lie so; `None` if it has no places. Arrays are bound, and refused where they are, by
+    /// the caller.
+    fn take_ready(
+        &self,
+        shape: &[usize],
+        inputs: &[Array],
+        outputs: &[Array],
+    ) -> Result<Option<Ready>, Error> {
+        let arrays = || inputs.iter().chain(outputs);
+        let mut layout = Layout::new();
+        layout.push(shape.len() as isize);
+        layout.extend(shape.iter().map(|&n| n as isize));
+        arrays().for_each(|array| array.describe(&mut layout));
+        // Nobody waits here: whoever held the lock when the process forked is not there any more.
+        let ready = self.ready.try_lock().ok().and_then(|mut all| {
+            let at = all.iter().rposition(|ready| ready.layout == layout)?;
+            Some(all.remove(at))
+        });
+        if ready.is_some() {
+            return Ok(ready);
+        }
+        let leaves = self.inputs.iter().chain(&self.outputs);
+        let mut operands: Vec<Operand<'_>> = Vec::with_capacity(leaves.size_hint().0);
+        for (k, (leaf, array)) in leaves.zip(arrays()).enumerate() {
+            lead(leaf, array.shape())?;
+            operands.push(Operand { array, dims: &leaf.dims, is_result: k >= inputs.len() });
+        }
+        if shape.contains(&0) {
+            return Ok(None);
+        }
+        let mapping = Mapping::new(shape, &operands)?;
+        let kernel = self.kernel(&mapping.key)?;
+        let mut runner = kernel.runner.fork();
+        let numbers: Vec<u8> = mapping.numbers.iter().flat_map(|n| n.to_le_bytes()).collect();
+        runner.bind_global(kernel.places.numbers, &numbers);
+        Ok(Some(Ready { layout, kernel, runner, groups: mapping.n.div_ceil(GROUP) }))
     }
 
     /// True if a call may run for as long as it likes, however few places it has: it has loops, or calls itself.
@@ -294,7 +338,7 @@ impl Function {
         let options = self.program.options();
         let runner = Runner::with_options(module, options.backend, &options.code)
             .map_err(|failure| Error::of(&self.sources, failure))?;
-        let kernel = Arc::new(Kernel { places, runner, idle: Mutex::default() });
+        let kernel = Arc::new(Kernel { places, runner });
         Ok(locked(&self.kernels).entry(key.clone()).or_insert(kernel).clone())
     }
 }

@@ -78,6 +78,31 @@ fn gradients_of_what_is_broadcast_are_added() {
 }
 
 #[test]
+fn calls_do_not_mix_up_how_arrays_lie() {
+    let f = function(PRODUCT);
+    // In turn and by several threads, more ways than are kept ready: lengths, strides, where the first number is.
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                for _ in 0..3 {
+                    for n in 1..12usize {
+                        let mut x: Vec<f32> = (0..3 * n).map(|k| k as f32).collect();
+                        let (mut y, mut out) = ([2.0], vec![-1.0; n]);
+                        let (step, first) = [(1, 0), (3, 0), (-2, 2 * n - 2), (0, n)][n % 4];
+                        let inputs = [view(&mut x, first, &[n], &[step]), dense(&mut y, &[])];
+                        f.call(&[n], &inputs, &[dense(&mut out, &[n])], &[], None).expect("it runs");
+                        for (k, found) in out.iter().enumerate() {
+                            let x = (first as isize + k as isize * step) as f32;
+                            assert_eq!(*found, 2.0 * x * x, "{k} of {n} by {step}");
+                        }
+                    }
+                }
+            });
+        }
+    });
+}
+
+#[test]
 fn steps_follow_each_other_to_any_order() {
     let f = function("[Differentiable] float f(float x, float y) { return x * x * x * y; }");
     let only = || Step::Only(vec![true]);
