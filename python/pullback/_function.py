@@ -13,7 +13,7 @@ from . import _core
 from ._generic import split
 from ._memory import Memory, tensor_type
 from ._show import DerivativeSource
-from ._values import Leaf, Parameter
+from ._values import Choice, Leaf, Parameter, number
 
 if TYPE_CHECKING:
     from . import _torch
@@ -56,6 +56,8 @@ class Function:
         self._in_order = self._plain and self._names == self._order
         self._n_outputs = len(core.outputs)
         self._one_plain = len(self._outputs) == 1 and self._outputs[0].is_plain
+        self._choices: dict[object, Choice] = {}
+        self._cotangent: Optional[list[Any]] = None
         self._derived: dict[object, _core.Function] = {}
         self._maps: dict[object, _torch.Map] = {}
         # The function itself on tensors, once that was asked for.
@@ -96,11 +98,11 @@ class Function:
 
         A gradient has the shape of its argument: what is broadcast is summed over.
         """
-        chosen = self._chosen(wrt)
+        by = self._chosen(wrt)
         flat, memory = self._flat(args, kwargs)
-        found = self._run(("value_and_vjp",), [*flat, *self._ones()], memory, chosen)
+        found = self._run(("value_and_vjp",), [*flat, *self._ones()], memory, by.leaves)
         n = self._n_outputs
-        return self._values(found[:n]), self._pack(chosen, found[n:], wrt)
+        return self._values(found[:n]), by.pack(found[n:])
 
     def grad(self, *args: Any, wrt: Wrt = None, **kwargs: Any) -> Any:
         """The gradient that `value_and_grad` gives."""
@@ -108,55 +110,54 @@ class Function:
 
     def vjp(self, *args: Any, wrt: Wrt = None, **kwargs: Any) -> tuple[Any, Callable[[Any], Any]]:
         """The values, and a function from cotangents of them to those of `wrt`. Arguments must not change until then."""
-        chosen = self._chosen(wrt)
+        by = self._chosen(wrt)
         flat, memory = self._flat(args, kwargs)
 
         def pull(cotangents: Any) -> Any:
             outputs = [p for p in self._outputs if any(leaf.diff for leaf in p.leaves)]
             given = [cotangents] if len(outputs) == 1 else [cotangents[p.key] for p in outputs]
             leaves = [x for p, value in zip(outputs, given) for x in p.differential(value)]
-            return self._pack(chosen, self._run(("vjp",), [*flat, *leaves], memory, chosen), wrt)
+            return by.pack(self._run(("vjp",), [*flat, *leaves], memory, by.leaves))
 
         return self._values(self._run((), flat, memory)), pull
 
     def jvp(self, *args: Any, tangents: Mapping[str, Any], **kwargs: Any) -> tuple[Any, Any]:
         """The values, and their derivative along `tangents`: a dict from parameters to what they move by."""
-        chosen = self._chosen(list(tangents))
+        by = self._chosen(tuple(tangents))
         flat, memory = self._flat(args, kwargs)
-        found = self._run(("jvp",), [*flat, *self._tangents(tangents)], memory, chosen)
+        found = self._run(("jvp",), [*flat, *self._tangents(tangents)], memory, by.leaves)
         n = self._n_outputs
         outputs = [(p, leaf) for p in self._outputs for leaf in p.leaves if leaf.diff]
-        moved = {(p.key, leaf.path): _number(x) for (p, leaf), x in zip(outputs, found[n:])}
+        moved = {(p.key, leaf.path): number(x) for (p, leaf), x in zip(outputs, found[n:])}
         values = {p.key: p.pack_differential(moved) for p in self._outputs if any(x.diff for x in p.leaves)}
         return self._values(found[:n]), next(iter(values.values())) if len(values) == 1 else values
 
     def hvp(self, *args: Any, along: Mapping[str, Any], **kwargs: Any) -> Any:
         """The derivative of the gradient by the parameters in `along`, along that direction."""
-        chosen = self._chosen(list(along))
+        by = self._chosen(tuple(along) if len(along) > 1 else next(iter(along)))
         flat, memory = self._flat(args, kwargs)
-        found = self._run(("vjp", "jvp"), [*flat, *self._ones(), *self._tangents(along)], memory, chosen)
-        n = sum(chosen)
-        return self._pack(chosen, found[n:], list(along) if len(along) > 1 else next(iter(along)))
+        given = [*flat, *self._ones(), *self._tangents(along)]
+        return by.pack(self._run(("vjp", "jvp"), given, memory, by.leaves)[by.n :])
 
     def jacobian(self, *args: Any, wrt: Wrt = None, **kwargs: Any) -> Any:
         """The derivative of each number of the value by each of `wrt`, for each place: the shape is that of the call,
         then that of a value, then that of the parameter."""
         leaf = self._single_output()
-        chosen = self._chosen(wrt)
+        by = self._chosen(wrt)
         xp, flat, shape, memory = self._broadcast(args, kwargs)
         n = math.prod(leaf.dims)
         units = xp.eye(n, dtype=getattr(xp, leaf.dtype)).reshape((n, *(1,) * len(shape), *leaf.dims))
-        found = self._run(("vjp",), [*self._in_front(xp, flat, chosen, n, shape), units], memory, chosen)
+        found = self._run(("vjp",), [*self._in_front(xp, flat, by.leaves, n, shape), units], memory, by.leaves)
         rank = len(shape)
         moved = [_moved(x, rank).reshape((*shape, *leaf.dims, *x.shape[1 + rank :])) for x in found]
-        return self._pack(chosen, moved, wrt)
+        return by.pack(moved)
 
     def hessian(self, *args: Any, wrt: Wrt = None, **kwargs: Any) -> Any:
         """The second derivatives by `wrt`, for each place: the shape is that of the call, then twice that of the
         parameter. For several parameters, a dict of dicts."""
-        chosen = self._chosen(wrt)
+        by = self._chosen(wrt)
         xp, flat, shape, memory = self._broadcast(args, kwargs)
-        wanted = [x for x, c in zip(self._leaves(), chosen) if c]
+        wanted = [x for x, c in zip(self._leaves(), by.leaves) if c]
         sizes = [math.prod(x.dims) for x in wanted]
         n, rank = sum(sizes), len(shape)
         starts = [0, *itertools.accumulate(sizes)]
@@ -164,13 +165,13 @@ class Function:
             xp.eye(n, dtype=getattr(xp, x.dtype))[:, a:b].reshape((n, *(1,) * rank, *x.dims))
             for x, a, b in zip(wanted, starts, starts[1:])
         ]
-        given = [*self._in_front(xp, flat, chosen, n, shape), *self._ones(), *along]
-        found = self._run(("vjp", "jvp"), given, memory, chosen)[len(wanted) :]
+        given = [*self._in_front(xp, flat, by.leaves, n, shape), *self._ones(), *along]
+        found = self._run(("vjp", "jvp"), given, memory, by.leaves)[by.n :]
         rows = []
         for x, a, b in zip(wanted, starts, starts[1:]):
             row = [_moved(y[a:b], rank).reshape((*shape, *x.dims, *y.shape[1 + rank :])) for y in found]
-            rows.append(self._pack(chosen, row, wrt))
-        return self._pack(chosen, rows, wrt)
+            rows.append(by.pack(row))
+        return by.pack(rows)
 
     def explain(self) -> str:
         """The function after each pass of differentiation, as `pullback explain` prints it."""
@@ -282,47 +283,23 @@ class Function:
     def _values(self, found: Sequence[Any]) -> Any:
         """What the user gets of the function's outputs: the value, or a dict if there are several."""
         if self._one_plain:
-            return _number(found[0])
+            return number(found[0])
         values, at = {}, 0
         for p in self._outputs:
             n = len(p.leaves)
-            values[p.key] = p.pack([_number(x) for x in found[at : at + n]])
+            values[p.key] = p.pack([number(x) for x in found[at : at + n]])
             at += n
         if len(values) == 1:
             return next(iter(values.values()))
         return values or None
 
-    def _chosen(self, wrt: Wrt) -> list[bool]:
-        """Which leaves of the inputs are differentiated by."""
-        names = [wrt] if isinstance(wrt, str) else wrt
-        chosen = []
-        for param in self._inputs:
-            is_named = names is None or param.name in names
-            chosen += [leaf.diff and is_named for leaf in param.leaves]
-            if names is not None and is_named and not any(leaf.diff for leaf in param.leaves):
-                raise ValueError(f"`{param.declaration}` of `{self.name}` has no derivative")
-        for name in names or ():
-            if name not in self._names:
-                raise ValueError(f"`{self.name}` has no parameter `{name}`; it has {', '.join(self._names)}")
-        if not any(chosen):
-            raise ValueError(f"no parameter of `{self.name}` has a derivative")
-        return chosen
-
-    def _pack(self, chosen: Sequence[bool], found: Sequence[Any], wrt: Wrt) -> Any:
-        """Differentials of the chosen inputs: of one parameter that is named by itself, or a dict."""
-        rest, at = iter(found), 0
-        values = {}
-        for param in self._inputs:
-            n = len(param.leaves)
-            own = {
-                (param.key, leaf.path): _number(next(rest))
-                for leaf, c in zip(param.leaves, chosen[at : at + n])
-                if c
-            }
-            at += n
-            if own:
-                values[param.name] = param.pack_differential(own)
-        return values[wrt] if isinstance(wrt, str) else values
+    def _chosen(self, wrt: Wrt) -> Choice:
+        """What is differentiated by."""
+        key = wrt if wrt is None or isinstance(wrt, str) else tuple(wrt)
+        found = self._choices.get(key)
+        if found is None:
+            found = self._choices[key] = Choice(self.name, self._inputs, key)
+        return found
 
     def _single_output(self) -> Any:
         leaves = [leaf for p in self._outputs for leaf in p.leaves if leaf.diff]
@@ -332,12 +309,13 @@ class Function:
 
     def _ones(self) -> list[Any]:
         """The cotangent of a value that is one number."""
-        leaf = self._single_output()
-        if leaf.dims:
-            raise ValueError(
-                f"`{self.name}` gives {'×'.join(map(str, leaf.dims))} numbers, which have no gradient: use `vjp` or `jacobian`"
-            )
-        return [1.0]
+        if self._cotangent is None:
+            leaf = self._single_output()
+            if leaf.dims:
+                n = "×".join(map(str, leaf.dims))
+                raise ValueError(f"`{self.name}` gives {n} numbers, which have no gradient: use `vjp` or `jacobian`")
+            self._cotangent = [1.0]
+        return self._cotangent
 
     def _tangents(self, given: Mapping[str, Any]) -> list[Any]:
         return [x for p in self._inputs if p.name in given for x in p.differential(given[p.name])]
@@ -390,8 +368,3 @@ def _refuse_traced(core: _core.Function, flat: Sequence[Any]) -> None:
 
 def _named(module: Module, name: str, types: tuple[tuple[str, str], ...]) -> Any:
     return module._function(*split(name), types)
-
-
-def _number(x: Any) -> Any:
-    """An array without dimensions as a number; a tensor is one as it is."""
-    return x if getattr(x, "ndim", 1) or not hasattr(x, "__array_interface__") else x[()]

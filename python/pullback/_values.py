@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Union
 
 
 class _MissingField(TypeError):
@@ -112,6 +112,52 @@ class Parameter:
 
             return jax.numpy.stack(jax.numpy.broadcast_arrays(*arrays), axis=-n_dims)
         return np.stack(np.broadcast_arrays(*arrays), axis=-n_dims)
+
+
+class Choice:
+    """The parameters that a derivative is by: `wrt` names one, or several, or is None for all that have a derivative."""
+
+    def __init__(self, owner: str, inputs: Sequence[Parameter], wrt: Union[None, str, tuple[str, ...]]) -> None:
+        names = (wrt,) if isinstance(wrt, str) else wrt
+        declared = [param.name for param in inputs]
+        self._single = wrt if isinstance(wrt, str) else None
+        # Each with those of its leaves that are chosen.
+        self._params: list[tuple[Parameter, list[Leaf]]] = []
+        chosen: list[bool] = []
+        for param in inputs:
+            is_named = names is None or param.name in names
+            own = [leaf for leaf in param.leaves if leaf.diff and is_named]
+            chosen += [leaf in own for leaf in param.leaves]
+            if own:
+                self._params.append((param, own))
+            elif names is not None and is_named:
+                raise ValueError(f"`{param.declaration}` of `{owner}` has no derivative")
+        for name in names or ():
+            if name not in declared:
+                raise ValueError(f"`{owner}` has no parameter `{name}`; it has {', '.join(declared)}")
+        if not self._params:
+            raise ValueError(f"no parameter of `{owner}` has a derivative")
+        # Of all leaves of the inputs, which are chosen, and how many.
+        self.leaves = tuple(chosen)
+        self.n = sum(chosen)
+        self._plain = [param.name for param, _ in self._params] if all(p.is_plain for p, _ in self._params) else None
+
+    def pack(self, found: Sequence[Any]) -> Any:
+        """Differentials of the chosen leaves as values: of one parameter that is named by itself, or a dict."""
+        if self._plain is not None:
+            values = {name: number(x) for name, x in zip(self._plain, found)}
+        else:
+            rest = iter(found)
+            values = {
+                param.name: param.pack_differential({(param.key, leaf.path): number(next(rest)) for leaf in own})
+                for param, own in self._params
+            }
+        return values if self._single is None else values[self._single]
+
+
+def number(x: Any) -> Any:
+    """An array without dimensions as a number; a tensor is one as it is."""
+    return x if getattr(x, "ndim", 1) or not hasattr(x, "__array_interface__") else x[()]
 
 
 def _packed(arrays: Mapping[str, Any]) -> Any:

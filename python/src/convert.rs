@@ -1,9 +1,11 @@
 //! Python's numbers and arrays as arrays of Pullback.
 
+use std::ffi::c_int;
 use std::ptr::NonNull;
 
 use array::{Array, Foreign, Leaf, Scalar, extent};
-use numpy::{PyArray, PyArrayDescrMethods, PyArrayMethods, PyUntypedArray, PyUntypedArrayMethods};
+use numpy::npyffi::{PY_ARRAY_API, npy_intp};
+use numpy::{PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -29,22 +31,24 @@ pub(crate) fn dtype_name(kind: Scalar) -> &'static str {
     }
 }
 
-/// The arguments of a call, and what keeps them alive.
+/// The arguments of a call. The caller keeps them alive; what is made of them is kept here.
 pub(crate) struct Inputs<'f, 'py> {
     /// The name of what is called.
     owner: &'f str,
+    /// How many there are at most.
+    n: usize,
     pub(crate) arrays: Vec<Array>,
-    /// Numbers that are arguments: never moved, since there is room for all from the start.
+    /// Numbers that are arguments: never moved, since there is room for all from the first on.
     numbers: Vec<u64>,
     held: Vec<Bound<'py, PyAny>>,
 }
 
 impl<'f, 'py> Inputs<'f, 'py> {
     pub(crate) fn new(owner: &'f str, n: usize) -> Inputs<'f, 'py> {
-        Inputs { owner, arrays: Vec::with_capacity(n), numbers: Vec::with_capacity(n), held: Vec::new() }
+        Inputs { owner, n, arrays: Vec::with_capacity(n), numbers: Vec::new(), held: Vec::new() }
     }
 
-    /// The arrays, the numbers that some of them are, and what else keeps them alive.
+    /// The arrays, the numbers that some of them are, and what else they are in.
     pub(crate) fn apart(self) -> (Vec<Array>, Vec<u64>, Vec<Bound<'py, PyAny>>) {
         (self.arrays, self.numbers, self.held)
     }
@@ -52,6 +56,9 @@ impl<'f, 'py> Inputs<'f, 'py> {
     /// Adds an argument for a leaf.
     pub(crate) fn push(&mut self, py: Python<'py>, leaf: &Leaf, arg: &Bound<'py, PyAny>) -> PyResult<()> {
         if let Some((kind, bits)) = number(leaf, arg)? {
+            if self.numbers.is_empty() {
+                self.numbers.reserve_exact(self.n);
+            }
             debug_assert!(self.numbers.len() < self.numbers.capacity());
             self.numbers.push(bits);
             let at = NonNull::from(self.numbers.last_mut().expect("it was pushed")).cast();
@@ -67,7 +74,6 @@ impl<'f, 'py> Inputs<'f, 'py> {
             dlpack::tensor(arg).filter(|a| suits(a.kind(), leaf.kind) && !narrows(a.kind(), leaf.kind));
         if let Some(array) = read {
             self.arrays.push(array);
-            self.held.push(arg.clone());
             return Ok(());
         }
         if let Some(array) = on_device(&leaf.path, arg, false)? {
@@ -75,12 +81,12 @@ impl<'f, 'py> Inputs<'f, 'py> {
                 return Err(wrong_dtype(leaf, arg));
             }
             self.arrays.push(array);
-            self.held.push(arg.clone());
             return Ok(());
         }
         let made = as_array(py, self.owner, leaf, arg)?;
-        let found = made.cast::<PyUntypedArray>().map_err(|_| wrong_type(leaf, arg))?;
-        self.push_array(py, leaf, found)
+        self.push_array(py, leaf, made.cast::<PyUntypedArray>().map_err(|_| wrong_type(leaf, arg))?)?;
+        self.held.push(made);
+        Ok(())
     }
 
     fn push_array(
@@ -107,7 +113,6 @@ impl<'f, 'py> Inputs<'f, 'py> {
             return Ok(());
         }
         self.arrays.push(array);
-        self.held.push(found.as_any().clone());
         Ok(())
     }
 }
@@ -322,29 +327,31 @@ pub(crate) fn new_array<'py>(
     shape: &[usize],
     zeros: bool,
 ) -> PyResult<(Bound<'py, PyAny>, Array)> {
-    macro_rules! made {
-        ($ty:ty) => {{
-            let array = match zeros {
-                true => PyArray::<$ty, _>::zeros(py, shape, false),
-                // SAFETY: every number is written before anybody reads it, or the array is dropped.
-                false => unsafe { PyArray::<$ty, _>::new(py, shape, false) },
-            };
-            let view = view(array.as_untyped(), kind);
-            (array.into_any(), view)
-        }};
-    }
-    Ok(match kind {
-        Scalar::Bool => made!(bool),
-        Scalar::I8 => made!(i8),
-        Scalar::U8 => made!(u8),
-        Scalar::I16 => made!(i16),
-        Scalar::U16 => made!(u16),
-        Scalar::I32 => made!(i32),
-        Scalar::U32 => made!(u32),
-        Scalar::I64 => made!(i64),
-        Scalar::U64 => made!(u64),
-        Scalar::F16 => made!(half::f16),
-        Scalar::F32 => made!(f32),
-        Scalar::F64 => made!(f64),
-    })
+    let dtype = match kind {
+        Scalar::Bool => numpy::dtype::<bool>(py),
+        Scalar::I8 => numpy::dtype::<i8>(py),
+        Scalar::U8 => numpy::dtype::<u8>(py),
+        Scalar::I16 => numpy::dtype::<i16>(py),
+        Scalar::U16 => numpy::dtype::<u16>(py),
+        Scalar::I32 => numpy::dtype::<i32>(py),
+        Scalar::U32 => numpy::dtype::<u32>(py),
+        Scalar::I64 => numpy::dtype::<i64>(py),
+        Scalar::U64 => numpy::dtype::<u64>(py),
+        Scalar::F16 => numpy::dtype::<half::f16>(py),
+        Scalar::F32 => numpy::dtype::<f32>(py),
+        Scalar::F64 => numpy::dtype::<f64>(py),
+    };
+    let mut dims: smallvec::SmallVec<[npy_intp; 6]> = shape.iter().map(|&n| n as npy_intp).collect();
+    let (n, dims, dtype) = (shape.len() as c_int, dims.as_mut_ptr(), dtype.into_dtype_ptr());
+    // SAFETY: there are as many lengths as are said, and a new reference to the type is handed over. Where the numbers are
+    // not zeros, every one is written before anybody reads it, or the array is dropped.
+    let made = unsafe {
+        let made = match zeros {
+            true => PY_ARRAY_API.PyArray_Zeros(py, n, dims, dtype, 0),
+            false => PY_ARRAY_API.PyArray_Empty(py, n, dims, dtype, 0),
+        };
+        Bound::from_owned_ptr_or_err(py, made)?
+    };
+    let view = view(made.cast::<PyUntypedArray>()?, kind);
+    Ok((made, view))
 }

@@ -6,6 +6,7 @@ use array::{Argument, Array, Check, Derivative, Leaf, Number, Parameter, Place, 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
+use smallvec::SmallVec;
 
 use crate::convert::{Inputs, dtype_name, new_array, on_device};
 use crate::error::raised;
@@ -165,7 +166,7 @@ impl Function {
             bound.push((name, value));
         }
         let (f, check) = (self.inner.clone(), Check { points, tolerance, memory: bound });
-        run(py, true, Vec::new(), move |_| f.check(&check))?.map_err(|error| raised(py, error))
+        run(py, true, Vec::new, move |_| f.check(&check))?.map_err(|error| raised(py, error))
     }
 
     /// The function after each pass of differentiation.
@@ -239,12 +240,12 @@ impl Function {
                 }
                 None => (leaf.kind, &shape[..]),
             };
-            let whole: Vec<usize> =
+            let whole: SmallVec<[usize; 6]> =
                 lead.iter().copied().chain(leaf.dims.iter().map(|&d| d as usize)).collect();
             let zeros = leaf.cotangent_of.is_some();
             let (result, array) = match &tensors {
                 Some((_, empty)) if any_on_device => {
-                    let made = empty.call1((dtype_name(kind), whole, zeros))?;
+                    let made = empty.call1((dtype_name(kind), whole.to_vec(), zeros))?;
                     let array = on_device(&leaf.path, &made, true)?;
                     (
                         made,
@@ -263,10 +264,14 @@ impl Function {
         let places = shape.iter().fold(1u64, |n, &length| n.saturating_mul(length as u64));
         let is_long = f.may_be_long() || places > MANY;
         let (arrays, numbers, held) = inputs.apart();
-        let mut kept: Vec<Py<PyAny>> = held.into_iter().map(Bound::unbind).collect();
-        kept.push(args.clone().into_any().unbind());
-        kept.extend(memory.map(|memory| memory.values().into_any().unbind()));
-        kept.extend(results.iter().map(|result| result.clone().unbind()));
+        let values = memory.map(|memory| memory.values());
+        let kept = || {
+            let mut kept: Vec<Py<PyAny>> = held.iter().map(|made| made.clone().unbind()).collect();
+            kept.push(args.clone().into_any().unbind());
+            kept.extend(values.map(|values| values.into_any().unbind()));
+            kept.extend(results.iter().map(|result| result.clone().unbind()));
+            kept
+        };
         let bound: Vec<(Place, Argument)> =
             bound.into_iter().map(|(place, argument)| (place.clone(), argument)).collect();
         let f = self.inner.clone();

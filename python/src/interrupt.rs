@@ -70,12 +70,12 @@ fn helper() -> std::io::Result<Helper> {
     Ok(Helper { process, jobs: sender })
 }
 
-/// Does some work without the interpreter's lock; `kept` stays alive until it is done. If `is_long`, signals that come
-/// meanwhile raise their exceptions.
+/// Does some work without the interpreter's lock. If `is_long`, signals that come meanwhile raise their exceptions; then the
+/// work may go on without the caller, so what `kept` gives stays alive until it is done.
 pub(crate) fn run<T: Send + 'static>(
     py: Python<'_>,
     is_long: bool,
-    kept: Vec<Py<PyAny>>,
+    kept: impl FnOnce() -> Vec<Py<PyAny>>,
     work: impl FnOnce(Option<&Stop>) -> T + Send + 'static,
 ) -> PyResult<T> {
     if !is_long || !is_main(py)? {
@@ -84,7 +84,7 @@ pub(crate) fn run<T: Send + 'static>(
     let Ok(helper) = helper() else { return Ok(py.detach(|| work(None))) };
     let stop = Stop::default();
     let (sender, mut done) = channel();
-    let own = stop.clone();
+    let (own, kept) = (stop.clone(), kept());
     let job = Box::new(move || {
         let found = catch_unwind(AssertUnwindSafe(|| work(Some(&own))));
         // Whoever waits drops what was kept, with the lock.

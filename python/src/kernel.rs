@@ -67,10 +67,16 @@ impl Kernel {
         let threads = groups.iter().chain(&self.inner.group()).fold(1u64, |n, &m| n.saturating_mul(m.into()));
         let is_long = self.inner.may_be_long() || threads > MANY;
         let (kernel, kept) = (self.inner.clone(), vec![bound.values().into_any().unbind()]);
-        let done = run(py, is_long, kept, move |stop| {
-            let arguments: Vec<(&Place, Argument)> = arguments.iter().map(|(p, a)| (p, a.clone())).collect();
-            kernel.launch(&arguments, groups, stop)
-        });
+        let done = run(
+            py,
+            is_long,
+            move || kept,
+            move |stop| {
+                let arguments: Vec<(&Place, Argument)> =
+                    arguments.iter().map(|(p, a)| (p, a.clone())).collect();
+                kernel.launch(&arguments, groups, stop)
+            },
+        );
         done?.map_err(|error| raised(py, error))
     }
 }
