@@ -4,10 +4,12 @@
 //! of its own, and writes down of each number which others it was made of, and by which factor. A number of which a
 //! tangent or cotangent never reaches anything has none (`None`), which is not the number 0: `None` scaled by infinity is
 //! `None`, and 0 is NaN. Forward and reverse mode of every backend and level must give exactly its numbers, NaN where it
-//! has NaN. `PULLBACK_RANDOM` sets how many programs are made, `PULLBACK_SEED` the first.
+//! has NaN, whether the program asks for its derivatives or a host does. `PULLBACK_RANDOM` sets how many programs are
+//! made, `PULLBACK_SEED` the first.
 
 use std::fmt::Write as _;
 
+use driver::call::Callee;
 use driver::launch::{Backend, CodeOptions, Runner};
 use driver::pipeline::{Failure, Loaded, Options, on_large_stack};
 use driver::session::{FileOptions, Session};
@@ -483,20 +485,25 @@ fn wanted(program: &[Statement], point: &[f64], n: usize) -> Vec<f64> {
 
 // ---- the compiler
 
-fn found(text: &str, backend: Backend, level: u8, given: &[f64]) -> Result<Vec<f64>, String> {
+/// Does something with a program.
+fn with<T>(text: &str, work: impl FnOnce(&mut Loaded) -> Result<T, Failure>) -> Result<T, String> {
     let mut session = Session::new(FileOptions::default());
     let mut program = session.program();
     let file = session.load_text(&mut program, "singular.slang", text.to_string(), ".".as_ref());
-    let mut loaded = Loaded::new(program, file);
+    work(&mut Loaded::new(program, file)).map_err(|failure| match failure {
+        Failure::Program(diagnostics) => render::all_to_text(&session.sources, &diagnostics, false),
+        Failure::Other(error) => error.to_string(),
+    })
+}
+
+/// The results at all points, as the program's own derivatives have them.
+fn found(text: &str, backend: Backend, options: &Options, given: &[f64]) -> Result<Vec<f64>, String> {
     let bytes = |numbers: &[f64]| -> Vec<u8> { numbers.iter().flat_map(|x| x.to_le_bytes()).collect() };
-    let outcome = (|| {
+    with(text, |loaded| {
         let entry = loaded.entry(Some("main"))?;
         let request = Request { entries: vec![entry], ..Request::default() };
-        let mut options = Options::default();
-        options.optimise.level = level;
-        let compiled = loaded.compile(&request, &options)?;
-        let code = CodeOptions { plain_math: true, ..CodeOptions::default() };
-        let mut runner = Runner::with_options(compiled.module, backend, &code)?;
+        let compiled = loaded.compile(&request, options)?;
+        let mut runner = Runner::with_options(compiled.module, backend, &code())?;
         for (name, content) in [("given", bytes(given)), ("found", bytes(&[0.0; POINTS * RESULTS]))] {
             if let Some(global) = runner.find(name) {
                 runner.bind_global(global, &content);
@@ -506,11 +513,29 @@ fn found(text: &str, backend: Backend, level: u8, given: &[f64]) -> Result<Vec<f
         let found = runner.find("found").expect("a global of the program");
         let number = |bytes: &[u8]| f64::from_le_bytes(bytes.try_into().expect("eight bytes"));
         Ok(runner.bytes_of(found).chunks_exact(8).map(number).collect())
-    })();
-    outcome.map_err(|failure| match failure {
-        Failure::Program(diagnostics) => render::all_to_text(&session.sources, &diagnostics, false),
-        Failure::Other(error) => error.to_string(),
     })
+}
+
+/// The same as a host asks for them, as `grad` does: by tangents and cotangents that it gives.
+fn asked(text: &str, backend: Backend, options: &Options, given: &[f64]) -> Result<Vec<f64>, String> {
+    with(text, |loaded| {
+        let functions = vec![loaded.function("f")?];
+        let request = Request { functions, derivatives: true, sparse: true, ..Request::default() };
+        let compiled = loaded.compile(&request, options)?;
+        let mut callee = Callee::new(compiled, backend, &code(), &[])?;
+        let mut all = Vec::new();
+        for (k, numbers) in given.chunks_exact(INPUTS).enumerate() {
+            let point = numbers.iter().map(|x| x.to_bits()).chain([k as u64 % 2]).collect();
+            all.extend(callee.value(&point)?.into_iter().map(f64::from_bits));
+            all.extend(callee.forward(&point)?.concat());
+            all.extend(callee.reverse(&point)?.concat());
+        }
+        Ok(all)
+    })
+}
+
+fn code() -> CodeOptions {
+    CodeOptions { plain_math: true, ..CodeOptions::default() }
 }
 
 fn same(a: f64, b: f64) -> bool {
@@ -534,14 +559,23 @@ fn what_is_not_taken_adds_nothing() {
             #[cfg(feature = "llvm")]
             backends.extend([(Backend::Llvm, 0), (Backend::Llvm, 2)]);
             for (backend, level) in backends {
-                let fault = match found(&text, backend, level, &given) {
-                    Ok(found) => found.iter().zip(&wanted).position(|(&a, &b)| !same(a, b)).map(|at| {
+                let mut options = Options::default();
+                options.optimise.level = level;
+                let ways = [
+                    ("a program", found(&text, backend, &options, &given)),
+                    ("a host", asked(&text, backend, &options, &given)),
+                ];
+                let fault = ways.into_iter().find_map(|(whose, found)| match found {
+                    Ok(found) => {
+                        let at = found.iter().zip(&wanted).position(|(&a, &b)| !same(a, b));
+                        assert_eq!(found.len(), wanted.len());
+                        let at = at?;
                         let point = &given[at / RESULTS * INPUTS..][..INPUTS];
                         let (a, b) = (found[at], wanted[at]);
-                        format!("result {} at {point:?}: {a} instead of {b}", at % RESULTS)
-                    }),
+                        Some(format!("result {} of {whose} at {point:?}: {a} instead of {b}", at % RESULTS))
+                    }
                     Err(why) => Some(why),
-                };
+                });
                 if let Some(fault) = fault {
                     failures.push(format!("seed {seed}, {backend:?} -O{level}: {fault}\n{text}"));
                     break;

@@ -350,7 +350,9 @@ impl Lower<'_> {
         }
         let (x, y) = (self.mark(a), self.mark(b));
         if x.guard == y.guard {
-            let mark = Mark { guard: x.guard, wild: x.wild || y.wild, loose: x.loose && y.loose };
+            // Of numbers, one that is not -0 makes the sum one. Where both are absent, one that is +0 does.
+            let loose = if x.guard.is_some() { x.loose || y.loose } else { x.loose && y.loose };
+            let mark = Mark { guard: x.guard, wild: x.wild || y.wild, loose };
             return self.push(inst, Some(mark));
         }
         let guard = match (x.guard, y.guard) {
