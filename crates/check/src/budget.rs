@@ -37,6 +37,13 @@ pub struct Extent {
     pub parts: u32,
 }
 
+/// A count of parts at work: the types that it has met, and the structs that it is in by their fields.
+#[derive(Default)]
+struct Count {
+    seen: FxHashMap<Ty, (u32, bool)>,
+    open: Vec<DeclId>,
+}
+
 /// The types among generic arguments.
 fn types_of(args: &[GenericArg]) -> impl Iterator<Item = Ty> {
     args.iter().filter_map(|arg| match arg {
@@ -97,7 +104,7 @@ impl Program {
     /// Whether a value of a struct type is made of too much; then the struct is reported.
     pub(crate) fn is_too_large(&mut self, ty: Ty) -> bool {
         let TyKind::Struct(decl, _) = self.types[ty] else { return false };
-        let is_too_large = self.leaves(ty, &mut FxHashMap::default()).0 > MAX_LEAVES;
+        let is_too_large = self.leaves(ty, &mut Count::default()).0 > MAX_LEAVES;
         let span = self.ast.decls[decl].name_span;
         // Not noted elsewhere: what was reported while something was tried is taken back.
         let is_reported =
@@ -110,47 +117,90 @@ impl Program {
         is_too_large
     }
 
+    /// True if a type was reported that is too large: functions may ask for larger ones without end.
+    pub fn has_endless_type(&self) -> bool {
+        self.diagnostics.iter().any(|d| d.code == "E0901" && d.severity == Severity::Error)
+    }
+
     /// How many parts a value has (all numbers above [`MAX_LEAVES`] are alike), and whether that is known for good. Fields
     /// whose types nobody has asked for yet count as one: to ask for them here could go round in a circle. Whoever walks
-    /// over a type asks for them, and walks less the next time. `seen` has the types that this count has met.
-    fn leaves(&mut self, ty: Ty, seen: &mut FxHashMap<Ty, (u32, bool)>) -> (u32, bool) {
+    /// over a type asks for them, and walks less the next time.
+    fn leaves(&mut self, ty: Ty, count: &mut Count) -> (u32, bool) {
         if let Some(&known) = self.leaf_counts.get(&ty) {
             return (known, true);
         }
-        if let Some(&found) = seen.get(&ty) {
+        if let Some(&found) = count.seen.get(&ty) {
             return found;
         }
-        let (parts, env) = match self.types[ty].clone() {
-            TyKind::Array(e, _) | TyKind::Optional(e) => (vec![e], None),
-            TyKind::DiffPair(e) => (vec![e, e], None),
-            TyKind::Tuple(parts) => (parts, None),
+        if count.seen.len() > MAX_LEAVES as usize || self.extent(ty).nesting > MAX_NESTING {
+            return (MAX_LEAVES + 1, false);
+        }
+        // For when it is met again within itself, by way of a generic argument.
+        count.seen.insert(ty, (MAX_LEAVES + 1, false));
+        let found = match self.types[ty].clone() {
+            TyKind::Array(e, _) | TyKind::Optional(e) => self.leaves(e, count),
+            TyKind::DiffPair(e) => self.sum_of_leaves(&[e, e], count),
+            TyKind::Tuple(parts) => self.sum_of_leaves(&parts, count),
             TyKind::Struct(decl, args) => {
-                let map = self.all_generic_params(decl).into_iter().zip(args).collect();
                 let fields = self.own_fields(decl).into_iter();
                 let known: Option<Vec<Ty>> = fields.map(|field| self.tables.decl_types[field]).collect();
-                let Some(fields) = known else { return (1, false) };
-                (fields, Some(Subst { map, ..Subst::default() }))
+                let Some(fields) = known else {
+                    count.seen.insert(ty, (1, false));
+                    return (1, false);
+                };
+                let map = self.all_generic_params(decl).into_iter().zip(args).collect();
+                let env = Subst { map, ..Subst::default() };
+                count.open.push(decl);
+                let mut parts = Vec::new();
+                let mut of_arguments = Vec::new();
+                for field in fields {
+                    let mut heads = Vec::new();
+                    self.heads(field, &mut heads);
+                    // What contains itself, if with other arguments, is reported elsewhere.
+                    if heads.iter().any(|head| count.open.contains(head)) {
+                        continue;
+                    }
+                    match self.types[field] {
+                        TyKind::Assoc(..) => parts.push(field),
+                        _ if heads.is_empty() => of_arguments.push(self.substitute(field, &env)),
+                        _ => parts.push(self.substitute(field, &env)),
+                    }
+                }
+                let own = self.sum_of_leaves(&parts, count);
+                // What a generic argument is made of may contain this struct again.
+                let open = std::mem::take(&mut count.open);
+                let given = self.sum_of_leaves(&of_arguments, count);
+                count.open = open;
+                count.open.pop();
+                (own.0.saturating_add(given.0).clamp(1, MAX_LEAVES + 1), own.1 && given.1)
             }
-            _ => return (1, true),
+            _ => (1, true),
         };
-        // A struct that contains itself is reported elsewhere.
-        seen.insert(ty, (1, true));
+        count.seen.insert(ty, found);
+        if found.1 {
+            self.leaf_counts.insert(ty, found.0);
+        }
+        found
+    }
+
+    fn sum_of_leaves(&mut self, parts: &[Ty], count: &mut Count) -> (u32, bool) {
         let (mut sum, mut is_known) = (0u32, true);
-        for part in parts {
-            let is_named = !matches!(self.types[part], TyKind::Assoc(..));
-            let part = match &env {
-                Some(env) if is_named => self.substitute(part, env),
-                _ => part,
-            };
-            let (n, known) = self.leaves(part, seen);
+        for &part in parts {
+            let (n, known) = self.leaves(part, count);
             sum = sum.saturating_add(n).min(MAX_LEAVES + 1);
             is_known &= known;
         }
-        seen.insert(ty, (sum, is_known));
-        if is_known {
-            self.leaf_counts.insert(ty, sum);
-        }
         (sum, is_known)
+    }
+
+    /// The structs that a field's type names as parts of its values.
+    fn heads(&self, ty: Ty, heads: &mut Vec<DeclId>) {
+        match &self.types[ty] {
+            TyKind::Struct(decl, _) => heads.push(*decl),
+            TyKind::Array(e, _) | TyKind::Optional(e) | TyKind::DiffPair(e) => self.heads(*e, heads),
+            TyKind::Tuple(parts) => parts.iter().for_each(|&part| self.heads(part, heads)),
+            _ => {}
+        }
     }
 
     /// Begins to ask whether a generic extension applies, which may depend on what others apply to: `false` if that has

@@ -364,6 +364,9 @@ impl Lowerer<'_> {
                 let next = self.next;
                 self.next += 1;
                 self.build(types, next);
+                if self.program.has_endless_type() {
+                    return;
+                }
                 if let Some(why) = self.endless(next) {
                     let span = self.declared[next].span;
                     self.diagnostics.push(Diagnostic::error("E0901", span, why));
