@@ -37,9 +37,10 @@ pub struct Extent {
     pub parts: u32,
 }
 
-/// A count of parts at work: the types that it has met, and the structs that it is in by their fields.
-#[derive(Default)]
+/// A count of parts at work: how deep types may nest that fields lead to, the types that it has met, and the structs that
+/// it is in by their fields.
 struct Count {
+    deepest: u32,
     seen: FxHashMap<Ty, (u32, bool)>,
     open: Vec<DeclId>,
 }
@@ -104,7 +105,9 @@ impl Program {
     /// Whether a value of a struct type is made of too much; then the struct is reported.
     pub(crate) fn is_too_large(&mut self, ty: Ty) -> bool {
         let TyKind::Struct(decl, _) = self.types[ty] else { return false };
-        let is_too_large = self.leaves(ty, &mut Count::default()).0 > MAX_LEAVES;
+        let deepest = self.extent(ty).nesting + MAX_NESTING;
+        let mut count = Count { deepest, seen: FxHashMap::default(), open: Vec::new() };
+        let is_too_large = self.leaves(ty, &mut count).0 > MAX_LEAVES;
         let span = self.ast.decls[decl].name_span;
         // Not noted elsewhere: what was reported while something was tried is taken back.
         let is_reported =
@@ -132,10 +135,10 @@ impl Program {
         if let Some(&found) = count.seen.get(&ty) {
             return found;
         }
-        if count.seen.len() > MAX_LEAVES as usize || self.extent(ty).nesting > MAX_NESTING {
+        if count.seen.len() > MAX_LEAVES as usize || self.extent(ty).nesting > count.deepest {
             return (MAX_LEAVES + 1, false);
         }
-        // For when it is met again within itself, by way of a generic argument.
+        // A generic argument may lead to the same type again, or to ever larger ones: these have parts without end.
         count.seen.insert(ty, (MAX_LEAVES + 1, false));
         let found = match self.types[ty].clone() {
             TyKind::Array(e, _) | TyKind::Optional(e) => self.leaves(e, count),
