@@ -14,7 +14,7 @@ import pullback as pb
 
 m = pb.load_source("float f(float x) { return x * x; }", backend="llvm", cache=False)
 assert m.f(3.0) == 9.0
-print([line.split()[-1] for line in open("/proc/self/maps") if "libLLVM" in line][0])
+print([line.split()[-1] for line in open("/proc/self/maps") if "libLLVM.so.19" in line][0])
 """
 
 
@@ -25,7 +25,7 @@ def _system() -> str:
     except OSError:
         pytest.skip("LLVM 19 is not on this machine")
     with open("/proc/self/maps", encoding="utf-8") as maps:
-        return next(line.split()[-1] for line in maps if "libLLVM" in line)
+        return next(line.split()[-1] for line in maps if "libLLVM.so.19" in line)
 
 
 def _run(folder: Path) -> str:
