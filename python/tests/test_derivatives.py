@@ -1,9 +1,14 @@
 """Derivatives of functions on arrays, against differences and mathematics."""
 
+import importlib
+import pathlib
+
 import numpy as np
 import pytest
 
 import pullback as pb
+
+EXAMPLES = pathlib.Path(__file__).parents[2] / "examples" / "python"
 
 TEXT = """
 [Differentiable] double loss(double2 at, double k, no_diff int n)
@@ -152,3 +157,11 @@ def test_what_has_no_derivative_is_said(m, call, words):
     with pytest.raises((ValueError, pb.CompileError)) as caught:
         call(m)
     assert all(word in str(caught.value) for word in words), str(caught.value)
+
+
+def test_the_example_fits_its_measurements(capsys, monkeypatch):
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    importlib.import_module("decay").main()
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("step 0: loss   32.7441")
+    assert lines[-1] == "step 7: loss    0.1807   a = 1.9998   rate = 0.5005"
