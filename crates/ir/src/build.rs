@@ -1,7 +1,7 @@
-//! Builds a function: append instructions, open and close regions.
+//! Builds a function by appending instructions and by opening and closing regions.
 //!
-//! Result types follow from operands ([`infer`]) where they can; [`Builder::emit_typed`] is for the
-//! ops whose result type is a choice (`const`, `zero`, `convert`, …).
+//! Result types follow from operands ([`infer`]) where they can; [`Builder::emit_typed`] is for ops whose
+//! result type is a choice (`const`, `zero`, `convert`, …).
 
 use smallvec::SmallVec;
 
@@ -16,20 +16,20 @@ pub struct Builder<'a> {
     pub types: &'a mut Types,
     /// The function so far.
     pub func: Function,
-    /// Given to each instruction that is emitted.
+    /// The span given to each instruction that is emitted.
     pub span: Span,
     open: Vec<Region>,
 }
 
 impl<'a> Builder<'a> {
-    /// A function without parameters, its body open.
+    /// Starts a function without parameters, its body open.
     pub fn new(types: &'a mut Types, name: impl Into<String>) -> Builder<'a> {
         let mut func = Function { name: name.into(), ..Function::default() };
         let body = func.regions.push(RegionData::default());
         Builder { types, func, span: Span::NONE, open: vec![body] }
     }
 
-    /// Closes the body with these results. `slots` describe them; types must agree.
+    /// Closes the body with these results. `slots` describe the results; the types must agree.
     pub fn finish(mut self, results: Vec<Value>, slots: Vec<Slot>) -> Function {
         debug_assert_eq!(results.len(), slots.len());
         self.func.results = slots;
@@ -38,14 +38,14 @@ impl<'a> Builder<'a> {
         self.func
     }
 
-    /// Opens a nested region; what is emitted goes there until it is closed.
+    /// Opens a nested region; instructions are appended to it until it is closed.
     pub fn open(&mut self) -> Region {
         let region = self.func.regions.push(RegionData::default());
         self.open.push(region);
         region
     }
 
-    /// Opens a region again that was closed.
+    /// Opens a region again that was closed before.
     pub fn reopen(&mut self, region: Region) {
         self.open.push(region);
     }
@@ -61,12 +61,12 @@ impl<'a> Builder<'a> {
         *self.open.last().expect("a region is open")
     }
 
-    /// A value that nothing defines yet.
+    /// Creates a value that nothing defines yet.
     pub fn value(&mut self, ty: Type, linear: bool) -> Value {
         self.func.values.push(ValueData::new(ty, linear))
     }
 
-    /// A further parameter of the innermost open region (not of the function: [`Self::param`]).
+    /// Adds a parameter to the innermost open region (not to the function: see [`Self::param`]).
     pub fn region_param(&mut self, ty: Type, linear: bool) -> Value {
         let v = self.value(ty, linear);
         let region = self.region();
@@ -74,7 +74,7 @@ impl<'a> Builder<'a> {
         v
     }
 
-    /// A further parameter of the function.
+    /// Adds a parameter to the function.
     pub fn param(&mut self, slot: Slot) -> Value {
         let data = ValueData { name: slot.name.clone(), ..ValueData::new(slot.ty, slot.linear) };
         let v = self.func.values.push(data);
@@ -84,13 +84,13 @@ impl<'a> Builder<'a> {
         v
     }
 
-    /// Names a value, for printing; the first name stays.
+    /// Names a value for printing; a name that it already has stays.
     pub fn name(&mut self, v: Value, name: &str) {
         self.func.values[v].name.get_or_insert_with(|| name.into());
     }
 
-    /// Appends an op whose result type follows from its operands. The result is linear if the op
-    /// can be and an operand is.
+    /// Appends an op whose result type follows from its operands. The result is linear if the op allows it
+    /// and an operand is linear.
     pub fn emit(&mut self, op: Op, args: &[Value]) -> Value {
         let operand_types: SmallVec<[Type; 4]> = args.iter().map(|&a| self.func.ty(a)).collect();
         let ty = infer(self.types, &op, &operand_types)
@@ -111,7 +111,7 @@ impl<'a> Builder<'a> {
         self.push(op, args, &[], &[])
     }
 
-    /// Appends a call of any kind with results as given.
+    /// Appends a call of any kind with results of the given types and linearity.
     pub fn call(&mut self, op: Op, args: &[Value], results: &[(Type, bool)]) -> Vec<Value> {
         let results: Vec<Value> = results.iter().map(|&(ty, linear)| self.value(ty, linear)).collect();
         self.push(op, args, &results, &[]);
@@ -143,7 +143,7 @@ impl<'a> Builder<'a> {
         results
     }
 
-    /// Appends an instruction as given.
+    /// Appends an instruction with the given operands, results and regions.
     pub fn push(&mut self, op: Op, args: &[Value], results: &[Value], regions: &[Region]) -> Inst {
         let inst = self.func.insts.push(InstData {
             op,
@@ -179,19 +179,19 @@ impl<'a> Builder<'a> {
         self.constant(Scalar::Bool, b as u64)
     }
 
-    /// A float constant of the scalar type given, rounded to it.
+    /// A float constant of the given scalar type, rounded to that type.
     pub fn float(&mut self, scalar: Scalar, x: f64) -> Value {
         self.constant(scalar, float_bits(scalar, x))
     }
 
-    /// Zero of a type; linear if asked for.
+    /// Zero of a type, linear if requested.
     pub fn zero(&mut self, ty: Type, linear: bool) -> Value {
         let result = self.value(ty, linear);
         self.push(Op::Zero, &[], &[result], &[]);
         result
     }
 
-    /// The absent differential of a type; linear if asked for.
+    /// The absent differential of a type, linear if requested.
     pub fn absent(&mut self, ty: Type, linear: bool) -> Value {
         let result = self.value(ty, linear);
         self.push(Op::Absent, &[], &[result], &[]);
@@ -204,14 +204,14 @@ impl<'a> Builder<'a> {
         self.emit(Op::Scale, &[d, minus_one])
     }
 
-    /// A number as a constant of a scalar type, or splat over a vector.
+    /// A number as a constant of a scalar type, or as a splat of a vector type.
     pub fn splat_float(&mut self, ty: Type, x: f64) -> Value {
         let scalar = self.types.scalar_of(ty).expect("a numeric type");
         let c = self.float(scalar, x);
         if self.types.lanes(ty).is_some() { self.emit_typed(Op::Splat, &[c], ty) } else { c }
     }
 
-    /// Calls a function of `module` (whose types this builder has taken) with `Op::Call`.
+    /// Calls a function with `Op::Call`; `slots` are its results.
     pub fn call_func(&mut self, func: Func, slots: &[Slot], args: &[Value]) -> Vec<Value> {
         let results: Vec<(Type, bool)> = slots.iter().map(|s| (s.ty, s.linear)).collect();
         self.call(Op::Call(func), args, &results)
@@ -228,7 +228,7 @@ pub fn float_bits(scalar: Scalar, x: f64) -> u64 {
     }
 }
 
-/// The number whose bits in a float type these are.
+/// The number that these bits stand for in a float type.
 pub fn float_value(scalar: Scalar, bits: u64) -> f64 {
     match scalar {
         Scalar::F16 => half::f16::from_bits(bits as u16).to_f64(),
@@ -237,7 +237,7 @@ pub fn float_value(scalar: Scalar, bits: u64) -> f64 {
     }
 }
 
-/// The result type of an op with one result where it follows from the operands' types.
+/// The result type of an op with one result, where it follows from the operands' types.
 pub fn infer(types: &mut Types, op: &Op, args: &[Type]) -> Option<Type> {
     Some(match op {
         Op::Add
@@ -289,18 +289,18 @@ pub fn infer(types: &mut Types, op: &Op, args: &[Type]) -> Option<Type> {
     })
 }
 
-/// Takes a function out of a module to change it while the module is read; put it back with
-/// [`put_back`].
+/// Takes a function out of a module so that it can be changed while the module is read; [`put_back`] returns
+/// it.
 pub fn take(module: &mut Module, func: Func) -> Function {
     std::mem::take(&mut module.funcs[func])
 }
 
-/// See [`take`].
+/// Puts a function back that [`take`] has taken.
 pub fn put_back(module: &mut Module, func: Func, function: Function) {
     module.funcs[func] = function;
 }
 
-/// Whether a type is the vector or scalar of a comparison's operands.
+/// Returns true if a type is `bool` or a vector of `bool`.
 pub fn is_bool(types: &Types, ty: Type) -> bool {
     matches!(types[ty], TypeData::Scalar(Scalar::Bool) | TypeData::Vector(Scalar::Bool, _))
 }

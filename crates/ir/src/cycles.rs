@@ -1,14 +1,16 @@
-//! Which functions call each other in a ring: Tarjan's components of the graph of calls, without recursion in Rust.
+//! Finds which functions call each other recursively: Tarjan's strongly connected components of the call
+//! graph, computed without recursion in Rust.
 //!
-//! Components are found on demand and kept. That is right while a module grows, since what a function with a body
-//! calls does not change; a function without one is asked about again later.
+//! Components are found on demand and kept. That is right while a module grows, since the callees of a
+//! function that has a body do not change; a function without a body gets no component and is visited again
+//! when it is queried later.
 
 use cranelift_entity::EntitySet;
 use rustc_hash::FxHashMap;
 
 use crate::{Func, Module};
 
-/// What is known of the functions that were asked about and of those that they call.
+/// The components found so far: those of the functions queried and of their direct and indirect callees.
 #[derive(Clone, Debug, Default)]
 pub struct Cycles {
     component: FxHashMap<Func, u32>,
@@ -16,14 +18,14 @@ pub struct Cycles {
     next: u32,
 }
 
-/// A function that is being visited.
+/// A frame of the explicit stack: a function that is being visited.
 struct Frame {
     func: Func,
     callees: Vec<Func>,
     at: usize,
 }
 
-/// Its number in order of visit, and the least number that it reaches.
+/// A function's number in order of visit, and the least number that it reaches.
 struct Mark {
     index: u32,
     low: u32,
@@ -31,13 +33,13 @@ struct Mark {
 }
 
 impl Cycles {
-    /// Whether a function calls itself, directly or through others.
+    /// Returns true if a function calls itself, directly or through others.
     pub fn is_recursive(&mut self, module: &Module, func: Func) -> bool {
         self.visit(module, func);
         self.recursive.contains(func)
     }
 
-    /// Whether `caller`, which calls `callee`, is called by it in turn.
+    /// Returns true if `callee`, which `caller` calls, calls `caller` in turn, directly or through others.
     pub fn closes(&mut self, module: &Module, caller: Func, callee: Func) -> bool {
         self.visit(module, caller);
         self.recursive.contains(callee) && self.component.get(&caller) == self.component.get(&callee)

@@ -1,4 +1,4 @@
-//! Where values are defined, and which are constants.
+//! Finds where values are defined and which of them are constants.
 
 use cranelift_entity::SecondaryMap;
 use cranelift_entity::packed_option::PackedOption;
@@ -8,15 +8,15 @@ use crate::function::{Function, Inst, Value};
 use crate::ops::Op;
 use crate::types::{Scalar, TypeData, Types};
 
-/// The bits of each lane.
+/// The canonical bits of each lane.
 pub type Lanes = SmallVec<[u64; 4]>;
 
-/// The instruction that defines each value; none for parameters of regions.
+/// Maps each value to the instruction that defines it; parameters of regions have none.
 #[derive(Default)]
 pub struct Defs(SecondaryMap<Value, PackedOption<Inst>>);
 
 impl Defs {
-    /// The definitions of all instructions that are in place.
+    /// Collects the definitions of all instructions in the function's body.
     pub fn of(func: &Function) -> Defs {
         let mut defs = Defs(SecondaryMap::new());
         defs.0.resize(func.values.len());
@@ -78,7 +78,8 @@ impl Defs {
         }
     }
 
-    /// The index that a constant selects among `len`: `Some(None)` if it is out of range.
+    /// The index below `len` that a constant selects: `Some(None)` if it is out of range, `None` if `v` is
+    /// not a constant.
     pub fn index(&self, types: &Types, func: &Function, v: Value, len: u32) -> Option<Option<u32>> {
         let (s, bits) = self.scalar(types, func, v)?;
         Some(crate::scalar::index(s, bits, len as usize).map(|i| i as u32))

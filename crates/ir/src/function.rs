@@ -1,8 +1,8 @@
 //! Functions as plain data: arenas of values, instructions and regions.
 //!
-//! An instruction may hold regions; a region is a straight list of instructions with parameters
-//! and results, one entry and one exit. There are no terminators, no blocks and no phis: a value
-//! is visible in the rest of its region and in every region nested there.
+//! An instruction may hold regions; a region is a straight list of instructions with parameters and results,
+//! one entry and one exit. There are no terminators, no blocks and no phis: a value is visible in the rest of
+//! its region and in every region nested there.
 
 use std::sync::Arc;
 
@@ -17,22 +17,22 @@ use crate::types::Type;
 pub struct Func(u32);
 entity_impl!(Func, "f");
 
-/// A value of a function.
+/// A value within a function.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Value(u32);
 entity_impl!(Value, "v");
 
-/// An instruction of a function.
+/// An instruction within a function.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Inst(u32);
 entity_impl!(Inst, "inst");
 
-/// A region of a function.
+/// A region within a function.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Region(u32);
 entity_impl!(Region, "region");
 
-/// A place in the user's source: a file's number and two byte offsets. File `u32::MAX` is nowhere.
+/// A place in the user's source: a file's number and two byte offsets. The file `u32::MAX` means no place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Span {
     /// The driver's number of the file.
@@ -44,7 +44,7 @@ pub struct Span {
 }
 
 impl Span {
-    /// No place in particular.
+    /// The span of code that has no place in the source.
     pub const NONE: Span = Span { file: u32::MAX, start: 0, end: 0 };
 }
 
@@ -59,10 +59,10 @@ impl Default for Span {
 pub struct ValueData {
     /// Its type.
     pub ty: Type,
-    /// True for a tangent or cotangent: used by linear operations only.
+    /// True for a tangent or cotangent, which only linear operations may use.
     pub linear: bool,
-    /// Whether differentiation made it as a tangent or cotangent. Stays when `linear` is dropped; means nothing but
-    /// to those who look for the first differential that is not finite.
+    /// True for a value that differentiation made as a tangent or cotangent. The mark stays when `linear` is
+    /// dropped; only the search for the first differential that is not finite reads it.
     pub differential: bool,
     /// The source's name, for printing (`ray.origin`).
     pub name: Option<Arc<str>>,
@@ -78,7 +78,7 @@ impl ValueData {
 /// An instruction.
 #[derive(Clone, Debug)]
 pub struct InstData {
-    /// What it computes.
+    /// The operation.
     pub op: Op,
     /// Operands.
     pub args: SmallVec<[Value; 4]>,
@@ -86,18 +86,18 @@ pub struct InstData {
     pub results: SmallVec<[Value; 2]>,
     /// Nested regions, for the four control ops.
     pub regions: SmallVec<[Region; 2]>,
-    /// The user's line.
+    /// The place in the user's source.
     pub span: Span,
 }
 
 /// A list of instructions with parameters and results.
 #[derive(Clone, Debug, Default)]
 pub struct RegionData {
-    /// Defined on entry.
+    /// Values defined on entry.
     pub params: Vec<Value>,
-    /// In order of execution.
+    /// Instructions in order of execution.
     pub insts: Vec<Inst>,
-    /// Values handed to the instruction that holds the region (or to the caller).
+    /// Values passed to the instruction that holds the region (or to the caller).
     pub results: Vec<Value>,
 }
 
@@ -106,23 +106,23 @@ pub struct RegionData {
 pub struct Slot {
     /// Its type. Never a cell.
     pub ty: Type,
-    /// Whether a derivative of the function has a tangent for it. Implies a float type.
+    /// Derivatives of the function have a tangent for this slot. Implies a float type.
     pub diff: bool,
-    /// Linear functions only: a tangent itself.
+    /// The slot is a tangent itself; linear functions only.
     pub linear: bool,
     /// The source's name.
     pub name: Option<Arc<str>>,
 }
 
-/// When calls are replaced by the body.
+/// When calls of a function are replaced by its body.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Inline {
-    /// By cost.
+    /// Inlined if the cost allows.
     #[default]
     Auto,
-    /// Always, if not recursive.
+    /// Always inlined, unless recursive.
     Always,
-    /// Never.
+    /// Never inlined.
     Never,
 }
 
@@ -131,7 +131,7 @@ pub enum Inline {
 pub struct Function {
     /// Unique in the module.
     pub name: String,
-    /// Parameters; as many as the body's.
+    /// Parameters; as many as the body has.
     pub params: Vec<Slot>,
     /// Results: the return value's leaves, then those of `out` and `inout` parameters in order.
     pub results: Vec<Slot>,
@@ -141,38 +141,41 @@ pub struct Function {
     pub insts: PrimaryMap<Inst, InstData>,
     /// All regions.
     pub regions: PrimaryMap<Region, RegionData>,
-    /// Inlining.
+    /// The policy for inlining calls of the function.
     pub inline: Inline,
-    /// What forward mode is asked of here has been run before: it must not do anything twice.
+    /// The functions whose forward derivatives are requested here have already been run, so they must not
+    /// have effects that would happen twice.
     pub reruns: bool,
-    /// Rules that hold for real numbers hold for its floats, as with `--fast-math`; of it alone, and its derivatives.
+    /// The function's floats may be treated as real numbers, as with `--fast-math`. Applies to this function
+    /// and its derivatives only.
     pub fast_math: bool,
-    /// What reverse mode is to keep.
+    /// The user's policy for what reverse mode keeps.
     pub checkpoint: CheckpointPolicy,
-    /// The primal half of a derivative, or a derivative of one: its results are for the other half.
+    /// The function is the primal half of a derivative, or a derivative of a primal half: its results are
+    /// inputs of the other half.
     pub is_half: bool,
     /// Where it is declared.
     pub span: Span,
 }
 
-/// What the user said of what reverse mode keeps. It changes memory and time, never results.
+/// The user's policy for what reverse mode keeps. It changes memory and time, never results.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CheckpointPolicy {
     /// `[PreferRecompute]` or `[PreferCheckpoint]`.
     pub prefer: Prefer,
-    /// `[CheckpointBudget(n)]`: so many bytes at most for one call.
+    /// `[CheckpointBudget(n)]`: at most this many bytes for one call.
     pub budget: Option<u64>,
 }
 
-/// Whether a function is run again or its residuals are kept.
+/// The choice between running a function again and keeping its residuals.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Prefer {
-    /// What costs less, value by value.
+    /// The cheaper of the two, value by value.
     #[default]
     Neither,
-    /// `[PreferRecompute]`: nothing but the operands of a call is kept.
+    /// `[PreferRecompute]`: only the operands of a call are kept.
     Recompute,
-    /// `[PreferCheckpoint]`: nothing is computed again but constants and the state of counted loops.
+    /// `[PreferCheckpoint]`: only constants and the state of counted loops are computed again.
     Checkpoint,
 }
 
@@ -182,7 +185,7 @@ impl Function {
         Region::from_u32(0)
     }
 
-    /// Whether a body has been built (a declared function has none yet).
+    /// Returns true if a body has been built (a declared function has none yet).
     pub fn has_body(&self) -> bool {
         !self.regions.is_empty()
     }
@@ -192,12 +195,12 @@ impl Function {
         self.values[v].ty
     }
 
-    /// Whether a value is a tangent or cotangent.
+    /// Returns true if a value is a tangent or cotangent.
     pub fn is_linear(&self, v: Value) -> bool {
         self.values[v].linear
     }
 
-    /// The one result of an instruction.
+    /// The single result of an instruction.
     pub fn result(&self, inst: Inst) -> Value {
         self.insts[inst].results[0]
     }

@@ -1,12 +1,15 @@
-//! Reads of stacks that are certainly inside.
+//! Finds reads of stacks that are certainly in bounds.
 //!
-//! A `for` of `n` trips leaves stacks of `n` elements, and the loop that reverses it reads them by its counter, of `n` trips
-//! as well (or of no more, where both numbers are constants): `index` then needs no look at the length. A `loop` leaves
-//! stacks of as many elements as it counts trips, if it counts them. A stack that is itself an element of a stack is what a
-//! loop left in that trip of the loop around it; so is the number of its trips where that is an element of a stack, too.
+//! A `for` of `n` trips produces stacks of `n` elements, and the loop that reverses it reads them by its
+//! counter, which also has `n` trips (or no more, where both numbers are constants). `index` then needs no
+//! check of the length. A `loop` produces stacks of as many elements as it makes trips, and the number is
+//! known if the loop counts them. A stack that is itself an element of a stack was produced by an inner loop
+//! during that trip of the outer loop. The same holds for the number of the inner loop's trips where that
+//! number is an element of a stack, too.
 //!
-//! A value that is both in the loop that made a stack and where the stack is read was computed before that loop, since
-//! nothing of a loop's body is seen after it: so it is one number in both places.
+//! A value that is visible both in the loop that made a stack and where the stack is read was computed before
+//! that loop, since nothing in a loop's body is visible after the loop. It is therefore the same number in
+//! both places.
 
 use cranelift_entity::packed_option::PackedOption;
 use cranelift_entity::{EntitySet, SecondaryMap};
@@ -15,10 +18,10 @@ use crate::function::{Function, Inst, Value};
 use crate::ops::Op;
 use crate::types::{TypeData, Types};
 
-/// Stacks of stacks are looked through this far.
+/// The nesting depth to which stacks of stacks are followed.
 const DEEP: u32 = 4;
 
-/// The results of those `index` ops of stacks that no run can find outside.
+/// The results of those `index` ops on stacks whose index is in bounds in every run.
 pub fn reads_inside(types: &Types, f: &Function) -> EntitySet<Value> {
     let mut found =
         Inside { f, defs: SecondaryMap::new(), trips: SecondaryMap::new(), inside: EntitySet::new() };
@@ -48,7 +51,7 @@ pub fn reads_inside(types: &Types, f: &Function) -> EntitySet<Value> {
 struct Inside<'f> {
     f: &'f Function,
     defs: SecondaryMap<Value, PackedOption<Inst>>,
-    /// The number of trips of the `for` whose counter this is.
+    /// For each counter of a `for`, the loop's number of trips.
     trips: SecondaryMap<Value, PackedOption<Value>>,
     inside: EntitySet<Value>,
 }
@@ -65,13 +68,14 @@ impl Inside<'_> {
         }
     }
 
-    /// Whether one number of trips is the other or known to be no larger.
+    /// Returns true if `trips` is the same number as `len` or is known to be no larger.
     fn at_most(&self, trips: Value, len: Value) -> bool {
         trips == len
             || matches!((self.constant(trips), self.constant(len)), (Some(trips), Some(len)) if trips <= len)
     }
 
-    /// A number of trips that `i` is below: that of the loop whose counter `i` is, or that counter from the other end.
+    /// A number of trips that `i` is below: that of the loop whose counter is `i`, or whose counter is
+    /// subtracted from its last index to give `i`.
     fn below(&self, i: Value) -> Option<Value> {
         if let Some(n) = self.trips[i].expand() {
             return Some(n);
@@ -92,7 +96,7 @@ impl Inside<'_> {
         is_last.then_some(n)
     }
 
-    /// Whether a stack has as many elements as `trips`, at least.
+    /// Returns true if a stack has at least `trips` elements.
     fn holds(&self, stack: Value, trips: Value, depth: u32) -> bool {
         let Some((maker, k)) = self.maker(stack) else { return false };
         let data = &self.f.insts[maker];
@@ -104,7 +108,7 @@ impl Inside<'_> {
                 if self.inside.contains(stack) && self.holds(yielded, trips, depth - 1) {
                     return true;
                 }
-                // The number of trips of that same trip of the loop around.
+                // Both numbers must come from the same trip of the outer loop.
                 let Some(count) = self.defs[trips].expand().map(|inst| &self.f.insts[inst]) else {
                     return false;
                 };
@@ -118,7 +122,8 @@ impl Inside<'_> {
         }
     }
 
-    /// Whether a value is the number of trips of a `loop`: what it carries from 0 and adds 1 to in each.
+    /// Returns true if a value is the number of trips of a `loop`: a carried value that starts at 0 and grows
+    /// by 1 in each trip.
     fn counts(&self, maker: Inst, v: Value) -> bool {
         let data = &self.f.insts[maker];
         let region = &self.f.regions[data.regions[0]];
@@ -135,7 +140,7 @@ impl Inside<'_> {
             && next.args.iter().any(one)
     }
 
-    /// The loop that made a stack, and what each of its trips yields to that.
+    /// The loop that made a stack, and the value that each of its trips pushes on the stack.
     fn yielded(&self, stack: Value) -> Option<(Inst, Value)> {
         let (maker, k) = self.maker(stack)?;
         let data = &self.f.insts[maker];
@@ -220,7 +225,7 @@ func f(v0: u32, v1: u32, v2: f32) -> (f32, f32) {
 
     #[test]
     fn reads_by_the_trips_that_a_loop_counted() {
-        // `v5` is counted from 0 by 1; `v4` is not.
+        // `v5` counts from 0 by 1; `v4` does not.
         let text = "
 func f(v0: f32, v1: u32, v2: u32) -> (f32, f32) {
     v3, v4, v5, v6 = loop v0, v1, v2 (v7, v8, v9) {
@@ -256,7 +261,8 @@ func f(v0: f32, v1: u32, v2: u32) -> (f32, f32) {
 
     #[test]
     fn reads_of_inner_loops() {
-        // The inner loops have other numbers of trips in each trip of the outer one, or the same.
+        // The inner loops have a different number of trips in each trip of the outer loop, or the same
+        // number.
         let text = "
 func f(v0: f32, v1: u32, v2: u32) -> (f32) {
     v3: u32 = const 0

@@ -1,10 +1,10 @@
 //! The IR: typed SSA values in structured regions.
 //!
-//! A [`Module`] holds [`Function`]s. A function is a tree of regions; a region is a list of
-//! instructions; control flow is the four ops that hold regions: `if`, `switch`, `for`, `loop`
-//! (see [`ops::Op`]). There is no break, no continue, no early return, nothing generic, no struct
-//! and no interface. Calls pass values: `in` is a parameter, `out` a result, `inout` both, so every
-//! function is a map from values to values, and so is its derivative. Memory that is not a value:
+//! A [`Module`] holds [`Function`]s. A function is a tree of regions, and a region is a list of instructions.
+//! The four ops that hold regions provide all control flow: `if`, `switch`, `for` and `loop` (see
+//! [`ops::Op`]). There is no break, no continue, no early return, nothing generic, no struct and no
+//! interface. Calls pass values: `in` is a parameter, `out` a result, `inout` both, so every function is a
+//! map from values to values, and so is its derivative. Memory exists in two forms that are not values:
 //! [cells](types::TypeData::Cell) within a function, and buffers that the host sees.
 //!
 //! This crate depends on no other crate of the project. `docs/ir.md` is the specification.

@@ -16,7 +16,7 @@ use crate::types::{Scalar, Type, Types};
 pub struct MemType(u32);
 entity_impl!(MemType, "mem");
 
-/// How a matrix lies in memory.
+/// The order in which the numbers of a matrix are laid out in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MatrixOrder {
     /// Row by row.
@@ -25,7 +25,7 @@ pub enum MatrixOrder {
     Columns,
 }
 
-/// What a [`MemType`] is.
+/// The structure of a [`MemType`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum MemData {
     /// One number.
@@ -34,7 +34,8 @@ pub enum MemData {
     Vector(Scalar, u32),
     /// An array without padding between elements other than the element's own.
     Array(MemType, u32),
-    /// A matrix, laid out as an array of so many vectors of so many numbers: its rows, or its columns.
+    /// A matrix, laid out as an array of vectors, which are its rows or its columns: the number of vectors,
+    /// then the number of scalars in each.
     Matrix(Scalar, u32, u32, MatrixOrder),
     /// A struct with named fields in declaration order.
     Struct {
@@ -43,7 +44,7 @@ pub enum MemData {
         /// Name and type of each field.
         fields: Vec<(String, MemType)>,
     },
-    /// A pointer to, or handle of, another buffer: 8 bytes in a host's view, bound by name.
+    /// A pointer to, or handle of, another buffer: 8 bytes in the host's view, bound by name.
     Handle(MemType),
 }
 
@@ -107,8 +108,8 @@ impl MemTypes {
         at.checked_next_multiple_of(self.align(ty)).unwrap_or(u64::MAX)
     }
 
-    /// The IR type of a leaf: of a scalar, vector, matrix, handle, or array of those. A struct (or
-    /// an array of structs) is not a leaf.
+    /// The IR type of a leaf: a scalar, vector, matrix, handle, or array of those. A struct (or an array of
+    /// structs) is not a leaf.
     pub fn leaf(&self, types: &mut Types, ty: MemType) -> Option<Type> {
         Some(match &self[ty] {
             MemData::Scalar(s) => (*s).into(),
@@ -126,8 +127,7 @@ impl MemTypes {
         })
     }
 
-    /// The IR type of the leaf that a path reaches from an element, if the path is right and ends
-    /// at a leaf.
+    /// The IR type of the leaf that a path reaches from an element, if the path is valid and ends at a leaf.
     pub fn leaf_at(&self, types: &mut Types, ty: MemType, path: &Path) -> Option<Type> {
         let mut ty = ty;
         for (k, step) in path.0.iter().enumerate() {
@@ -158,7 +158,8 @@ impl MemTypes {
         self.leaf(types, ty)
     }
 
-    /// The type of memory that a path of fields and elements leads to; `None` where it leads into a vector or matrix.
+    /// The memory type that a path of fields and elements leads to; `None` if it leads into a vector or
+    /// matrix.
     pub fn part_at(&self, ty: MemType, path: &[Step]) -> Option<MemType> {
         path.iter().try_fold(ty, |ty, step| match (&self[ty], step) {
             (MemData::Array(t, _), _) => Some(*t),
@@ -167,7 +168,7 @@ impl MemTypes {
         })
     }
 
-    /// True for a matrix that lies column by column, and arrays of those.
+    /// Returns true for a matrix laid out column by column, and for arrays of such matrices.
     pub fn lies_in_columns(&self, ty: MemType) -> bool {
         match self[ty] {
             MemData::Matrix(.., order) => order == MatrixOrder::Columns,
@@ -191,7 +192,7 @@ impl MemTypes {
         }
     }
 
-    /// How many leaves a memory type has.
+    /// The number of leaves of a memory type.
     pub fn n_leaves(&self, ty: MemType) -> usize {
         match &self[ty] {
             MemData::Struct { fields, .. } => fields.iter().map(|f| self.n_leaves(f.1)).sum(),
@@ -200,7 +201,7 @@ impl MemTypes {
         }
     }
 
-    /// All types, in order of their interning.
+    /// All types, in the order in which they were interned.
     pub fn iter(&self) -> impl Iterator<Item = (MemType, &MemData)> {
         self.set.iter().enumerate().map(|(idx, data)| (MemType(idx as u32), data))
     }

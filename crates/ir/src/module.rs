@@ -1,4 +1,4 @@
-//! A module: types, globals, functions and where derivatives come from.
+//! A module: types, globals, functions and the sources of custom derivatives.
 
 use cranelift_entity::{PrimaryMap, entity_impl};
 use indexmap::IndexMap;
@@ -13,7 +13,7 @@ use crate::types::{Type, Types};
 pub struct Global(u32);
 entity_impl!(Global, "g");
 
-/// What kind of memory a global is.
+/// The kind of memory that a global is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Space {
     /// A buffer bound by the host that kernels may write.
@@ -31,9 +31,9 @@ pub enum Space {
 /// A global variable.
 #[derive(Clone, Debug)]
 pub struct GlobalData {
-    /// The source's name; what `--bind` names.
+    /// The source's name, which `--bind` refers to.
     pub name: String,
-    /// Where it lives.
+    /// The memory that the global is in.
     pub space: Space,
     /// Element type (buffers), or the type of the one element.
     pub ty: MemType,
@@ -44,7 +44,8 @@ pub struct GlobalData {
 }
 
 impl GlobalData {
-    /// The type of the memory that the host gives for a global that is a pointer. A buffer of pointers is none.
+    /// The type of the memory that the host provides for a global that is a pointer. `None` for other
+    /// globals, also for a buffer of pointers.
     pub fn pointee(&self, mem: &MemTypes) -> Option<MemType> {
         match mem[self.ty] {
             MemData::Handle(element) if self.space == Space::Uniform => Some(element),
@@ -53,9 +54,9 @@ impl GlobalData {
     }
 }
 
-/// Where a function's derivatives come from when they are not derived from its body.
-/// Every function named here has the *flat* signature of [`crate::ops::Op::CallFwd`] and
-/// [`crate::ops::Op::CallBwd`], not the source's pairs; but for a vjp beside an `apply`.
+/// The functions that provide the derivatives of a function where they are not derived from its body. Every
+/// function named here has the *flat* signature of [`crate::ops::Op::CallFwd`] and
+/// [`crate::ops::Op::CallBwd`], not the source's pairs, except for a vjp beside an `apply`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Witness {
     /// `(params…, tangents of diff params…) -> (results…, tangents of diff results…)`.
@@ -63,24 +64,25 @@ pub struct Witness {
     /// `(params…, cotangents of diff results…) -> (cotangents of diff params…)`.
     /// With `apply`: `(context…, cotangents of diff results…) -> (cotangents of diff params…)`.
     pub vjp: Option<Func>,
-    /// What reverse mode calls in place of the function, `(params…) -> (results…, context…)`; needs a `vjp`.
+    /// The function that reverse mode calls in place of the primal: `(params…) -> (results…, context…)`.
+    /// Needs a `vjp`.
     pub apply: Option<Func>,
-    /// The results of `apply` and `substitute` are those of the function itself.
+    /// `apply` and `substitute` give the same results as the function itself.
     pub is_same: bool,
-    /// The function to differentiate in this one's place; of the same signature.
+    /// The function to differentiate in place of this one; it has the same signature.
     pub substitute: Option<Func>,
-    /// A mode that has no custom derivative is derived from the body.
+    /// A mode without a custom derivative derives it from the body.
     pub differentiable: bool,
-    /// Primal as usual, all tangents and cotangents zero.
+    /// The primal is computed as usual; all tangents and cotangents are zero.
     pub treat_as_differentiable: bool,
 }
 
-/// What is kept of a run of a function for what comes later.
+/// Identifies the residuals of a function: the state kept of a run for a later pushforward or pullback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Residuals {
-    /// The function.
+    /// The function that is run.
     pub func: Func,
-    /// For [`crate::Op::CallPushforward`]; else for [`crate::Op::CallPullback`].
+    /// The residuals are for [`crate::Op::CallPushforward`] rather than for [`crate::Op::CallPullback`].
     pub forward: bool,
 }
 
@@ -106,28 +108,29 @@ pub struct Module {
     pub globals: PrimaryMap<Global, GlobalData>,
     /// Functions.
     pub funcs: PrimaryMap<Func, Function>,
-    /// What [`crate::TypeData::Residuals`] are of, by number.
+    /// The residuals that each number in [`crate::TypeData::Residuals`] refers to.
     pub residuals: Vec<Residuals>,
     /// Custom derivatives.
     pub witnesses: IndexMap<Func, Witness, FxBuildHasher>,
     /// Entry points.
     pub entries: Vec<Entry>,
-    /// The files of the library, ascending: what happens in them happens, to the user, at the line of the call.
+    /// The files of the library, in ascending order. Events in them are reported to the user at the line of
+    /// the call into the library.
     pub library_files: Vec<u32>,
 }
 
 impl Module {
-    /// Whether a place is in the library.
+    /// Returns true if a place is in the library.
     pub fn is_library(&self, span: Span) -> bool {
         self.library_files.binary_search(&span.file).is_ok()
     }
 
-    /// The witness of `func`, if it has one.
+    /// The witness of `func`; the default if it has none.
     pub fn witness(&self, func: Func) -> Witness {
         self.witnesses.get(&func).copied().unwrap_or_default()
     }
 
-    /// The type of what is kept of a function.
+    /// The type of a function's residuals.
     pub fn residuals_of(&mut self, of: Residuals) -> Type {
         let number = self.residuals.iter().position(|&known| known == of).unwrap_or_else(|| {
             self.residuals.push(of);
@@ -136,7 +139,7 @@ impl Module {
         self.types.residuals(number as u32)
     }
 
-    /// The function of that name.
+    /// The function with that name.
     pub fn find(&self, name: &str) -> Option<Func> {
         self.funcs.iter().find(|(_, f)| f.name == name).map(|(id, _)| id)
     }

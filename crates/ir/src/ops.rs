@@ -1,53 +1,54 @@
 //! The operations: one closed enum, with uniform operands.
 //!
-//! Operands and results are lists on the instruction; an op holds only what is static. So walking,
-//! copying, printing and removing dead code never look at the op, and passes about meaning match
-//! it exhaustively.
+//! Operands and results are lists on the instruction; an op holds only static data. Walking, copying,
+//! printing and dead code elimination therefore never look at the op, and passes that depend on its meaning
+//! match it exhaustively.
 //!
 //! # Total semantics
 //!
 //! No operation has undefined behaviour. Integers wrap; `x / 0 = x`, `x % 0 = 0`, `MIN / -1 = MIN`,
-//! `MIN % -1 = 0`; shift amounts are taken modulo the width; float to integer saturates and NaN
-//! gives 0; an index out of range reads zero (beyond the end of a stack: an absent differential) and writes
-//! nothing. A half computes in `f32` and rounds after each operation.
+//! `MIN % -1 = 0`; shift amounts are taken modulo the width; float to integer saturates and NaN gives 0. A
+//! read at an index out of range gives zero (beyond the end of a stack: an absent differential), and a write
+//! there does nothing. A half computes in `f32` and rounds after each operation.
 //!
 //! # Differentials
 //!
-//! A value that an arm, a selection or a loop does not take has no differential: it is *absent*. That is not the number 0,
-//! since
-//! an absent differential stays absent whatever it is scaled with, while `0 * inf` is NaN. Its representation is -0, which
-//! is the identity of addition in IEEE arithmetic: `x + -0` is `x` for every `x`, `-0` among them. So sums need nothing of
-//! their own, sums of differentials start from [`Op::Absent`], and absence passes through memory, loops and calls like any
-//! number. Only scaling must know: [`Op::Scale`] keeps an absent differential, and never makes a -0 of one that is there.
+//! If an arm, a selection or a loop does not take a value, that value has no differential: its differential
+//! is *absent*. Absence is not the number 0, since an absent differential stays absent whatever it is scaled
+//! with, while `0 * inf` is NaN. It is represented as -0, which is the identity of addition in IEEE
+//! arithmetic: `x + -0` is `x` for every `x`, `-0` among them. Addition therefore needs no op of its own,
+//! sums of differentials start from [`Op::Absent`], and absence passes through memory, loops and calls like
+//! any number. Only scaling needs an op of its own: [`Op::Scale`] keeps an absent differential, and never
+//! turns a differential that is present into -0.
 //!
 //! # Linear values
 //!
-//! A value marked `linear` is a tangent or cotangent. The ops that may take or give one are listed
-//! in [`Op::linearity`]; they are the same ops as for numbers, so that derivatives are ordinary
-//! code once the marks are dropped.
+//! A value marked `linear` is a tangent or cotangent. [`Op::linearity`] lists the ops that may take or give
+//! one; they are the same ops as for numbers, so that derivatives are ordinary code once the marks are
+//! dropped.
 
 use crate::function::Func;
 use crate::module::Global;
 
-/// What an instruction computes. `a`, `b`, … are its operands in order, `r` its result.
+/// The operation that an instruction performs. `a`, `b`, … are its operands in order, `r` its result.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Op {
     // ---- constants
-    /// The scalar whose bits these are (`bool` 0 or 1; floats by IEEE bits of their own width).
+    /// A scalar, given by its bits (`bool` 0 or 1; floats by IEEE bits of their own width).
     Const(u64),
     /// Zero, false, the empty stack: the default of any type but a cell. May be linear.
     Zero,
 
-    // ---- differentials: floats of which each may be absent, which is the number -0; see above
+    // ---- differentials: floats of which each may be absent, that is, the number -0; see above
     /// The differential that is absent in every component; the empty stack. May be linear.
     Absent,
     /// `a` scaled by the number `b`: absent where `a` is, else `a * b + 0`.
     Scale,
     /// `a` scaled by the inverse of the number `b`: absent where `a` is, else `a / b + 0`.
     Unscale,
-    /// Absent where the number `a`, which was a differential, is absent; else `b`.
+    /// Absent where `a` is absent, else `b`. `a` is a number that was a differential.
     Mask,
-    /// The number that a differential is: `a + 0`, so 0 where it is absent. Of any differentiable type.
+    /// A differential as a plain number: `a + 0`, so 0 where it is absent. Of any differentiable type.
     Present,
 
     // ---- arithmetic: scalars and vectors elementwise, operands and result of one type
@@ -93,10 +94,10 @@ pub enum Op {
     Ge,
 
     // ---- between types
-    /// The number `a` as the result's scalar type: int/float/bool in any direction, lanes kept.
-    /// To `bool`: `a != 0`.
+    /// Converts the number `a` to the result's scalar type: int/float/bool in any direction, lanes kept. To
+    /// `bool`: `a != 0`.
     Convert,
-    /// The bits of `a` as a type of the same width and lanes.
+    /// Reinterprets the bits of `a` as a type of the same width and lanes.
     Bitcast,
     /// `a ? b : c`, both computed. `a` is `bool` (then `b`, `c` of any non-cell type) or a `bool`
     /// vector of the lanes of `b` and `c`.
@@ -121,12 +122,12 @@ pub enum Op {
     // ---- cells
     /// A new cell that holds `a`. Each execution makes a new one.
     Local,
-    /// `load(cell, i…)`: the content, or what the indices (any integers) select of it.
+    /// `load(cell, i…)`: the content, or the part of it that the indices (any integers) select.
     Load,
-    /// `store(cell, i…, x)`: replaces that part of the content. No result.
+    /// `store(cell, i…, x)`: replaces the selected part of the content. No result.
     Store,
-    /// `add_to(cell, i…, x)`: adds `x` to that part, elementwise; a stack grows as needed, by elements that are absent
-    /// differentials. No result. Linear, or a number.
+    /// `add_to(cell, i…, x)`: adds `x` to the selected part, elementwise; a stack grows as needed, and the
+    /// new elements are absent differentials. No result. `x` is linear, or a number.
     AddTo,
     /// `sub_cell(cell, i)`: the cell of the inner stack at `i` of a cell that holds a stack of
     /// stacks; an alias, not a copy.
@@ -145,19 +146,21 @@ pub enum Op {
     BufferLen,
     /// `a` advanced by `b` elements (`i64`): pointer arithmetic.
     BufferOffset,
-    /// The memory of handle `a` from byte `b` (`i64`) on as elements of the result's type.
+    /// The memory of handle `a`, from byte `b` (`i64`) on, as elements of the result's type.
     BufferCast(Rest),
-    /// Where `a` points to, as a number in two words (`u32` vector of 2, the low one first): equal for equal places, in
-    /// their order within one buffer; 0 for null.
+    /// The address that `a` points to, as a number in two words (`u32` vector of 2, the low one first). Equal
+    /// places have equal addresses, and addresses within one buffer are ordered as the places are; the
+    /// address of null is 0.
     BufferAddress,
-    /// `bool`: whether code runs on a device and not on a processor, where the threads of a group take turns. Depends on
-    /// where code runs alone, and is fixed by `opt` where that is known.
+    /// `bool`: true if the code runs on a device rather than on a processor, where the threads of a group
+    /// take turns. The value depends only on where the code runs, and `opt` replaces it by a constant where
+    /// the target is known.
     OnDevice,
     /// All threads of the group wait for each other; memory is visible afterwards. No result.
     Barrier,
-    /// What each lane of the wave gives here: an array of [`WAVE_LANES`] values of the type of `a`,
-    /// zero for lanes that are not here, and the mask of those that are, as `u32`. Here are the
-    /// lanes that reach the instruction along the same path through the regions.
+    /// Gathers a value from each lane of the wave: an array of [`WAVE_LANES`] values of the type of `a`, zero
+    /// for inactive lanes, and the mask of active lanes as `u32`. A lane is active if it reaches the
+    /// instruction along the same path through the regions.
     WaveGather,
     /// The built-in input of this thread: `u32` vector of 3, or scalar for the group index.
     Builtin(Builtin),
@@ -165,9 +168,10 @@ pub enum Op {
     Printf(Box<str>),
     /// Stops the program with a message at the user's line if `a` is false. No result.
     Assert(Box<str>),
-    /// `check_finite "what", x, operands…`: `x`, which `what` made of the operands; a NaN or an infinity in it is a
-    /// reported error. All operands are numbers or vectors. Only looks for differentials that are not finite, so it
-    /// may be removed with its result, but never runs early.
+    /// `check_finite "what", x, operands…`: gives `x`, the result of the operation `what` on the operands,
+    /// and reports an error if it contains a NaN or an infinity. All operands are numbers or vectors. The op
+    /// serves only the search for differentials that are not finite, so it may be removed together with its
+    /// result, but it never runs early.
     CheckFinite(Box<str>),
 
     // ---- calls
@@ -179,21 +183,23 @@ pub enum Op {
     /// `bwd_diff(f)`: operands are the parameters, then the cotangent of each `diff` result;
     /// results are the cotangents of the `diff` parameters. Replaced by `autodiff`.
     CallBwd(Func),
-    /// Replaced by `autodiff`: `(params…) -> (results…, residuals)`, with what reverse mode keeps of this run as a value of
-    /// the type [`crate::TypeData::Residuals`].
+    /// Replaced by `autodiff`: `(params…) -> (results…, residuals)`. The residuals are the state that reverse
+    /// mode keeps of this run, as a value of the type [`crate::TypeData::Residuals`].
     CallApply(Func),
-    /// Replaced by `autodiff`: `(params…, residuals, cotangents of diff results…) -> (cotangents of diff params…)`, where the
-    /// parameters are those that gave the residuals.
+    /// Replaced by `autodiff`: `(params…, residuals, cotangents of diff results…) -> (cotangents of diff
+    /// params…)`, where the parameters are those of the run that gave the residuals.
     CallPullback(Func),
-    /// Replaced by `autodiff`: as `CallApply`, with what forward mode reads of this run.
+    /// Replaced by `autodiff`: like `CallApply`, but the residuals are those that forward mode reads of this
+    /// run.
     CallLinearize(Func),
-    /// Replaced by `autodiff`: `(params…, residuals, tangents of diff params…) -> (tangents of diff results…)`, where the
-    /// parameters are those that gave the residuals.
+    /// Replaced by `autodiff`:
+    /// `(params…, residuals, tangents of diff params…) -> (tangents of diff results…)`, where the parameters
+    /// are those of the run that gave the residuals.
     CallPushforward(Func),
-    /// Linear, known only by its transpose: operands are the parameters of the primal function of
-    /// the custom derivative `f`, then the tangents of its `diff` parameters; results are the
-    /// tangents of its `diff` results. `f` is the vjp: see [`crate::module::Witness`]. Exists only
-    /// between linearize and transpose.
+    /// A linear function that is known only by its transpose: operands are the parameters of the primal
+    /// function of the custom derivative `f`, then the tangents of its `diff` parameters; results are the
+    /// tangents of its `diff` results. `f` is the vjp: see [`crate::module::Witness`]. Exists only between
+    /// linearize and transpose.
     CallTransposeOf(Func),
 
     // ---- control; see `docs/ir.md`
@@ -201,28 +207,28 @@ pub enum Op {
     If,
     /// `switch(tag) { … }`: region `k` for `cases[k]`, the last region for all other tags.
     Switch(Box<[i64]>),
-    /// `for(n, carried…) { (i, carried…) -> carried…, stacked… }`: `n` and `i` of one integer type
-    /// (32 or 64 bits, `n` unsigned in meaning), `i` from 0 to `n-1`, or from `n-1` to 0 if the loop is `down`.
+    /// `for(n, carried…) { (i, carried…) -> carried…, stacked… }`: `n` and `i` of one integer type (32 or 64
+    /// bits, `n` unsigned in meaning), `i` from 0 to `n-1`, or from `n-1` to 0 if the loop is `down`.
     /// Results: the last carried values, then one stack for each stacked value, trip by trip.
     For(LoopInfo),
-    /// `loop(carried…) { (carried…) -> again, carried…, stacked… }`: runs the body, repeats while
-    /// `again` is true. Results: the last carried values, then the stacks. Never linear: the
-    /// linear side of a loop is a `for`.
+    /// `loop(carried…) { (carried…) -> again, carried…, stacked… }`: runs the body and repeats it while
+    /// `again` is true. Results: the last carried values, then the stacks. Never linear: the linear side of a
+    /// loop is a `for`.
     Loop(LoopInfo),
 }
 
-/// What the user said of a loop, and which way it counts.
+/// The attributes that the user gave a loop, and the direction in which it counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct LoopInfo {
-    /// `[MaxIters(n)]`. Where the loop is reversed (it yields stacks), a `for` of more trips, or a
-    /// `loop` whose `again` is true more often, is a reported error.
+    /// `[MaxIters(n)]`. Where the loop is reversed (it yields stacks), it is a reported error if a `for` has
+    /// more trips or if `again` of a `loop` is true more often.
     pub max_iters: Option<u32>,
     /// `[ForceUnroll]`.
     pub unroll: bool,
-    /// `[Checkpoint(n)]`: reverse mode keeps the state after so many trips and makes those in between again; 0 leaves
-    /// the number open. Means nothing but to differentiation.
+    /// `[Checkpoint(n)]`: reverse mode keeps the state every `n` trips and recomputes the trips in between; 0
+    /// leaves the number open. Only differentiation looks at it.
     pub checkpoint: Option<u32>,
-    /// The counter of a `for` counts down. Made last of all, of loops that reverse others.
+    /// The counter of a `for` counts down. Set by the last of the passes, on loops that reverse others.
     pub down: bool,
 }
 
@@ -242,7 +248,7 @@ pub enum Step {
 /// Threads of a group that form a wave: 32 in the order of [`Builtin::GroupIndex`].
 pub const WAVE_LANES: u32 = 32;
 
-/// Where a thread stands.
+/// A built-in input that identifies a thread or its group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "the names of the semantics")]
 pub enum Builtin {
@@ -250,14 +256,14 @@ pub enum Builtin {
     GroupId,
     GroupThreadId,
     GroupIndex,
-    /// Threads of a group, along each axis.
+    /// The number of threads of a group along each axis.
     GroupSize,
 }
 
-/// The fate of the bytes at the end of memory that are less than an element.
+/// How the bytes at the end of memory that do not fill an element are treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Rest {
-    /// They are a part of an element, of which those leaves are in range that are there whole.
+    /// They form a partial element; a leaf of it is in range if all its bytes are there.
     Kept,
     /// They are out of range.
     Dropped,
@@ -278,13 +284,13 @@ pub enum AtomicOp {
 }
 
 impl AtomicOp {
-    /// How many values it takes, after the place in memory.
+    /// The number of value operands that follow the place in memory.
     pub fn n_values(self) -> usize {
         if self == AtomicOp::CompareExchange { 2 } else { 1 }
     }
 }
 
-/// Functions of numbers that a backend knows. Their derivatives are library source.
+/// Mathematical functions that a backend knows. Their derivatives are written in the library's source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum Math {
@@ -311,12 +317,12 @@ pub enum Math {
     Sqrt,
     Floor,
     Ceil,
-    /// To nearest, ties to even.
+    /// Rounds to nearest, ties to even.
     Round,
     Trunc,
-    /// The other operand if one is NaN; also for integers.
+    /// Gives the other operand if one is NaN; also for integers.
     Min,
-    /// The other operand if one is NaN; also for integers.
+    /// Gives the other operand if one is NaN; also for integers.
     Max,
     /// Also for integers (wrapping).
     Abs,
@@ -332,7 +338,8 @@ pub enum Math {
     ReverseBits,
     /// Integers: index of the lowest bit set; all ones if none.
     FirstBitLow,
-    /// Integers: index of the highest bit set (signed: that differs from the sign); all ones if none.
+    /// Integers: index of the highest bit set (signed: the highest bit that differs from the sign); all ones
+    /// if none.
     FirstBitHigh,
 }
 
@@ -425,7 +432,7 @@ impl Math {
     }
 }
 
-/// Which operands of an op may be linear, and what that makes of the result.
+/// Which operands of an op may be linear, and when its result is linear.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Linearity {
     /// All operands linear, result linear: `add sub neg convert splat sum construct insert`.
@@ -448,7 +455,7 @@ pub enum Linearity {
 }
 
 impl Op {
-    /// The rule that the verifier, propagate and transpose share.
+    /// The linearity rule of the op, which the verifier, propagate and transpose share.
     pub fn linearity(&self) -> Linearity {
         match self {
             Op::Add
@@ -513,8 +520,8 @@ impl Op {
         }
     }
 
-    /// Whether a machine does it in about one step for each lane: sums, products, comparisons, conversions and their kin,
-    /// but no quotients and no functions.
+    /// Returns true if a machine computes the op in about one step per lane: sums, products, comparisons,
+    /// conversions and similar ops, but no quotients and no functions.
     pub fn is_elementary(&self) -> bool {
         matches!(
             self,
@@ -542,8 +549,8 @@ impl Op {
         )
     }
 
-    /// Whether the op by itself (not its regions, not its callee) only computes its results from
-    /// its operands: it may be removed, merged with an equal one or moved.
+    /// Returns true if the op by itself (not its regions, not its callee) only computes its results from its
+    /// operands, so that it may be removed, merged with an equal op or moved.
     pub fn is_pure(&self) -> bool {
         !matches!(
             self,
@@ -574,7 +581,7 @@ impl Op {
         )
     }
 
-    /// The callee, of any kind of call.
+    /// The callee of any kind of call.
     pub fn callee(&self) -> Option<Func> {
         match self {
             Op::Call(f)

@@ -1,9 +1,9 @@
 //! Reads the textual form of the IR that [`crate::print`] writes.
 //!
-//! Two passes over the text: the first reads structs, globals and the heads of functions, so that
-//! the second can read bodies, witnesses and entries with every name known. A value keeps its number, so printing
-//! what was parsed gives the text back; numbers that the text skips become values that nothing
-//! defines. `;` starts a comment. Nothing is checked that [`crate::verify`] checks.
+//! The parser makes two passes over the text: the first reads structs, globals and the heads of functions, so
+//! that the second can read bodies, witnesses and entries with every name known. A value keeps its number, so
+//! printing the parsed module gives the text back; numbers that the text skips become values that nothing
+//! defines. `;` starts a comment. The parser leaves all checks of [`crate::verify`] to the verifier.
 
 mod body;
 mod cursor;
@@ -18,12 +18,12 @@ use crate::module::{Entry, Global, GlobalData, Module, Residuals, Space, Witness
 use crate::ops::Op;
 use crate::types::{Scalar, Type};
 
-/// Why a text could not be read.
+/// A syntax error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParseError {
     /// The line, from 1.
     pub line: usize,
-    /// What was expected there.
+    /// The error message.
     pub message: String,
 }
 
@@ -35,9 +35,9 @@ impl std::fmt::Display for ParseError {
 
 impl std::error::Error for ParseError {}
 
-/// Values are numbered below this.
+/// Numbers of values must be below this.
 const MAX_VALUE: u32 = 1 << 22;
-/// Regions are nested less deep than this.
+/// The nesting depth of regions must be below this.
 const MAX_DEPTH: usize = 250;
 
 /// Reads a module.
@@ -71,7 +71,7 @@ struct Parser<'t> {
     funcs: FxHashMap<String, Func>,
     globals: FxHashMap<String, Global>,
     structs: FxHashMap<String, MemType>,
-    /// The functions whose residuals are types, by name: a head may name a later function.
+    /// The functions whose residuals occur as types, by name, since a head may name a later function.
     residuals: IndexSet<(String, bool), FxBuildHasher>,
     depth: usize,
 }
@@ -98,7 +98,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// First pass: structs, globals, heads.
+    /// First pass: reads structs, globals and the heads of functions.
     pub(super) fn declarations(&mut self) -> Parsed<()> {
         loop {
             self.skip(true);
@@ -137,7 +137,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Second pass: what names functions, and bodies.
+    /// Second pass: reads everything that names functions, and bodies.
     pub(super) fn definitions(&mut self) -> Parsed<()> {
         let mut next = 0;
         loop {
@@ -203,7 +203,7 @@ impl Parser<'_> {
                         self.skip_token()?;
                         self.skip(true);
                     }
-                    // A copy: the slots must stay in place for calls of the function itself.
+                    // Work on a copy: the slots must stay in place for calls of the function itself.
                     let mut function = self.module.funcs[func].clone();
                     let body = self.body(&mut function);
                     self.module.funcs[func] = function;
@@ -271,7 +271,8 @@ impl Parser<'_> {
         self.funcs.get(&key).copied().ok_or_else(|| format!("no function is named '{key}'"))
     }
 
-    /// The head of a function, which it adds to the module with its slots and the body's parameters.
+    /// Parses the head of a function, and adds the function to the module with its slots and the body's
+    /// parameters.
     pub(super) fn head(&mut self, has_body: bool) -> Parsed<()> {
         let key = self.key()?;
         let mut f = Function { name: bare(&key), ..Function::default() };
@@ -345,7 +346,7 @@ impl Parser<'_> {
 
     // ---- types
 
-    /// `f32`, `f32x3` or `f32x3x4`.
+    /// Parses a numeric type: `f32`, `f32x3` or `f32x3x4`.
     pub(super) fn numeric(word: &str) -> Option<(Scalar, Vec<u32>)> {
         let mut parts = word.split('x');
         let name = parts.next()?;
@@ -452,7 +453,7 @@ impl Parser<'_> {
     }
 }
 
-/// Gives a value its data.
+/// Sets the data of a value, and creates the values before it where needed.
 fn define(f: &mut Function, v: Value, data: ValueData) -> Parsed<()> {
     let idx = v.as_u32();
     while f.values.len() as u32 <= idx {

@@ -1,8 +1,8 @@
-//! Polynomials by which functions of doubles are computed, wherever that is done without a library: on the CPU
-//! (`native::library`) and as IR for devices that have none (`opt::math`).
+//! Polynomials that approximate functions of doubles where no library computes them: on the CPU
+//! (`native::library`) and as IR for devices that have no such functions (`opt::math`).
 //!
-//! The coefficients come from interpolation at Chebyshev nodes in 60 digits, done for this file; beside each list stands
-//! the largest error of the polynomial with its coefficients rounded.
+//! The coefficients come from interpolation at Chebyshev nodes in 60 digits, done for this file. Each list
+//! states the largest error of the polynomial with its coefficients rounded.
 
 /// `(e^r - 1 - r) / r^2` for `r` in ±0.3467; error 4e-17.
 pub const EXP: [f64; 11] = [
@@ -19,7 +19,7 @@ pub const EXP: [f64; 11] = [
     2.0914707069612355e-09,
 ];
 
-/// `(ln((1 + s) / (1 - s)) / s - 2) / s^2` by `s^2` up to 0.02944; error 4e-17.
+/// `(ln((1 + s) / (1 - s)) / s - 2) / s^2` in `s^2` up to 0.02944; error 4e-17.
 pub const LOG: [f64; 8] = [
     0.6666666666666666,
     0.4000000000000088,
@@ -31,7 +31,7 @@ pub const LOG: [f64; 8] = [
     0.1308675766695207,
 ];
 
-/// `((ln((1 + s) / (1 - s)) / s - 2) / s^2 - 2/3) / s^2` by `s^2` up to 0.02944; error, times `s^4`, 2e-20.
+/// `((ln((1 + s) / (1 - s)) / s - 2) / s^2 - 2/3) / s^2` in `s^2` up to 0.02944; error, times `s^4`, 2e-20.
 pub const LOG_NEXT: [f64; 8] = [
     0.4,
     0.2857142857142937,
@@ -43,7 +43,7 @@ pub const LOG_NEXT: [f64; 8] = [
     0.11723603622905411,
 ];
 
-/// `(sin(r) / r - 1) / r^2` by `r^2` up to 0.6171; error 9e-18.
+/// `(sin(r) / r - 1) / r^2` in `r^2` up to 0.6171; error 9e-18.
 pub const SIN: [f64; 7] = [
     -0.16666666666666666,
     0.008333333333333331,
@@ -54,7 +54,7 @@ pub const SIN: [f64; 7] = [
     -7.586672732233366e-13,
 ];
 
-/// `(cos(r) - 1 + r^2 / 2) / r^4` by `r^2` up to 0.6171; error 2e-18.
+/// `(cos(r) - 1 + r^2 / 2) / r^4` in `r^2` up to 0.6171; error 2e-18.
 pub const COS: [f64; 7] = [
     0.041666666666666664,
     -0.0013888888888888887,
@@ -65,7 +65,7 @@ pub const COS: [f64; 7] = [
     4.745858344161125e-14,
 ];
 
-/// `(atan(t) / t - 1) / t^2` by `t^2` up to 0.17158; error 2e-17.
+/// `(atan(t) / t - 1) / t^2` in `t^2` up to 0.17158; error 2e-17.
 pub const ATAN: [f64; 12] = [
     -0.3333333333333333,
     0.19999999999999804,
@@ -81,7 +81,7 @@ pub const ATAN: [f64; 12] = [
     0.016285183029865667,
 ];
 
-/// `(asin(t) / t - 1) / t^2` by `t^2` up to 0.25; error 2e-17.
+/// `(asin(t) / t - 1) / t^2` in `t^2` up to 0.25; error 2e-17.
 pub const ASIN: [f64; 13] = [
     0.16666666666666669,
     0.07499999999998433,
@@ -101,5 +101,6 @@ pub const ASIN: [f64; 13] = [
 /// π/2 in three parts, the first two of 33 bits.
 pub const PIO2: [f64; 3] = [1.5707963267341256, 6.077100506303966e-11, 2.0222662487959506e-21];
 
-/// Beyond this a sine is computed lane by lane: the number of quarter turns must have at most 20 bits.
+/// Beyond this magnitude a sine is computed lane by lane: the number of quarter turns must have at most 20
+/// bits.
 pub const FAR: f64 = 1.0e6;

@@ -1,8 +1,8 @@
-//! The IR as text. [`crate::parse`] reads it back: printing what was parsed gives the same text.
+//! Prints the IR as text. [`crate::parse`] reads it back: printing a parsed module gives the same text.
 //!
-//! A value is printed by its number, `v12`, a linear one as `~v12`. A result's type is printed where
-//! it is a choice or does not follow from the operands; names and spans are not part of the text but
-//! for slots (`@name`).
+//! A value is printed by its number, `v12`, and a linear one as `~v12`. A result's type is printed where it
+//! is a choice or does not follow from the operands. Names and spans are not part of the text, except for the
+//! names of slots (`@name`).
 
 use std::fmt::Write;
 
@@ -17,7 +17,7 @@ use crate::ops::{AtomicOp, Builtin, LoopInfo, Op, Path, Rest, Step, WAVE_LANES};
 use crate::scalar;
 use crate::types::{Scalar, Type, TypeData, Types};
 
-/// The whole module.
+/// Prints a whole module.
 pub fn print_module(module: &Module) -> String {
     let mut p = Printer::new(module);
     for (ty, data) in module.mem.iter() {
@@ -75,27 +75,27 @@ pub fn print_module(module: &Module) -> String {
     p.out
 }
 
-/// One function.
+/// Prints one function.
 pub fn print_function(module: &Module, function: &Function) -> String {
     let mut p = Printer::new(module);
     p.function(&quoted(&function.name), function);
     p.out
 }
 
-/// One instruction without its regions, for messages.
+/// Prints one instruction without its regions, for messages.
 pub fn print_inst(module: &Module, function: &Function, inst: Inst) -> String {
     let mut p = Printer::new(module);
     p.inst_head(function, &function.insts[inst]);
     p.out.trim_end().to_string()
 }
 
-/// A type.
+/// Prints a type.
 pub fn print_type(module: &Module, ty: Type) -> String {
     Printer::new(module).ty(ty)
 }
 
-/// A scalar by its canonical bits, so that it reads back exactly: `-3`, `true`, `1.5`, `1e-7`;
-/// what is not finite by its bits, `0x7fc00000`.
+/// Prints a scalar, given by its canonical bits, so that it reads back exactly: `-3`, `true`, `1.5`, `1e-7`;
+/// a float that is not finite is printed as its bits, `0x7fc00000`.
 pub fn scalar_text(s: Scalar, bits: u64) -> String {
     match s {
         Scalar::Bool => if bits & 1 != 0 { "true" } else { "false" }.to_string(),
@@ -109,7 +109,7 @@ pub fn scalar_text(s: Scalar, bits: u64) -> String {
     }
 }
 
-/// A name as it is written: bare if it is a plain word, else in quotes.
+/// Prints a name: bare if it is a plain word, else in quotes.
 pub fn quoted(name: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.' || c == '$';
     let starts = |c: char| c.is_ascii_alphabetic() || c == '_';
@@ -119,7 +119,7 @@ pub fn quoted(name: &str) -> String {
     quote(name)
 }
 
-/// A string in quotes.
+/// Puts a string in quotes and escapes it.
 fn quote(text: &str) -> String {
     let mut out = String::from("\"");
     for c in text.chars() {
@@ -140,7 +140,8 @@ fn quote(text: &str) -> String {
 
 struct Printer<'m> {
     module: &'m Module,
-    /// A copy to intern what is inferred in; the same numbers for the same types.
+    /// A copy of the module's types in which inferred types are interned; the same types have the same
+    /// numbers.
     types: Types,
     funcs: FxHashMap<Func, String>,
     globals: FxHashMap<Global, String>,
@@ -149,7 +150,7 @@ struct Printer<'m> {
     depth: usize,
 }
 
-/// Printed names: as they are, the second of a name with `#1` after it, and so on.
+/// Makes printed names unique: the second item of a name gets `#1` appended, and so on.
 fn unique<'a, K: std::hash::Hash + Eq>(items: impl Iterator<Item = (K, &'a str)>) -> FxHashMap<K, String> {
     let mut seen: FxHashMap<&str, u32> = FxHashMap::default();
     items
@@ -353,7 +354,7 @@ impl<'m> Printer<'m> {
         self.out += "\n";
     }
 
-    /// The results, the op and its operands.
+    /// Prints the results, the op and its operands.
     fn inst_head(&mut self, f: &Function, data: &InstData) {
         let inferred = self.inferred(f, data);
         for (idx, &v) in data.results.iter().enumerate() {
@@ -420,7 +421,7 @@ impl<'m> Printer<'m> {
         self.out += &text;
     }
 
-    /// The types of the results as [`crate::parse`] will take them if they are not printed.
+    /// The types that [`crate::parse`] will infer for the results if they are not printed.
     fn inferred(&mut self, f: &Function, data: &InstData) -> Vec<Option<Type>> {
         let known = |v: &Value| f.values.get(*v).map(|data| data.ty);
         let args: Option<Vec<Type>> = data.args.iter().map(known).collect();
@@ -440,8 +441,8 @@ impl<'m> Printer<'m> {
     }
 }
 
-/// The types of the results of an op as far as they follow from its operands and the results of its
-/// first region. What is a choice, or is better said, does not follow.
+/// The types of an op's results, as far as they follow from its operands and from the results of its first
+/// region. A type that is a choice, or that is better printed, is `None`.
 pub(crate) fn result_types(
     funcs: &PrimaryMap<Func, Function>,
     globals: &PrimaryMap<Global, GlobalData>,
@@ -471,7 +472,7 @@ pub(crate) fn result_types(
             None => Vec::new(),
         },
         Op::CallApply(callee) | Op::CallLinearize(callee) => match funcs.get(*callee) {
-            // the last is what is kept, whose type is written
+            // The last result is the residuals, whose type is printed.
             Some(callee) => callee.results.iter().map(|slot| Some(slot.ty)).chain([None]).collect(),
             None => Vec::new(),
         },
@@ -521,7 +522,7 @@ fn loop_text(info: &LoopInfo) -> String {
     format!("{bound}{unroll}{kept}{down}")
 }
 
-/// An op's name as users know it: that of the arithmetic that it does.
+/// The name that users know an op by: that of the arithmetic that it performs.
 pub fn arithmetic(op: &Op) -> String {
     match op {
         Op::Scale => op_name(&Op::Mul),
@@ -530,7 +531,7 @@ pub fn arithmetic(op: &Op) -> String {
     }
 }
 
-/// An op's name in the text.
+/// The name of an op in the textual IR.
 pub fn op_name(op: &Op) -> String {
     let name = match op {
         Op::Const(_) => "const",

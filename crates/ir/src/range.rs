@@ -1,9 +1,9 @@
-//! Upper bounds of index values, by a look at their definitions.
+//! Derives upper bounds of index values from their definitions.
 //!
-//! The counter of `for(n)` with constant `n` is below `n`; the remainder by a positive constant is
-//! below it, unsigned or of a number that is itself bounded; `and` with a constant is at most it;
-//! sums and products of bounded numbers are bounded if they cannot wrap. A bound always also says
-//! that the number is not negative. Depth is limited, so this is cheap.
+//! The counter of `for(n)` with constant `n` is below `n`. The remainder by a positive constant is below the
+//! constant, if it is unsigned or if the dividend is itself bounded. `and` with a constant is at most the
+//! constant. Sums and products of bounded numbers are bounded if they cannot wrap. A bound always implies
+//! that the number is not negative. The depth of the search is limited, so it is cheap.
 
 use cranelift_entity::SecondaryMap;
 
@@ -14,12 +14,12 @@ use crate::types::{Scalar, TypeData, Types};
 
 /// Bounds of loop counters.
 pub struct Ranges {
-    /// The trip count of the `for` whose counter this is.
+    /// For each counter of a `for`, the loop's trip count.
     counter: SecondaryMap<Value, Option<Value>>,
 }
 
 impl Ranges {
-    /// Finds all counters.
+    /// Finds the counters of all loops in the function.
     pub fn of(func: &Function) -> Ranges {
         let mut counter = SecondaryMap::new();
         func.walk(func.body(), &mut |inst| {
@@ -31,12 +31,12 @@ impl Ranges {
         Ranges { counter }
     }
 
-    /// Whether `0 <= v < len` for certain.
+    /// Returns true if `0 <= v < len` is certain.
     pub fn below(&self, types: &Types, func: &Function, defs: &Defs, v: Value, len: u64) -> bool {
         self.most(types, func, defs, v, 6).is_some_and(|m| m < len)
     }
 
-    /// The greatest number that `v` can be, if it cannot be negative.
+    /// The greatest number that `v` can be, if `v` cannot be negative.
     fn most(&self, types: &Types, func: &Function, defs: &Defs, v: Value, depth: u32) -> Option<u64> {
         let TypeData::Scalar(s) = types[func.ty(v)] else { return None };
         if !s.is_int() {
@@ -77,7 +77,8 @@ impl Ranges {
         found.or(unsigned)
     }
 
-    /// `c - i` for a counter `i` of a loop of `n` trips, `c` a constant at least `n - 1`.
+    /// The bound of `c - i` for a counter `i` of a loop of `n` trips, where `c` is a constant of at least
+    /// `n - 1`.
     fn mirror(&self, types: &Types, func: &Function, defs: &Defs, c: Value, i: Value) -> Option<u64> {
         let (_, c) = defs.scalar(types, func, c)?;
         let (_, n) = defs.scalar(types, func, self.counter[i]?)?;

@@ -1,9 +1,10 @@
-//! Memory that ends within an element: what a cast to a larger type may leave behind a handle.
+//! Finds memory that ends within an element, as a cast to a larger type may produce.
 //!
-//! The memory behind a handle is whole elements where a global or a handle in memory gives it. A cast takes the same bytes
-//! for elements of another type, of which the last may be there in part. For each type of elements this finds a number
-//! that divides the bytes of all memory that is seen as such elements; where the size of the element is not among its
-//! divisors, the last element may be a part, and accesses look at bytes and not at whole elements only.
+//! The memory behind a handle consists of whole elements where a global or a handle in memory provides it. A
+//! cast treats the same bytes as elements of another type, the last of which may be partial. For each element
+//! type, this module finds a number that divides the size in bytes of all memory that is viewed as such
+//! elements. If that number is not a multiple of the element's size, the last element may be partial, and
+//! accesses must check bytes rather than whole elements only.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -13,10 +14,10 @@ use crate::module::Module;
 use crate::ops::{Op, Rest};
 use crate::types::TypeData;
 
-/// The types of elements of which memory may hold the last one in part.
+/// The element types for which memory may end in a partial element.
 pub fn partial_elements(module: &Module) -> FxHashSet<MemType> {
     let mut casts = Vec::new();
-    // What divides the bytes of the memory; 0 for a type that no handle leads to.
+    // A divisor of the memory's size in bytes; 0 for a type that no handle leads to.
     let mut units: FxHashMap<MemType, u64> = FxHashMap::default();
     let whole = |ty: MemType| module.mem.size(ty).max(1);
     for (_, data) in module.mem.iter() {
@@ -41,7 +42,7 @@ pub fn partial_elements(module: &Module) -> FxHashSet<MemType> {
                     return;
                 }
                 let step = gcd(whole(from), unit_of(func, &defs, data.args[1], 8));
-                // What the cast moves the begin of the memory by.
+                // The effect of the cast's offset, which moves the start of the memory.
                 let moved = if step.is_multiple_of(whole(to)) { 0 } else { gcd(step, whole(to)) };
                 casts.push((from, to, moved));
             }
@@ -63,7 +64,7 @@ pub fn partial_elements(module: &Module) -> FxHashSet<MemType> {
     units.into_iter().filter(|&(ty, unit)| !unit.is_multiple_of(whole(ty))).map(|(ty, _)| ty).collect()
 }
 
-/// A number that divides `v`; 0 if `v` is 0. Looks at operands of operands to a depth.
+/// A number that divides `v`; 0 if `v` is 0. Follows operands to a limited depth.
 fn unit_of(func: &Function, defs: &FxHashMap<Value, Inst>, v: Value, depth: u32) -> u64 {
     let data = defs.get(&v).map(|&inst| &func.insts[inst]);
     let Some(data) = data.filter(|_| depth > 0) else { return 1 };
@@ -71,7 +72,7 @@ fn unit_of(func: &Function, defs: &FxHashMap<Value, Inst>, v: Value, depth: u32)
     match data.op {
         Op::Const(bits) => (bits as i64).unsigned_abs(),
         Op::Add | Op::Sub => gcd(of(0), of(1)),
-        // The product may wrap, and of its divisors only powers of two stay.
+        // The product may wrap, and only powers of two remain divisors of a wrapped product.
         Op::Mul => match of(0).wrapping_mul(of(1)) {
             0 => 0,
             unit => 1 << unit.trailing_zeros(),

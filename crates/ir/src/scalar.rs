@@ -1,4 +1,4 @@
-//! What every scalar operation means, in one place: the interpreter, the constant folder of `opt`
+//! Defines the meaning of every scalar operation in one place: the interpreter, the constant folder of `opt`
 //! and the runtime helpers of the JIT all call these functions, so they cannot disagree.
 //!
 //! A scalar is a `u64` of *canonical bits*: the value's own bits, zero-extended from its width
@@ -9,11 +9,11 @@
 //! - shift amounts are taken modulo the width;
 //! - float to integer truncates and saturates, NaN gives 0; anything to `bool` is `a != 0`;
 //! - `f16` computes in `f32` and rounds after each operation (an integer converts to `f32` first);
-//! - `min(a, b)` is `b < a || isnan(a) ? b : a`, `max(a, b)` is `b > a || isnan(a) ? b : a`: NaN
-//!   loses, and of equal operands (zeros of either sign too) the first is taken;
+//! - `min(a, b)` is `b < a || isnan(a) ? b : a`, `max(a, b)` is `b > a || isnan(a) ? b : a`: NaN loses, and
+//!   of equal operands (including zeros of different sign) the first is taken;
 //! - transcendental functions are those of Rust's standard library at the float's own width.
 //!
-//! Which NaN an operation gives is not specified: two results that are both NaN are equal.
+//! Which NaN an operation gives is not specified: two results that are both NaN count as equal.
 
 use half::f16;
 
@@ -32,8 +32,8 @@ pub fn canonical(s: Scalar, bits: u64) -> u64 {
     }
 }
 
-/// The integer (or `bool`) that canonical bits stand for, sign-extended if the type is signed; an
-/// `u64` above `i64::MAX` comes out negative.
+/// The integer (or `bool`) that canonical bits stand for, sign-extended if the type is signed; a `u64` above
+/// `i64::MAX` comes out negative.
 #[inline]
 pub fn to_i64(s: Scalar, bits: u64) -> i64 {
     match s {
@@ -64,13 +64,13 @@ pub fn index(s: Scalar, bits: u64, len: usize) -> Option<usize> {
     (bits < len as u64).then_some(bits as usize)
 }
 
-/// An `f16` by its bits, as `f32`.
+/// Converts the bits of an `f16` to `f32`.
 #[inline]
 pub fn f16_to_f32(bits: u64) -> f32 {
     f16::from_bits(bits as u16).to_f32()
 }
 
-/// `x` rounded to `f16`, as bits.
+/// Rounds `x` to `f16` and returns its bits.
 #[inline]
 pub fn f32_to_f16(x: f32) -> u64 {
     f16::from_f32(x).to_bits() as u64
@@ -96,27 +96,27 @@ pub fn from_f64(s: Scalar, x: f64) -> u64 {
     }
 }
 
-/// Whether the number is zero, `-0.0` included.
+/// Returns true if the number is zero, `-0.0` included.
 pub fn is_zero(s: Scalar, bits: u64) -> bool {
     if s.is_float() { to_f64(s, bits) == 0.0 } else { bits == 0 }
 }
 
-/// The bits of one in a type.
+/// The bits of the number 1 in a type.
 pub fn one(s: Scalar) -> u64 {
     if s.is_float() { from_f64(s, 1.0) } else { 1 }
 }
 
-/// Whether two results are the same: equal bits, or both NaN.
+/// Returns true if two results are the same: equal bits, or both NaN.
 pub fn same(s: Scalar, a: u64, b: u64) -> bool {
     a == b || (s.is_float() && to_f64(s, a).is_nan() && to_f64(s, b).is_nan())
 }
 
-/// The sign bit of a float type.
+/// A mask of the sign bit of a float type.
 fn sign(s: Scalar) -> u64 {
     1 << (s.bits() - 1)
 }
 
-/// One of the two-operand ops `add sub mul div rem and or xor shl shr eq ne lt le gt ge`; the
+/// Evaluates one of the two-operand ops `add sub mul div rem and or xor shl shr eq ne lt le gt ge`; the
 /// comparisons give a `bool`. `None` for any other op and for ops that the type does not have.
 pub fn binary(op: &Op, s: Scalar, a: u64, b: u64) -> Option<u64> {
     if let Op::Scale | Op::Unscale | Op::Mask = op {
@@ -209,7 +209,7 @@ fn int_binary(op: &Op, s: Scalar, a: u64, b: u64) -> Option<u64> {
     Some(canonical(s, bits))
 }
 
-/// True if a differential is absent: the number -0.
+/// Returns true if a differential is absent, that is, the number -0.
 pub fn is_absent(s: Scalar, bits: u64) -> bool {
     s.is_float() && bits == absent(s)
 }
@@ -219,7 +219,7 @@ pub fn absent(s: Scalar) -> u64 {
     sign(s)
 }
 
-/// The result of an op that keeps a differential absent.
+/// Evaluates `scale`, `unscale` or `mask`: ops whose result is absent where `a` is absent.
 fn differential(op: &Op, s: Scalar, a: u64, b: u64) -> Option<u64> {
     if !s.is_float() {
         return None;
@@ -234,7 +234,7 @@ fn differential(op: &Op, s: Scalar, a: u64, b: u64) -> Option<u64> {
     }
 }
 
-/// `neg`, `not` or `present`. `None` for any other op and for ops that the type does not have.
+/// Evaluates `neg`, `not` or `present`. `None` for any other op and for ops that the type does not have.
 pub fn unary(op: &Op, s: Scalar, a: u64) -> Option<u64> {
     match op {
         Op::Neg if s.is_float() => Some(a ^ sign(s)),
@@ -245,7 +245,7 @@ pub fn unary(op: &Op, s: Scalar, a: u64) -> Option<u64> {
     }
 }
 
-/// Whether a math function is defined for a scalar type.
+/// Returns true if a math function is defined for a scalar type.
 pub fn has_math(m: Math, s: Scalar) -> bool {
     match m {
         Math::Min | Math::Max | Math::Abs => s != Scalar::Bool,
@@ -254,8 +254,8 @@ pub fn has_math(m: Math, s: Scalar) -> bool {
     }
 }
 
-/// A math function of `m.arity()` operands of type `s`; `is_nan` and `is_inf` give a `bool`. `None`
-/// if the type does not have it.
+/// Evaluates a math function on `m.arity()` operands of type `s`; `is_nan` and `is_inf` give a `bool`. `None`
+/// if the type does not have the function.
 pub fn math(m: Math, s: Scalar, args: &[u64]) -> Option<u64> {
     if !has_math(m, s) || args.len() != m.arity() {
         return None;
@@ -329,13 +329,15 @@ macro_rules! float_math {
                 Math::Tanh => a.tanh(),
                 Math::Asinh => a.asinh(),
                 Math::Acosh if a < 1.0 => $float::NAN,
-                // acosh(1 + t) = log(1 + t + sqrt(t (t + 2))), where 1 + t would lose what is near 1.
+                // acosh(1 + t) = log(1 + t + sqrt(t (t + 2))): computing with t keeps the digits that 1 + t
+                // would lose near 1.
                 Math::Acosh if a < $float::EPSILON.recip() => {
                     let t = a - 1.0;
                     (t + (t * (t + 2.0)).sqrt()).ln_1p()
                 }
                 Math::Acosh => a.ln() + std::$float::consts::LN_2,
-                // Of the positive number: beside -1 a logarithm of a small number would have few digits.
+                // Use the absolute value: near -1, the logarithm would be of a small number and have few
+                // correct digits.
                 Math::Atanh => {
                     let t = a.abs();
                     (0.5 * (2.0 * t / (1.0 - t)).ln_1p()).copysign(a)
@@ -364,16 +366,16 @@ macro_rules! float_math {
 }
 
 float_math! {
-    /// A math function at `f32`; operands past its arity are ignored. `f16` computes here too.
-    /// (`is_nan` and `is_inf` give 0 or 1, the integer functions 0: [`math`] deals with those.)
+    /// Evaluates a math function at `f32`; operands past its arity are ignored. `f16` computes here too.
+    /// (`is_nan` and `is_inf` give 0 or 1, the integer functions 0: [`math`] handles those.)
     math_f32, f32
 }
 float_math! {
-    /// A math function at `f64`; as [`math_f32`].
+    /// Evaluates a math function at `f64`, as [`math_f32`] does at `f32`.
     math_f64, f64
 }
 
-/// The number `bits` of type `from` as a `to`.
+/// Converts the number `bits` of type `from` to the type `to`.
 pub fn convert(from: Scalar, to: Scalar, bits: u64) -> u64 {
     if from == to {
         return bits;
@@ -382,7 +384,7 @@ pub fn convert(from: Scalar, to: Scalar, bits: u64) -> u64 {
         return !is_zero(from, bits) as u64;
     }
     if from.is_float() {
-        // f16 and f32 are exact in f64, so one path serves all: one rounding, or one saturation.
+        // f16 and f32 are exact in f64, so one path serves all floats with a single rounding or saturation.
         let x = to_f64(from, bits);
         return match to {
             Scalar::I8 => x as i8 as u8 as u64,
@@ -405,7 +407,7 @@ pub fn convert(from: Scalar, to: Scalar, bits: u64) -> u64 {
     }
 }
 
-/// Any elementwise op on one lane: operands of type `from` (for `select`: the arms' type, after the
+/// Evaluates any elementwise op on one lane: operands of type `from` (for `select`: the arms' type, after the
 /// `bool`), result of type `to`. `None` if the op is not elementwise or the type does not have it.
 pub fn elementwise(op: &Op, from: Scalar, to: Scalar, args: &[u64]) -> Option<u64> {
     match (op, args) {
@@ -479,7 +481,7 @@ mod tests {
         assert_eq!(m(Math::Abs, Scalar::I8, &[0x80]), 0x80);
         assert_eq!(m(Math::IsInf, Scalar::F16, &[0x7c00]), 1);
         assert_eq!(math(Math::Sin, Scalar::I32, &[1]), None);
-        // 2048 + 1 is not a half: to even.
+        // 2048 + 1 is not representable in half precision: it rounds to even.
         let h = |x: f32| f32_to_f16(x);
         assert_eq!(binary(&Op::Add, Scalar::F16, h(2048.0), h(1.0)), Some(h(2048.0)));
         assert_eq!(elementwise(&Op::Bitcast, Scalar::F32, Scalar::U32, &[f(1.0)]), Some(0x3f80_0000));
@@ -487,7 +489,7 @@ mod tests {
 
     #[test]
     fn acosh_near_one_and_far_from_it() {
-        // From sixty digits.
+        // Reference values computed with sixty digits.
         for (x, y) in [
             (1.0, 0.0),
             (1.0000000000000002, 2.1073424255447014e-08),

@@ -1,9 +1,9 @@
 //! The types of IR values, interned.
 //!
-//! An IR value is a *leaf*: a scalar, a vector, an array of those, a stack, a cell or a handle of a
-//! buffer. Structs do not exist here: `lower` takes them apart, so that a function of a struct is a
-//! function of its leaves, and an array of structs is one array for each leaf. Memory that the host
-//! sees keeps its structs: see [`crate::memory`].
+//! An IR value is a *leaf*: a scalar, a vector, an array of those, a stack, a cell or a handle of a buffer.
+//! Structs do not exist here: `lower` takes them apart, so that a function of a struct becomes a function of
+//! its leaves, and an array of structs becomes one array for each leaf. Memory that the host sees keeps its
+//! structs: see [`crate::memory`].
 
 use cranelift_entity::entity_impl;
 use indexmap::IndexSet;
@@ -11,7 +11,7 @@ use rustc_hash::FxBuildHasher;
 
 use crate::memory::MemType;
 
-/// The kinds of number.
+/// The kinds of numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 #[expect(missing_docs, reason = "the names say it")]
@@ -47,17 +47,17 @@ impl Scalar {
         Scalar::F64,
     ];
 
-    /// Whether this is a floating-point number; only these have tangents.
+    /// Returns true for a floating-point type; only these have tangents.
     pub fn is_float(self) -> bool {
         matches!(self, Scalar::F16 | Scalar::F32 | Scalar::F64)
     }
 
-    /// Whether this is an integer (not `bool`).
+    /// Returns true for an integer type (not `bool`).
     pub fn is_int(self) -> bool {
         !self.is_float() && self != Scalar::Bool
     }
 
-    /// Whether this is a signed integer.
+    /// Returns true for a signed integer type.
     pub fn is_signed_int(self) -> bool {
         matches!(self, Scalar::I8 | Scalar::I16 | Scalar::I32 | Scalar::I64)
     }
@@ -101,7 +101,7 @@ impl Scalar {
 pub struct Type(u32);
 entity_impl!(Type, "ty");
 
-/// What a [`Type`] is.
+/// The structure of a [`Type`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TypeData {
     /// One number.
@@ -113,17 +113,18 @@ pub enum TypeData {
     /// One element for each trip of the loop that produced it; the length is a run-time value.
     /// The element is any type but a cell.
     Stack(Type),
-    /// Function-local mutable memory that holds one value of the type. Never a parameter, a result
-    /// or an element: a cell is used where it is visible, by name.
+    /// Function-local mutable memory that holds one value of the type. Never a parameter, a result or an
+    /// element: a cell is referred to directly wherever it is visible.
     Cell(Type),
-    /// A handle of memory that the host sees: a sequence of elements of that type in memory.
+    /// A handle of memory that the host sees: a sequence of elements of the given memory type.
     Buffer(MemType),
-    /// What is kept of a run of a function for its linear part, besides its arguments, by number in [`crate::Module::residuals`]. Differentiation
-    /// replaces such a value by the values that are kept; no backend sees one.
+    /// The residuals of a run of a function: the state, besides its arguments, that is kept for its linear
+    /// part. The number indexes [`crate::Module::residuals`]. Differentiation replaces such a value by the
+    /// values that are kept; no backend sees one.
     Residuals(u32),
 }
 
-/// The interner. Scalars have fixed handles, the associated constants of [`Type`].
+/// The interner of types. Scalars have fixed handles, the associated constants of [`Type`].
 #[derive(Clone, Debug)]
 pub struct Types {
     set: IndexSet<TypeData, FxBuildHasher>,
@@ -166,7 +167,7 @@ impl Types {
         Type(self.set.insert_full(data).0 as u32)
     }
 
-    /// All types so far.
+    /// All types interned so far.
     pub fn iter(&self) -> impl Iterator<Item = (Type, &TypeData)> {
         self.set.iter().enumerate().map(|(n, data)| (Type(n as u32), data))
     }
@@ -201,7 +202,7 @@ impl Types {
         self.intern(TypeData::Buffer(element))
     }
 
-    /// What a function keeps, by number in [`crate::Module::residuals`].
+    /// The type of the residuals with this number in [`crate::Module::residuals`].
     pub fn residuals(&mut self, number: u32) -> Type {
         self.intern(TypeData::Residuals(number))
     }
@@ -215,17 +216,17 @@ impl Types {
         }
     }
 
-    /// Whether a value of this type can have a tangent (of the same type).
+    /// Returns true if a value of this type can have a tangent (of the same type).
     pub fn is_differentiable(&self, ty: Type) -> bool {
         self.scalar_of(ty).is_some_and(Scalar::is_float)
     }
 
-    /// Whether this is a scalar or a vector: what elementwise ops work on.
+    /// Returns true for a scalar or a vector, the types that elementwise ops work on.
     pub fn is_numeric(&self, ty: Type) -> bool {
         matches!(self[ty], TypeData::Scalar(_) | TypeData::Vector(..))
     }
 
-    /// The lanes of a vector; `None` for a scalar and all else.
+    /// The number of lanes of a vector; `None` for scalars and all other types.
     pub fn lanes(&self, ty: Type) -> Option<u32> {
         match self[ty] {
             TypeData::Vector(_, n) => Some(n),
@@ -238,7 +239,7 @@ impl Types {
         }
     }
 
-    /// What one index selects from a vector, array or stack (or a cell's content).
+    /// The type that one index selects from a vector, array or stack. `None` for other types.
     pub fn element(&self, ty: Type) -> Option<Type> {
         match self[ty] {
             TypeData::Vector(s, _) => Some(s.into()),
@@ -247,7 +248,7 @@ impl Types {
         }
     }
 
-    /// What a cell holds.
+    /// The type of a cell's content. `None` for other types.
     pub fn content(&self, ty: Type) -> Option<Type> {
         match self[ty] {
             TypeData::Cell(t) => Some(t),
@@ -260,7 +261,7 @@ impl Types {
         }
     }
 
-    /// Whether a stack occurs anywhere in the type.
+    /// Returns true if a stack occurs anywhere in the type.
     pub fn has_stack(&self, ty: Type) -> bool {
         match self[ty] {
             TypeData::Stack(_) => true,
@@ -271,8 +272,7 @@ impl Types {
         }
     }
 
-    /// The bytes that a local value takes (no padding between elements; stacks and buffers are a
-    /// pointer).
+    /// The size in bytes of a local value (no padding between elements; stacks and buffers take a pointer).
     pub fn bytes(&self, ty: Type) -> u64 {
         match self[ty] {
             TypeData::Scalar(s) => s.bytes() as u64,
@@ -283,7 +283,7 @@ impl Types {
         }
     }
 
-    /// The same shape with `Scalar` replaced, e.g. the `bool` vector that a comparison gives.
+    /// The same shape with the scalar type replaced, e.g. the `bool` vector that a comparison gives.
     pub fn with_scalar(&mut self, ty: Type, scalar: Scalar) -> Type {
         match self[ty] {
             TypeData::Vector(_, n) => self.vector(scalar, n),

@@ -1,21 +1,23 @@
-//! Checks that a function is well-formed. What is checked:
+//! Checks that a function is well-formed. The rules are:
 //!
-//! 1. **Structure.** Regions and instructions that are alive are listed once. An op has its number of
-//!    operands, results and regions; a region has its number of parameters and results.
-//! 2. **Definition.** A value is defined once, and used only after its definition in the same region
-//!    or in a region nested there.
-//! 3. **Types.** The operands and results of every op have the types of its rule in `docs/ir.md`; a
-//!    static index is in range; a path leads to a leaf; what the arms of an `if` or `switch` yield
-//!    agrees; what a loop carries keeps its type; a stacked value comes out as a stack.
-//! 4. **Cells** do not cross a border: no parameter, result or argument is a cell (but of the cell
-//!    ops themselves), nor is an element or content of a type.
-//! 5. **Linearity.** Linear values are made of floats; every op takes and gives them by
-//!    [`Op::linearity`]. Conditions, tags, trip counts and indices are numbers; a `loop` carries
-//!    linear values only beside numbers, until `unzip` splits it; a call's operands and results are linear as the callee's slots say.
-//! 6. **Slots.** The body's parameters and results have the types and marks of the function's slots;
-//!    `diff` slots are of floats.
-//! 7. **The module.** Names of functions are unique; witnesses have the flat signatures; initialisers
-//!    give the leaves of their globals; entries take and give nothing; ids are in range.
+//! 1. **Structure.** Regions and instructions that are alive are listed once. An op has the number of
+//!    operands, results and regions that its rule asks for; a region has the number of parameters and results
+//!    that its op asks for.
+//! 2. **Definition.** A value is defined once, and used only after its definition in the same region or in a
+//!    region nested there.
+//! 3. **Types.** The operands and results of every op have the types of its rule in `docs/ir.md`; a static
+//!    index is in range; a path leads to a leaf; the arms of an `if` or `switch` yield the same types; the
+//!    values that a loop carries keep their types; a stacked value comes out as a stack.
+//! 4. **Cells** do not cross a border: no parameter, result or argument is a cell (except in the cell ops
+//!    themselves), and no type has a cell as its element or content.
+//! 5. **Linearity.** Linear values are made of floats; every op takes and gives them as [`Op::linearity`]
+//!    allows. Conditions, tags, trip counts and indices are numbers; a `loop` carries linear values only
+//!    beside numbers, until `unzip` splits it; a call's operands and results are linear where the callee's
+//!    slots are.
+//! 6. **Slots.** The body's parameters and results have the types and marks of the function's slots; `diff`
+//!    slots are of floats.
+//! 7. **The module.** Names of functions are unique; witnesses have the flat signatures; initialisers give
+//!    the leaves of their globals; entries take and give nothing; ids are in range.
 //!
 //! All errors are collected. The time is linear in the size of the function.
 
@@ -31,14 +33,14 @@ use crate::types::{Scalar, Type, TypeData, Types};
 
 pub use module::{verify_module, verify_signatures};
 
-/// Something that is not as it must be.
+/// A violation of one of the rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VerifyError {
-    /// The function's name; empty for the module's own.
+    /// The function's name; empty for an error of the module itself.
     pub func: String,
-    /// Which value, instruction or slot, and the instruction as text.
+    /// The value, instruction or slot that is wrong, with the instruction as text.
     pub entity: String,
-    /// What is wrong with it.
+    /// A description of the violation.
     pub message: String,
 }
 
@@ -52,7 +54,7 @@ impl std::fmt::Display for VerifyError {
     }
 }
 
-/// Everything that is wrong with a function; nothing if it is well-formed.
+/// Returns all violations in a function; none if it is well-formed.
 pub fn verify_function(module: &Module, function: &Function) -> Vec<VerifyError> {
     let mut verifier = Verifier {
         module,
@@ -69,21 +71,21 @@ pub fn verify_function(module: &Module, function: &Function) -> Vec<VerifyError>
     verifier.errors
 }
 
-/// Panics with all errors and the function's text if it is not well-formed: for tests, and between
-/// passes of a debug build.
+/// Panics with all errors and the function's text if the function is not well-formed. Used by tests, and
+/// between passes in debug builds.
 pub fn assert_valid(module: &Module, function: &Function) {
     let errors = verify_function(module, function);
     let list: Vec<String> = errors.iter().map(VerifyError::to_string).collect();
     assert!(list.is_empty(), "{}\n{}", list.join("\n"), crate::print::print_function(module, function));
 }
 
-/// Where the walk stands towards a value.
+/// The visibility of a value at the current point of the walk.
 #[derive(Clone, Copy, Default, PartialEq)]
 enum State {
     #[default]
     Undefined,
     Visible,
-    /// Defined in a region that has ended.
+    /// The value was defined in a region that has ended.
     Hidden,
 }
 
@@ -99,7 +101,7 @@ struct Verifier<'a> {
     errors: Vec<VerifyError>,
 }
 
-/// A rule's outcome; the error is reported at the instruction.
+/// The outcome of one rule; an error is reported at the instruction.
 type Checked = Result<(), String>;
 
 fn check(condition: bool, message: impl FnOnce() -> String) -> Checked {
@@ -143,7 +145,7 @@ impl Verifier<'_> {
         self.agree("result", &f.regions[f.body()].results, &f.results);
     }
 
-    /// The body's values against the slots.
+    /// Checks that the body's values agree with the slots.
     fn agree(&mut self, what: &str, values: &[Value], slots: &[crate::function::Slot]) {
         if values.len() != slots.len() {
             self.error(format!("the body has {} {what}s, the slots are {}", values.len(), slots.len()));
@@ -160,7 +162,7 @@ impl Verifier<'_> {
         }
     }
 
-    /// Checks a region and all within; its values are hidden afterwards.
+    /// Checks a region and everything within; its values are hidden afterwards.
     fn region(&mut self, region: Region) {
         let Some(data) = self.f.regions.get(region) else {
             return self.error(format!("{region} does not exist"));
@@ -222,7 +224,7 @@ impl Verifier<'_> {
         }
     }
 
-    /// Whether a type keeps to the rules of elements and contents.
+    /// Returns true if a type keeps the rules for elements and contents.
     fn is_good_type(&mut self, ty: Type) -> bool {
         if self.good_types[ty] {
             return true;
@@ -262,7 +264,7 @@ impl Verifier<'_> {
         for &result in &data.results {
             self.define(result, defined);
         }
-        // With a value missing the rules have nothing to say.
+        // The rules below need all values to exist.
         let exist = |values: &[Value]| values.iter().all(|&v| v.index() < self.f.values.len());
         let whole = exist(&data.args)
             && exist(&data.results)

@@ -1,8 +1,8 @@
-//! Walking, copying and renumbering functions: what `opt` and `autodiff` share.
+//! Walks, copies and renumbers functions, for both `opt` and `autodiff`.
 //!
-//! Everything here treats an instruction as lists of operands, results and regions, and never looks
-//! at the op. Only what regions list is alive: instructions and values that no region reaches are
-//! not seen.
+//! Everything here treats an instruction as lists of operands, results and regions, and never looks at the
+//! op. Only instructions that regions list are alive: instructions and values that no region reaches are not
+//! visited.
 
 use cranelift_entity::packed_option::PackedOption;
 use cranelift_entity::{EntitySet, PrimaryMap, SecondaryMap};
@@ -11,14 +11,14 @@ use crate::build::Builder;
 use crate::function::{Func, Function, Inst, Region, RegionData, Value};
 use crate::types::Types;
 
-/// What each value of one function is in another (or in the same).
+/// Maps each value of one function to a value of another function (or of the same one).
 #[derive(Clone, Debug, Default)]
 pub struct ValueMap {
     map: SecondaryMap<Value, PackedOption<Value>>,
 }
 
 impl ValueMap {
-    /// Maps nothing.
+    /// An empty map.
     pub fn new() -> ValueMap {
         ValueMap::default()
     }
@@ -30,7 +30,7 @@ impl ValueMap {
         map
     }
 
-    /// Maps a value; what it was mapped to before is forgotten.
+    /// Maps a value, replacing an earlier mapping.
     pub fn insert(&mut self, from: Value, to: Value) {
         self.map[from] = to.into();
     }
@@ -43,23 +43,23 @@ impl ValueMap {
         }
     }
 
-    /// What a value is mapped to.
+    /// The value that `v` is mapped to.
     pub fn get(&self, v: Value) -> Option<Value> {
         self.map[v].expand()
     }
 
-    /// What a value is mapped to, else itself: right where both sides are one function.
+    /// The value that `v` is mapped to, or `v` itself, which is right where both sides are the same function.
     pub fn get_or_same(&self, v: Value) -> Value {
         self.get(v).unwrap_or(v)
     }
 
-    /// [`Self::get_or_same`] of each.
+    /// Applies [`Self::get_or_same`] to each value.
     pub fn map_all(&self, values: &[Value]) -> Vec<Value> {
         values.iter().map(|&v| self.get_or_same(v)).collect()
     }
 }
 
-/// Calls `visit` for each use of a value in `region` and all within: operands, and results of
+/// Calls `visit` for each use of a value in `region` and all nested regions: operands, and results of
 /// regions.
 pub fn for_each_use(f: &Function, region: Region, visit: &mut dyn FnMut(Value)) {
     let data = &f.regions[region];
@@ -73,7 +73,7 @@ pub fn for_each_use(f: &Function, region: Region, visit: &mut dyn FnMut(Value)) 
     data.results.iter().for_each(|&v| visit(v));
 }
 
-/// Replaces each use of a value in `region` and all within by what `replace` gives.
+/// Replaces each use of a value in `region` and all nested regions by the result of `replace`.
 pub fn map_uses(f: &mut Function, region: Region, replace: &mut dyn FnMut(Value) -> Value) {
     let insts = std::mem::take(&mut f.regions[region].insts);
     for &inst in &insts {
@@ -91,7 +91,7 @@ pub fn map_uses(f: &mut Function, region: Region, replace: &mut dyn FnMut(Value)
     }
 }
 
-/// How often each value is used in the function's body; results of regions count.
+/// Counts the uses of each value in the function's body, including uses as results of regions.
 pub fn use_counts(f: &Function) -> SecondaryMap<Value, u32> {
     let mut counts = SecondaryMap::with_capacity(f.values.len());
     if f.has_body() {
@@ -100,7 +100,7 @@ pub fn use_counts(f: &Function) -> SecondaryMap<Value, u32> {
     counts
 }
 
-/// Calls `visit` for each value that `region` and all within define: parameters and results.
+/// Calls `visit` for each value that `region` and all nested regions define: parameters and results.
 pub fn for_each_def(f: &Function, region: Region, visit: &mut dyn FnMut(Value)) {
     f.regions[region].params.iter().for_each(|&v| visit(v));
     for &inst in &f.regions[region].insts {
@@ -112,7 +112,7 @@ pub fn for_each_def(f: &Function, region: Region, visit: &mut dyn FnMut(Value)) 
     }
 }
 
-/// The values that `region` and all within use and do not define, in order of first use.
+/// The values that `region` and its nested regions use but do not define, in order of first use.
 pub fn free_values(f: &Function, region: Region) -> Vec<Value> {
     free_values_of(f, &[region])
 }
@@ -136,14 +136,14 @@ pub fn free_values_of(f: &Function, regions: &[Region]) -> Vec<Value> {
     free
 }
 
-/// The number of instructions in `region` and all within.
+/// The number of instructions in `region` and all nested regions.
 pub fn size(f: &Function, region: Region) -> usize {
     let mut n = 0;
     f.walk(region, &mut |_| n += 1);
     n
 }
 
-/// The functions that a function calls in any way, each once, in order.
+/// The functions that a function calls by any kind of call, each once, in order.
 pub fn callees(f: &Function) -> Vec<Func> {
     let (mut seen, mut list) = (EntitySet::new(), Vec::new());
     if f.has_body() {
@@ -158,9 +158,9 @@ pub fn callees(f: &Function) -> Vec<Func> {
     list
 }
 
-/// Copies the instructions of `region` (not its parameters) to the open region of `to`. `map` says
-/// what the region's parameters and free values are there, and learns what it defines; a value that
-/// it does not know is taken to be itself. Gives the region's results.
+/// Copies the instructions of `region` (not its parameters) to the open region of `to`. `map` gives the
+/// values there for the region's parameters and free values, and receives those for the values that the
+/// region defines; a value that is not in the map stands for itself. Returns the region's results.
 pub fn copy_insts(from: &Function, region: Region, to: &mut Builder, map: &mut ValueMap) -> Vec<Value> {
     for &inst in &from.regions[region].insts {
         copy_inst(from, inst, to, map);
@@ -168,7 +168,7 @@ pub fn copy_insts(from: &Function, region: Region, to: &mut Builder, map: &mut V
     map.map_all(&from.regions[region].results)
 }
 
-/// Copies one instruction with its regions to the open region of `to`, as [`copy_insts`].
+/// Copies one instruction with its regions to the open region of `to`, as [`copy_insts`] does.
 pub fn copy_inst(from: &Function, inst: Inst, to: &mut Builder, map: &mut ValueMap) -> Inst {
     let data = &from.insts[inst];
     let args = map.map_all(&data.args);
@@ -180,7 +180,8 @@ pub fn copy_inst(from: &Function, inst: Inst, to: &mut Builder, map: &mut ValueM
     copy
 }
 
-/// Copies a region with its parameters and all within, closed, to hang on an instruction of `to`.
+/// Copies a region with its parameters and nested regions. The copy is closed, to be attached to an
+/// instruction of `to`.
 pub fn copy_region(from: &Function, region: Region, to: &mut Builder, map: &mut ValueMap) -> Region {
     let copy = to.open();
     for &param in &from.regions[region].params {
@@ -198,7 +199,7 @@ fn copy_value(from: &Function, v: Value, to: &mut Builder, map: &mut ValueMap) -
     copy
 }
 
-/// The function without its dead instructions, regions and values, all numbered in order.
+/// Copies a function without its dead instructions, regions and values, and numbers everything in order.
 pub fn compact(types: &mut Types, f: &Function) -> Function {
     if !f.has_body() {
         return f.clone();
@@ -220,8 +221,8 @@ pub fn compact(types: &mut Types, f: &Function) -> Function {
     copy
 }
 
-/// A copy of a region's list within one function, for passes that fill arenas themselves: values
-/// are defined anew, free ones stay.
+/// Duplicates a region within one function, for passes that fill the arenas themselves: values that the
+/// region defines are created anew, free values stay.
 pub fn duplicate_region(f: &mut Function, region: Region, map: &mut ValueMap) -> Region {
     let data = f.regions[region].clone();
     let mut fresh = |values: &mut PrimaryMap<Value, crate::function::ValueData>, v: Value| {

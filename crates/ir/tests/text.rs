@@ -1,4 +1,4 @@
-//! Printing, parsing, verifying and running one module that has something of everything.
+//! Prints, parses, verifies and runs a module that contains something of everything.
 
 use pullback_ir::interp::{Limits, Memory, Value, call, call_limited, dual};
 use pullback_ir::parse::parse_module;

@@ -1,27 +1,29 @@
-//! Long chains of `if`s become sequences of short ones.
+//! Cuts long chains of `if`s into sequences of short ones.
 //!
-//! Each `break`, `continue` or early `return` puts what follows it into an arm of an `if`:
+//! Each `break`, `continue` or early `return` puts the code after it into an arm of an `if`:
 //!
 //! ```text
 //! if c1 { … } else { A; if c2 { … } else { B; if c3 … } }
 //! ```
 //!
-//! The residuals of an arm are handed out by every `if` around it, so `n` exits take time and room in `n²`.
-//! Here an arm after [`SHORT`] of these `if`s moves behind the first of them, as an `if` of its own:
+//! The residuals of an arm are passed out by every `if` around it, so `n` exits take time and memory in `n²`.
+//! This pass moves an arm at depth [`SHORT`] behind the first of these `if`s, as an `if` of its own:
 //!
 //! ```text
 //! r, reached, a = if c1 { …, false, zero } else { A; if c2 { …, false, zero } else { zero, true, a } }
 //! if reached { B; if c3 … } else { r }
 //! ```
 //!
-//! That is right because the `if` that holds the arm is the last instruction of the arm that holds it, and so on up to
-//! the first: nothing runs between the place where the arm was and where it is, and only its results leave it. What it
-//! uses of the arms around it (`a`) becomes a result of the `if`s. Where control did not come to the arm, nobody reads
-//! that: it is zero, a constant, which has no differential. What has no operands, and cells, move before the chain;
-//! what a cell holds at first is then stored.
+//! That is right because each `if` of the chain is the last instruction of the arm that contains it, up to
+//! the first `if`: nothing runs between the arm's old place and its new one, and only its results leave it. A
+//! value of the enclosing arms that the moved arm uses (`a`) becomes a result of the `if`s. Where control did
+//! not reach the arm, that result is never read: it is zero, a constant, which has no differential.
+//! Instructions without operands, and cells, move before the chain; the initial value of a cell is then
+//! stored in its old place.
 //!
-//! Each value is handed out of one short chain, once: the rest of the region sees it. So all is linear in the program
-//! but for what the chain itself gives back, which each short chain hands to the next.
+//! Each value is passed out of one short chain, once, and is then visible in the rest of the region. The
+//! output is therefore linear in the size of the program, except for the results of the chain itself, which
+//! each short chain passes to the next.
 
 use cranelift_entity::SecondaryMap;
 use rustc_hash::FxHashMap;
@@ -31,13 +33,13 @@ use ir::{Function, Inst, InstData, Op, Region, RegionData, Span, Type, TypeData,
 
 use crate::util::make;
 
-/// Chains of at most so many `if`s stay as they are.
+/// Chains of at most this many `if`s stay as they are.
 const LONG: usize = 32;
 
-/// The `if`s of a part of a longer chain.
+/// The number of `if`s in one part of a longer chain.
 const SHORT: usize = 16;
 
-/// Cuts; true if there was a long chain.
+/// Cuts chains; returns true if there was a long one.
 pub fn run(types: &Types, func: &mut Function) -> bool {
     if !func.has_body() {
         return false;
@@ -53,7 +55,7 @@ pub fn run(types: &Types, func: &mut Function) -> bool {
 struct Chains<'a> {
     types: &'a Types,
     func: &'a mut Function,
-    /// How many `if`s the chain has that a region ends with.
+    /// The number of `if`s in the chain that ends a region.
     length: SecondaryMap<Region, usize>,
     changed: bool,
 }
@@ -61,14 +63,14 @@ struct Chains<'a> {
 /// An `if` of a chain.
 struct Link {
     inst: Inst,
-    /// The arm that ends with the next.
+    /// The arm that ends with the next `if` of the chain.
     arm: Region,
-    /// The other one.
+    /// The other arm.
     other: Region,
 }
 
 impl Chains<'_> {
-    /// Finds the lengths of chains; true if one is long.
+    /// Computes the lengths of chains; returns true if one is long.
     fn measure(&mut self, region: Region) -> bool {
         let (mut any, mut length) = (false, 0);
         for at in 0..self.func.regions[region].insts.len() {
@@ -122,7 +124,7 @@ impl Chains<'_> {
         links
     }
 
-    /// Cuts the chain that starts at a place of a region; gives the place of the last part.
+    /// Cuts the chain that starts at a position in a region; returns the position of the last part.
     fn cut(&mut self, region: Region, at: usize) -> usize {
         let mut links = self.chain(self.func.regions[region].insts[at]);
         let last_use = self.last_uses(&links);
@@ -145,7 +147,7 @@ impl Chains<'_> {
             }
             let next = self.part(part, &live, &mut before);
             parts.push(next.inst);
-            // The arm is now that of the new `if`, which begins the next part.
+            // The arm now belongs to the new `if`, which begins the next part.
             start = moved;
             links[start] = next;
         }
@@ -155,7 +157,7 @@ impl Chains<'_> {
         place
     }
 
-    /// The last arm of a chain, by number, that uses a value.
+    /// For each value, the number of the last arm of a chain that uses it.
     fn last_uses(&self, links: &[Link]) -> FxHashMap<Value, usize> {
         let mut last = FxHashMap::default();
         for (at, link) in links.iter().enumerate() {
@@ -167,7 +169,7 @@ impl Chains<'_> {
         last
     }
 
-    /// All operands and results of a region and what it holds, but for the region `without`.
+    /// Visits all operands and results of a region and its nested regions, except for the region `without`.
     fn uses(&self, region: Region, without: Option<Region>, visit: &mut impl FnMut(Value)) {
         for &inst in &self.func.regions[region].insts {
             let data = &self.func.insts[inst];
@@ -179,8 +181,8 @@ impl Chains<'_> {
         self.func.regions[region].results.iter().for_each(|&v| visit(v));
     }
 
-    /// The instructions of a part's arms, with the number of the arm in the part, that define what is used in its last
-    /// arm or further in; `None` if a value cannot be handed there.
+    /// The instructions of a part's arms, each with the number of its arm in the part, that define values
+    /// used in the part's last arm or further in; `None` if a value cannot be passed there.
     fn leaving(&self, part: &[Link], is_used: impl Fn(Value) -> bool) -> Option<Vec<(usize, Inst)>> {
         let mut leaving = Vec::new();
         for (depth, link) in part[..part.len() - 1].iter().enumerate() {
@@ -200,7 +202,8 @@ impl Chains<'_> {
         Some(leaving)
     }
 
-    /// Moves what has no operands before the chain; true if an instruction of an arm is such.
+    /// Moves an instruction without operands from an arm to before the chain; returns true if it is such an
+    /// instruction.
     fn moves_before(&mut self, arm: Region, inst: Inst, before: &mut Before) -> bool {
         let op = &self.func.insts[inst].op;
         let moves = matches!(op, Op::Const(_) | Op::Zero | Op::Absent | Op::GlobalRef(_) | Op::Builtin(_));
@@ -211,7 +214,7 @@ impl Chains<'_> {
         moves
     }
 
-    /// Makes a cell before the chain.
+    /// Creates a cell before the chain, and stores its initial value in its old place.
     fn make_before(&mut self, inst: Inst, before: &mut Before) {
         let (cell, first) = (self.func.result(inst), self.func.insts[inst].args[0]);
         let mut local = self.func.insts[inst].clone();
@@ -222,8 +225,8 @@ impl Chains<'_> {
         data.results.clear();
     }
 
-    /// Moves the last arm of a part into an `if` of its own. `live` are the values that the arm uses, with the numbers
-    /// of the arms that define them.
+    /// Moves the last arm of a part into an `if` of its own. `live` lists the values that the arm uses, each
+    /// with the number of the arm that defines it.
     fn part(&mut self, part: &[Link], live: &[(usize, Value)], before: &mut Before) -> Link {
         let (first, last) = (part[0].inst, &part[part.len() - 1]);
         let traced = self.traced(part);
@@ -235,7 +238,7 @@ impl Chains<'_> {
             *arm = stub;
         }
 
-        // Outside, the values of before are the results of the first `if`.
+        // Outside, the values of earlier arms are results of the first `if`.
         let inside: FxHashMap<Value, Value> = live.iter().map(|&(_, v)| (v, self.like(v))).collect();
         self.rename(part[0].arm, &inside);
         for &(depth, v) in live {
@@ -271,8 +274,8 @@ impl Chains<'_> {
         Link { inst: self.func.insts.push(data), arm: last.arm, other }
     }
 
-    /// The value, never read, that is given where another arm gives `v`: `v`, if it can be seen there, so that results are
-    /// simple.
+    /// The value, never read, to yield where another arm yields `v`: `v` itself, if it is visible there,
+    /// which keeps results simple.
     fn given_instead(&mut self, arm: Region, v: Value, before: &mut Before) -> Value {
         let insts = &self.func.regions[arm].insts;
         let def = insts.iter().copied().find(|&inst| self.func.insts[inst].results.contains(&v));
@@ -282,7 +285,7 @@ impl Chains<'_> {
         }
     }
 
-    /// The results of a part's first `if` that are those of its last arm, with their numbers there.
+    /// The results of a part's first `if` that are results of its last arm, with their numbers there.
     fn traced(&self, part: &[Link]) -> Vec<(usize, usize)> {
         let mut traced: Vec<(usize, usize)> =
             (0..self.func.insts[part[0].inst].results.len()).map(|n| (n, n)).collect();
@@ -298,7 +301,7 @@ impl Chains<'_> {
         traced
     }
 
-    /// Makes the value that the arm of a part's `if` has a result `out` of the first; what is not there is `zero`.
+    /// Passes a value of an arm out as the result `out` of the part's first `if`; other paths give `zero`.
     fn hand_out(&mut self, part: &[Link], depth: usize, arm: Region, value: Value, zero: Value, out: Value) {
         let (mut arm, mut value) = (arm, value);
         for (at, link) in part[..=depth].iter().enumerate().rev() {
@@ -326,14 +329,14 @@ impl Chains<'_> {
         self.func.regions[region].results.iter_mut().for_each(new);
     }
 
-    /// A further value like another.
+    /// A new value with the type and marks of another.
     fn like(&mut self, v: Value) -> Value {
         let data = self.func.values[v].clone();
         self.func.values.push(data)
     }
 }
 
-/// The instructions that go before a chain.
+/// The instructions that are inserted before a chain.
 #[derive(Default)]
 struct Before {
     insts: Vec<Inst>,
@@ -348,7 +351,7 @@ impl Before {
         v
     }
 
-    /// The constant in place of a value that is not there.
+    /// The constant that stands for a value where it is not defined.
     fn zero(&mut self, func: &mut Function, v: Value) -> Value {
         let (ty, linear) = (func.ty(v), func.is_linear(v));
         if let Some(&zero) = self.zeros.get(&(ty, linear)) {
@@ -359,7 +362,7 @@ impl Before {
         zero
     }
 
-    /// False and true.
+    /// The constants false and true.
     fn flags(&mut self, func: &mut Function) -> [Value; 2] {
         if let Some(flags) = self.flags {
             return flags;

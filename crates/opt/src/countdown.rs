@@ -1,10 +1,12 @@
-//! Lets the `for`s that reverse others count down by themselves.
+//! Makes `for` loops that reverse others count down.
 //!
-//! A reversed loop asks in its trip `i` for what the loop before kept in trip `n - 1 - i`. Where that is all it asks its
-//! counter for, the counter itself may run from `n - 1` to 0: every trip sees the same number as before, and computes one
-//! subtraction less. It is also what one would write by hand, so derivatives read better. It comes last, so that no other
-//! pass need think of loops that count down, but for [`crate::unroll`]; differentiation turns them round again
-//! (`autodiff/upward`). Loops that keep something for each trip are left alone: what they keep lies by trip, not by counter.
+//! In its trip `i`, a reversed loop reads the residuals of trip `n - 1 - i` of the original loop. Where that
+//! is the only use of its counter, the counter itself may run from `n - 1` to 0: every trip sees the same
+//! number as before, and computes one subtraction less. The result is also the loop that one would write by
+//! hand, so derivatives are easier to read. The pass runs last, so that no other pass needs to handle loops
+//! that count down, except for [`crate::unroll`]; differentiation turns such loops round again
+//! (`autodiff/upward`). Loops that stack values are left alone, since their stacks are ordered by trip, not
+//! by counter.
 
 use cranelift_entity::SecondaryMap;
 
@@ -12,7 +14,8 @@ use ir::{Function, Inst, Op, Types, Value};
 
 use crate::util::{Defs, Subst};
 
-/// Turns loops round; true if there were any. What they no longer need is left for `dce`.
+/// Turns loops round; returns true if there were any. Instructions that are no longer needed are left for
+/// `dce`.
 pub fn run(types: &Types, func: &mut Function) -> bool {
     if !func.has_body() {
         return false;
@@ -73,7 +76,7 @@ pub fn run(types: &Types, func: &mut Function) -> bool {
     true
 }
 
-/// Whether `last` is `n - 1`.
+/// Returns true if `last` is `n - 1`.
 fn is_last(types: &Types, func: &Function, defs: &Defs, last: Value, n: Value) -> bool {
     if let (Some((s, last)), Some((_, n))) = (defs.scalar(types, func, last), defs.scalar(types, func, n)) {
         return n > 0 && ir::scalar::to_i64(s, n - 1) == ir::scalar::to_i64(s, last);

@@ -1,18 +1,19 @@
-//! One computation for equal computations.
+//! Common subexpression elimination: merges equal computations.
 //!
-//! Pure operations of equal operands give equal results, and a value is visible in the rest of its
-//! region and all regions nested there; so a table of what was computed, with a scope for each
-//! region, finds for every instruction an equal earlier one that is visible. Loads are not pure;
-//! they carry the *version* of what they read: a number that every write of that cell (or of any
-//! memory) replaces by a fresh one. A loop that writes gives fresh versions before its body, for
-//! the next trip sees the last one's writes, and after it; an `if` that writes, before the second
-//! arm and after it. Equal versions thus mean: no write in between on any path.
+//! Pure operations on equal operands give equal results, and a value is visible in the rest of its region and
+//! all nested regions. A table of earlier computations, with a scope for each region, therefore finds for
+//! every instruction an equal earlier one that is visible. Loads are not pure; they carry the *version* of
+//! the memory that they read: a number that every write of that cell (or of any memory) replaces by a fresh
+//! one. A loop that writes gives fresh versions before its body, since the next trip sees the writes of the
+//! last one, and after it; an `if` that writes gives them before the second arm and after it. Equal versions
+//! thus mean that there is no write in between on any path.
 //!
-//! Of a control operation's results that every arm gives the same values, and of a loop's stacks of the same values, the
-//! first is enough: inlined calls have put the parts of a derivative together that keep the same.
+//! If every arm yields the same values for several results of a control operation, or if several stacks of a
+//! loop hold the same values, only the first of them is kept: inlining joins parts of a derivative that keep
+//! the same residuals.
 //!
-//! A store enters the table as the load that would read it back, if it is certain that the index
-//! is in range (a store out of range writes nothing, and reading there gives zero).
+//! A store enters the table as the load that would read it back, if its index is certainly in range (a store
+//! out of range writes nothing, and a load there gives zero).
 
 use std::collections::hash_map::Entry as MapEntry;
 use std::hash::{Hash, Hasher};
@@ -27,7 +28,7 @@ use crate::effects::{Effects, Facts};
 use crate::util::{Defs, Subst, carried, carried_at, root_cell};
 use ir::range::Ranges;
 
-/// Merges equal computations; true if anything was merged.
+/// Merges equal computations; returns true if anything was merged.
 pub fn run(types: &mut Types, func: &mut Function, facts: &Facts) -> bool {
     if !func.has_body() {
         return false;
@@ -55,11 +56,11 @@ pub fn run(types: &mut Types, func: &mut Function, facts: &Facts) -> bool {
     cse.changed
 }
 
-/// What each control operation writes, all that it holds included.
+/// The writes of each control operation, including those in nested regions.
 pub(crate) struct Writes {
-    /// By region: root cells that are written in it, sorted.
+    /// For each region, the root cells that are written in it, sorted.
     pub(crate) cells: SecondaryMap<Region, Vec<Value>>,
-    /// By region: what else happens in it.
+    /// For each region, its other effects.
     pub(crate) effects: SecondaryMap<Region, Effects>,
 }
 
@@ -120,7 +121,7 @@ struct Cse<'a> {
     ranges: Ranges,
     writes: Writes,
     subst: Subst,
-    /// Candidates by the hash of their key; a scope ends by truncating through `log`.
+    /// The candidates by the hash of their key; a scope ends by truncating them through `log`.
     table: FxHashMap<u64, Vec<Entry>>,
     log: Vec<u64>,
     /// The version of each root cell.
@@ -156,7 +157,7 @@ impl Cse<'_> {
         self.fresh
     }
 
-    /// Gives fresh versions to all that a region writes.
+    /// Gives fresh versions to everything that a region writes.
     fn clobber(&mut self, region: Region) {
         for cell in self.writes.cells[region].clone() {
             self.cells[cell] = self.new_version();
@@ -166,7 +167,7 @@ impl Cse<'_> {
         }
     }
 
-    /// Of results that every arm gives the same values, and of stacks of the same values, one is enough.
+    /// Merges results for which every arm yields the same values, and stacks of the same values.
     fn twins(&mut self, inst: Inst) {
         let data = &self.func.insts[inst];
         let (from, at) = match data.op {
@@ -192,7 +193,7 @@ impl Cse<'_> {
         }
     }
 
-    /// True if the instruction is to go.
+    /// Processes an instruction; returns true if it is to be removed.
     fn inst(&mut self, inst: Inst) -> bool {
         let data = &self.func.insts[inst];
         if !data.regions.is_empty() {
@@ -280,7 +281,8 @@ impl Cse<'_> {
         }
     }
 
-    /// A store or add_to: a fresh version, and what a load would read.
+    /// Processes a store or `add_to`: gives the cell a fresh version, and records the value that a load would
+    /// read.
     fn write(&mut self, inst: Inst) {
         let data = &self.func.insts[inst];
         let args = data.args.clone();
@@ -322,7 +324,7 @@ fn hash(key: &Key) -> u64 {
     hasher.finish()
 }
 
-/// Whether the operands of an op can be exchanged without any change of the result's bits.
+/// Returns true if the operands of an op can be exchanged without changing the result's bits.
 pub(crate) fn commutes(op: &Op) -> bool {
     match op {
         Op::Add | Op::Mul | Op::And | Op::Or | Op::Xor | Op::Eq | Op::Ne => true,

@@ -1,17 +1,16 @@
-//! Removes what has no influence on results, memory or output.
+//! Removes instructions that have no influence on results, memory or output.
 //!
-//! Liveness is a least fixpoint that starts from nothing: the function's results and instructions
-//! with effects are live, and liveness spreads to what they need. What "need" means follows
-//! structure: a live result of an `if` needs that result of each arm, the condition and no more;
-//! a live carried value of a loop needs its initial value and what the body yields for it; a live
-//! stacked result needs what the body yields. An instruction that is live makes the control
-//! operations around it live. A store to a cell is live only if a live load reads that cell. So
-//! cycles of values that only feed themselves (a counter nobody reads) stay dead, and all is one
-//! worklist over each edge once.
+//! Liveness is a least fixpoint that starts from nothing: the function's results and instructions with
+//! effects are live, and liveness spreads to everything they need. What they need follows the structure: a
+//! live result of an `if` needs that result of each arm and the condition; a live carried value of a loop
+//! needs its initial value and the value that the body yields for it; a live stacked result needs the value
+//! that the body yields. A live instruction makes the control operations around it live. A store to a cell is
+//! live only if a live load reads that cell. Cycles of values that only feed themselves (such as a counter
+//! that is never read) therefore stay dead, and one worklist visits each edge once.
 //!
-//! A loop that has no effects and whose results nobody uses is removed even if it might not end:
-//! as in C and Rust's own backend, a program may not rely on hanging. With a loop's stacks goes the
-//! check of `[MaxIters]`, which only guards stacks.
+//! A loop that has no effects and whose results are unused is removed even if it might not end: as in C and
+//! Rust's own backend, a program may not rely on hanging. The check of `[MaxIters]` is removed along with a
+//! loop's stacks, since it only guards the stacks.
 
 use cranelift_entity::SecondaryMap;
 use cranelift_entity::packed_option::PackedOption;
@@ -22,7 +21,7 @@ use ir::{Function, Inst, Op, Region, Value};
 use crate::effects::Facts;
 use crate::util::{Defs, carried, carried_at, dense, root_cell};
 
-/// Removes dead instructions, results and carried values; true if anything was removed.
+/// Removes dead instructions, results and carried values; returns true if anything was removed.
 pub fn run(func: &mut Function, facts: &Facts) -> bool {
     if !func.has_body() {
         return false;
@@ -61,9 +60,9 @@ struct Marker<'a> {
     place: SecondaryMap<Inst, PackedOption<Region>>,
     /// The instruction that holds a region.
     holder: SecondaryMap<Region, PackedOption<Inst>>,
-    /// For parameters of regions: the region and the number.
+    /// For parameters of regions: the region and the parameter's number.
     param_of: SecondaryMap<Value, Option<(Region, u32)>>,
-    /// Which of its instruction's results a value is.
+    /// The number of a value among its instruction's results.
     number: SecondaryMap<Value, u32>,
     /// Instructions that write a cell, by the root cell.
     writers: SecondaryMap<Value, Vec<Inst>>,
@@ -175,7 +174,7 @@ impl Marker<'_> {
         }
     }
 
-    /// Carried value `k` of a loop is needed, before, in or after it.
+    /// Marks carried value `k` of a loop, which is needed before, in or after the loop.
     fn carried(&mut self, inst: Inst, k: usize) {
         let data = &self.func.insts[inst];
         let (args, _, yields) = carried_at(&data.op);
@@ -208,7 +207,7 @@ fn sweep(
     changed
 }
 
-/// Drops dead results of a control operation, with the carried values and yields they belong to.
+/// Drops the dead results of a control operation, with the carried values and yields that belong to them.
 fn shrink(func: &mut Function, inst: Inst, live: &SecondaryMap<Value, bool>) -> bool {
     let n_carried = carried(func, inst);
     let (args, params, yields) = carried_at(&func.insts[inst].op);
@@ -236,7 +235,7 @@ fn shrink(func: &mut Function, inst: Inst, live: &SecondaryMap<Value, bool>) -> 
     true
 }
 
-/// Keeps of `list[first..]` what `keep` says; beyond `keep` everything.
+/// Keeps those elements of `list[first..]` that `keep` marks, and all elements beyond the end of `keep`.
 pub(crate) fn filter(list: &mut Vec<Value>, first: usize, keep: &[bool]) {
     let mut at = 0;
     list.retain(|_| {
@@ -245,7 +244,7 @@ pub(crate) fn filter(list: &mut Vec<Value>, first: usize, keep: &[bool]) {
     });
 }
 
-/// As [`filter`], for short lists.
+/// Like [`filter`], for short lists.
 pub(crate) fn filter_small<const N: usize>(list: &mut SmallVec<[Value; N]>, first: usize, keep: &[bool])
 where
     [Value; N]: smallvec::Array<Item = Value>,

@@ -1,10 +1,10 @@
-//! Computes in an arm what only that arm uses.
+//! Sinks computations into the arm that uses them.
 //!
-//! A pure operation all of whose uses are within one arm of an `if` or `switch` moves to the start of
-//! that arm, or further in, but never into a loop. Its operands are visible there, and pure
-//! operations may be computed at any time. The backend does this for arithmetic by itself; it does not
-//! for what it emits as loads and calls: elements of arrays and stacks, mathematics, functions.
-//! Instructions are taken from last to first, so whole chains move.
+//! A pure operation all of whose uses are within one arm of an `if` or `switch` moves to the start of that
+//! arm, or further in, but never into a loop. Its operands are visible there, and pure operations may be
+//! computed at any time. The backend does this for arithmetic by itself, but not for operations that it emits
+//! as loads and calls: elements of arrays and stacks, mathematics, functions. Instructions are processed from
+//! last to first, so whole chains move.
 
 use cranelift_entity::SecondaryMap;
 use cranelift_entity::packed_option::PackedOption;
@@ -16,7 +16,7 @@ use ir::{Function, Inst, Op, Region, Value};
 use crate::effects::Facts;
 use crate::util::Defs;
 
-/// Moves; true if anything moved.
+/// Moves instructions; returns true if anything moved.
 pub fn run(func: &mut Function, facts: &Facts) -> bool {
     if !func.has_body() {
         return false;
@@ -49,9 +49,9 @@ struct Delay<'a> {
     defs: Defs,
     parent: SecondaryMap<Region, PackedOption<Region>>,
     depth: SecondaryMap<Region, u32>,
-    /// Whether a region is the body of a loop.
+    /// For each region, true if it is the body of a loop.
     in_loop: SecondaryMap<Region, bool>,
-    /// The innermost region that has all uses seen so far.
+    /// The innermost region that contains all uses seen so far.
     used_in: SecondaryMap<Value, PackedOption<Region>>,
     moved: bool,
 }
@@ -92,7 +92,8 @@ impl Delay<'_> {
         self.used_in[v] = all.into();
     }
 
-    /// From last to first; instructions that go into an arm are put before what is there already.
+    /// Processes a region from last to first; instructions that move into an arm are put before the arm's
+    /// own.
     fn region(&mut self, region: Region) {
         for v in self.func.regions[region].results.clone() {
             self.use_in(v, region);
@@ -117,7 +118,7 @@ impl Delay<'_> {
         }
         kept.reverse();
         self.func.regions[region].insts = kept;
-        // Last first: each goes before those that may use it.
+        // The last instruction found is the first in program order: each goes before those that may use it.
         let mut fronts: IndexMap<Region, Vec<Inst>, FxBuildHasher> = IndexMap::default();
         for (target, inst) in leaving.into_iter().rev() {
             fronts.entry(target).or_default().push(inst);
@@ -127,7 +128,7 @@ impl Delay<'_> {
         }
     }
 
-    /// Where an instruction should be computed.
+    /// The region in which an instruction should be computed.
     fn target(&self, inst: Inst, here: Region) -> Region {
         let data = &self.func.insts[inst];
         if !data.regions.is_empty() || data.results.len() != 1 {
@@ -142,7 +143,7 @@ impl Delay<'_> {
             return here;
         }
         let Some(used) = self.used_in[data.results[0]].expand() else { return here };
-        // The innermost region on the way in that no loop is around.
+        // The innermost region on the path to the uses that is not inside a further loop.
         let mut target = used;
         let mut at = used;
         while at != here {

@@ -1,15 +1,17 @@
-//! Sums that only go to a buffer are made there.
+//! Turns sums that are only added to a buffer into direct additions to the buffer.
 //!
 //! `a = local 0; for … { add_to a, i, x }; for n (k) { atomic.add buf, k + c, (load a)[k] }` ↦
 //! `for … { atomic.add buf, i + c, x }`
 //!
-//! The cotangents of weights that a thread keeps in an array are such: each is computed once, kept in a place of its own
-//! and fetched from there to be added, and of all lanes these places are more than a processor's first cache holds.
+//! The cotangents of weights that a thread keeps in an array have this shape: each is computed once, stored
+//! in an element of its own, and loaded from there to be added, and the elements of all lanes together exceed
+//! a processor's first-level cache.
 //!
-//! That is right where at most one number is added to each element, so that what is added to the buffer is that number: the
-//! index is affine in the counters of all loops between the array and the addition, no two trips give one index, and none
-//! is out of range. What is added nowhere was zero. Nothing else may look at the buffer meanwhile; other additions may be
-//! made before or after these, as the order of atomic additions is nobody's.
+//! The rewrite is right where at most one number is added to each element, so that this number is added to
+//! the buffer: the index is affine in the counters of all loops between the array and the addition, no two
+//! trips give the same index, and no index is out of range. An element to which nothing is added would
+//! contribute zero. Nothing else may access the buffer in between, except for other atomic additions, whose
+//! order is unspecified.
 
 use cranelift_entity::SecondaryMap;
 use rustc_hash::FxHashMap;
@@ -18,11 +20,12 @@ use ir::{AtomicOp, Function, Global, Inst, Op, Path, Region, Scalar, Span, Type,
 
 use crate::util::{Defs, make};
 
-/// Counters of an index, and arrays of a function, at most: what is between is looked at for each array.
+/// Limits on the number of counters in an index and on the number of arrays in a function, since the code in
+/// between is scanned for each array.
 const MOST_TERMS: usize = 8;
 const MOST_ARRAYS: usize = 64;
 
-/// Makes sums where they go; true if there were any. Only after AD.
+/// Rewrites all such sums; returns true if there were any. Only valid after AD.
 pub fn run(types: &Types, func: &mut Function) -> bool {
     if !func.has_body() {
         return false;
@@ -49,32 +52,32 @@ pub fn run(types: &Types, func: &mut Function) -> bool {
     !found.is_empty()
 }
 
-/// Where an instruction is.
+/// The position of an instruction.
 #[derive(Clone, Copy, Debug, Default)]
 struct At {
     region: Option<Region>,
-    /// Its number in the region, and in the order of the text.
+    /// The instruction's number in the region, and in the order of the text.
     number: usize,
     order: u32,
 }
 
-/// What is known of a cell that holds an array of zeros.
+/// The uses of a cell that holds an array of zeros.
 #[derive(Default)]
 struct Cell {
     added: Vec<Inst>,
     loads: Vec<Inst>,
-    /// Whether anything else uses it.
+    /// The cell has other uses.
     other: bool,
 }
 
-/// An array's elements that a loop adds to a buffer.
+/// An array whose elements a loop adds to a buffer.
 struct Delivery {
-    /// The addition to the array, its region, the index and what is added.
+    /// The addition to the array, its region, the index and the value added.
     site: Inst,
     region: Region,
     index: Value,
     value: Value,
-    /// The addition to the buffer, and its region.
+    /// The addition to the buffer, and the region of that addition.
     atomic: Inst,
     body: Region,
     global: Global,
@@ -84,7 +87,7 @@ struct Delivery {
     offset: Offset,
 }
 
-/// What is added to the index.
+/// The offset that is added to the index.
 #[derive(Clone, Copy)]
 enum Offset {
     None,
@@ -98,15 +101,15 @@ struct Survey<'a> {
     defs: Defs,
     order: u32,
     cells: FxHashMap<Value, Cell>,
-    /// The cells in order.
+    /// The cells in program order.
     names: Vec<Value>,
-    /// How often a value is used, and by what last.
+    /// The number of uses of each value, and the last instruction that uses it.
     uses: SecondaryMap<Value, u32>,
     user: SecondaryMap<Value, Option<Inst>>,
     place: SecondaryMap<Inst, At>,
-    /// The instruction that a region belongs to.
+    /// The instruction that holds each region.
     owner: SecondaryMap<Region, Option<Inst>>,
-    /// The trips of `for` with a constant number of them, by the counter.
+    /// The number of trips of each `for` where it is constant, by the loop's counter.
     counters: FxHashMap<Value, u64>,
 }
 
@@ -153,7 +156,7 @@ impl Survey<'_> {
         }
     }
 
-    /// The only instruction that uses a value.
+    /// The instruction that uses a value, if there is only one.
     fn only_user(&self, v: Value) -> Option<Inst> {
         self.user[v].filter(|_| self.uses[v] == 1)
     }
@@ -164,7 +167,7 @@ impl Survey<'_> {
         let (&[site], &[load], false) = (&cell.added[..], &cell.loads[..], cell.other) else { return None };
         let made = self.place[self.defs.inst(name)?];
         let (home, whole) = (made.region?, func.insts[load].results[0]);
-        // The loop that adds: its body takes the element of its trip.
+        // The loop that adds to the buffer: each trip reads one element.
         let read = self.only_user(whole)?;
         let &[_, counter] = &func.insts[read].args[..] else { return None };
         let atomic = self.only_user(*func.insts[read].results.first()?)?;
@@ -224,7 +227,7 @@ impl Survey<'_> {
         }
     }
 
-    /// What a place is beyond the counter, if that was there before the cell.
+    /// The offset of a place from the counter, if the offset was defined before the cell.
     fn offset(&self, place: Value, counter: Value, before: u32) -> Option<Offset> {
         if place == counter {
             return Some(Offset::None);
@@ -242,11 +245,11 @@ impl Survey<'_> {
         (order < before).then_some(Offset::Value(rest))
     }
 
-    /// Whether an addition is made at most once to each element below `len`, and to no other; the instruction of the home
-    /// region that holds it.
+    /// Checks that an addition is made at most once to each element below `len`, and to no other element.
+    /// Returns the instruction of the home region that contains the addition.
     fn is_once(&self, site: Inst, home: Region, index: Value, len: u64) -> Option<Inst> {
         let mut affine = self.affine(index, 8)?;
-        // Every loop around it has a part.
+        // The counter of every loop around the addition must occur in the index.
         let mut inst = site;
         loop {
             let region = self.place[inst].region?;
@@ -270,7 +273,7 @@ impl Survey<'_> {
         if least < 0 || most >= i64::try_from(len).ok()? {
             return None;
         }
-        // Each term is beyond what the smaller ones reach together.
+        // Each coefficient must exceed the range of all smaller terms together.
         affine.terms.sort_by_key(|t| t.1.unsigned_abs());
         let mut reach = 0;
         for &(_, by, trips) in &affine.terms {
@@ -283,7 +286,7 @@ impl Survey<'_> {
         Some(inst)
     }
 
-    /// A value as a sum of multiples of counters, if it and all that it is made of fit their types.
+    /// A value as a sum of multiples of counters, if it and all its parts fit their types.
     fn affine(&self, v: Value, depth: u32) -> Option<Affine> {
         let TypeData::Scalar(s) = self.types[self.func.ty(v)] else { return None };
         if !s.is_int() || depth == 0 {
@@ -325,7 +328,7 @@ impl Survey<'_> {
         }
     }
 
-    /// Whether additions to a buffer may be made before an instruction rather than after it.
+    /// Returns true if additions to a buffer may be made before an instruction rather than after it.
     fn may_pass(&self, inst: Inst, global: Global) -> bool {
         let data = &self.func.insts[inst];
         let elsewhere = || self.global(data.args[0]).is_some_and(|other| other != global);
@@ -341,7 +344,8 @@ impl Survey<'_> {
     }
 }
 
-/// A sum of multiples of counters (with their trips, at least one) and a constant, and its bounds.
+/// The sum of a constant and of multiples of counters (each with its number of trips, at least one), with its
+/// bounds.
 #[derive(Default)]
 struct Affine {
     terms: Vec<(Value, i64, u64)>,

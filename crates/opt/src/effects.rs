@@ -1,38 +1,38 @@
-//! What functions and instructions do besides giving results.
+//! Summarises the effects of functions and instructions.
 //!
-//! Every function is a map from values to values but for the memory that the host sees, output and
-//! errors. A summary says which of those a call may touch. Summaries are the least fixpoint of
-//! "what the instructions do, and what their callees do", found by going over the call graph from
-//! callees to callers until nothing changes; so they over-approximate every execution, recursion
-//! included. Cells are not in a summary: they never leave their function.
+//! Every function is a map from values to values except for its effects: accesses to memory that the host
+//! sees, output and errors. A summary states which of those a call may have. Summaries are the least fixpoint
+//! of "the effects of the instructions and of the callees", found by going over the call graph from callees
+//! to callers until nothing changes; so they over-approximate every execution, recursion included. Cells are
+//! not in a summary, since they never leave their function.
 //!
-//! Before AD a call may mean more than its body: a function with a custom derivative must still be
-//! called when its value is not used, since the custom function runs in the reverse sweep. So at
-//! that stage calls of such functions count as writing.
+//! Before AD a call may mean more than its body: a function with a custom derivative must still be called
+//! when its value is not used, since the custom function runs in the reverse sweep. At that stage, calls of
+//! such functions therefore count as writing.
 
 use cranelift_entity::{EntityRef, SecondaryMap};
 use ir::{Func, Function, Global, Inst, Module, Op, Space, Value};
 
 use crate::util::Defs;
 
-/// What may happen when an instruction runs.
+/// The effects that running an instruction may have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Effects {
     /// Reads memory that can change.
     pub reads: bool,
     /// Writes memory, prints, waits or stops the program.
     pub writes: bool,
-    /// May run for ever, or end in a reported error: fine to remove, not to run speculatively.
+    /// May run forever, or end in a reported error: may be removed, but not run speculatively.
     pub hangs: bool,
 }
 
 impl Effects {
-    /// Nothing is known.
+    /// All effects, for code of which nothing is known.
     pub const ANY: Effects = Effects { reads: true, writes: true, hangs: true };
-    /// Only computes.
+    /// No effects: the code only computes.
     pub const NONE: Effects = Effects { reads: false, writes: false, hangs: false };
 
-    /// Either.
+    /// The union of two sets of effects.
     #[must_use]
     pub fn or(self, other: Effects) -> Effects {
         Effects {
@@ -43,7 +43,7 @@ impl Effects {
     }
 }
 
-/// Whether calls still stand for their derivatives too.
+/// The stage of compilation, which decides whether calls also stand for their derivatives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     /// Derivatives are still to be made.
@@ -52,7 +52,7 @@ pub enum Stage {
     AfterAd,
 }
 
-/// What is known of a module while one of its functions is changed.
+/// Facts about a module that stay available while one of its functions is changed.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
     funcs: Vec<Effects>,
@@ -126,17 +126,17 @@ impl Facts {
         sum
     }
 
-    /// The summary of a function.
+    /// The summary of a function's effects.
     pub fn func(&self, func: Func) -> Effects {
         self.funcs.get(func.index()).copied().unwrap_or(Effects::ANY)
     }
 
-    /// Whether no thread of a dispatch can change a global.
+    /// Returns true if no thread of a dispatch can change a global.
     pub fn is_constant(&self, global: Global) -> bool {
         self.constant.get(global.index()).copied().unwrap_or(false)
     }
 
-    /// Whether a buffer handle is one of memory that no thread changes.
+    /// Returns true if a buffer handle refers to memory that no thread changes.
     pub(crate) fn is_constant_buffer(&self, func: &Function, defs: &Defs, mut handle: Value) -> bool {
         loop {
             let Some(inst) = defs.inst(handle) else { return false };
@@ -148,7 +148,7 @@ impl Facts {
         }
     }
 
-    /// What an instruction by itself may do; not what its regions do, and nothing about cells.
+    /// The effects of an instruction by itself, without those of its regions and without accesses to cells.
     pub(crate) fn inst(&self, func: &Function, defs: &Defs, inst: Inst) -> Effects {
         let data = &func.insts[inst];
         match &data.op {
@@ -174,7 +174,7 @@ impl Facts {
     }
 }
 
-/// All functions, callees before callers where there is no recursion. Without recursion in Rust.
+/// All functions, callees before callers where there is no recursion. Computed without recursion in Rust.
 pub(crate) fn post_order(module: &Module) -> Vec<Func> {
     let callees: Vec<Vec<Func>> = module
         .funcs

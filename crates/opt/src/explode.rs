@@ -1,11 +1,11 @@
-//! Small arrays cross control flow as their elements.
+//! Passes small arrays across control flow as their elements.
 //!
-//! An array that an `if`, `switch`, `for` or `loop` gives as a result, and that is read by elements
-//! or built from elements, is replaced by one result for each element: `extract` before the border,
-//! `construct` after it. That is right because an array is nothing but its elements. It pays
-//! because `simplify` then joins the extracts and constructs on both sides, so that a matrix carried
-//! round a loop never is in memory, and an element that does not change is not carried. Arrays that
-//! are read at a variable index stay whole: they are memory in the end.
+//! An array that is a result of an `if`, `switch`, `for` or `loop`, and that is read by elements or built
+//! from elements, is replaced by one result for each element: `extract` before the border, `construct` after
+//! it. That is right because an array is nothing but its elements. It is worthwhile because `simplify` then
+//! joins the extracts and constructs on both sides, so that a matrix carried round a loop is never in memory,
+//! and an element that does not change is not carried. Arrays that are read at a variable index stay whole,
+//! since they end up in memory anyway.
 
 use cranelift_entity::SecondaryMap;
 use smallvec::SmallVec;
@@ -14,10 +14,10 @@ use ir::{Function, Inst, Op, Region, Type, TypeData, Types, Value, ValueData};
 
 use crate::util::{Defs, Subst, carried, carried_at, make};
 
-/// Arrays of more elements stay whole.
+/// The maximum number of elements of an array that is taken apart.
 const MOST: u32 = 16;
 
-/// Takes arrays apart at the borders of control flow; true if any was.
+/// Takes arrays apart at the borders of control flow; returns true if any was.
 pub fn run(types: &mut Types, func: &mut Function) -> bool {
     if !func.has_body() {
         return false;
@@ -42,9 +42,9 @@ pub fn run(types: &mut Types, func: &mut Function) -> bool {
 /// How an array is read.
 #[derive(Clone, Copy, Default)]
 struct Use {
-    /// By `extract`, or `index` with a constant.
+    /// Read by `extract`, or by `index` with a constant.
     element: bool,
-    /// By `index` with a variable.
+    /// Read by `index` with a variable.
     variable: bool,
 }
 
@@ -59,7 +59,7 @@ fn uses(types: &Types, func: &Function, defs: &Defs) -> SecondaryMap<Value, Use>
                 uses[data.args[0]].element = true
             }
             Op::Index => uses[data.args[0]].variable = true,
-            // A cell of the array is there to be read at a variable index.
+            // An array is put in a cell in order to be read at a variable index.
             Op::Local => uses[data.args[0]].variable = true,
             _ => {}
         }
@@ -173,13 +173,13 @@ impl Explode<'_> {
         (fits && self.types.scalar_of(element).is_some()).then_some((element, n))
     }
 
-    /// Whether an array is built of elements.
+    /// Returns true if an array is built from elements.
     fn built(&self, v: Value) -> bool {
         let op = self.defs.op(self.func, self.subst.get(v));
         matches!(op, Some(Op::Construct | Op::Insert(_) | Op::Splat | Op::Zero | Op::Absent))
     }
 
-    /// An element's value, marked as the array is.
+    /// A new value for an element, with the marks of the array.
     fn fresh(&mut self, element: Type, like: Value) -> Value {
         let like = self.func.values[like].clone();
         self.func.values.push(ValueData { ty: element, ..like })
@@ -207,7 +207,7 @@ impl Explode<'_> {
         v
     }
 
-    /// What a region yields, by elements.
+    /// Splits the arrays that a region yields into their elements.
     fn split_results(&mut self, region: Region, at: usize, plan: &Plan) {
         let old = self.func.regions[region].results.clone();
         let mut results = old[..at].to_vec();
@@ -222,7 +222,7 @@ impl Explode<'_> {
         self.func.regions[region].insts.append(&mut last);
     }
 
-    /// The instruction with elements as results, and the arrays again after it.
+    /// Gives the instruction elements as results, and rebuilds the arrays after it.
     fn join(&mut self, inst: Inst, plan: &Plan, out: &mut Vec<Inst>) {
         self.changed = true;
         let old = std::mem::take(&mut self.func.insts[inst].results);

@@ -1,21 +1,23 @@
-//! Finds where a differential becomes infinite or NaN: `ẋ = op(…)` becomes `ẋ = check_finite(op(…), …)`.
+//! Inserts checks that find where a differential becomes infinite or NaN: `ẋ = op(…)` becomes
+//! `ẋ = check_finite(op(…), …)`.
 //!
-//! A differential is a tangent or cotangent that differentiation made, or a value of a user's derivative that depends
-//! on one. The program stops at the first that is not finite, so all differentials that it was made of are finite; what
-//! else it was made of is shown. Numbers that are no differentials may be infinite: a rule may divide by an infinite
-//! number to get zero.
+//! A differential is a tangent or cotangent that differentiation made, or a value of a user's derivative that
+//! depends on one. The program stops at the first differential that is not finite, so all differentials that
+//! it was computed from are finite; its other operands are reported. Numbers that are not differentials may
+//! be infinite: a derivative rule may divide by an infinite number to get zero.
 //!
-//! A check is its operand, so it stands and falls with the uses of what it checks, and what nobody reads stops nobody.
-//! What only selections, arms or loops read, be it by way of arithmetic, is checked behind or in them: what is not
-//! taken may be anything. The checks come after inlining, which shows who reads what, and before all that changes operations.
+//! A check returns its operand, so it is removed if the checked value is unused; a value that is never read
+//! cannot stop the program. A value that only selections, arms or loops read, directly or through arithmetic,
+//! is checked behind or within them, since a value that is not taken may be anything. The checks are inserted
+//! after inlining, which shows where each value is read, and before all passes that change operations.
 
 use cranelift_entity::packed_option::PackedOption;
 use cranelift_entity::{EntitySet, SecondaryMap};
 use ir::{Func, Function, Inline, Inst, InstData, Module, Op, Region, Value, ValueData};
 use smallvec::SmallVec;
 
-/// Prepares a module: functions of the library are inlined, so that the user's line is known. Gives the functions that
-/// see no differentials unless a user's derivative calls them.
+/// Prepares a module: functions of the library are inlined, so that the user's line is known. Returns the
+/// functions that contain no differentials unless a user's derivative calls them.
 pub(crate) fn prepare(module: &mut Module) -> EntitySet<Func> {
     let mut plain: EntitySet<Func> = EntitySet::new();
     let all: Vec<Func> = module.funcs.keys().collect();
@@ -32,7 +34,7 @@ pub(crate) fn prepare(module: &mut Module) -> EntitySet<Func> {
     plain
 }
 
-/// Puts the checks into a function.
+/// Inserts the checks into a function.
 pub(crate) fn run(module: &mut Module, f: Func, plain: &EntitySet<Func>) {
     if !module.funcs[f].has_body() {
         return;
@@ -46,8 +48,9 @@ pub(crate) fn run(module: &mut Module, f: Func, plain: &EntitySet<Func>) {
     ir::build::put_back(module, f, func);
 }
 
-/// The values that are read, where they are made, other than by a selection among them, be it by way of arithmetic.
-/// What is read in an arm or a loop alone may not be read at all: what is made of it there is checked.
+/// The values that are read in the region that defines them, other than as an alternative of a selection,
+/// directly or through arithmetic. A value that is only read in an arm or a loop may not be read at all;
+/// there, the values computed from it are checked.
 fn needed(func: &Function) -> EntitySet<Value> {
     let mut needed: EntitySet<Value> = EntitySet::new();
     let mut place: SecondaryMap<Value, PackedOption<Region>> = SecondaryMap::new();
@@ -64,7 +67,7 @@ fn needed(func: &Function) -> EntitySet<Value> {
         }
     }
     for (region, data) in &func.regions {
-        // Of the results of a half, those who call it know what is read.
+        // The callers of a half know which of its results are read.
         if !(func.is_half && region == func.body()) {
             needed.extend(data.results.iter().copied().filter(|&v| place[v] == region.into()));
         }
@@ -77,7 +80,7 @@ fn needed(func: &Function) -> EntitySet<Value> {
             continue;
         }
         let read: &[Value] = match data.op {
-            // Of a check, the first is what goes on.
+            // The first operand of a check is the value that it passes on.
             Op::Select | Op::CheckFinite(_) => &data.args[..1],
             _ => &data.args,
         };
@@ -109,7 +112,7 @@ impl Checks<'_> {
         self.func.regions[region].insts = checked;
     }
 
-    /// The check of a result, if it needs one; the instruction gets another result in its place.
+    /// Makes the check of a result, if it needs one; the instruction gets a new result in its place.
     fn check(&mut self, inst: Inst, k: usize) -> Option<Inst> {
         let data = &self.func.insts[inst];
         let v = data.results[k];

@@ -1,19 +1,20 @@
-//! Puts bodies in the place of calls.
+//! Inlines functions.
 //!
-//! A function is one region with one entry and one exit, so a call is replaced by the body's
-//! instructions with parameters read as the arguments, and the call's results as the body's
-//! results. Callees go first, so a body that is copied is finished; functions on a cycle of calls
-//! are never inlined, which with the size limits bounds the growth: a body is copied if it is small (or,
-//! called twice, not large), is called once, or must be (`Inline::Always`), and while the caller has not grown past its budget;
-//! a callee that passes very many values is copied into its one caller even past that.
+//! A function is one region with one entry and one exit, so a call is replaced by the body's instructions,
+//! with parameters replaced by the arguments and the call's results by the body's results. Callees are
+//! processed first, so a body that is copied is already optimised. Functions on a cycle of calls are never
+//! inlined, which together with the size limits bounds the growth. A body is copied if it is small (or, if
+//! called twice, not large), if it is called only once, or if it must be (`Inline::Always`), as long as the
+//! caller has not grown past its budget. A callee that passes very many values is copied into its only caller
+//! even past the budget.
 //!
-//! A function that is called once only serves its caller, so it is *deferred*: nobody works on it
-//! until the caller takes its body as it is, calls of further deferred functions included. A chain
-//! of such calls is thus copied once, not once for each level. Where the budget ends the call stays,
-//! and the callee becomes a function of its own after all.
+//! A function that is called once only serves its caller, so it is *deferred*: it is not optimised until the
+//! caller takes its unoptimised body, including calls of further deferred functions. A chain of such calls is
+//! thus copied once, not once for each level. Where the budget is exhausted the call stays, and the callee is
+//! optimised as a function of its own after all.
 //!
-//! Before AD a call is also a border for derivatives: a float parameter or result that is not
-//! `diff` has no tangent. There the copy keeps the border by `detach`.
+//! Before AD a call is also a border for derivatives: a float parameter or result that is not `diff` has no
+//! tangent. There the copy preserves the border by `detach`.
 
 use cranelift_entity::EntityRef;
 use smallvec::SmallVec;
@@ -25,20 +26,21 @@ use crate::Options;
 use crate::effects::{Stage, post_order};
 use crate::util::{Subst, ValueMap, copy_insts, function_size, make};
 
-/// Bodies of at most this many instructions are always worth a copy.
+/// Bodies of at most this many instructions are always copied.
 const SMALL: usize = 40;
-/// Bodies of at most this many are worth a copy if there are two calls: a derivative by two directions, say, which then
-/// share what does not depend on the direction.
+/// Bodies of at most this many instructions are copied if there are two calls, for example of a derivative in
+/// two directions, whose copies then share all computations that do not depend on the direction.
 const TWICE: usize = 160;
-/// A caller may grow to this, or to four times what it was.
+/// A caller may grow to this size, or to four times its original size.
 const BUDGET: usize = 4000;
-/// A call that passes more values than this costs more than any body: such a callee is taken in at any size if that
-/// is its one call. The halves of a large function's derivative pass residuals by the thousand.
+/// A call that passes more values than this costs more than any body: such a callee is inlined at any size if
+/// this is its only call. The halves of a large function's derivative pass residuals by the thousand.
 const WIDE: usize = 48;
-/// Deferred functions within deferred functions are followed to this depth.
+/// The depth to which deferred functions are followed within deferred functions.
 const DEPTH: u32 = 256;
 
-/// Inlines in all functions. `keep` names functions whose calls must stay.
+/// Inlines calls in all functions. `keep` names functions whose calls must stay. Returns true if anything
+/// changed.
 pub fn inline(module: &mut Module, options: &Options, stage: Stage, keep: &dyn Fn(Func) -> bool) -> bool {
     let plan = Plan::of(module, options, stage, keep);
     let mut changed = false;
@@ -48,7 +50,7 @@ pub fn inline(module: &mut Module, options: &Options, stage: Stage, keep: &dyn F
     changed
 }
 
-/// What is decided before anything is copied.
+/// The decisions made before anything is copied.
 pub(crate) struct Plan {
     /// Callees before callers.
     pub(crate) order: Vec<Func>,
@@ -98,12 +100,12 @@ impl Plan {
         Plan { order, may, once, twice, stage, small, deferred }
     }
 
-    /// Whether a function need not be worked on before its one caller takes it in.
+    /// Returns true if a function need not be optimised before its only caller inlines it.
     pub(crate) fn is_deferred(&self, f: Func) -> bool {
         self.deferred[f.index()]
     }
 
-    /// Defers all functions that are called once, but for these.
+    /// Defers all functions that are called once, except for `roots`.
     pub(crate) fn defer(&mut self, roots: impl Iterator<Item = Func>) {
         self.deferred = self.once.iter().zip(&self.may).map(|(&once, &may)| once && may).collect();
         for root in roots {
@@ -111,7 +113,7 @@ impl Plan {
         }
     }
 
-    /// Inlines the calls in one function.
+    /// Inlines the calls in one function; returns true if anything changed.
     pub(crate) fn caller(&self, module: &mut Module, f: Func) -> bool {
         let func = &module.funcs[f];
         if !func.has_body() {
@@ -128,9 +130,10 @@ impl Plan {
     }
 }
 
-/// Inlines, in a function that has a linear part, the calls of small functions without regions that have none, as those
-/// that move pointers, and in its loops those of larger ones, with a linear part or without. What they compute need not be
-/// kept where it can be computed again, or where another call computes it, too.
+/// Inlines calls in a function that has a linear part: calls of small functions without regions and without a
+/// linear part, such as those that move pointers, and within loops also calls of larger functions, with a
+/// linear part or without. Their values need not be kept where they can be recomputed, or where another call
+/// computes them as well.
 pub fn small_calls(module: &mut Module, f: Func) -> bool {
     let func = &module.funcs[f];
     let (mut any, mut in_loop) = (false, false);
@@ -148,15 +151,16 @@ pub fn small_calls(module: &mut Module, f: Func) -> bool {
     changed
 }
 
-/// Whether the rules for floats of a caller may hold for a callee: its own, and what it takes of the library, which has
-/// none of its own.
+/// Returns true if a callee may be inlined under the caller's rules for floats: both have the same rules, or
+/// the callee is a function of the library, which has no rules of its own.
 fn fits(module: &Module, caller: &Function, callee: Func) -> bool {
     let callee = &module.funcs[callee];
     caller.fast_math == callee.fast_math || caller.fast_math && module.is_library(callee.span)
 }
 
-/// Gives what only passes values to functions with `fast_math` and to the library's, as the ways into a derivative do,
-/// that mark, too: it has no floats of its own, and would stand between such functions and their callers.
+/// Sets `fast_math` on functions that only pass values to functions with `fast_math` and to functions of the
+/// library, as the entry functions of a derivative do. Such a function has no float operations of its own,
+/// and would prevent inlining between the functions it calls and its callers.
 pub(crate) fn pass_rules_on(module: &mut Module) {
     for f in post_order(module) {
         let func = &module.funcs[f];
@@ -188,7 +192,7 @@ pub(crate) fn pass_rules_on(module: &mut Module) {
     }
 }
 
-/// See [`small_calls`].
+/// Returns true if [`small_calls`] inlines a function.
 fn is_small(module: &Module, f: Func, in_loop: bool) -> bool {
     let func = &module.funcs[f];
     if !func.has_body()
@@ -230,16 +234,16 @@ fn expand_calls(module: &mut Module, f: Func, plan: Option<&Plan>) -> bool {
 
 struct Inliner<'a> {
     module: &'a mut Module,
-    /// `None`: see [`small_calls`].
+    /// The plan; `None` for [`small_calls`].
     plan: Option<&'a Plan>,
     caller: Func,
     func: Function,
     subst: Subst,
     size: usize,
     budget: usize,
-    /// How many deferred functions are being taken in, one within the other.
+    /// The nesting depth of deferred functions that are being inlined.
     depth: u32,
-    /// How many loops are around the place that is worked on.
+    /// The number of loops around the current place.
     loops: u32,
     changed: bool,
 }
@@ -343,7 +347,7 @@ impl Inliner<'_> {
         }
         let callee = &self.module.funcs[g];
         for (n, &r) in callee.regions[body].results.iter().enumerate() {
-            // what a nested call gave may stand for something else by now
+            // The result of a nested call may have been substituted by now.
             let v = self.subst.get(map[&r]);
             let v = cut(&self.module.types, &mut self.func, v, callee.results[n].diff, out);
             if self.func.values[v].name.is_none() {
@@ -354,7 +358,7 @@ impl Inliner<'_> {
     }
 }
 
-/// Removes every `detach`: after AD it means nothing.
+/// Removes every `detach`, which has no meaning after AD. Returns true if there was one.
 pub fn strip_detach(_types: &mut Types, func: &mut Function) -> bool {
     if !func.has_body() {
         return false;

@@ -1,13 +1,13 @@
-//! IR to IR: the same meaning, less work.
+//! Optimises the IR: the same meaning, less work.
 //!
-//! The whole pipeline is on this page. Every pass is a file that opens with why it is right; every
-//! pass keeps the verifier's rules, marks of linear values and spans, and takes time about linear
-//! in the size of the program.
+//! This file contains the whole pipeline. Every pass is a file that begins with an argument for its
+//! correctness; every pass keeps the verifier's rules, the marks of linear values and the spans, and takes
+//! time roughly linear in the size of the program.
 //!
-//! The order follows from what feeds what. `simplify` makes constants, which make indices constant,
-//! which lets `scalarize` turn cells into values, on which `cse` and `simplify` see through what
-//! was memory. `unroll` makes counters constant and feeds the same circle; so the circle runs again
-//! while it changes something, at most a few times. `licm` comes once there is nothing left to fold.
+//! The order follows from the dependences between passes. `simplify` makes constants, which make indices
+//! constant, which lets `scalarize` turn cells into values, so that `cse` and `simplify` see through former
+//! memory. `unroll` makes counters constant, which enables the same sequence again; so the sequence is
+//! repeated while it changes something, up to a few times. `licm` runs once there is nothing left to fold.
 #![forbid(unsafe_code)]
 
 pub mod chains;
@@ -42,16 +42,16 @@ use cranelift_entity::EntityRef;
 use ir::build::{put_back, take};
 use ir::{Func, Function, Inline, Module, Op, Types};
 
-/// What the user asks of the optimiser.
+/// The options of the optimiser.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Rules that hold for real numbers but may drop a NaN, an infinity or the sign of a zero.
+    /// Allows rules that hold for real numbers but may drop a NaN, an infinity or the sign of a zero.
     pub fast_math: bool,
-    /// 0: only what later stages rely on; 1: cheap; 2: all.
+    /// 0: only the passes that later stages rely on; 1: cheap passes; 2: all passes.
     pub level: u8,
-    /// Stop the program where a differential becomes infinite or NaN (from level 1 on).
+    /// Stops the program where a differential becomes infinite or NaN (from level 1 on).
     pub check_finite: bool,
-    /// True if the code is for a device; `None` where that is not known.
+    /// True if the code is for a device; `None` if the target is not known.
     pub on_device: Option<bool>,
 }
 
@@ -61,7 +61,7 @@ impl Default for Options {
     }
 }
 
-/// Before AD: small, clean primal functions make small derivatives. Functions with a custom
+/// Optimises before AD: small, clean primal functions make small derivatives. Functions with a custom
 /// derivative are neither inlined nor removed.
 pub fn before_ad(module: &mut Module, options: &Options) {
     if options.level == 0 {
@@ -97,7 +97,8 @@ pub fn before_ad(module: &mut Module, options: &Options) {
     }
 }
 
-/// Puts derivative operators where the program writes them: what it gives them as differentials is seen there.
+/// Inlines functions that only wrap derivative operators, so that each operator stands where the program uses
+/// it and sees the differentials that it is given.
 pub fn place_derivatives(module: &mut Module) {
     let only_asks = |f: &Function| f.inline == Inline::Always && has_derivative_ops(f);
     let keep: Vec<bool> = module.funcs.values().map(|f| !only_asks(f)).collect();
@@ -105,8 +106,8 @@ pub fn place_derivatives(module: &mut Module) {
     inline::inline(module, &Options { level: 0, ..Options::default() }, Stage::BeforeAd, &keep);
 }
 
-/// After AD: derivatives are plain code; make it fast. `roots` are the functions that the host may
-/// call; what is called once otherwise is only worked on within its caller.
+/// Optimises after AD, when derivatives are plain code. `roots` are the functions that the host may call; any
+/// other function that is called once is optimised only within its caller.
 pub fn after_ad(module: &mut Module, options: &Options, roots: &[Func]) {
     let all: Vec<Func> = module.funcs.keys().collect();
     for f in all {
@@ -131,7 +132,7 @@ pub fn after_ad(module: &mut Module, options: &Options, roots: &[Func]) {
     plan.defer(roots.iter().copied());
     let facts = Facts::of(module, Stage::AfterAd);
     let mut called = vec![false; module.funcs.len()];
-    // Finished functions, and whether each has something new to merge.
+    // Finished functions, and whether each has something new for `cse` to merge.
     let mut done: Vec<(Func, bool)> = Vec::new();
     let mut finish = |module: &mut Module, f: Func, called: &mut [bool]| {
         if !module.funcs[f].has_body() {
@@ -140,7 +141,7 @@ pub fn after_ad(module: &mut Module, options: &Options, roots: &[Func]) {
         plan.caller(module, f);
         if let Some(plain) = &plain {
             if module.funcs[f].inline == Inline::Always && !roots.contains(&f) {
-                // Looked at where it is inlined.
+                // The function is checked where it is inlined.
                 return;
             }
             finite::run(module, f, plain);
@@ -156,14 +157,14 @@ pub fn after_ad(module: &mut Module, options: &Options, roots: &[Func]) {
     for &f in plan.order.iter().filter(|&&f| !plan.is_deferred(f)) {
         finish(module, f, &mut called);
     }
-    // Callers first: only they know whether a call is left.
+    // Callers come first: only then is it known whether a call of the function is left.
     for &f in plan.order.iter().rev().filter(|&&f| plan.is_deferred(f)) {
         if called[f.index()] {
             finish(module, f, &mut called);
         }
     }
     let borders = borders(module, &roots);
-    // A callee goes into its caller as it is, where more is known of its differentials.
+    // A callee is inlined before its differentials are lowered, since more is known about them in the caller.
     for (f, stale) in done {
         edit(module, f, |types, func| {
             let lowered = differentials::run(types, func, options, borders[f.index()]);
@@ -185,7 +186,7 @@ pub fn after_ad(module: &mut Module, options: &Options, roots: &[Func]) {
     }
 }
 
-/// Who calls each function.
+/// Determines who calls each function: the host or other functions.
 fn borders(module: &Module, roots: &[Func]) -> Vec<Border> {
     let mut borders = vec![Border::Callers; module.funcs.len()];
     roots.iter().for_each(|root| borders[root.index()] = Border::Host);
@@ -201,8 +202,8 @@ fn borders(module: &Module, roots: &[Func]) -> Vec<Border> {
     borders
 }
 
-/// The passes that feed each other, on a function whose calls have been replaced where they are to
-/// be; true if what came last made work for `cse`.
+/// Runs the passes that enable each other, on a function whose calls are already inlined where they should
+/// be; returns true if the last passes made work for `cse`.
 fn rounds(types: &mut Types, func: &mut Function, facts: &Facts, options: &Options) -> bool {
     let most = if options.level >= 2 { 4 } else { 1 };
     let mut stale = false;
@@ -233,8 +234,8 @@ fn rounds(types: &mut Types, func: &mut Function, facts: &Facts, options: &Optio
     stale
 }
 
-/// For devices, whose threads have little memory of their own: arrays that are copies of what nobody writes are read
-/// where that is. `None` if nothing changes.
+/// Optimises for devices, whose threads have little memory of their own: an array that is a copy of memory
+/// that is never written is read from that memory instead. `None` if nothing changes.
 pub fn for_devices(module: &Module) -> Option<Module> {
     let constants = through::Constants::of(module);
     let may = |f: &&Func| module.funcs[**f].has_body() && through::may(&module.types, &module.funcs[**f]);
@@ -256,8 +257,8 @@ pub fn for_devices(module: &Module) -> Option<Module> {
     Some(module)
 }
 
-/// Cleans one function between the passes of AD: folds, merges, removes. Nothing is known of its
-/// callees, so calls stay.
+/// Cleans one function between the passes of AD: folds, merges, removes. Nothing is known about its callees,
+/// so calls stay.
 pub fn clean(types: &mut Types, func: &mut Function) {
     let facts = Facts::default();
     simplify::run(types, func, &Options::default());
@@ -265,13 +266,13 @@ pub fn clean(types: &mut Types, func: &mut Function) {
     dce::run(func, &facts);
 }
 
-/// The full treatment of one function; true if anything changed.
+/// Optimises one function fully; returns true if anything changed.
 pub fn run_function(types: &mut Types, func: &mut Function, facts: &Facts, options: &Options) -> bool {
     let changed = circle(types, func, facts, options);
     changed | licm::run(types, func, facts)
 }
 
-/// One turn of what feeds itself.
+/// Runs the sequence of passes that enable each other once.
 fn circle(types: &mut Types, func: &mut Function, facts: &Facts, options: &Options) -> bool {
     let mut changed = simplify::run(types, func, options);
     if scalarize::run(types, func) | explode::run(types, func) {
@@ -283,7 +284,7 @@ fn circle(types: &mut Types, func: &mut Function, facts: &Facts, options: &Optio
     changed
 }
 
-/// The passes by the names that tests and the command line use.
+/// The names of the passes, as tests and the command line use them.
 pub const PASSES: [&str; 21] = [
     "chains",
     "simplify",
@@ -308,7 +309,7 @@ pub const PASSES: [&str; 21] = [
     "after-ad",
 ];
 
-/// Runs one pass by its name on a whole module; `None` if there is none of that name.
+/// Runs one pass by its name on a whole module; `None` if no pass has that name.
 pub fn run_pass(module: &mut Module, name: &str, options: &Options) -> Option<()> {
     if !PASSES.contains(&name) {
         return None;
@@ -360,7 +361,7 @@ pub fn run_pass(module: &mut Module, name: &str, options: &Options) -> Option<()
     Some(())
 }
 
-/// Whether a function still holds a derivative operator.
+/// Returns true if a function still contains a derivative operator.
 pub fn has_derivative_ops(func: &Function) -> bool {
     let mut found = false;
     if func.has_body() {
@@ -378,7 +379,7 @@ pub fn has_derivative_ops(func: &Function) -> bool {
     found
 }
 
-/// Changes a function with the module's types at hand.
+/// Changes a function with access to the module's types.
 fn edit(module: &mut Module, f: Func, change: impl FnOnce(&mut Types, &mut Function)) {
     let mut func = take(module, f);
     change(&mut module.types, &mut func);

@@ -1,15 +1,14 @@
-//! Moves out of loops what does not change there.
+//! Loop-invariant code motion: moves instructions out of loops in which they do not change.
 //!
-//! All operations are total, so computing one that would not have been reached is never wrong, only
-//! useless; an operation can therefore move to any place where its operands are visible. One walk
-//! keeps the lists of all open regions; an instruction of a loop's body whose operands come from
-//! further out is appended to the list of the region around the loop, which at that moment ends
-//! just before the loop. It goes out as many loops as it can. From an arm of an `if` only cheap
-//! operations go, and only if they leave a loop: what an arm guards may be dear, and often is not
-//! reached.
+//! All operations are total, so computing one that would not have been reached is never wrong, only useless;
+//! an operation can therefore move to any place where its operands are visible. One walk keeps the
+//! instruction lists of all open regions. An instruction in a loop's body whose operands come from further
+//! out is appended to the list of the region around the loop, which at that moment ends just before the loop.
+//! It moves out of as many loops as possible. Only cheap operations move out of an arm of an `if`, and only
+//! if they also leave a loop: an operation that an arm guards may be expensive and is often not reached.
 //!
-//! Loads move if nothing in the loop writes what they read. Calls move if they only compute and
-//! certainly end.
+//! Loads move if nothing in the loop writes the memory that they read. Calls move if they only compute and
+//! certainly terminate.
 
 use cranelift_entity::SecondaryMap;
 use smallvec::SmallVec;
@@ -20,7 +19,7 @@ use crate::cse::Writes;
 use crate::effects::Facts;
 use crate::util::{Defs, root_cell};
 
-/// Hoists; true if anything moved.
+/// Hoists instructions; returns true if anything moved.
 pub fn run(types: &mut Types, func: &mut Function, facts: &Facts) -> bool {
     if !func.has_body() {
         return false;
@@ -58,7 +57,7 @@ struct Licm<'a> {
     facts: &'a Facts,
     defs: Defs,
     writes: Writes,
-    /// How many regions are open around a value's definition.
+    /// The number of regions open around a value's definition.
     depth: SecondaryMap<Value, u32>,
     open: Vec<Open>,
     moved: bool,
@@ -92,7 +91,7 @@ impl Licm<'_> {
         self.func.regions[region].insts = done.list;
     }
 
-    /// The outermost level that an instruction of level `here` should go to.
+    /// The outermost level that an instruction at level `here` should move to.
     fn target(&self, inst: Inst, here: usize) -> usize {
         let data = &self.func.insts[inst];
         if !data.regions.is_empty() || data.results.is_empty() {
@@ -135,7 +134,7 @@ impl Licm<'_> {
         target
     }
 
-    /// Whether computing it in vain costs next to nothing.
+    /// Returns true if computing the instruction in vain costs next to nothing.
     fn cheap(&self, inst: Inst) -> bool {
         let data = &self.func.insts[inst];
         let numeric = self.types.is_numeric(self.func.ty(data.results[0]));

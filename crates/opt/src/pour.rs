@@ -1,13 +1,14 @@
-//! Sums that are only added to other sums are made there.
+//! Accumulates sums directly in the sum that they are added to.
 //!
 //! `a = local 0; … add_to a, i, x …; add_to b, load a` ↦ `… add_to b, i, x …`
 //!
-//! A call's cotangent of an array parameter is a sum of its own, which the caller adds to the array's. Where the call is
-//! inlined, in a loop over samples say, each trip would clear and add the whole array, however few elements it touches.
+//! A call's cotangent of an array parameter is a sum of its own, which the caller adds to the array's
+//! cotangent. Where the call is inlined, for example in a loop over samples, each trip would clear and add
+//! the whole array, however few elements it touches.
 //!
-//! That is right up to the order of the additions, which is nobody's but ours: `add_to` is what reverse mode adds up
-//! cotangents with. Nothing else may look at `b` meanwhile. The cells, the load and the addition are of one region, so each
-//! `a` is added once; all that is added to `a` comes before.
+//! The rewrite is right up to the order of the additions, which the compiler is free to choose: reverse mode
+//! accumulates cotangents by `add_to`. Nothing else may read or write `b` in between. The cells, the load and
+//! the addition are in the same region, so each `a` is added once, and all additions to `a` come before.
 
 use cranelift_entity::SecondaryMap;
 use cranelift_entity::packed_option::PackedOption;
@@ -17,22 +18,22 @@ use ir::{Function, Inst, Op, Region, TypeData, Types, Value};
 
 use crate::util::Defs;
 
-/// What is known of a cell.
+/// The uses of a cell.
 #[derive(Default)]
 struct Cell {
-    /// Its definition, in the order of the text, and the region.
+    /// The position of the cell's definition: its number in the order of the text, and its region.
     order: u32,
     home: PackedOption<Region>,
     is_absent: bool,
-    /// Where the last is added.
+    /// The position of the last addition.
     added: Option<u32>,
-    /// Where the whole is read: the place, its region, what is read.
+    /// The load of the whole cell: its position, its region, and its result.
     load: Option<(u32, Region, Value)>,
-    /// Everything that is no addition, in order.
+    /// The positions of all uses that are not additions, in order.
     looks: Vec<u32>,
 }
 
-/// A sum that is added to another one.
+/// The addition of one sum to another.
 struct Pour {
     order: u32,
     home: Region,
@@ -40,7 +41,7 @@ struct Pour {
     to: Value,
 }
 
-/// Replaces such sums; true if there were any. Only after AD.
+/// Replaces such sums; returns true if there were any. Only valid after AD.
 pub fn run(types: &Types, func: &mut Function) -> bool {
     if !func.has_body() {
         return false;
@@ -87,11 +88,11 @@ struct Survey<'a> {
     defs: Defs,
     order: u32,
     cells: FxHashMap<Value, Cell>,
-    /// The cells in order.
+    /// The cells in program order.
     names: Vec<Value>,
-    /// How often a value is used.
+    /// The number of uses of each value.
     uses: SecondaryMap<Value, u32>,
-    /// By the value that is added.
+    /// The additions, by the value that is added.
     pours: FxHashMap<Value, Pour>,
 }
 
@@ -114,7 +115,7 @@ impl Survey<'_> {
                     if let &[x] = rest {
                         self.pours.insert(x, Pour { order, home: region, inst, to: cell });
                     }
-                    // A cell is no number that could be added.
+                    // These operands are looked at as well, although a cell cannot be an addend.
                     rest.iter().for_each(|&arg| self.look(arg));
                 }
                 (Op::Load, &[cell]) => {
@@ -146,14 +147,14 @@ impl Survey<'_> {
         }
     }
 
-    /// A use that is no addition.
+    /// Records a use that is not an addition.
     fn look(&mut self, v: Value) {
         if let Some(cell) = self.cells.get_mut(&v) {
             cell.looks.push(self.order);
         }
     }
 
-    /// Where each sum goes, and what is needed no more.
+    /// Decides which sum each sum is replaced by, and which instructions are no longer needed.
     fn decide(&self) -> (FxHashMap<Value, Value>, FxHashSet<Inst>) {
         let (mut target, mut gone) = (FxHashMap::default(), FxHashSet::default());
         for &name in &self.names {

@@ -1,16 +1,17 @@
-//! Empties functions that no root can reach.
+//! Removes the bodies of functions that no root can reach.
 //!
-//! Ids stay what they are: an unreachable function keeps its name and signature and loses its
-//! body. Reachable is what a call of any kind or the initialiser of a global names, from the roots on;
-//! while a derivative is still to be made, what a witness of a reachable function names, too.
+//! Ids do not change: an unreachable function keeps its name and signature and loses its body. A function is
+//! reachable if it is a root, or if a reachable function calls it by any kind of call or the initialiser of a
+//! global names it; while derivatives are still to be made, the functions in the witness of a reachable
+//! function are reachable, too.
 
 use cranelift_entity::EntityRef;
 use ir::{Func, Module};
 
 use crate::has_derivative_ops;
 
-/// Empties functions that are not reachable from `roots`, entry points and initialisers of globals;
-/// true if any was.
+/// Removes the bodies of functions that are not reachable from `roots`, entry points and initialisers of
+/// globals; returns true if any was removed.
 pub fn prune(module: &mut Module, roots: &[Func]) -> bool {
     let open = module.funcs.values().any(has_derivative_ops);
     let mut seen = vec![false; module.funcs.len()];

@@ -1,16 +1,18 @@
-//! Elements of stacks that are computed where they are read.
+//! Rematerialises elements of stacks where they are read.
 //!
-//! Reverse mode keeps on a stack what its sweep back through a loop reads. Which values it keeps is decided for a
-//! function by itself, where a buffer may be any; here, in the whole of a kernel, it is known which buffers nobody
-//! writes, and what else still needs the loop. So `index s, t`, with `s` the stack of what trip `t` of a `for` yields,
-//! becomes the computation itself if that is made of numbers from before the loop, the number of the trip and memory
-//! that nothing in the function writes. A loop that only served its stack is then dead.
+//! Reverse mode keeps on a stack the values that its sweep back through a loop reads. Which values it keeps
+//! is decided for one function at a time, where nothing is known about buffers; here, in the whole of a
+//! kernel, it is known which buffers are never written, and what else still needs the loop. So `index s, t`,
+//! with `s` the stack of the values that the trips of a `for` yield, becomes the computation of trip `t`
+//! itself if that computation only uses numbers from before the loop, the number of the trip, and memory that
+//! nothing in the function writes. A loop that only served its stack is then dead.
 //!
-//! That is right as every operand has the value that it had in trip `t`, and `t` is a trip: it is the counter of a loop
-//! of as many trips, or that counted from the end. (Reading past the end of a stack gives zero.)
+//! The rewrite is right because every operand has the value that it had in trip `t`, and `t` is a trip: it is
+//! the counter of a loop with as many trips, or such a counter subtracted from the last trip. (Reading past
+//! the end of a stack gives zero.)
 //!
-//! It is done where computing again costs no more than to keep. What nothing but the stack needed is not computed
-//! again but moved, and costs nothing.
+//! It is done where computing a value again costs no more than keeping it. A computation that only the stack
+//! needed is moved rather than repeated, and costs nothing.
 
 use cranelift_entity::{EntitySet, SecondaryMap, packed_option::PackedOption};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -21,14 +23,14 @@ use ir::{Function, Global, Inst, InstData, Math, Op, Region, RegionData, Type, T
 use crate::effects::Facts;
 use crate::util::{Defs, Subst, ValueMap, carried};
 
-/// Instructions of one computation at most.
+/// The maximum number of instructions in one computation.
 const MOST: usize = 32;
-/// Levels of operands and of arms that are followed.
+/// The maximum depth of operands and arms that are followed.
 const DEPTH: u32 = 24;
-/// Stacks of stacks are followed to this depth.
+/// The maximum depth of stacks within stacks.
 const LOOPS: usize = 4;
 
-/// Computes again what is worth it; true if anything changed. Only after AD.
+/// Rematerialises elements where it is worthwhile; returns true if anything changed. Only valid after AD.
 pub fn run(types: &Types, func: &mut Function, facts: &Facts) -> bool {
     if !func.has_body() {
         return false;
@@ -99,19 +101,19 @@ pub fn run(types: &Types, func: &mut Function, facts: &Facts) -> bool {
     true
 }
 
-/// Loops, each with the trip that is meant.
+/// Loops, each with the trip that is read.
 type Trips = SmallVec<[(Inst, Value); 2]>;
 
 /// A read that is replaced.
 struct Plan {
     index: Inst,
     result: Value,
-    /// What the innermost loop yields.
+    /// The value that the innermost loop yields.
     value: Value,
-    /// The counters of the loops, and what stands for them.
+    /// Maps the counters of the loops to the trips that replace them.
     map: ValueMap,
     slice: Slice,
-    /// The arm that the copies go to, if only that needs them.
+    /// The arm that the copies move to, if only that arm needs them.
     arm: Option<Region>,
     copies: Vec<Inst>,
 }
@@ -120,18 +122,19 @@ struct Survey<'a> {
     types: &'a Types,
     func: &'a Function,
     defs: Defs,
-    /// The instruction that holds a region.
+    /// The instruction that holds each region.
     holder: SecondaryMap<Region, PackedOption<Inst>>,
-    /// The region in which an instruction stands.
+    /// The region that contains each instruction.
     home: SecondaryMap<Inst, PackedOption<Region>>,
-    /// The region whose parameter a value is.
+    /// For each parameter of a region, that region.
     param_of: SecondaryMap<Value, PackedOption<Region>>,
-    /// The loop whose counter a value is.
+    /// For each counter of a loop, that loop.
     counter: SecondaryMap<Value, PackedOption<Inst>>,
     written: FxHashSet<Global>,
-    /// What is written is not known, or other threads write too.
+    /// The memory that is written is unknown, or other threads may write as well.
     all_written: bool,
-    /// The instructions that read a value; twice if a region yields it.
+    /// The instructions that use each value; a loop or `if` whose region yields the value counts once more
+    /// for each such result.
     uses: SecondaryMap<Value, SmallVec<[Inst; 4]>>,
 }
 
@@ -166,7 +169,8 @@ impl Survey<'_> {
         }
     }
 
-    /// The loops whose stacks an `index` reads, outermost first, with the trips; and what the innermost yields.
+    /// The loops whose stacks an `index` reads, outermost first, with the trips that it reads, and the value
+    /// that the innermost loop yields.
     fn chain(&self, index: Inst) -> Option<(Trips, Value)> {
         let func = self.func;
         let mut trips: SmallVec<[Value; 2]> = SmallVec::new();
@@ -198,7 +202,7 @@ impl Survey<'_> {
                 return None;
             }
             loops.push((around, trip));
-            // The stacks come after what is carried, which `carried` counts in both lists.
+            // Stacks come after the carried values in both lists, so `k` is the same in both.
             let yielded = func.regions[data.regions[0]].results[k];
             if trips.is_empty() {
                 return Some((loops, yielded));
@@ -211,7 +215,8 @@ impl Survey<'_> {
         }
     }
 
-    /// Whether `t` is a trip of a loop of `n` trips: the counter of such a loop, or that counted from the end.
+    /// Returns true if `t` is a trip of a loop of `n` trips: the counter of such a loop, or such a counter
+    /// subtracted from the last trip.
     fn is_trip(&self, t: Value, n: Value, outermost: Region) -> bool {
         let (types, func) = (self.types, self.func);
         if self.is_within(n, outermost) && self.defs.scalar(types, func, n).is_none() {
@@ -238,7 +243,7 @@ impl Survey<'_> {
         })
     }
 
-    /// Whether a value is defined in a region or one that is nested there.
+    /// Returns true if a value is defined in a region or in a nested one.
     fn is_within(&self, v: Value, region: Region) -> bool {
         let Some(mut at) = self.region_of(v) else { return false };
         loop {
@@ -292,7 +297,8 @@ impl Survey<'_> {
         found
     }
 
-    /// The arm of an `if` beside the instruction that all reads of its result stand in.
+    /// The arm that contains all reads of an instruction's result, if it belongs to an `if` in the same
+    /// region as the instruction.
     fn only_arm(&self, inst: Inst, result: Value) -> Option<Region> {
         let users = &self.uses[result];
         let arm = self.home[*users.first()?].expand()?;
@@ -301,8 +307,8 @@ impl Survey<'_> {
         (beside && users.iter().all(|&user| self.home[user].expand() == Some(arm))).then_some(arm)
     }
 
-    /// What only the stacks need: instructions all of whose readers are such, or yield an element that is not read
-    /// from its stack any more.
+    /// The computations that only the stacks need: instructions whose results are used only by other such
+    /// instructions, or yielded to a stack from which they are no longer read.
     fn moved(&self, found: &[Plan]) -> EntitySet<Inst> {
         let func = self.func;
         let mut replaced: EntitySet<Inst> = EntitySet::new();
@@ -341,9 +347,9 @@ impl Survey<'_> {
         }
     }
 
-    /// Whether nothing but these reads a stack, or parts of it.
+    /// Returns true if only the instructions in `replaced` read a stack or its parts.
     fn is_read_by(&self, stack: Value, replaced: &EntitySet<Inst>, depth: usize) -> bool {
-        // The whole of a stack of stacks is looked at from its outermost loop.
+        // Look at the whole stack of stacks, starting from its outermost loop.
         if let Some(inst) = self.defs.inst(stack)
             && self.func.insts[inst].op == Op::Index
             && depth > 0
@@ -362,8 +368,8 @@ impl Survey<'_> {
         })
     }
 
-    /// Whether an `index` runs no more often than the loops that it follows back: the innermost loop around it has the
-    /// counter of one of the trips.
+    /// Returns true if an `index` runs no more often than the loops that it reads back: the counter of the
+    /// innermost loop around it occurs in one of the trips.
     fn in_its_loop(&self, index: Inst, loops: &[(Inst, Value)]) -> bool {
         let func = self.func;
         let mut region = self.home[index].expand();
@@ -385,7 +391,8 @@ impl Survey<'_> {
         false
     }
 
-    /// Collects what `v` is made of within the loops; false if it cannot be made again.
+    /// Collects the instructions within the loops that compute `v`; returns false if `v` cannot be computed
+    /// again.
     fn slice(&self, v: Value, outermost: Region, map: &ValueMap, slice: &mut Slice, depth: u32) -> bool {
         if map.contains_key(&v) || !self.is_within(v, outermost) {
             return true;
@@ -413,7 +420,8 @@ impl Survey<'_> {
         all
     }
 
-    /// What it costs to do an instruction again, in quarters of an addition; `None` if it may give another value.
+    /// The cost of repeating an instruction, in quarters of an addition; `None` if it may give a different
+    /// value.
     fn cost(&self, inst: Inst) -> Option<u64> {
         let data = &self.func.insts[inst];
         let &[result] = data.results.as_slice() else { return None };
@@ -438,7 +446,7 @@ impl Survey<'_> {
                 if self.written.contains(&global) || !direct {
                     return None;
                 }
-                // Where it is found by another load it may be anywhere.
+                // An address that depends on another load may be anywhere in memory.
                 let indirect = data.args[1..].iter().any(|&a| self.is_loaded(a, 4));
                 if indirect { 48 } else { 8 }
             }
@@ -454,19 +462,19 @@ impl Survey<'_> {
     }
 }
 
-/// What a value is made of.
+/// The instructions that compute a value.
 #[derive(Default)]
 struct Slice {
     insts: EntitySet<Inst>,
     list: Vec<Inst>,
 }
 
-/// What it costs to keep an element on a stack, in quarters of an addition.
+/// The cost of keeping an element on a stack, in quarters of an addition.
 fn keep(types: &Types, ty: Type) -> u64 {
     16 + 6 * types.bytes(ty)
 }
 
-/// The global whose memory a handle is of.
+/// The global that a handle refers to.
 fn root(func: &Function, defs: &Defs, mut handle: Value) -> Option<Global> {
     loop {
         let inst = defs.inst(handle)?;
@@ -478,7 +486,8 @@ fn root(func: &Function, defs: &Defs, mut handle: Value) -> Option<Global> {
     }
 }
 
-/// Appends copies of what `v` is made of; gives the copy of `v`. A value from before the loops stands for itself.
+/// Appends copies of the instructions that compute `v` and returns the copy of `v`. A value from before the
+/// loops stands for itself.
 fn emit(
     func: &mut Function,
     defs: &Defs,

@@ -1,18 +1,18 @@
-//! Cells become values.
+//! Replaces cells by values (scalar replacement of aggregates).
 //!
-//! A cell never leaves its function and no two cells are the same memory, so all that can happen to
-//! one is in plain sight. Two kinds need not be memory:
+//! A cell never leaves its function and no two cells alias, so all accesses to a cell are visible. Two kinds
+//! of cells need not be memory:
 //!
-//! - A cell that nothing writes after `local`: every load is an `index` of the initial value.
-//! - A small cell whose every access names its elements by constants: each leaf (a scalar, or a
-//!   vector) becomes a value of its own. One walk in program order knows the current value of each
-//!   leaf. A store changes it; a load reads it. Where an `if` or `switch` writes a leaf, the leaf
-//!   becomes a further result of all arms; where a loop does, a further carried value. Structured
-//!   control has one entry and one exit, so these are all the places where a phi could be, and none
-//!   is needed that is not made; the superfluous ones are dead and `dce` finds them.
+//! - A cell that is never written after `local`: every load is an `index` of the initial value.
+//! - A small cell whose every access selects elements by constants: each leaf (a scalar, or a vector) becomes
+//!   a value of its own. One walk in program order tracks the current value of each leaf. A store changes it;
+//!   a load reads it. Where an `if` or `switch` writes a leaf, the leaf becomes a further result of all arms;
+//!   where a loop does, a further carried value. Structured control has one entry and one exit, so these are
+//!   all the places where a phi could be, and every phi that is needed is made; superfluous ones are dead,
+//!   and `dce` removes them.
 //!
-//! An access out of range reads zero and writes nothing, here as everywhere. Values made from a
-//! cell are linear if the cell is.
+//! An access out of range reads zero and writes nothing, here as everywhere. Values made from a cell are
+//! linear if the cell is.
 
 use cranelift_entity::SecondaryMap;
 use smallvec::SmallVec;
@@ -21,10 +21,10 @@ use ir::{Function, Inst, Op, Region, Span, Type, TypeData, Types, Value};
 
 use crate::util::{Defs, Subst, carried, carried_at, length, make};
 
-/// Cells of more scalars than this stay memory.
+/// The maximum number of scalars in a cell that is replaced.
 const MOST: u64 = 64;
 
-/// Replaces cells by values; true if any was replaced.
+/// Replaces cells by values; returns true if any was replaced.
 pub fn run(types: &mut Types, func: &mut Function) -> bool {
     if !func.has_body() {
         return false;
@@ -89,9 +89,9 @@ fn scalars(types: &Types, ty: Type) -> u64 {
 struct How {
     /// Stored or added to.
     written: bool,
-    /// Sub-cells are taken, or it is an operand of something unknown.
+    /// Sub-cells are taken, or the cell is an operand of an unknown op.
     aliased: bool,
-    /// All indices are constants (but the lane that a load of a vector reads).
+    /// All indices are constants (except for the lane in a load from a vector).
     constant: bool,
 }
 
@@ -145,12 +145,12 @@ impl Uses {
 
 #[derive(Clone, Copy, Default)]
 enum Plan {
-    /// Stays memory.
+    /// The cell stays in memory.
     #[default]
     Keep,
-    /// Never written: stands for its initial value.
+    /// The cell is never written and is replaced by its initial value.
     Frozen,
-    /// Leaves from this number on.
+    /// The cell is replaced by leaves; this is the number of the first one.
     Leaves(u32),
 }
 
@@ -159,23 +159,23 @@ struct Scalarize<'a> {
     func: &'a mut Function,
     defs: Defs,
     plans: SecondaryMap<Value, Plan>,
-    /// The type of each leaf of each cell that goes.
+    /// The type of each leaf of the cells that are replaced.
     leaves: Vec<Type>,
-    /// The current value of each leaf; none before its cell.
+    /// The current value of each leaf; `None` before its cell is created.
     state: Vec<Option<Value>>,
-    /// By region: leaves that are written in it, sorted.
+    /// For each region, the leaves that are written in it, sorted.
     written: SecondaryMap<Region, Vec<u32>>,
-    /// Also maps frozen cells to their initial values.
+    /// The substitution of values, which also maps frozen cells to their initial values.
     subst: Subst,
     out: Vec<Inst>,
     span: Span,
 }
 
-/// What indices select.
+/// The part of a cell that the indices of an access select.
 enum Place {
     /// Out of range.
     Nowhere,
-    /// Leaves from a number on, of this type.
+    /// The leaves from this number on, with the type of the part.
     Part(u32, Type),
     /// A lane of a leaf.
     Lane(u32, Lane),
@@ -232,7 +232,7 @@ impl Scalarize<'_> {
         self.written[region] = written;
     }
 
-    /// What the indices `args[1..end]` of an access select.
+    /// The part that the indices `args[1..end]` of an access select.
     fn place(&self, inst: Inst, first: u32, end: usize) -> Place {
         let data = &self.func.insts[inst];
         let mut ty = self.types.content(self.func.ty(data.args[0])).expect("a cell has a content");
@@ -270,7 +270,7 @@ impl Scalarize<'_> {
         self.subst.apply_results(self.func, region);
     }
 
-    /// True if the instruction is gone.
+    /// Processes an instruction; returns true if it is removed.
     fn inst(&mut self, inst: Inst) -> bool {
         let data = &self.func.insts[inst];
         match data.op {
@@ -278,7 +278,7 @@ impl Scalarize<'_> {
                 let (cell, init) = (data.results[0], data.args[0]);
                 match self.plans[cell] {
                     Plan::Keep => false,
-                    // Accesses find the initial value in the cell's place.
+                    // Accesses find the initial value in place of the cell.
                     Plan::Frozen => {
                         self.subst.set(cell, init);
                         true
@@ -294,7 +294,7 @@ impl Scalarize<'_> {
                 let cell = data.args[0];
                 let r = data.results[0];
                 if self.types.content(self.func.ty(cell)).is_none() {
-                    // A frozen cell, already its initial value.
+                    // The cell is frozen and already replaced by its initial value.
                     let args = data.args.clone();
                     let mut v = args[0];
                     for &idx in &args[1..] {
@@ -368,7 +368,7 @@ impl Scalarize<'_> {
         self.state[leaf as usize].expect("a cell is used where it is visible")
     }
 
-    /// The value of a part of a cell.
+    /// Reads the value of a part of a cell.
     fn read(&mut self, leaf: u32, ty: Type, linear: bool) -> Value {
         let TypeData::Array(element, n) = self.types[ty] else { return self.leaf(leaf) };
         let step = self.count(element);
@@ -377,7 +377,7 @@ impl Scalarize<'_> {
         self.emit(Op::Construct, &parts, ty, linear)
     }
 
-    /// Stores `x` into, or adds it to, a part of a cell.
+    /// Stores `x` to a part of a cell, or adds it to that part.
     fn write(&mut self, leaf: u32, ty: Type, x: Value, add: bool) {
         let linear = self.func.is_linear(x);
         let TypeData::Array(element, n) = self.types[ty] else {
@@ -466,7 +466,7 @@ impl Scalarize<'_> {
     }
 }
 
-/// A cell with a store to a lane that is not constant keeps its memory.
+/// A cell with a store to a lane that is not constant stays in memory, so this is unreachable.
 fn unreachable_store() {
     debug_assert!(false, "such cells are not planned");
 }

@@ -1,11 +1,12 @@
-//! Work that is nothing in one arm of an `if` moves into the other.
+//! Sinks work that has no effect in one arm of an `if` into the other arm.
 //!
-//! A cotangent that leaves an `if` is often absent in one arm: what the arm computes does not depend
-//! on the input (a sample out of reach, a clamped colour). All that it is scaled by afterwards leaves
-//! it absent, and what is then added to memory is nothing. So those instructions move into the
-//! arm where the cotangent may be present; in the other arm their results are absent. Each instruction that moves has all operands visible in the arm; independent pure
-//! ones between move before the `if`, as pure operations may. An `add_to` moves only if nothing that
-//! stays reads or writes its cell in between, so that every cell is added to in the same order.
+//! A cotangent that leaves an `if` is often absent in one arm, because the arm's computation does not depend
+//! on the input (a sample out of reach, a clamped colour). Scaling leaves it absent, and adding it to memory
+//! has no effect. Those instructions therefore move into the arm where the cotangent may be present; in the
+//! other arm their results are absent. All operands of an instruction that moves are visible in the arm;
+//! independent pure instructions in between move before the `if`, as pure operations may. An `add_to` moves
+//! only if no instruction that stays reads or writes its cell in between, so that the additions to every cell
+//! keep their order.
 
 use cranelift_entity::SecondaryMap;
 use rustc_hash::FxHashSet;
@@ -15,10 +16,10 @@ use ir::{Function, Inst, Op, Region, Types, Value, ValueData};
 
 use crate::util::{Defs, ValueMap, make, root_cell};
 
-/// How far behind an `if` to look.
+/// The maximum number of instructions examined behind an `if`.
 const REACH: usize = 400;
 
-/// Sinks; true if anything moved.
+/// Sinks instructions; returns true if anything moved.
 pub fn run(types: &mut Types, func: &mut Function) -> bool {
     if !func.has_body() {
         return false;
@@ -56,12 +57,12 @@ struct Sink<'a> {
     changed: bool,
 }
 
-/// What is to be done with the instructions behind one `if`.
+/// The plan for the instructions behind one `if`.
 #[derive(Default)]
 struct Plan {
-    /// Go into the arm.
+    /// Instructions that move into the arm.
     moved: Vec<Inst>,
-    /// Go before the `if`.
+    /// Instructions that move before the `if`.
     before: Vec<Inst>,
 }
 
@@ -83,7 +84,7 @@ impl Sink<'_> {
         }
     }
 
-    /// The arm with something in it, and the results that are absent in the other.
+    /// The arm with a present differential, and the results that are absent in the other arm.
     fn absent_arm(&self, inst: Inst) -> Option<(usize, FxHashSet<Value>)> {
         let data = &self.func.insts[inst];
         let zeros = |arm: usize| -> FxHashSet<Value> {
@@ -103,7 +104,7 @@ impl Sink<'_> {
         self.defs.op(self.func, v) == Some(&Op::Absent)
     }
 
-    /// Plans and moves; gives the place of the `if` afterwards.
+    /// Plans the moves and makes them; returns the position of the `if` afterwards.
     fn r#if(&mut self, region: Region, at: usize, arm: usize, zeros: FxHashSet<Value>) -> usize {
         let list = self.func.regions[region].insts.clone();
         let inst = list[at];
@@ -126,7 +127,7 @@ impl Sink<'_> {
 
     fn plan(&self, inst: Inst, behind: &[Inst], mut zeros: FxHashSet<Value>) -> Plan {
         let mut plan = Plan::default();
-        // Values that are defined behind the `if` and stay there.
+        // Values that are defined behind the `if` by instructions that stay there.
         let mut late: FxHashSet<Value> = FxHashSet::default();
         let results: FxHashSet<Value> = self.func.insts[inst].results.iter().copied().collect();
         let mut moved: FxHashSet<Value> = FxHashSet::default();
@@ -158,7 +159,7 @@ impl Sink<'_> {
         plan
     }
 
-    /// Records the cells that an instruction, or what it holds, uses.
+    /// Records the cells that an instruction or its nested regions use.
     fn touch(&self, inst: Inst, touched: &mut FxHashSet<Value>) {
         let data = &self.func.insts[inst];
         if let Op::Load | Op::Store | Op::AddTo = data.op {
@@ -171,7 +172,8 @@ impl Sink<'_> {
         }
     }
 
-    /// True if an instruction is nothing if these values are absent differentials.
+    /// Returns true if an instruction has no effect, and absent results, where the values in `zeros` are
+    /// absent differentials.
     fn vanishes(&self, inst: Inst, zeros: &FxHashSet<Value>) -> bool {
         let data = &self.func.insts[inst];
         let z = |n: usize| zeros.contains(&data.args[n]);
@@ -195,7 +197,7 @@ impl Sink<'_> {
         }
     }
 
-    /// Appends the instructions to the arm; what others use of them becomes results.
+    /// Appends the instructions to the arm; values that other instructions use become results.
     fn fill_arm(&mut self, inst: Inst, arm: usize, moved: &[Inst]) {
         let (region, other) = (self.func.insts[inst].regions[arm], self.func.insts[inst].regions[1 - arm]);
         let mut inside: SecondaryMap<Value, u32> = SecondaryMap::new();
@@ -204,7 +206,7 @@ impl Sink<'_> {
                 inside[a] += 1;
             }
         }
-        // In the arm, the results of the `if` are what the arm yields.
+        // Within the arm, the results of the `if` are the values that the arm yields.
         let mut map: ValueMap = ValueMap::default();
         let results = self.func.insts[inst].results.clone();
         for (n, &r) in results.iter().enumerate() {
@@ -220,7 +222,7 @@ impl Sink<'_> {
                 if self.uses[v] == inside[v] {
                     continue;
                 }
-                // `v` becomes a result of the `if`; the arm computes a value of its own.
+                // `v` becomes a result of the `if`, and the arm computes a new value for it.
                 let ValueData { ty, linear, .. } = self.func.values[v];
                 let own = self.func.values.push(ValueData::new(ty, linear));
                 self.func.insts[m].results[n] = own;

@@ -1,11 +1,13 @@
-//! Arrays that are copies of memory which nobody writes are read there.
+//! Reads arrays that are copies of read-only memory directly from that memory.
 //!
-//! `for i < n { c[i] = m[i] }; a = load c; a[j]` ↦ `m[j]`, with `n` the length of `c`, and `m` memory that is read only. A
-//! parameter that is an array becomes such a copy where a kernel passes what is in a buffer. A processor reads a copy as well
-//! as the buffer; on a device each thread has a copy of its own, which does not stay near.
+//! `for i < n { c[i] = m[i] }; a = load c; a[j]` ↦ `m[j]`, with `n` the length of `c`, and `m` memory that is
+//! only read. A parameter that is an array becomes such a copy where a kernel passes the contents of a
+//! buffer. A processor reads a copy as fast as the buffer; on a device each thread has its own copy, which
+//! does not stay in nearby memory.
 //!
-//! That is right as nothing else writes `c`, every read that is replaced comes after the whole loop, and an index that is
-//! not below `n` for certain is tested: beyond the array's end there may be more memory.
+//! The rewrite is right because nothing else writes `c`, every read that is replaced comes after the whole
+//! loop, and an index that is not certainly below `n` is tested: there may be more memory beyond the array's
+//! end.
 
 use cranelift_entity::packed_option::PackedOption;
 use cranelift_entity::{EntitySet, SecondaryMap};
@@ -17,34 +19,34 @@ use ir::{Function, Inst, InstData, Module, Op, Region, Scalar, Space, Type, Type
 use crate::util::{Defs, Subst, dense, make};
 use ir::range::Ranges;
 
-/// Shorter arrays are as well copied.
+/// The minimum length of an array whose copy is worth replacing.
 const LEAST: u32 = 8;
 
 /// A cell that is filled by a loop.
 #[derive(Clone)]
 struct Copy {
-    /// The load that makes an element.
+    /// The load that produces an element.
     load: Inst,
-    /// Which of its operands is the number of the element.
+    /// The load's operand that is the number of the element.
     at: usize,
     n: u32,
-    /// The loop.
+    /// The loop that fills the cell.
     fill: Inst,
-    /// The end of the loop, in the order of the text.
+    /// The position of the end of the loop, in the order of the text.
     end: u32,
 }
 
-/// What is known of a cell.
+/// The writes to a cell.
 #[derive(Clone)]
 struct Cell {
     n: u32,
     home: Region,
     copy: Option<Copy>,
-    /// Something else writes it, or may.
+    /// Another instruction writes the cell, or may write it.
     is_other: bool,
 }
 
-/// Whether a function has arrays that could be such copies.
+/// Returns true if a function has arrays that could be such copies.
 pub fn may(types: &Types, func: &Function) -> bool {
     let mut found = false;
     func.walk(func.body(), &mut |inst| {
@@ -58,7 +60,7 @@ pub fn may(types: &Types, func: &Function) -> bool {
     found
 }
 
-/// Replaces the reads of such copies; true if there were any. Only after AD.
+/// Replaces the reads of such copies; returns true if there were any. Only valid after AD.
 pub fn run(types: &mut Types, func: &mut Function, constants: &Constants) -> bool {
     if !func.has_body() {
         return false;
@@ -82,7 +84,7 @@ pub fn run(types: &mut Types, func: &mut Function, constants: &Constants) -> boo
         let cell = cells.get(&cell).filter(|cell| !cell.is_other)?;
         cell.copy.clone().filter(|copy| copy.end < order)
     };
-    // What is read: the arrays as values, and elements of the cells.
+    // The reads to replace: the arrays loaded as values, and elements of the cells.
     let (mut arrays, mut elements) = (FxHashMap::default(), FxHashMap::default());
     for (inst, order) in loads {
         let data = &func.insts[inst];
@@ -132,7 +134,8 @@ pub fn run(types: &mut Types, func: &mut Function, constants: &Constants) -> boo
     changed
 }
 
-/// The instructions that read memory in place of the copy's element that `inst` reads, and their result.
+/// Makes the instructions that read memory in place of the copy's element that `inst` reads; returns them
+/// with their result.
 fn read(
     types: &Types,
     func: &mut Function,
@@ -168,11 +171,11 @@ fn read(
     Some((list, value))
 }
 
-/// Which memory nobody writes.
+/// For each global, true if its memory is never written.
 pub struct Constants(Vec<bool>);
 
 impl Constants {
-    /// The globals of a module that are read only.
+    /// Finds the globals of a module that are read-only.
     pub fn of(module: &Module) -> Constants {
         let is_constant = |space: Space| matches!(space, Space::ReadOnly | Space::Uniform);
         Constants(module.globals.values().map(|g| is_constant(g.space)).collect())
@@ -184,14 +187,14 @@ struct Survey<'a> {
     func: &'a Function,
     constants: &'a Constants,
     defs: Defs,
-    /// Handles of memory that nobody writes.
+    /// Handles of memory that is never written.
     constant: EntitySet<Value>,
-    /// Where each value is defined.
+    /// The region in which each value is defined.
     home: SecondaryMap<Value, PackedOption<Region>>,
     cells: FxHashMap<Value, Cell>,
     loads: Vec<(Inst, u32)>,
     order: u32,
-    /// The loops around this place: each with the region it stands in.
+    /// The loops around the current place, each with the region that contains it.
     fills: Vec<(Inst, Region)>,
     /// The cells that these loops fill.
     filled: Vec<Value>,
@@ -253,7 +256,7 @@ impl Survey<'_> {
         }
     }
 
-    /// The end of a loop.
+    /// Processes the end of a loop.
     fn end(&mut self, fill: Inst) {
         while let Some(cell) = self.filled.last() {
             let Some(copy) = self.cells.get_mut(cell).and_then(|cell| cell.copy.as_mut()) else { break };
@@ -265,7 +268,7 @@ impl Survey<'_> {
         }
     }
 
-    /// `c[i] = x` in a region.
+    /// Processes a store `c[i] = x` in a region.
     fn store(&mut self, region: Region, data: &InstData) {
         let copy = self.copy(region, data);
         if let Some(cell) = self.cells.get_mut(&data.args[0]) {
@@ -279,7 +282,7 @@ impl Survey<'_> {
         }
     }
 
-    /// The copy that a store makes, if it stands in the loop over all elements.
+    /// The copy that a store makes, if the store is in a loop over all elements.
     fn copy(&self, region: Region, data: &InstData) -> Option<Copy> {
         let &[cell, index, x] = &data.args[..] else { return None };
         let cell = self.cells.get(&cell)?;
@@ -297,7 +300,7 @@ impl Survey<'_> {
         if !is_whole || !matches!(made.op, Op::BufferLoad(_)) || !is_constant {
             return None;
         }
-        // One operand is the number of the element; the others are from before the loop.
+        // One operand is the number of the element; the others are defined before the loop.
         let mut at = None;
         for (k, &arg) in made.args.iter().enumerate() {
             if arg == counter && at.is_none() {

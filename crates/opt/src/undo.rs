@@ -1,13 +1,14 @@
-//! Writes to cells that undo each other.
+//! Removes writes to cells that undo each other.
 //!
-//! After AD the cotangent of a cell is taken out and put back all the time: what `a[i] += x` gives is
+//! After AD, the cotangent of a cell is often taken out and put back: `a[i] += x` produces
 //!
 //! ```text
 //! v = load c, i; store c, i, absent; add_to c, i, v
 //! ```
 //!
-//! which leaves the cell as it was. An `add_to` of a place that holds an absent differential is a store, and a store of what the
-//! place holds is nothing. (Out of range, all of them are nothing.) Places are the same if their operands are.
+//! which leaves the cell as it was. An `add_to` to a place that holds an absent differential is a store, and
+//! a store of the value that the place already holds has no effect. (Out of range, none of them has an
+//! effect.) Two places are the same if their operands are the same.
 
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -16,7 +17,7 @@ use ir::{Function, Inst, Op, Region, TypeData, Types, Value};
 
 use crate::util::{Defs, root_cell};
 
-/// Removes such writes; true if there were any.
+/// Removes such writes; returns true if there were any.
 pub fn run(types: &Types, func: &mut Function) -> bool {
     if !func.has_body() {
         return false;
@@ -35,13 +36,13 @@ pub fn run(types: &Types, func: &mut Function) -> bool {
     changed
 }
 
-/// What was last done with a cell.
+/// The last access to a cell.
 struct Last {
     /// The cell and the indices.
     place: SmallVec<[Value; 4]>,
-    /// What the place holds, if that is known.
+    /// The value that the place held before that store, if known.
     holds: Option<Value>,
-    /// The store of zero that was last, by its number in the new list.
+    /// The index in the new list of a store of an absent differential, if that was the last write.
     zeroed: Option<usize>,
 }
 
@@ -56,7 +57,7 @@ fn settle(types: &Types, func: &mut Function, defs: &Defs, region: Region) -> bo
             cells.clear();
         }
         if !matches!(data.op, Op::Load | Op::Store | Op::AddTo) {
-            // Who gets a cell may write it.
+            // Any instruction that receives a cell may write it.
             if data.op.callee().is_some() {
                 cells.clear();
             }
@@ -80,7 +81,7 @@ fn settle(types: &Types, func: &mut Function, defs: &Defs, region: Region) -> bo
                 }
                 let is_absent = defs.op(func, x) == Some(&Op::Absent);
                 if is_absent && last.as_ref().is_some_and(|l| l.zeroed.is_some()) {
-                    // Twice is as good as once.
+                    // The second such store has no effect.
                     changed = true;
                     cells.extend(last.map(|last| (root, last)));
                     continue;

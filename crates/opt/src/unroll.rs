@@ -1,10 +1,10 @@
-//! Replaces `for` of a known, small number of trips by that many copies of its body.
+//! Replaces a `for` of a known, small number of trips by that many copies of its body.
 //!
-//! The meaning of `for(n)` is its body `n` times, each time with the counter and the values carried
-//! from the last; writing that out is the unrolled loop. A stacked result has no value without the
-//! loop, so all its uses must be `index` by constants: they become what that trip yielded, or zero
-//! beyond the end. Inner loops go first. A loop that the user wants unrolled goes to a high limit,
-//! others only while the copies are few: what unrolling buys is constant counters.
+//! The meaning of `for(n)` is its body `n` times, each time with the counter and the values carried from the
+//! previous trip; the unrolled loop writes that out. A stacked result has no value without the loop, so all
+//! its uses must be `index` by constants: each becomes the value that the trip yielded, or zero beyond the
+//! end. Inner loops are unrolled first. A loop that the user wants unrolled has a high limit; other loops are
+//! unrolled only if the copies are few, since the benefit of unrolling is constant counters.
 
 use cranelift_entity::SecondaryMap;
 use smallvec::SmallVec;
@@ -13,12 +13,13 @@ use ir::{Function, Inst, Op, Region, Type, TypeData, Types, Value};
 
 use crate::util::{Defs, Subst, ValueMap, carried, copy_insts, make, size};
 
-/// Copies of instructions that an unrolled loop may have.
+/// The maximum number of instruction copies in an unrolled loop.
 const SMALL: u64 = 64;
-/// Most trips of a loop that the user wants unrolled, and most instructions.
+/// The maximum number of trips of a loop that the user wants unrolled, and of instruction copies.
 const FORCED: (u64, u64) = (4096, 100_000);
 
-/// Unrolls; `forced_only` leaves all loops but those marked by the user.
+/// Unrolls loops; `forced_only` restricts this to loops that the user marked. Returns true if anything
+/// changed.
 pub fn run(types: &mut Types, func: &mut Function, forced_only: bool) -> bool {
     if !func.has_body() {
         return false;
@@ -51,7 +52,7 @@ pub fn run(types: &mut Types, func: &mut Function, forced_only: bool) -> bool {
     unroll.changed
 }
 
-/// Stacks that are used by other than `index` with a constant.
+/// Finds stacks that have uses other than `index` with a constant.
 fn open_stacks(types: &Types, func: &Function, defs: &Defs) -> SecondaryMap<Value, bool> {
     let mut open = SecondaryMap::new();
     let is_stack = |v: Value| matches!(types[func.ty(v)], TypeData::Stack(_));
@@ -84,9 +85,9 @@ struct Unroll<'a> {
     open: SecondaryMap<Value, bool>,
     forced_only: bool,
     subst: Subst,
-    /// What the trips of an unrolled loop yielded for a stack.
+    /// For each stack of an unrolled loop, the values that the trips yielded.
     stacks: SecondaryMap<Value, Option<Vec<Value>>>,
-    /// Instructions that may still be added to this function.
+    /// The number of instructions that may still be added to this function.
     room: u64,
     changed: bool,
 }
@@ -126,7 +127,7 @@ impl Unroll<'_> {
         if stacked.iter().any(|&s| self.open[s]) {
             return None;
         }
-        // Past its bound a loop that stacks is an error: it must stay to report it.
+        // A loop with stacks that exceeds its bound is an error, so the loop must stay to report it.
         if !stacked.is_empty() && info.max_iters.is_some_and(|bound| n > bound as u64) {
             return None;
         }
@@ -141,7 +142,7 @@ impl Unroll<'_> {
         fits.then_some(n)
     }
 
-    /// Whether constant counters would show: the counter is an operand in the body, or a stack goes.
+    /// Returns true if unrolling helps: the counter is an operand in the body, or a stack disappears.
     fn pays(&self, body: Region, no_stacks: bool) -> bool {
         let counter = self.func.regions[body].params[0];
         let mut used = !no_stacks;
@@ -193,7 +194,7 @@ impl Unroll<'_> {
         }
     }
 
-    /// An element of a stack whose loop is no more.
+    /// Replaces a read of a stack whose loop was unrolled.
     fn index(&mut self, inst: Inst, out: &mut Vec<Inst>) {
         let data = &self.func.insts[inst];
         let Some(list) = &self.stacks[data.args[0]] else { return out.push(inst) };
@@ -212,7 +213,8 @@ impl Unroll<'_> {
         }
     }
 
-    /// The value of an element that a stack lacks: an absent differential, or the number that stands for one.
+    /// The value of an element beyond the end of a stack: an absent differential, or the number that
+    /// represents one.
     fn missing(&mut self, ty: Type, read: Inst, out: &mut Vec<Inst>) -> Value {
         let linear = self.func.is_linear(self.func.result(read));
         let scalar = self.types.scalar_of(ty).filter(|s| s.is_float());

@@ -1,9 +1,9 @@
-//! What the passes share: where values are defined, substitutions, copies of regions.
+//! Helpers shared by the passes: definitions of values, substitutions, copies of regions.
 //!
-//! A pass walks regions in order and builds each list of instructions anew; a value that a pass
-//! replaces is never rewritten at its uses at once but recorded in a [`Subst`], through which every
-//! later operand is read. That is right because a definition always comes before its uses in the
-//! walk, but for the results of a loop's body, which are read after the body.
+//! A pass walks regions in order and rebuilds each list of instructions. A value that a pass replaces is not
+//! rewritten at its uses at once but recorded in a [`Subst`], through which every later operand is read. That
+//! is right because a definition always comes before its uses in the walk, except for the results of a loop's
+//! body, which are read after the body.
 
 use cranelift_entity::packed_option::PackedOption;
 use cranelift_entity::{EntityRef, SecondaryMap};
@@ -13,19 +13,19 @@ use smallvec::SmallVec;
 pub(crate) use ir::defs::{Defs, Lanes};
 use ir::{Function, Inst, InstData, Op, Region, RegionData, Span, Type, TypeData, Types, Value};
 
-/// A map with a place for each of `n` keys, so that writing need not look for room.
+/// A map with an entry for each of `n` keys, so that writes need not grow it.
 pub(crate) fn dense<K: EntityRef, V: Clone + Default>(n: usize) -> SecondaryMap<K, V> {
     let mut map = SecondaryMap::new();
     map.resize(n);
     map
 }
 
-/// Values that stand for others.
+/// A substitution of values by others.
 #[derive(Default)]
 pub(crate) struct Subst(SecondaryMap<Value, PackedOption<Value>>);
 
 impl Subst {
-    /// What stands for `v` now.
+    /// The value that currently replaces `v`.
     pub(crate) fn get(&self, mut v: Value) -> Value {
         while let Some(next) = self.0[v].expand() {
             v = next;
@@ -33,7 +33,7 @@ impl Subst {
         v
     }
 
-    /// From here on `to` stands for `from`.
+    /// Replaces `from` by `to` from here on.
     pub(crate) fn set(&mut self, from: Value, to: Value) {
         let to = self.get(to);
         if from != to {
@@ -41,14 +41,14 @@ impl Subst {
         }
     }
 
-    /// Reads an instruction's operands through the substitution.
+    /// Applies the substitution to an instruction's operands.
     pub(crate) fn apply(&self, func: &mut Function, inst: Inst) {
         for arg in &mut func.insts[inst].args {
             *arg = self.get(*arg);
         }
     }
 
-    /// Reads a region's results through the substitution.
+    /// Applies the substitution to a region's results.
     pub(crate) fn apply_results(&self, func: &mut Function, region: Region) {
         for v in &mut func.regions[region].results {
             *v = self.get(*v);
@@ -78,7 +78,7 @@ pub(crate) fn carried(func: &Function, inst: Inst) -> usize {
     }
 }
 
-/// Where carried values start among the operands, the body's parameters and the body's results.
+/// The index of the first carried value among the operands, the body's parameters and the body's results.
 pub(crate) fn carried_at(op: &Op) -> (usize, usize, usize) {
     match op {
         Op::For(_) => (1, 1, 0),
@@ -98,7 +98,7 @@ pub(crate) fn root_cell(func: &Function, defs: &Defs, mut cell: Value) -> Value 
     cell
 }
 
-/// The number of instructions in a region and all that it holds.
+/// The number of instructions in a region and all nested regions.
 pub(crate) fn size(func: &Function, region: Region) -> usize {
     let mut n = 0;
     func.walk(region, &mut |_| n += 1);
@@ -110,7 +110,7 @@ pub(crate) fn function_size(func: &Function) -> usize {
     if func.has_body() { size(func, func.body()) } else { 0 }
 }
 
-/// Makes an instruction with one result; the caller puts it in place.
+/// Makes an instruction with one result; the caller inserts it.
 pub(crate) fn make(
     func: &mut Function,
     op: Op,
@@ -130,12 +130,12 @@ pub(crate) fn make(
     (inst, v)
 }
 
-/// Old values and their copies; a value that is not in it stands for itself.
+/// Maps values to their copies; a value that is not in the map stands for itself.
 pub(crate) type ValueMap = FxHashMap<Value, Value>;
 
-/// Appends copies of the instructions of a region to `out`. `src` is the function they are read
-/// from, `None` for `dst` itself. Parameters of the region must be in `map` already; all values
-/// defined by the copied instructions are added to it.
+/// Appends copies of the instructions of a region to `out`. They are read from the function `src`, or from
+/// `dst` itself if `src` is `None`. The region's parameters must already be in `map`; all values that the
+/// copied instructions define are added to it.
 pub(crate) fn copy_insts(
     dst: &mut Function,
     src: Option<&Function>,

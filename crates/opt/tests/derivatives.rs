@@ -1,6 +1,8 @@
-//! Derivatives of random programs before and after optimisation: the same numbers up to rounding.
+//! Compares derivatives of random programs before and after optimisation: the numbers are the same up to
+//! rounding.
 //!
-//! Here zeros are symbolic, so this is the test of those rules. `PULLBACK_RANDOM=n` runs `n`.
+//! Zeros are symbolic here, so this also tests the rules for absent differentials. `PULLBACK_RANDOM=n` runs
+//! `n` programs.
 
 #[path = "../../autodiff/tests/generate/mod.rs"]
 mod generate;

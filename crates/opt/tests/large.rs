@@ -1,4 +1,4 @@
-//! Large programs: time stays about linear, depth does not end the process.
+//! Tests large programs: compile time stays about linear, and deep nesting does not crash the process.
 
 use std::time::{Duration, Instant};
 
@@ -30,7 +30,7 @@ fn optimise(build: impl FnOnce(&mut Builder<'_>, Value) -> Value + Send + 'stati
     thread.expect("a thread").join().expect("no panic")
 }
 
-/// Twice the size takes not much more than twice the time.
+/// Checks that four times the size takes less than twelve times the time.
 fn about_linear(mut time: impl FnMut(u32) -> Duration, size: u32) {
     let (small, large) = (time(size), time(4 * size));
     assert!(large < 12 * small + Duration::from_millis(200), "{small:?}, four times as large {large:?}");
@@ -126,7 +126,7 @@ fn many_cells_in_branches() {
     about_linear(time, 1000);
 }
 
-/// `f0` and functions that each call the one before once, in a module whose root is the last.
+/// `f0` and further functions, each of which calls the previous one once, in a module whose root is the last.
 fn chain(n: u32) -> Module {
     let mut module = Module::default();
     let mut types = std::mem::take(&mut module.types);

@@ -1,5 +1,5 @@
-//! Random programs of the IR: every pass keeps them valid and keeps what they compute, bit for bit
-//! (NaNs are equal), results, buffers and output alike. `PULLBACK_RANDOM=n` runs `n` programs.
+//! Runs random programs of the IR: every pass keeps them valid and keeps their results, buffers and output,
+//! bit for bit (NaNs are equal). `PULLBACK_RANDOM=n` runs `n` programs.
 
 mod generate;
 
@@ -109,7 +109,7 @@ fn passes(names: &[&str], count: u64) {
 
 #[test]
 fn each_pass_alone() {
-    // `after-ad` alone takes the user's zeros for symbolic ones.
+    // Only `after-ad` treats the user's zeros as symbolic zeros.
     for name in opt::PASSES.into_iter().filter(|&name| name != "after-ad") {
         passes(&[name], count() / 4);
     }

@@ -1,15 +1,15 @@
-//! Derivatives by dual numbers: `x + ẋε` with `ε² = 0`, carried at every float scalar.
+//! Computes derivatives by dual numbers: `x + ẋε` with `ε² = 0`, carried at every float scalar.
 //!
-//! This is a third way to a derivative, independent of `autodiff` and of the rules in `core/`: the
-//! partials below are calculus, written by hand, and the control flow is simply executed. Tangents
-//! are `f64` whatever the float's own width. Used to check others, never to compute.
+//! This is a third way to compute derivatives, independent of `autodiff` and of the rules in `core/`: the
+//! partial derivatives below are calculus, written by hand, and the control flow is simply executed. Tangents
+//! are `f64` whatever the float's own width. It is used only to check other methods.
 //!
-//! It follows the language where that is a choice and not calculus: nothing flows through `detach`,
-//! through slots that are not `diff`, through memory, through `%` or through the roundings; a tie of
-//! `min` or `max` splits its tangent in half; `abs` has slope 0 at 0.
+//! Where a derivative is the language's choice rather than calculus, it follows the language: nothing flows
+//! through `detach`, through slots that are not `diff`, through memory, through `%` or through the rounding
+//! functions; a tie of `min` or `max` splits its tangent in half; `abs` has slope 0 at 0.
 //!
-//! A tangent that is lost leaves its place ([`Dual::cut`]), also in numbers that have none, such as integers: where the
-//! derivative differs from the slope, that is the reason.
+//! A lost tangent records the place of the loss ([`Dual::cut`]), also in values that have no tangent, such as
+//! integers. Where the derivative differs from the slope, the loss is the reason.
 
 use super::value::{Lane, Value};
 use super::{Host, Limits, RunError, call_limited};
@@ -26,16 +26,16 @@ pub struct Dual {
     pub bits: u64,
     /// Its tangent; 0 for all but floats.
     pub tangent: f64,
-    /// Where a tangent of what it is made of was lost first: the number may depend on the input in a way that no tangent
-    /// shows.
+    /// The place where a tangent of one of the number's inputs was lost first: the number may depend on the
+    /// input in a way that no tangent shows.
     pub cut: Option<Span>,
 }
 
 /// Results of [`jvp`]: the primal values and their tangents, all of the types of the results.
 pub type Jvp = (Vec<Value>, Vec<Value>);
 
-/// `f(x)` and `∂f(x)·ẋ`. There is a tangent for each parameter, of its type; that of a type without
-/// floats is ignored. So is the result's tangent zero then.
+/// Computes `f(x)` and `∂f(x)·ẋ`. There is one tangent for each parameter, of the parameter's type. The
+/// tangent of a type without floats is ignored in parameters and zero in results.
 pub fn jvp(
     module: &Module,
     func: Func,
@@ -49,7 +49,7 @@ pub fn jvp(
     Ok(results.iter().zip(slots).map(|(y, slot)| split(&module.types, slot.ty, y)).unzip())
 }
 
-/// As [`jvp`], with the results as they are.
+/// Like [`jvp`], but returns the dual numbers.
 pub fn call(
     module: &Module,
     func: Func,
@@ -67,7 +67,7 @@ pub fn call(
     call_limited(module, func, &args, host, limits)
 }
 
-/// A value with its tangent at every float.
+/// Combines a value with its tangents, one for every float.
 pub fn pair(types: &Types, ty: Type, x: &Value, dx: &Value) -> Value<Dual> {
     let s = types.scalar_of(ty).filter(|s| s.is_float());
     let mut tangents = dx.lanes().into_iter();
@@ -77,7 +77,8 @@ pub fn pair(types: &Types, ty: Type, x: &Value, dx: &Value) -> Value<Dual> {
     })
 }
 
-/// The value and the tangent, both of the type (zero if it has no floats).
+/// Splits a dual value into the value and the tangent, both of the type (the tangent is zero if the type has
+/// no floats).
 pub fn split(types: &Types, ty: Type, x: &Value<Dual>) -> (Value, Value) {
     let s = types.scalar_of(ty).filter(|s| s.is_float());
     let tangent = x.map(&mut |lane| s.map_or(0, |s| scalar::from_f64(s, lane.tangent)));
@@ -132,7 +133,7 @@ fn tangent(op: &Op, x: &[f64], dx: &[f64], y: f64) -> f64 {
         Op::Convert => dx[0],
         Op::Math(m) => {
             let partials = partials(*m, x, y);
-            // A tangent of zero must not meet an infinite slope.
+            // A zero tangent must not be multiplied by an infinite slope.
             dx.iter().zip(partials).filter(|(dx, _)| **dx != 0.0).map(|(dx, p)| p * dx).sum()
         }
         // No other op computes floats from floats with a derivative (see the head of the file).
@@ -140,7 +141,7 @@ fn tangent(op: &Op, x: &[f64], dx: &[f64], y: f64) -> f64 {
     }
 }
 
-/// `∂y/∂x` for each operand.
+/// The partial derivatives `∂y/∂x` for each operand.
 fn partials(m: Math, x: &[f64], y: f64) -> [f64; 3] {
     let one = |p: f64| [p, 0.0, 0.0];
     let a = x[0];

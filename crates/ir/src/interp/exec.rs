@@ -1,4 +1,4 @@
-//! What each instruction does.
+//! Executes single instructions.
 
 use super::value::{Handle, Lane, Value};
 use super::{Access, AccessKind, Bound, Host, Kind, Machine};
@@ -7,7 +7,7 @@ use crate::ops::{AtomicOp, Builtin, Math, Op, Path, Rest, Step};
 use crate::scalar;
 use crate::types::{Scalar, Type, TypeData};
 
-/// More elements than this are not pushed on a stack by `add_to`.
+/// The maximum number of elements of a stack that grows by `add_to`.
 const STACK_LIMIT: usize = 1 << 28;
 
 impl<L: Lane> Machine<'_, L> {
@@ -285,12 +285,12 @@ impl<L: Lane> Machine<'_, L> {
         names.iter().map(|&name| self.value(name).cloned()).collect()
     }
 
-    /// The kind of number that a value is made of.
+    /// The scalar type that a value is made of.
     fn scalar(&self, f: &Function, name: Name) -> Result<Scalar, String> {
         self.module.types.scalar_of(f.ty(name)).ok_or_else(|| format!("{name} is not a number"))
     }
 
-    /// An index; `None` if it is negative, or past what a machine can hold.
+    /// Evaluates an index; `None` if it is negative or does not fit in a `usize`.
     fn index(&self, f: &Function, name: Name) -> Result<Option<usize>, String> {
         Ok(scalar::index(self.scalar(f, name)?, self.value(name)?.lane().bits(), usize::MAX))
     }
@@ -341,7 +341,7 @@ impl<L: Lane> Machine<'_, L> {
 
     // ---- cells
 
-    /// The cell that a name stands for: its root's name and the path from there.
+    /// The cell that a name is bound to: the name of its root cell and the path from there.
     fn cell(&self, name: Name) -> Result<(Name, Vec<Option<usize>>), String> {
         match self.bound(name) {
             Bound::Cell(_) => Ok((name, Vec::new())),
@@ -350,7 +350,7 @@ impl<L: Lane> Machine<'_, L> {
         }
     }
 
-    /// The part of a cell that `cell, i…` stands for.
+    /// The part of a cell that the operands `cell, i…` select.
     fn place(&self, f: &Function, args: &[Name]) -> Result<(Name, Vec<Option<usize>>), String> {
         let (root, mut path) = self.cell(args[0])?;
         for &arg in &args[1..] {
@@ -372,7 +372,8 @@ impl<L: Lane> Machine<'_, L> {
         let frame = self.frames.last_mut().expect("a frame is active");
         let bound = &mut frame.names[cranelift_entity::EntityRef::index(root)];
         let Bound::Cell(content) = bound else { return Err(no_cell(root)) };
-        // Take each part out, down to the place, and put it back: sharing ends on the way.
+        // Descend to the place, taking each part out of its parent and putting it back, so that sharing ends
+        // along the way.
         let mut at = content;
         for idx in path {
             let Some(idx) = idx else { return Ok(()) };
@@ -414,14 +415,14 @@ impl<L: Lane> Machine<'_, L> {
 
     // ---- memory
 
-    /// A buffer's handle, the bytes of its memory, and those of an element.
+    /// A buffer's handle, the size of its memory in bytes, and the size of an element.
     fn buffer(&self, f: &Function, name: Name, host: &mut dyn Host) -> Result<(Handle, u64, u64), String> {
         let (Value::Buffer(handle), TypeData::Buffer(element)) =
             (self.value(name)?, self.module.types[f.ty(name)])
         else {
             return Err(no_buffer());
         };
-        // what has no size, as `void`, is bytes
+        // A type without a size, such as `void`, counts as bytes.
         let size = self.module.mem.size(element).max(1);
         let len = match handle.len {
             Some(len) => len,
@@ -430,7 +431,7 @@ impl<L: Lane> Machine<'_, L> {
         Ok((*handle, len, size))
     }
 
-    /// The buffer and byte that `buf, i, dyn…` with a path stands for, if in range.
+    /// The buffer and byte that `buf, i, dyn…` with a path addresses, if in range.
     fn address(
         &self,
         f: &Function,
@@ -492,19 +493,19 @@ impl<L: Lane> Machine<'_, L> {
         Ok(old)
     }
 
-    /// Where a value would lose its derivative, if not here.
+    /// The place where a value loses its derivative, at the latest here; `None` if it has none to lose.
     fn lost(&self, value: &Value<L>) -> Option<Span> {
         value.lanes().iter().find_map(|lane| lane.cut_at(&|| self.user_span()))
     }
 
-    /// Memory has bits alone: what derivatives were lost there is remembered of each buffer.
+    /// Records that derivatives were lost in a buffer, since memory holds only bits.
     fn forget(&mut self, buffer: u32, lost: Option<Span>) {
         if let Some(at) = lost {
             self.lost_in.entry(buffer).or_insert(at);
         }
     }
 
-    /// A value that was read from a buffer.
+    /// A value that was read from a buffer, marked as cut if the buffer has lost derivatives.
     fn known(&self, buffer: u32, value: Value<L>) -> Value<L> {
         match self.lost_in.get(&buffer) {
             Some(&at) => value.map(&mut |lane| L::cut(lane.bits(), Some(at))),
@@ -512,7 +513,7 @@ impl<L: Lane> Machine<'_, L> {
         }
     }
 
-    /// Tells the host that bytes are about to be written, if it watches.
+    /// Notifies the host that bytes are about to be written, if it watches.
     fn tell(&self, host: &mut dyn Host, (buffer, at): (u32, u64), kind: AccessKind, bytes: &[u8]) {
         if host.watches() {
             let (len, span) = (bytes.len() as u64, self.user_span());
@@ -521,7 +522,7 @@ impl<L: Lane> Machine<'_, L> {
     }
 }
 
-/// True of what makes steps of a slope: its derivative is zero between them, however small they are.
+/// Returns true for step functions: their derivative is zero between the steps, however small the steps are.
 fn is_step(op: &Op, from: Scalar, to: Scalar) -> bool {
     match op {
         Op::Convert | Op::Bitcast => from.is_float() && !to.is_float() && to != Scalar::Bool,
@@ -530,7 +531,7 @@ fn is_step(op: &Op, from: Scalar, to: Scalar) -> bool {
     }
 }
 
-/// The operation of old value and operand; `None` for the exchanges.
+/// The binary op that an atomic applies to the old value and its operand; `None` for the exchanges.
 fn atomic_op(op: AtomicOp) -> Option<Op> {
     Some(match op {
         AtomicOp::Add => Op::Add,

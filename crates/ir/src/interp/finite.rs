@@ -1,14 +1,16 @@
-//! The words for a differential that is not finite: `([(s, lanes of x), operands…]) ↦ message`.
+//! Formats the error message for a differential that is not finite:
+//! `([(s, lanes of x), operands…]) ↦ message`.
 //!
-//! Both backends call this with the same bits, so both say the same.
+//! Both backends call this function with the same bits, so they report the same text.
 
 use crate::scalar;
 use crate::types::Scalar;
 
-/// A number or vector: its kind and lanes.
+/// A number or vector: its scalar type and lanes.
 pub type Shown = (Scalar, Vec<u64>);
 
-/// The message for `values[0]`, which `what` made of the rest, if it is not finite.
+/// The error message for `values[0]`, the result of the operation `what` on the other values, if it is not
+/// finite.
 pub fn not_finite_message(what: &str, values: &[Shown]) -> Option<String> {
     let ((s, lanes), operands) = values.split_first()?;
     if lanes.iter().all(|&bits| is_finite(*s, bits)) {

@@ -1,7 +1,8 @@
-//! The memory that a thread holds in arrays and stacks, about.
+//! Estimates the memory that a thread holds in arrays and stacks.
 //!
-//! Each frame counts what its names stand for. Values share their elements until they are changed, so the count is too
-//! high where a value has many names; only what is over the limit by that count is measured.
+//! Each frame counts the bytes of the values bound to its names. Values share their elements until they are
+//! changed, so the count is too high where a value has several names. Memory is therefore measured exactly
+//! only when the count exceeds the limit.
 
 use std::sync::Arc;
 
@@ -10,7 +11,8 @@ use rustc_hash::FxHashSet;
 use super::value::{Lane, Value};
 use super::{Bound, Machine, memory_message};
 
-/// Bytes of a value's elements, as if it shared none. Elements are alike.
+/// The bytes of a value's elements, counted as if no element were shared. All elements are assumed to be of
+/// the first one's size.
 pub(super) fn bytes<L: Lane>(value: &Value<L>) -> u64 {
     match value {
         Value::Scalar(_) | Value::Vector(_) | Value::Buffer(_) => 0,
@@ -21,7 +23,7 @@ pub(super) fn bytes<L: Lane>(value: &Value<L>) -> u64 {
     }
 }
 
-/// Bytes of a value's elements that were not seen before.
+/// The bytes of those of a value's elements that are not in `seen`.
 fn distinct<L: Lane>(value: &Value<L>, seen: &mut FxHashSet<usize>) -> u64 {
     match value {
         Value::Scalar(_) | Value::Vector(_) | Value::Buffer(_) => 0,
@@ -40,7 +42,7 @@ fn distinct<L: Lane>(value: &Value<L>, seen: &mut FxHashSet<usize>) -> u64 {
     }
 }
 
-/// Bytes of what a name stands for.
+/// The bytes of the value bound to a name.
 pub(super) fn bound_bytes<L: Lane>(bound: &Bound<L>) -> u64 {
     match bound {
         Bound::Nothing | Bound::SubCell(..) => 0,
@@ -49,7 +51,7 @@ pub(super) fn bound_bytes<L: Lane>(bound: &Bound<L>) -> u64 {
 }
 
 impl<L: Lane> Machine<'_, L> {
-    /// An error if the thread holds more than it may.
+    /// Returns an error if the thread holds more memory than its limit.
     pub(super) fn check_memory(&mut self) -> Result<(), String> {
         if self.held <= self.measure_at {
             return Ok(());
@@ -65,7 +67,8 @@ impl<L: Lane> Machine<'_, L> {
         if measured > self.limits.memory {
             return Err(memory_message(self.limits.memory));
         }
-        // It can only be over after as much more as it is below.
+        // The limit can only be exceeded after the count has grown by as much as the measured size is below
+        // the limit.
         self.measure_at = self.held + (self.limits.memory - measured).max(self.limits.memory / 16);
         Ok(())
     }

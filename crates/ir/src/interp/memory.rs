@@ -1,4 +1,5 @@
-//! Memory that the host sees: what the interpreter asks of it, and a host that is only memory.
+//! Memory that the host sees: the interface that the interpreter needs from a host, and a host that consists
+//! of memory only.
 
 use cranelift_entity::SecondaryMap;
 
@@ -22,21 +23,21 @@ pub enum AccessKind {
 /// An access of memory by the program.
 #[derive(Clone, Copy, Debug)]
 pub struct Access<'a> {
-    /// The buffer, and the first byte in it.
+    /// The buffer that is accessed.
     pub buffer: u32,
-    /// See `buffer`.
+    /// The first byte of the access in the buffer.
     pub at: u64,
-    /// How many bytes.
+    /// The number of bytes.
     pub len: u64,
-    /// Read or written.
+    /// The kind of access.
     pub kind: AccessKind,
-    /// The bits that are written.
+    /// The bytes that are written.
     pub bytes: Option<&'a [u8]>,
     /// The user's line.
     pub span: Span,
 }
 
-/// What a thread is run on: memory, its place in the dispatch, and a console.
+/// The environment that a thread runs in: memory, its place in the dispatch, and a console.
 pub trait Host {
     /// The buffer that holds a global for this thread; `None` if nothing is bound.
     fn global(&mut self, global: Global) -> Option<u32>;
@@ -46,7 +47,7 @@ pub trait Host {
     fn read(&mut self, buffer: u32, at: u64, out: &mut [u8]);
     /// Copies bytes into a buffer; the range is within it.
     fn write(&mut self, buffer: u32, at: u64, bytes: &[u8]);
-    /// True if the host is to be told of each access before it is made: [`Host::accesses`].
+    /// Returns true if the host wants to be notified of each access before it happens: [`Host::accesses`].
     fn watches(&self) -> bool {
         false
     }
@@ -54,16 +55,16 @@ pub trait Host {
     fn accesses(&mut self, access: Access<'_>) {
         let _ = access;
     }
-    /// The buffer that the eight bytes of a handle in memory mean.
+    /// The buffer that a handle in memory refers to, given its eight bytes.
     fn pointee(&mut self, bits: u64) -> Option<u32> {
         let _ = bits;
         None
     }
-    /// Where the thread stands; a scalar is the first.
+    /// The value of a built-in input; a scalar is the first component.
     fn builtin(&mut self, builtin: Builtin) -> [u32; 3];
-    /// Returns when all threads of the group are here.
+    /// Returns when all threads of the group have reached the barrier.
     fn barrier(&mut self) {}
-    /// Output of `printf`. An error ends the run.
+    /// Prints the output of `printf`. An error ends the run.
     fn print(&mut self, text: &str) -> Result<(), String>;
 }
 
@@ -76,9 +77,10 @@ pub struct Memory {
     pub bound: SecondaryMap<Global, Option<u32>>,
     /// The thread's place in the dispatch.
     pub thread: [u32; 3],
-    /// Threads in a group; the group's place and the place within follow. Zero counts as one.
+    /// The number of threads in a group, from which the group's place and the place within it follow. Zero
+    /// counts as one.
     pub group_size: [u32; 3],
-    /// What was printed.
+    /// The text printed so far.
     pub printed: String,
 }
 
@@ -98,7 +100,7 @@ impl Memory {
         self.buffers.push(bytes);
     }
 
-    /// The bytes bound to a global; none if nothing is.
+    /// The bytes bound to a global; empty if it is unbound.
     pub fn bytes(&self, global: Global) -> &[u8] {
         self.bound[global].and_then(|n| self.buffers.get(n as usize)).map_or(&[], Vec::as_slice)
     }
@@ -142,8 +144,8 @@ impl Host for Memory {
     }
 }
 
-/// The place that a path with its dynamic indices reaches from the start of an element: a byte
-/// offset and the type there. `None` if a dynamic index is out of range (or the path is wrong).
+/// Resolves a path with its dynamic indices to a byte offset from the start of an element and the type there.
+/// `None` if a dynamic index is out of range (or the path is invalid).
 pub fn resolve(mem: &MemTypes, ty: MemType, path: &Path, dynamic: &[(Scalar, u64)]) -> Option<(u64, Place)> {
     let (mut at, mut place, mut dynamic) = (0, Place::Mem(ty), dynamic.iter());
     for step in &path.0 {
@@ -177,10 +179,10 @@ pub fn resolve(mem: &MemTypes, ty: MemType, path: &Path, dynamic: &[(Scalar, u64
     Some((at, place))
 }
 
-/// What a path reaches: a memory type, or part of a matrix or vector.
+/// The target of a path: a memory type, or part of a matrix or vector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// All of a memory type.
+    /// A complete value of a memory type.
     Mem(MemType),
     /// A row of a matrix.
     Row(Scalar, u32),
@@ -189,7 +191,7 @@ pub enum Place {
 }
 
 impl Place {
-    /// How many bytes there are.
+    /// The size in bytes.
     pub fn bytes(self, mem: &MemTypes) -> u64 {
         match self {
             Place::Mem(ty) => mem.size(ty),
@@ -199,8 +201,8 @@ impl Place {
     }
 }
 
-/// How many lanes an IR type has in memory, the bytes of each, and whether they are handles. (Leaves
-/// have no padding within: all their lanes are of one kind.)
+/// The number of lanes of an IR type in memory, the size of each in bytes, and whether the lanes are handles.
+/// (Leaves have no padding within: all their lanes are of one kind.)
 fn lanes_of(types: &Types, ty: Type) -> (u64, u64, bool) {
     match types[ty] {
         TypeData::Scalar(s) => (1, s.bytes() as u64, false),
@@ -211,12 +213,12 @@ fn lanes_of(types: &Types, ty: Type) -> (u64, u64, bool) {
         }
         TypeData::Cell(t) | TypeData::Stack(t) => lanes_of(types, t),
         TypeData::Buffer(_) => (1, 8, true),
-        // never in memory
+        // Residuals are never in memory.
         TypeData::Residuals(_) => (0, 1, false),
     }
 }
 
-/// The bytes of a leaf in memory.
+/// The size of a leaf in memory, in bytes.
 pub(super) fn leaf_size(types: &Types, ty: Type) -> u64 {
     let (count, size, _) = lanes_of(types, ty);
     count * size
@@ -258,7 +260,7 @@ fn build<L: Lane>(
     }
 }
 
-/// The bytes of a leaf in memory. Handles cannot be written: `None`.
+/// The bytes of a leaf in memory. `None` for handles, which cannot be written.
 pub fn leaf_bytes<L: Lane>(types: &Types, ty: Type, value: &Value<L>) -> Option<Vec<u8>> {
     let (count, size, handle) = lanes_of(types, ty);
     if handle {
@@ -271,8 +273,8 @@ pub fn leaf_bytes<L: Lane>(types: &Types, ty: Type, value: &Value<L>) -> Option<
     Some(bytes)
 }
 
-/// Lays out the leaves of a memory type (in the order of [`MemTypes::leaves`]) as the bytes of one
-/// element: how the initialiser of a private global becomes memory. Handles are zero.
+/// Lays out the leaves of a memory type (in the order of [`MemTypes::leaves`]) as the bytes of one element:
+/// the initial memory of a private global. Handles are zero.
 pub fn element_bytes(module: &Module, ty: MemType, leaves: &[Value]) -> Vec<u8> {
     let mut bytes = vec![0; module.mem.size(ty) as usize];
     let mut leaves = leaves.iter();
@@ -306,7 +308,7 @@ fn write_element(
             }
         }
         MemData::Array(t, n) => {
-            // One array for each leaf of the element: hand each element its share of them.
+            // There is one array for each leaf of the element: give each element its share of the arrays.
             let n_leaves = module.mem.n_leaves(*t);
             let arrays: Vec<&Value> = leaves.take(n_leaves).collect();
             for idx in 0..*n {

@@ -1,14 +1,16 @@
-//! The reference interpreter: what a module means, written to be obviously right rather than fast.
+//! The reference interpreter: it defines the meaning of a module, and is written to be obviously right rather
+//! than fast.
 //!
-//! Backends must agree with it bit for bit (any two NaN are equal). It runs on any [`Host`]: memory,
-//! a place in the dispatch and a console. Control is a list of [`Activation`]s on the heap, so
-//! neither nesting nor recursion uses the machine's stack, and a thread that waits at a barrier can
-//! be left where it is and resumed: [`Machine::resume`].
+//! Backends must agree with it bit for bit (any two NaN are equal). It runs on any [`Host`], which provides
+//! memory, a place in the dispatch and a console. Control is a list of [`Activation`]s on the heap, so
+//! neither nesting nor recursion uses the machine's stack, and a thread that waits at a barrier can be
+//! suspended there and resumed: [`Machine::resume`].
 //!
-//! Witnesses are not looked at: a function means its body. `call_fwd` and its kin are not
-//! executable; `autodiff` replaces them before.
+//! Witnesses are ignored: the meaning of a function is its body. `call_fwd` and the other derivative calls
+//! are not executable; `autodiff` replaces them first.
 //!
-//! [`dual`] runs the same machine on (value, tangent) pairs: derivatives by a third way, for tests.
+//! [`dual`] runs the same machine on (value, tangent) pairs, which gives tests a third way to compute
+//! derivatives.
 
 mod exec;
 mod finite;
@@ -34,14 +36,14 @@ pub use memory::{Access, AccessKind, Host, Memory, Place, element_bytes, leaf_by
 pub use printf::{choice_of_texts, format_printf, without_choices};
 pub use value::{Handle, Lane, Value};
 
-/// Why a run stopped.
+/// Describes why a run stopped.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunError {
-    /// What happened.
+    /// The error message.
     pub message: String,
     /// The user's line.
     pub span: Span,
-    /// The thread, by its place in the dispatch.
+    /// The thread, by its position in the dispatch.
     pub thread: [u32; 3],
 }
 
@@ -53,15 +55,16 @@ impl std::fmt::Display for RunError {
 
 impl std::error::Error for RunError {}
 
-/// Calls of functions that may call themselves may be nested so deep, in the interpreter and in compiled code.
+/// The nesting limit for calls of functions that may call themselves, in the interpreter and in compiled
+/// code.
 pub const MAX_DEPTH: usize = 10_000;
 
-/// The message for calls that are nested deeper.
+/// The error message for calls that are nested more deeply than the limit.
 pub fn depth_message(depth: usize) -> String {
     format!("calls of functions that call themselves are nested more than {depth} deep")
 }
 
-/// A number of bytes for people.
+/// Formats a number of bytes for messages.
 pub fn size_text(bytes: u64) -> String {
     let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
     let whole = |&(shift, _): &(u32, &str)| bytes >> shift > 0 && bytes.trailing_zeros() >= shift;
@@ -72,26 +75,26 @@ pub fn size_text(bytes: u64) -> String {
     }
 }
 
-/// The message for a program that needs more memory than it may have.
+/// The error message for a program that needs more memory than its limit.
 pub fn memory_message(limit: u64) -> String {
     let limit = size_text(limit);
     format!("the program needs more than {limit} for large arrays and for what reverse mode keeps")
 }
 
-/// What ends a run before its time.
+/// Limits that end a run early.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Instructions executed; for random programs that may not end.
+    /// The number of instructions executed; for random programs that may not end.
     pub steps: Option<u64>,
-    /// Calls within calls, of functions that may call themselves.
+    /// The nesting depth of calls of functions that may call themselves.
     pub depth: usize,
-    /// Bytes of large arrays and of what reverse mode keeps, about.
+    /// The approximate number of bytes of large arrays and of residuals of reverse mode.
     pub memory: u64,
-    /// The time by which the run has to end.
+    /// The time by which the run must end.
     pub deadline: Option<Deadline>,
 }
 
-/// The end of the time that a run may take.
+/// The point in time by which a run must end.
 #[derive(Clone, Copy, Debug)]
 pub struct Deadline {
     at: Instant,
@@ -99,24 +102,24 @@ pub struct Deadline {
 }
 
 impl Deadline {
-    /// So many seconds from now; `None` if that is beyond all time.
+    /// The deadline this many seconds from now; `None` if that is later than the clock can represent.
     pub fn after(seconds: f64) -> Option<Deadline> {
         let time = Duration::try_from_secs_f64(seconds).ok()?;
         Some(Deadline { at: Instant::now().checked_add(time)?, seconds })
     }
 
-    /// True if it has passed.
+    /// Returns true if the deadline has passed.
     pub fn is_over(&self) -> bool {
         Instant::now() >= self.at
     }
 
-    /// The message of a run that it ended.
+    /// The error message of a run that the deadline ended.
     pub fn message(&self) -> String {
         time_message(self.seconds)
     }
 }
 
-/// The message for a program that runs longer than it may.
+/// The error message for a program that runs longer than it may.
 pub fn time_message(seconds: f64) -> String {
     let plural = if seconds == 1.0 { "" } else { "s" };
     format!("the program runs longer than {seconds} second{plural}")
@@ -128,31 +131,31 @@ impl Default for Limits {
     }
 }
 
-/// The clock is looked at each time after so many steps.
+/// The deadline is checked once in this many steps.
 const STEPS_OF_A_LOOK: u64 = 1 << 12;
 
-/// The message of a run that reached [`Limits::steps`].
+/// The error message of a run that reached [`Limits::steps`].
 pub const STEP_LIMIT_MESSAGE: &str = "the step limit was reached";
 
-/// The message for a loop that keeps what its reversal needs and made more trips than its bound.
+/// The error message for a loop that keeps values for its reversal and made more trips than its bound.
 pub fn max_iters_message(bound: u32) -> String {
     format!(
         "the loop made more than the {bound} trips of its [MaxIters({bound})], and is differentiated in reverse"
     )
 }
 
-/// Where [`Machine::resume`] stopped.
+/// The reason why [`Machine::resume`] returned.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step<L = u64> {
-    /// At a barrier; resume to go on.
+    /// The machine waits at a barrier; call resume to continue.
     Barrier,
-    /// At a `wave_gather`; [`Machine::receive`], then resume.
+    /// The machine waits at a `wave_gather`; call [`Machine::receive`], then resume.
     Wave,
-    /// At the end, with the function's results.
+    /// The function has ended, with these results.
     Done(Vec<Value<L>>),
 }
 
-/// What a name stands for while a function runs.
+/// The binding of a name while a function runs.
 #[derive(Clone, Debug, Default)]
 enum Bound<L> {
     #[default]
@@ -160,7 +163,7 @@ enum Bound<L> {
     Value(Value<L>),
     /// A cell and its content.
     Cell(Value<L>),
-    /// A part of the cell with that name; `None` in the path is an index out of every range.
+    /// A part of the cell with that name; `None` in the path is an index that is out of any range.
     SubCell(Name, Vec<Option<usize>>),
 }
 
@@ -168,21 +171,21 @@ enum Bound<L> {
 struct Frame<L> {
     func: Func,
     names: Vec<Bound<L>>,
-    /// Bytes of what its names stand for, as if nothing were shared.
+    /// The bytes of the values bound to the frame's names, counted as if nothing were shared.
     held: u64,
 }
 
 /// A region in progress.
 struct Activation<L> {
     region: Region,
-    /// How many of its instructions have begun.
+    /// The number of the region's instructions that have begun.
     pc: usize,
     kind: Kind<L>,
 }
 
-/// Why a region is run.
+/// The construct that an activation of a region belongs to.
 enum Kind<L> {
-    /// The body of a function; its frame ends with it.
+    /// The body of a function; its frame ends with the region.
     Body,
     /// An arm of this `if` or `switch`.
     Arm(Inst),
@@ -192,32 +195,33 @@ enum Kind<L> {
     Loop { inst: Inst, trip: u64, stacks: Vec<Vec<Value<L>>> },
 }
 
-/// One thread that runs one function.
+/// One thread that executes one function.
 pub struct Machine<'m, L: Lane = u64> {
     module: &'m Module,
     limits: Limits,
     steps: u64,
     frames: Vec<Frame<L>>,
     regions: Vec<Activation<L>>,
-    /// Where the machine is, for errors.
+    /// The span of the current instruction, for errors.
     span: Span,
-    /// Calls of functions that may call themselves, once that matters.
+    /// The count of calls of functions that may call themselves, once the depth of all calls reaches the
+    /// limit.
     deep: Option<Deep>,
-    /// Bytes that all frames hold, as if nothing were shared.
+    /// The bytes that all frames hold, counted as if nothing were shared.
     held: u64,
-    /// The count at which that is measured.
+    /// The value of `held` at which the memory is measured exactly.
     measure_at: u64,
-    /// Buffers in which derivatives were lost, and where first.
+    /// Buffers in which derivatives were lost, with the place of the first loss.
     lost_in: FxHashMap<u32, Span>,
 }
 
-/// How deep calls are nested that may call themselves.
+/// The nesting depth of calls of functions that may call themselves.
 struct Deep {
     cycles: Cycles,
     count: usize,
 }
 
-/// Calls a function of a module, waiting at barriers in [`Host::barrier`].
+/// Calls a function of a module; at barriers it calls [`Host::barrier`].
 pub fn call(
     module: &Module,
     func: Func,
@@ -227,7 +231,7 @@ pub fn call(
     call_limited(module, func, args, host, Limits::default())
 }
 
-/// As [`call`], within limits.
+/// Like [`call`], but within limits.
 pub fn call_limited<L: Lane>(
     module: &Module,
     func: Func,
@@ -249,13 +253,14 @@ pub fn call_limited<L: Lane>(
     }
 }
 
-/// Which lanes of a wave are together at a `wave_gather` that none of its other lanes can still reach, as a mask.
+/// Finds the lanes of a wave, as a mask, that are together at a `wave_gather` that none of the other lanes
+/// can still reach.
 ///
-/// A place is where a lane waits ([`Machine::path`]) and whether that is a `wave_gather` (or else a barrier); `None`
-/// for a lane that has ended. Since control is structured, a thread passes places in the order of their paths.
-/// So the least path of all is one that no lane can come to any more, and the lanes that wait there are all
-/// that ever will: it is right to let them go on together, however control diverged before. 0 if the least is at a
-/// barrier, or all have ended.
+/// The place of a lane is the path where it waits ([`Machine::path`]) and whether it waits at a `wave_gather`
+/// (or else at a barrier); `None` for a lane that has ended. Since control is structured, a thread passes
+/// places in the order of their paths. No lane can therefore come to the least path any more, and the lanes
+/// that wait there are all that ever will: they may continue together, however control diverged before. The
+/// mask is 0 if the least path is at a barrier, or if all lanes have ended.
 pub fn first_together<'p>(places: impl Iterator<Item = Option<(&'p [u64], bool)>>) -> u32 {
     let (mut least, mut mask): (Option<(&[u64], bool)>, u32) = (None, 0);
     for (lane, place) in places.enumerate() {
@@ -272,7 +277,7 @@ pub fn first_together<'p>(places: impl Iterator<Item = Option<(&'p [u64], bool)>
     }
 }
 
-/// The bytes that a private global starts with in each thread: zero, or what its initialiser gives.
+/// The initial bytes of a private global in each thread: zero, or the results of its initialiser.
 pub fn initial_bytes(
     module: &Module,
     global: crate::module::Global,
@@ -299,7 +304,7 @@ pub fn initial_bytes(
 }
 
 impl<'m, L: Lane> Machine<'m, L> {
-    /// A thread about to run `func`. Wrong arguments are an error.
+    /// A thread that is about to run `func`. Returns an error if the arguments do not fit the parameters.
     pub fn new(
         module: &'m Module,
         func: Func,
@@ -333,12 +338,12 @@ impl<'m, L: Lane> Machine<'m, L> {
         Ok(machine)
     }
 
-    /// Instructions executed and regions left so far.
+    /// The number of instructions executed and regions left so far.
     pub fn steps(&self) -> u64 {
         self.steps
     }
 
-    /// Runs to the next barrier or the end.
+    /// Runs to the next barrier or `wave_gather`, or to the end.
     pub fn resume(&mut self, host: &mut dyn Host) -> Result<Step<L>, RunError> {
         self.run(host).map_err(|message| RunError {
             message,
@@ -349,7 +354,7 @@ impl<'m, L: Lane> Machine<'m, L> {
 
     fn run(&mut self, host: &mut dyn Host) -> Result<Step<L>, String> {
         while let Some(active) = self.regions.last_mut() {
-            // The end of a region is a step too: the body of an endless loop may be empty.
+            // The end of a region counts as a step: the body of an endless loop may be empty.
             self.steps += 1;
             if self.limits.steps.is_some_and(|limit| self.steps > limit) {
                 return Err(STEP_LIMIT_MESSAGE.to_string());
@@ -382,15 +387,16 @@ impl<'m, L: Lane> Machine<'m, L> {
 
     // ---- waves
 
-    /// The instruction where the machine waits.
+    /// The instruction where the machine waits, with its function.
     fn waiting(&self) -> (&'m Function, Inst) {
         let function = &self.module.funcs[self.frames.last().expect("a frame waits").func];
         let active = self.regions.last().expect("a region waits");
         (function, function.regions[active.region].insts[active.pc - 1])
     }
 
-    /// Where the machine waits, in the order in which one thread passes such places: for each region on the way
-    /// which arm or trip it is, and the instruction's place in it. Two threads are together where these are equal.
+    /// The place where the machine waits, as a path that orders places as one thread passes them: for each
+    /// enclosing region, the number of the arm or trip and the instruction's position in the region. Two
+    /// threads are together where their paths are equal.
     pub fn path(&self) -> Vec<u64> {
         let mut path = Vec::with_capacity(2 * self.regions.len());
         let mut frames = self.frames.iter();
@@ -410,14 +416,16 @@ impl<'m, L: Lane> Machine<'m, L> {
         path
     }
 
-    /// What the machine gives to the `wave_gather` where it waits; no derivative flows through.
+    /// The value that the machine contributes to the `wave_gather` where it waits; no derivative flows
+    /// through.
     pub fn offered(&self) -> Value<L> {
         let (function, inst) = self.waiting();
         let value = self.value(function.insts[inst].args[0]).expect("a verified operand has a value");
         self.cut(value)
     }
 
-    /// Gives the machine what the lanes that are together gave to the `wave_gather` where it waits.
+    /// Passes the machine the values that the lanes that are together contributed to the `wave_gather` where
+    /// it waits.
     pub fn receive(&mut self, lanes: &[(u32, Value<L>)]) {
         let (function, inst) = self.waiting();
         let data = &function.insts[inst];
@@ -451,7 +459,7 @@ impl<'m, L: Lane> Machine<'m, L> {
         Ok(())
     }
 
-    /// Counts a call, among as many as are allowed.
+    /// Counts a call, and returns true if it exceeds the limit.
     fn is_too_deep(&mut self, func: Func) -> bool {
         let deep = self.deep.get_or_insert_with(|| {
             let mut cycles = Cycles::default();
@@ -470,7 +478,7 @@ impl<'m, L: Lane> Machine<'m, L> {
         self.regions.push(Activation { region, pc: 0, kind });
     }
 
-    /// Ends the innermost region; the function's results if it was the last.
+    /// Ends the innermost region; returns the function's results if it was the last region.
     fn leave(&mut self, function: &Function) -> Result<Option<Vec<Value<L>>>, String> {
         let active = self.regions.pop().expect("a region is active");
         let mut results = Vec::new();
@@ -518,7 +526,7 @@ impl<'m, L: Lane> Machine<'m, L> {
         Ok(None)
     }
 
-    /// Runs trip number `trip` of a `for`, or ends it.
+    /// Starts trip number `trip` of a `for`, or ends the loop.
     fn next_trip(
         &mut self,
         function: &Function,
@@ -540,9 +548,9 @@ impl<'m, L: Lane> Machine<'m, L> {
         self.begin(function, region, carried, Kind::For { inst, trip, n, stacks });
     }
 
-    /// An error if a loop that yields stacks is past its bound: a `for` about to make a trip after
-    /// `trip` of them, or a `loop` whose trip number `trip` said `again`. (The last trip of a `loop`
-    /// is not counted: of a `while` in the source it is only the test that failed.)
+    /// Returns an error if a loop that yields stacks exceeds its bound: a `for` that is about to start
+    /// another trip after `trip` trips, or a `loop` whose trip number `trip` yielded `again`. (The last trip
+    /// of a `loop` does not count: for a `while` in the source it is only the test that failed.)
     fn check_bound(&mut self, function: &Function, inst: Inst, trip: u64) -> Result<(), String> {
         let data = &function.insts[inst];
         let (info, n_carried) = match &data.op {
@@ -559,19 +567,19 @@ impl<'m, L: Lane> Machine<'m, L> {
         }
     }
 
-    /// A value of which no derivative goes on from here.
+    /// A copy of a value through which no derivative flows.
     fn cut(&self, value: &Value<L>) -> Value<L> {
         value.map(&mut |lane| L::cut(lane.bits(), lane.cut_at(&|| self.user_span())))
     }
 
-    /// No derivative flows into or out of a call through a slot that is not `diff`.
+    /// Cuts the derivative of a value that enters or leaves a call through a slot that is not `diff`.
     fn pass(&self, value: &mut Value<L>, slot: &Slot) {
         if !slot.diff && !slot.linear {
             *value = self.cut(value);
         }
     }
 
-    /// The user's line where the machine is: of what the library does, where it is called.
+    /// The user's line that the machine executes; for code of the library, the line that calls it.
     fn user_span(&self) -> Span {
         let mut frames = self.frames.iter().rev();
         let mut function = frames.next().map(|f| &self.module.funcs[f.func]);
@@ -591,7 +599,7 @@ impl<'m, L: Lane> Machine<'m, L> {
         self.span
     }
 
-    /// Takes the stacked values off the end of a trip's results.
+    /// Moves the stacked values from the end of a trip's results to the stacks.
     fn push_stacked(
         &mut self,
         function: &Function,
@@ -609,7 +617,7 @@ impl<'m, L: Lane> Machine<'m, L> {
             }
             stack.push(value);
         }
-        // A vector takes twice its memory when it grows.
+        // A vector doubles its capacity when it grows, so compare with half the limit.
         if held > self.limits.memory / 2 {
             self.span = function.insts[inst].span;
             return Err(memory_message(self.limits.memory));

@@ -1,20 +1,20 @@
-//! The text of `printf`, for the interpreter and the JIT's runtime alike.
+//! Formats the text of `printf`, for the interpreter and for the JIT's runtime.
 //!
-//! As C's: flags `-+ 0#`, width, precision, the conversions `d i u x X o c f F e E g G s %`; length
-//! modifiers are skipped. No combination is an error: an integer conversion of a float truncates it
-//! (saturating), a float conversion of an integer converts it, `%s` shows a number as it is, and a
-//! conversion without an argument is shown as written.
+//! The format is that of C: flags `-+ 0#`, width, precision, the conversions `d i u x X o c f F e E g G s %`;
+//! length modifiers are skipped. No combination is an error: an integer conversion of a float truncates it
+//! (saturating), a float conversion of an integer converts it, `%s` formats a number by its type, and a
+//! conversion without an argument is printed as written.
 //!
-//! One more conversion is the compiler's own: a choice of texts ([`choice_of_texts`]), whose argument is the number of the
-//! text that is shown.
+//! One more conversion is internal to the compiler: a choice of texts ([`choice_of_texts`]), whose argument
+//! is the number of the text to print.
 
 use crate::scalar;
 use crate::types::Scalar;
 
-/// Begins the conversion of a choice of texts, ends each text, ends the conversion.
+/// The characters that begin the conversion of a choice of texts, end each text, and end the conversion.
 const CHOICE: [char; 3] = ['\u{1}', '\u{2}', '\u{3}'];
 
-/// What follows `%` and its flags where an argument chooses one of these texts.
+/// The conversion, to follow `%` and its flags, by which an argument chooses one of these texts.
 pub fn choice_of_texts<'a>(texts: impl IntoIterator<Item = &'a str>) -> String {
     let [start, next, end] = CHOICE;
     let mut out = String::from(start);
@@ -66,8 +66,8 @@ pub fn format_printf(fmt: &str, args: &[(Scalar, u64)]) -> String {
     out
 }
 
-/// A format without choices of texts, where the numbers of those that are chosen are known, and which arguments that
-/// used up.
+/// Replaces the choices of texts in a format whose numbers are known by the chosen texts. Returns the format
+/// and the arguments that the choices consumed.
 pub fn without_choices(fmt: &str, known: impl Fn(usize) -> Option<u64>) -> Option<(String, Vec<usize>)> {
     let mut out = String::with_capacity(fmt.len());
     let mut gone = Vec::new();
@@ -94,7 +94,7 @@ pub fn without_choices(fmt: &str, known: impl Fn(usize) -> Option<u64>) -> Optio
     Some((out, gone))
 }
 
-/// The text with this number in the table that a conversion holds.
+/// The text with this number in the table of a conversion.
 fn chosen(spec: &Spec, conversion: &str, number: u64) -> String {
     let texts = conversion.split_once(CHOICE[0]).map_or("", |(_, texts)| texts);
     let text = texts.split(CHOICE[1]).nth(number as usize).unwrap_or_default();
@@ -103,7 +103,7 @@ fn chosen(spec: &Spec, conversion: &str, number: u64) -> String {
     pad(spec, "", text.chars().take(shown).collect(), false)
 }
 
-/// The specification that `text` starts with, its conversion and its length in bytes.
+/// Parses the specification that `text` starts with; returns it with its conversion and its length in bytes.
 fn parse_spec(text: &str) -> Option<(Spec, char, usize)> {
     let mut spec =
         Spec { left: false, plus: false, space: false, zero: false, alt: false, width: 0, precision: None };
@@ -123,7 +123,7 @@ fn parse_spec(text: &str) -> Option<(Spec, char, usize)> {
     let number = |at: &mut usize| {
         let mut n = 0usize;
         while let Some(digit) = bytes.get(*at).filter(|b| b.is_ascii_digit()) {
-            // A user's width must not eat the memory.
+            // Limit the width, so that a user's format cannot exhaust the memory.
             n = (n * 10 + (digit - b'0') as usize).min(1000);
             *at += 1;
         }
@@ -214,7 +214,7 @@ fn float(spec: &Spec, conversion: char, x: f64) -> String {
     pad(spec, sign(spec, negative), text, x.is_finite())
 }
 
-/// `d.ddde±dd`
+/// Formats a number as `d.ddde±dd`.
 fn exponential(x: f64, precision: usize) -> String {
     let text = format!("{x:.precision$e}");
     let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
@@ -222,7 +222,8 @@ fn exponential(x: f64, precision: usize) -> String {
     format!("{mantissa}e{}{:02}", if exponent < 0 { '-' } else { '+' }, exponent.abs())
 }
 
-/// The shorter of `%e` and `%f` at that many significant digits, without trailing zeros.
+/// Formats a number as `%g` does: the shorter of `%e` and `%f` at that many significant digits, without
+/// trailing zeros.
 fn general(x: f64, precision: usize, keep_zeros: bool) -> String {
     let rounded = format!("{x:.*e}", precision - 1);
     let exponent: i32 = rounded.split_once('e').and_then(|(_, e)| e.parse().ok()).unwrap_or(0);

@@ -1,8 +1,8 @@
 //! The values that the interpreter computes with: the leaves of the IR.
 //!
-//! A value does not say its type: what its bits mean follows from the function's slots, as in
-//! machine code. `L` is what is carried for each scalar: canonical bits (see [`crate::scalar`]), or
-//! bits and a tangent in [`super::dual`].
+//! A value does not record its type: the meaning of its bits follows from the function's slots, as in machine
+//! code. `L` is the data carried for each scalar: canonical bits (see [`crate::scalar`]), or bits and a
+//! tangent in [`super::dual`].
 
 use std::sync::Arc;
 
@@ -27,30 +27,31 @@ pub enum Value<L = u64> {
     Buffer(Handle),
 }
 
-/// A handle of memory: a buffer of the host and an element to count from.
+/// A handle of memory: a buffer of the host and the element that indices count from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Handle {
     /// The host's number of the buffer; `None` is null, a buffer without elements.
     pub buffer: Option<u32>,
-    /// Elements that `buffer_offset` advanced it by.
+    /// The number of elements that `buffer_offset` has advanced the handle by.
     pub offset: i64,
-    /// The byte of the buffer where element 0 begins, by `buffer_cast`.
+    /// The byte of the buffer where element 0 begins, as set by `buffer_cast`.
     pub start: u64,
-    /// The bytes from there on; `None` for all that there are.
+    /// The number of bytes from `start` on; `None` for all bytes of the buffer.
     pub len: Option<u64>,
 }
 
-/// What a lane of the interpreter is: bits, or bits with more.
+/// The data of one lane in the interpreter: bits, or bits with more.
 pub trait Lane: Copy + PartialEq + std::fmt::Debug {
-    /// A lane of these bits and nothing more.
+    /// A lane with these bits and no derivative.
     fn from_bits(bits: u64) -> Self;
-    /// Its bits.
+    /// The lane's bits.
     fn bits(self) -> u64;
-    /// Where its derivative is lost if it goes on as bits alone from `here`; `None` if it has none to lose.
+    /// The place where the derivative is lost if the lane continues as plain bits from `here`; `None` if it
+    /// has no derivative to lose.
     fn cut_at(self, here: &dyn Fn() -> Span) -> Option<Span>;
-    /// A lane of these bits that has lost its derivative there.
+    /// A lane with these bits that has lost its derivative at a place.
     fn cut(bits: u64, at: Option<Span>) -> Self;
-    /// Any elementwise op, as [`scalar::elementwise`].
+    /// Evaluates any elementwise op, like [`scalar::elementwise`].
     fn elementwise(op: &crate::ops::Op, from: Scalar, to: Scalar, args: &[Self]) -> Option<Self>;
 }
 
@@ -92,7 +93,7 @@ impl Value {
 }
 
 impl<L: Lane> Value<L> {
-    /// The value of a type that `zero` gives.
+    /// The value of a type that `zero` produces.
     pub fn zero(types: &Types, ty: Type) -> Value<L> {
         Value::filled(types, ty, 0)
     }
@@ -112,7 +113,7 @@ impl<L: Lane> Value<L> {
             TypeData::Stack(_) => Value::stack(Vec::new()),
             TypeData::Cell(t) => Value::filled(types, t, bits),
             TypeData::Buffer(_) => Value::Buffer(Handle::default()),
-            // nothing reads it
+            // No code reads the residuals.
             TypeData::Residuals(_) => Value::stack(Vec::new()),
         }
     }
@@ -127,7 +128,7 @@ impl<L: Lane> Value<L> {
         Value::Stack(Arc::new(elements))
     }
 
-    /// The lane of a scalar; a lane of zero bits for all else.
+    /// The lane of a scalar; a lane of zero bits for any other value.
     pub fn lane(&self) -> L {
         match self {
             Value::Scalar(lane) => *lane,
@@ -135,7 +136,7 @@ impl<L: Lane> Value<L> {
         }
     }
 
-    /// How many elements an index can select.
+    /// The number of elements that an index can select.
     pub fn len(&self) -> usize {
         match self {
             Value::Scalar(_) | Value::Buffer(_) => 0,
@@ -144,7 +145,7 @@ impl<L: Lane> Value<L> {
         }
     }
 
-    /// Whether an index can select nothing.
+    /// Returns true if there is no element to index.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -196,7 +197,8 @@ impl<L: Lane> Value<L> {
         all
     }
 
-    /// Elementwise `self + other` for a type made of `s`; of two stacks the longer one's length.
+    /// Elementwise `self + other` for a type made of `s`; the sum of two stacks has the length of the longer
+    /// one.
     pub fn add(&self, other: &Value<L>, s: Scalar) -> Value<L> {
         let add = |a: L, b: L| L::elementwise(&crate::ops::Op::Add, s, s, &[a, b]).unwrap_or(a);
         match (self, other) {
@@ -217,7 +219,7 @@ impl<L: Lane> Value<L> {
         }
     }
 
-    /// Whether the value has the shape of a type.
+    /// Returns true if the value has the shape of a type.
     pub fn fits(&self, types: &Types, ty: Type) -> bool {
         match (self, types[ty]) {
             (Value::Scalar(_), TypeData::Scalar(_)) | (Value::Buffer(_), TypeData::Buffer(_)) => true,
@@ -232,7 +234,7 @@ impl<L: Lane> Value<L> {
 }
 
 impl Value {
-    /// Whether two values of a type are the same: equal bits, all NaN equal.
+    /// Returns true if two values of a type are the same: equal bits, with all NaN equal.
     pub fn same(&self, other: &Value, types: &Types, ty: Type) -> bool {
         let Some(s) = types.scalar_of(ty) else { return self == other };
         let (a, b) = (self.lanes(), other.lanes());
@@ -242,7 +244,7 @@ impl Value {
             && a.iter().zip(&b).all(|(&a, &b)| scalar::same(s, a, b))
     }
 
-    /// The value as text: `1.5`, `(1.0, 2.0)` for vectors, `[…]` for arrays, `<…>` for stacks.
+    /// Formats the value: `1.5`, `(1.0, 2.0)` for vectors, `[…]` for arrays, `<…>` for stacks.
     pub fn display(&self, types: &Types, ty: Type) -> String {
         let list = |open: &str, items: Vec<String>, close: &str| open.to_string() + &items.join(", ") + close;
         let s = types.scalar_of(ty);

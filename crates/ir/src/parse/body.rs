@@ -1,4 +1,4 @@
-//! Bodies: instructions, their operands and regions.
+//! Parses bodies: instructions, their operands and regions.
 
 use smallvec::SmallVec;
 
@@ -16,7 +16,7 @@ impl Parser<'_> {
         self.region(f, Region::from_u32(0))
     }
 
-    /// The instructions up to and with the closing brace.
+    /// Parses instructions up to and including the closing brace.
     pub(super) fn region(&mut self, f: &mut Function, region: Region) -> Parsed<()> {
         self.nested(|p| {
             while !p.eat("}") {
@@ -30,7 +30,7 @@ impl Parser<'_> {
         })
     }
 
-    /// `v12`
+    /// Parses a value's number: `v12`.
     pub(super) fn value_number(&mut self) -> Parsed<Value> {
         let word = self.peek_word();
         let n: Option<u32> = word.strip_prefix('v').and_then(|n| n.parse().ok()).filter(|&n| n < MAX_VALUE);
@@ -43,7 +43,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Whether a value comes next on this line.
+    /// Returns true if a value comes next on this line.
     pub(super) fn at_value(&mut self) -> bool {
         self.skip(false);
         let rest = self.rest();
@@ -63,7 +63,7 @@ impl Parser<'_> {
         }
     }
 
-    /// The values on the rest of the line, with commas between.
+    /// Parses the values on the rest of the line, separated by commas.
     pub(super) fn uses(&mut self, f: &Function) -> Parsed<SmallVec<[Value; 4]>> {
         let mut values = SmallVec::new();
         if !self.at_value() {
@@ -80,7 +80,7 @@ impl Parser<'_> {
     }
 
     pub(super) fn inst(&mut self, f: &mut Function, region: Region) -> Parsed<()> {
-        // Results, with their types where said.
+        // Parse the results, with their types where given.
         let mut results: SmallVec<[(Value, bool, Option<Type>); 2]> = SmallVec::new();
         self.skip(true);
         if self.at_value() {
@@ -102,7 +102,7 @@ impl Parser<'_> {
             regions.first().map(|&r| f.regions[r].results.iter().map(|&v| Some(f.ty(v))).collect());
         let Module { types, mem, funcs, globals, .. } = &mut self.module;
         let mut inferred = result_types(funcs, globals, types, &op, &arg_types, inner.as_ref());
-        // The printer says the type of a leaf, which a reader wants to see; here it may be left out.
+        // The printer prints the type of a leaf, since it helps the reader; in the input it may be left out.
         if let Op::BufferLoad(path) | Op::Atomic(path, _) = &op
             && let Some(TypeData::Buffer(element)) = arg_types.first().map(|&ty| types[ty])
         {
@@ -125,7 +125,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// The op with its operands and regions.
+    /// Parses the op with its operands and regions.
     pub(super) fn op(&mut self, f: &mut Function, said: Option<Type>) -> Parsed<OpParts> {
         let word = self.word()?;
         let none = SmallVec::new;
@@ -278,7 +278,7 @@ impl Parser<'_> {
         Ok((op, args, SmallVec::from_elem(region, 1)))
     }
 
-    /// An op that is a word, perhaps with a number or a path.
+    /// Parses an op that is a single word, possibly with a number or a path.
     pub(super) fn plain_op(&mut self, word: &str) -> Parsed<Op> {
         let (name, suffix) = word.split_once('.').unwrap_or((word, ""));
         let number = || suffix.parse::<u32>().map_err(|_| format!("expected a number after '{name}.'"));
@@ -322,7 +322,7 @@ impl Parser<'_> {
     }
 }
 
-/// The op of that name, if nothing but operands belongs to it.
+/// The op of that name, if it consists of nothing but its operands.
 fn simple_op(name: &str) -> Option<Op> {
     Some(match name {
         "zero" => Op::Zero,

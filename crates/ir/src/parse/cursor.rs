@@ -1,4 +1,4 @@
-//! Characters and words.
+//! The parser's cursor: characters and words.
 
 use super::{Parsed, Parser};
 
@@ -7,7 +7,7 @@ impl<'t> Parser<'t> {
         &self.text[self.at..]
     }
 
-    /// Skips blanks and comments; newlines too if asked for.
+    /// Skips blanks and comments, and newlines too if `newlines` is set.
     pub(super) fn skip(&mut self, newlines: bool) {
         loop {
             let rest = self.rest();
@@ -21,7 +21,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// Takes a mark if it comes next, on this line or a later one.
+    /// Consumes a mark if it comes next, on this line or a later one.
     pub(super) fn eat(&mut self, mark: &str) -> bool {
         let start = self.at;
         self.skip(true);
@@ -46,7 +46,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// The word that comes next, not taken.
+    /// Returns the next word without consuming it.
     pub(super) fn peek_word(&mut self) -> &'t str {
         self.skip(true);
         let rest = self.rest();
@@ -63,7 +63,7 @@ impl<'t> Parser<'t> {
         Ok(word)
     }
 
-    /// Takes this very word if it comes next.
+    /// Consumes the given word if it comes next.
     pub(super) fn eat_word(&mut self, word: &str) -> bool {
         let start = self.at;
         let found = self.peek_word() == word;
@@ -71,7 +71,7 @@ impl<'t> Parser<'t> {
         found
     }
 
-    /// A name, bare or in quotes, with its `#n` if it has one.
+    /// Parses a name, bare or in quotes, with its `#n` if it has one.
     pub(super) fn key(&mut self) -> Parsed<String> {
         self.skip(true);
         if !self.rest().starts_with('"') {

@@ -1,4 +1,4 @@
-//! Which accesses of memory may meet.
+//! Finds pairs of memory accesses that may conflict.
 
 use super::Conflict;
 use super::form::{Atom, Form};
@@ -6,16 +6,16 @@ use crate::function::Span;
 use crate::module::{Global, Module, Space};
 use crate::ops::{Path, Step};
 
-/// More accesses of one buffer than this are not compared with each other.
+/// The maximum number of accesses of one buffer that are compared with each other.
 const MOST: usize = 1200;
 
-/// Whose memory a handle refers to.
+/// The memory that a handle refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Root {
     Global(Global),
     /// The memory that a global that is a pointer points to.
     Pointee(Global),
-    /// The memory that a handle points to which all lanes have loaded.
+    /// The memory of a handle that was loaded and that is the same for all lanes.
     Loaded(Atom),
     Unknown,
 }
@@ -27,40 +27,41 @@ pub(super) enum Kind {
     Atomic,
 }
 
-/// An instruction that accesses memory, as it is reached along one chain of calls.
+/// An instruction that accesses memory, reached along one chain of calls.
 #[derive(Clone, Debug)]
 pub(super) struct Access {
     pub(super) root: Root,
     pub(super) kind: Kind,
-    /// The first byte.
+    /// The address of the first byte.
     pub(super) at: Form,
     pub(super) size: u64,
-    /// The way from an element of the root's own type, where that is what the handle refers to.
+    /// The path from an element of the root's own type, if the handle refers to such elements.
     pub(super) path: Option<Path>,
-    /// A write is made in the order of the lanes: it is a number, or overlaps no other lane's in part.
+    /// Writes take effect in the order of the lanes: the value is a scalar, or overlaps no other lane's value
+    /// in part.
     pub(super) ordered: bool,
-    /// Its number among accesses and barriers, in the order of the text.
+    /// The access's number among accesses and barriers, in the order of the text.
     pub(super) order: u32,
-    /// The innermost region around it.
+    /// The innermost region around the access.
     pub(super) region: usize,
-    /// Numbers that are zero where it runs.
+    /// Numbers that are known to be zero where the access runs.
     pub(super) zeros: Vec<Form>,
     pub(super) span: Span,
 }
 
-/// A region that is walked through, of a function as it is called in one place.
+/// A region in the walk, of a function as it is called in one place.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Around {
     pub(super) parent: Option<usize>,
     pub(super) is_loop: bool,
 }
 
-/// All accesses of memory that threads share, of an entry point.
+/// All accesses that an entry point makes to memory that threads share.
 #[derive(Debug, Default)]
 pub(super) struct Accesses {
     pub(super) all: Vec<Access>,
     pub(super) regions: Vec<Around>,
-    /// The region of each barrier, and its number.
+    /// The region of each barrier, and the barrier's number in the order of accesses and barriers.
     pub(super) barriers: Vec<(usize, u32)>,
 }
 
@@ -94,7 +95,7 @@ impl Accesses {
         None
     }
 
-    /// True if no two accesses of different lanes meet at all, seen together.
+    /// Returns true if one proof shows that no two accesses by different lanes overlap.
     fn apart(&self, all: &[&Access], lanes: u32) -> bool {
         let [first, rest @ ..] = all else { return true };
         let mut at = first.at.clone();
@@ -110,7 +111,8 @@ impl Accesses {
         first.root != Root::Unknown && at.is_apart(size, &at, size, lanes)
     }
 
-    /// The one of two accesses, the first of which comes first in the text, that makes lanes give something else.
+    /// Returns the conflicting one of two accesses if lanes may give a different result. `first` comes first
+    /// in the text.
     fn meet<'a>(&self, first: &'a Access, second: &'a Access, lanes: u32) -> Option<&'a Access> {
         let kinds = [first.kind, second.kind];
         if kinds == [Kind::Load; 2] || kinds == [Kind::Atomic; 2] {
@@ -146,7 +148,8 @@ impl Accesses {
         false
     }
 
-    /// True if a later instruction is reached from an earlier one without a barrier, but not in another trip.
+    /// Returns true if a later instruction is reached from an earlier one without a barrier, within the same
+    /// trip of the loops around them.
     fn before(&self, earlier: &Access, later: &Access) -> bool {
         !self.barriers.iter().any(|&(region, order)| {
             (earlier.order..later.order).contains(&order)
@@ -154,7 +157,8 @@ impl Accesses {
         })
     }
 
-    /// True if an instruction is reached from another one in a later trip of a loop around both, without a barrier.
+    /// Returns true if an instruction is reached from another one in a later trip of a loop around both,
+    /// without a barrier.
     fn again(&self, earlier: &Access, later: &Access) -> bool {
         let mut at = Some(earlier.region);
         while let Some(region) = at {
@@ -176,14 +180,14 @@ impl Accesses {
     }
 }
 
-/// True if two accesses are of different parts of an element, whichever elements these are.
+/// Returns true if two accesses touch different parts of an element, whichever elements they access.
 fn parts(a: &Access, b: &Access) -> bool {
     let (Some(a), Some(b)) = (&a.path, &b.path) else { return false };
     let differs = |(a, b): (&Step, &Step)| matches!((a, b), (Step::Static(a), Step::Static(b)) if a != b);
     a.0.iter().zip(&b.0).any(differs)
 }
 
-/// True if two handles may refer to the same memory.
+/// Returns true if two handles may refer to the same memory.
 fn may_be_one(module: &Module, a: Root, b: Root) -> bool {
     match (a, b) {
         (Root::Global(a), Root::Global(b)) | (Root::Pointee(a), Root::Pointee(b)) => a == b,

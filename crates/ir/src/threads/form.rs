@@ -1,24 +1,26 @@
-//! Numbers as sums: how far two threads' addresses are apart.
+//! Represents numbers as sums, to show how far apart the addresses of two threads are.
 //!
-//! A [`Form`] says of a 32-bit number (or the low half of a wider one) that it is
-//! `constant + lane·(number of the lane) + Σ coefficient·atom + loose`, modulo 2³². An *atom* is a number that is the
-//! same for all lanes whenever it is computed; so it cancels where two forms are subtracted. What differs from lane to
-//! lane, or from trip to trip, in a way that is not known is *loose*: any multiple of a power of two within bounds.
-//! A form that says too little is never wrong; only what two forms cannot have in common is concluded.
+//! A [`Form`] states that a 32-bit number (or the low half of a wider one) is
+//! `constant + lane·(number of the lane) + Σ coefficient·atom + loose`, modulo 2³². An *atom* is a number
+//! that is the same for all lanes whenever it is computed, so it cancels where two forms are subtracted. A
+//! part that differs from lane to lane, or from trip to trip, in an unknown way is *loose*: any multiple of a
+//! power of two within bounds. A form that states too little is never wrong, since forms are only used to
+//! prove that two numbers differ.
 
 use smallvec::SmallVec;
 
 /// A number that all lanes share.
 pub(super) type Atom = u32;
 
-/// Any multiple of `step`, a power of two, within the bounds, both included; all there are if there are no bounds.
+/// Any multiple of `step`, a power of two, within the bounds, both included; every multiple if there are no
+/// bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Loose {
     bounds: Option<(i64, i64)>,
     step: u64,
 }
 
-/// See the module.
+/// A number as a sum; see the module's documentation.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Form {
     constant: i64,
@@ -58,7 +60,7 @@ impl Loose {
         Loose { bounds, step: (self.step * power(by)).min(1 << 32) }.bounded()
     }
 
-    /// Bounds that are as far apart as all numbers are none.
+    /// Drops bounds that are so far apart that they exclude no number.
     fn bounded(self) -> Loose {
         Loose {
             bounds: self.bounds.filter(|b| b.0 > -(1 << 40) && b.1 < 1 << 40 && b.1 - b.0 < 1 << 32),
@@ -81,12 +83,12 @@ impl Form {
         Form { atoms: SmallVec::from_slice(&[(atom, 1)]), ..Form::constant(0) }
     }
 
-    /// Nothing is known.
+    /// A number of which nothing is known.
     pub(super) fn any() -> Form {
         Form { loose: Some(Loose::any(1)), ..Form::constant(0) }
     }
 
-    /// Any number within these bounds.
+    /// Any number within these bounds, both included.
     pub(super) fn within(low: i64, high: i64) -> Form {
         Form { loose: Some(Loose { bounds: Some((low, high)), step: 1 }.bounded()), ..Form::constant(0) }
     }
@@ -95,17 +97,17 @@ impl Form {
         (self.is_fixed() && self.atoms.is_empty()).then_some(self.constant)
     }
 
-    /// The same number in all lanes, at any time.
+    /// Returns true if the number is the same in all lanes, at any time.
     pub(super) fn is_fixed(&self) -> bool {
         self.lane == 0 && self.loose.is_none()
     }
 
-    /// True if no two of so many lanes have the same number.
+    /// Returns true if no two of this many lanes have the same number.
     pub(super) fn tells_lanes_apart(&self, lanes: u32) -> bool {
         self.loose.is_none() && (1..i64::from(lanes)).all(|d| wrapped(self.lane.wrapping_mul(d)) != 0)
     }
 
-    /// True if what is not known of it lies within bounds, or is a multiple of more than 1.
+    /// Returns true if the loose part lies within bounds, or is a multiple of more than 1.
     pub(super) fn is_bounded(&self) -> bool {
         self.loose.is_none_or(|l| l.bounds.is_some() || l.step > 1)
     }
@@ -146,12 +148,12 @@ impl Form {
         self.plus(&other.times(-1))
     }
 
-    /// It and any multiple of a number.
+    /// The number plus any multiple of `step`.
     pub(super) fn and_steps(&self, step: i64) -> Form {
         self.plus(&Form { loose: Some(Loose::any(power(step))), ..Form::constant(0) })
     }
 
-    /// The facts of a number that is either.
+    /// A form that holds for both numbers.
     pub(super) fn or(&self, other: &Form) -> Form {
         if self == other {
             return self.clone();
@@ -170,12 +172,12 @@ impl Form {
         Form { loose: Some(Loose { bounds, step }.bounded()), ..self.clone() }
     }
 
-    /// True if `size` bytes from here in lane `i + d` and `other_size` bytes from `other` in lane `i` never meet,
-    /// whatever the lane `i`, for each `d` in `1..lanes`.
+    /// Returns true if `size` bytes from `self` in lane `i + d` and `other_size` bytes from `other` in lane
+    /// `i` never overlap, for every lane `i` and each `d` in `1..lanes`.
     pub(super) fn is_apart(&self, size: u64, other: &Form, other_size: u64, lanes: u32) -> bool {
         let mut rest = self.minus(other);
         if rest.lane != 0 {
-            // The first lane's number may be any.
+            // The number of the first lane is unknown.
             rest = rest.plus(&Form::within(0, i64::from(lanes) - 1).times(rest.lane));
         }
         // Atoms that do not cancel may be any number.
@@ -187,7 +189,7 @@ impl Form {
         let loose = rest.loose.unwrap_or(zero);
         let (size, other_size) = (size as i64, other_size as i64);
         (1..i64::from(lanes)).all(|d| {
-            // They meet if `at + x` is above `-size` and below `other_size`, for an `x` that is possible.
+            // The ranges overlap if `at + x` is above `-size` and below `other_size`, for a possible `x`.
             let at = wrapped(rest.constant.wrapping_add(self.lane.wrapping_mul(d)));
             let step = loose.step as i64;
             let left = at.rem_euclid(step);
@@ -195,7 +197,7 @@ impl Form {
                 return true;
             }
             let Some((low, high)) = loose.bounds else { return false };
-            // The first number from the least on that makes the sum zero, modulo 2³².
+            // Find the smallest number, from the lower bound on, that makes the sum zero modulo 2³².
             let (low, high) = (low - (other_size - 1), high + (size - 1));
             let first = (-at).wrapping_sub(low).rem_euclid(1 << 32);
             low + first > high

@@ -1,9 +1,10 @@
-//! Places that all threads of a group write without an atomic operation.
+//! Finds places that all threads of a group write without an atomic operation.
 //!
-//! `gw[i] += d` where `i` is the same in all threads: which threads' numbers arrive is a race. A write is reported if its
-//! place depends neither on the thread nor on memory that may change, if what is written differs from thread to thread
-//! or was read from the same memory, and if no condition around it may single out a thread: comparisons for equality do,
-//! bounds (`tid.x < n`) do not. What is not known counts as harmless, so that what is reported is a mistake.
+//! In `gw[i] += d` where `i` is the same in all threads, the threads race, and it is undetermined whose
+//! numbers arrive. A write is reported if its place depends neither on the thread nor on memory that may
+//! change, if the written value differs from thread to thread or was read from the same memory, and if no
+//! condition around the write may single out a thread: comparisons for equality do, bounds (`tid.x < n`) do
+//! not. Anything unknown counts as harmless, so every report is a mistake in the program.
 
 use cranelift_entity::{EntitySet, SecondaryMap};
 
@@ -12,25 +13,25 @@ use crate::module::{Entry, Global, Module, Space};
 use crate::ops::{Builtin, Op};
 use crate::types::TypeData;
 
-/// A write of all threads of a group to one place.
+/// A write by all threads of a group to one place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SharedWrite {
-    /// Whose memory.
+    /// The global that is written.
     pub global: Global,
-    /// It is first read, so that it is a sum or the like.
+    /// The place is read first, so that the write is an update such as a sum.
     pub is_update: bool,
     /// The user's line.
     pub span: Span,
 }
 
-/// It differs between threads of a group.
+/// The value differs between threads of a group.
 const THREAD: u8 = 1;
-/// It comes from memory that may change, or is not known.
+/// The value comes from memory that may change, or is unknown.
 const MEMORY: u8 = 2;
-/// Operands that a written number is followed back through.
+/// The maximum number of operands through which a written value is traced back.
 const REACH: usize = 200;
 
-/// The writes of an entry point, and of all that it calls, that threads race for.
+/// The racing writes of an entry point and of all functions that it calls.
 pub fn shared_writes(module: &Module, entry: &Entry) -> Vec<SharedWrite> {
     let all: u64 = entry.group_size.iter().map(|&n| u64::from(n)).product();
     if all <= 1 || !module.funcs[entry.func].has_body() {
@@ -52,14 +53,14 @@ pub fn shared_writes(module: &Module, entry: &Entry) -> Vec<SharedWrite> {
 struct Search<'m> {
     module: &'m Module,
     size: [u32; 3],
-    /// The dependences of each value, whoever calls its function.
+    /// The dependences of each value, for all callers of its function.
     bits: SecondaryMap<Func, SecondaryMap<Value, u8>>,
     results: SecondaryMap<Func, Vec<u8>>,
     seen: EntitySet<Func>,
     found: Vec<SharedWrite>,
 }
 
-/// The instruction of each value.
+/// Maps each value to the instruction that defines it.
 type Definitions = SecondaryMap<Value, Option<Inst>>;
 
 fn definitions(f: &Function) -> Definitions {
@@ -71,9 +72,10 @@ fn definitions(f: &Function) -> Definitions {
 }
 
 impl<'m> Search<'m> {
-    // ---- what depends on the thread
+    // ---- dependence on the thread
 
-    /// Finds what every value of the reached functions depends on: bits only rise until nothing changes.
+    /// Computes the dependences of every value in the reached functions: bits are only added, until a
+    /// fixpoint is reached.
     fn settle(&mut self, entry: Func) {
         let mut reached = EntitySet::new();
         let (mut order, mut open) = (Vec::new(), vec![entry]);
@@ -294,7 +296,8 @@ impl<'m> Search<'m> {
         }
     }
 
-    /// True if a condition, where it holds and where it does not, may single out threads.
+    /// Returns two flags: true if threads may be singled out where the condition holds, and where it does not
+    /// hold.
     fn singles_out(&self, func: Func, f: &Function, defs: &Definitions, c: Value, left: u32) -> (bool, bool) {
         if self.bits[func][c] == 0 {
             return (false, false);
@@ -333,7 +336,7 @@ impl<'m> Search<'m> {
         self.module.types.scalar_of(f.ty(v)).is_some_and(|s| s.is_float())
     }
 
-    /// True if a number is computed from what is at a place of this kind.
+    /// Returns true if a value is computed from a load of the same global through the same path.
     fn reads(
         &self,
         f: &Function,

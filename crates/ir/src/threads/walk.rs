@@ -1,4 +1,5 @@
-//! Goes through an entry point and all that it calls, and finds the accesses of memory with their addresses.
+//! Walks an entry point and all functions that it calls, and collects the memory accesses with their
+//! addresses.
 
 use std::rc::Rc;
 
@@ -15,12 +16,12 @@ use crate::module::{Global, Module, Space};
 use crate::ops::{AtomicOp, Builtin, Math, Op, Path, Step};
 use crate::types::{Scalar, Type, TypeData};
 
-/// Instructions that are looked at; calls count each time.
+/// The maximum number of instructions visited; a function's instructions count at each call.
 const BUDGET: u32 = 1 << 19;
-/// Calls within calls.
+/// The maximum nesting depth of calls.
 const DEPTH: u32 = 100;
 
-/// The key of an atom: equal numbers of equal keys.
+/// The key of an atom: equal keys stand for equal numbers.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Key {
     Builtin(Builtin, u32),
@@ -28,23 +29,23 @@ enum Key {
     Load(Global, Path, Vec<Form>, u32),
 }
 
-/// Numbers that are zero where a condition holds, and where it does not.
+/// Numbers that are zero where a condition holds, and numbers that are zero where it does not hold.
 #[derive(Clone, Debug, Default)]
 struct Truth {
     holds: Vec<Form>,
     fails: Vec<Form>,
 }
 
-/// A handle: the first byte it stands for.
+/// A handle, as its root and the address of the first byte.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Handle {
     root: Root,
     at: Form,
-    /// Elements may overlap those of other handles in part.
+    /// The handle comes from a cast, so its elements may partly overlap those of other handles.
     cast: bool,
 }
 
-/// The facts of a value: its numbers, if they are at most four; or the handle that it is.
+/// The facts about a value: its numbers, if it has at most four, or its handle.
 #[derive(Clone, Debug, Default)]
 struct Known {
     numbers: SmallVec<[Form; 1]>,
@@ -74,7 +75,7 @@ struct Walk<'m> {
     depth: u32,
 }
 
-/// The accesses of memory that threads share, of what an entry point runs.
+/// The accesses that an entry point makes to memory that threads share.
 pub(super) fn accesses(module: &Module, entry: Func, lanes: Lanes) -> Result<Accesses, Conflict> {
     let inits = module.globals.values().filter(|g| g.space == Space::Private).filter_map(|g| g.init);
     let roots: Vec<Func> = inits.chain([entry]).collect();
@@ -100,7 +101,7 @@ pub(super) fn accesses(module: &Module, entry: Func, lanes: Lanes) -> Result<Acc
     Ok(walk.found)
 }
 
-/// The functions that do more than compute, of those that are reached.
+/// Those of the reached functions that have effects or depend on memory, buffers or built-in inputs.
 fn touching(module: &Module, roots: &[Func]) -> EntitySet<Func> {
     let mut callers: SecondaryMap<Func, Vec<Func>> = SecondaryMap::new();
     let mut seen = EntitySet::new();
@@ -142,7 +143,7 @@ fn touching(module: &Module, roots: &[Func]) -> EntitySet<Func> {
     touches
 }
 
-/// The scalar and the number of numbers, if they are few.
+/// The scalar type and the number of lanes of a scalar or short vector.
 fn shape(module: &Module, ty: Type) -> Option<(Scalar, usize)> {
     match module.types[ty] {
         TypeData::Scalar(s) => Some((s, 1)),
@@ -151,7 +152,7 @@ fn shape(module: &Module, ty: Type) -> Option<(Scalar, usize)> {
     }
 }
 
-/// Any number of a type.
+/// The form of an unknown number of a type.
 fn any(s: Scalar) -> Form {
     match s {
         Scalar::Bool => Form::within(0, 1),
@@ -180,7 +181,7 @@ impl<'m> Walk<'m> {
         Conflict { what: what.to_string(), span: f.span }
     }
 
-    /// The results of a call.
+    /// Walks a call and returns its results.
     fn call(&mut self, func: Func, args: Vec<Known>) -> Result<Vec<Known>, Conflict> {
         let f = &self.module.funcs[func];
         if self.depth >= DEPTH || !f.has_body() {
@@ -227,7 +228,7 @@ impl<'m> Walk<'m> {
         Ok(())
     }
 
-    /// All numbers of some values, if each is the same in all lanes at any time.
+    /// All numbers of some values, if each number is the same in all lanes at any time.
     fn fixed(&self, values: &Values, args: &[Value]) -> Option<Vec<Form>> {
         let mut all = Vec::new();
         for &arg in args {
@@ -240,7 +241,7 @@ impl<'m> Walk<'m> {
         Some(all)
     }
 
-    /// True if all of a number is in its low 32 bits.
+    /// Returns true if the low 32 bits contain the whole number.
     fn is_narrow(&self, f: &Function, v: Value) -> bool {
         self.module.types.scalar_of(f.ty(v)).is_some_and(|s| s.bits() <= 32 || s.is_float())
     }
@@ -422,7 +423,7 @@ impl<'m> Walk<'m> {
         });
     }
 
-    /// Adds the bytes from an element's start to the leaf at a path; gives the leaf's size.
+    /// Adds to `at` the bytes from an element's start to the leaf at a path; returns the leaf's size.
     fn path(&self, values: &Values, element: MemType, path: &Path, args: &[Value], at: &mut Form) -> u64 {
         enum Reached {
             Mem(MemType),
@@ -452,7 +453,7 @@ impl<'m> Walk<'m> {
                 (Step::Static(k), _) => Form::constant(k.into()),
                 (Step::Dynamic, Some(&v)) => {
                     let by = self.number(values, v);
-                    // What is out of range accesses nothing.
+                    // An index out of range accesses nothing.
                     if by.is_bounded() { by } else { Form::within(0, i64::from(n) - 1) }
                 }
                 (Step::Dynamic, None) => Form::any(),
@@ -467,7 +468,7 @@ impl<'m> Walk<'m> {
         }
     }
 
-    /// The facts of a loaded value.
+    /// The facts about a loaded value.
     fn loaded(&mut self, f: &Function, values: &Values, data: &InstData, path: &Path) -> Known {
         let ty = f.ty(data.results[0]);
         let mut known = self.unknown(ty);
@@ -526,7 +527,7 @@ impl<'m> Walk<'m> {
         Known { numbers: numbers.collect(), ..Known::default() }
     }
 
-    /// Result number `k` of what only computes, or of a call that touches nothing.
+    /// Result number `k` of an op that only computes, or of a call of a function that touches no memory.
     fn computed(&mut self, f: &Function, values: &Values, data: &InstData, k: usize) -> Known {
         let ty = f.ty(data.results[k]);
         let Some((s, n)) = shape(self.module, ty) else {
@@ -581,7 +582,7 @@ impl<'m> Walk<'m> {
         }
         let from = data.args.first().and_then(|&a| shape(self.module, f.ty(a))).map(|shape| shape.0);
         let truth = (s == Scalar::Bool && n == 1).then(|| truth(values, data, from)).flatten().map(Rc::new);
-        // Of wide numbers only the low half is known: enough for sums and products.
+        // Only the low half of a wide number is known, which is enough for sums and products.
         let is_ring = matches!(data.op, Op::Add | Op::Sub | Op::Mul | Op::Neg);
         let known = is_ring || data.args.iter().all(|&a| self.is_narrow(f, a));
         let numbers = (0..n).map(|lane| {
@@ -608,7 +609,7 @@ impl<'m> Walk<'m> {
     }
 }
 
-/// The next argument if a step needs one.
+/// Returns the next argument if a step needs one.
 trait NextIfDynamic<'a> {
     fn next_if_dynamic(&mut self, step: &Step) -> Option<&'a Value>;
 }
@@ -619,7 +620,7 @@ impl<'a> NextIfDynamic<'a> for std::slice::Iter<'a, Value> {
     }
 }
 
-/// The facts of a value that is one of two, the first where a condition holds.
+/// The facts about a value that is one of two, `a` where a condition holds.
 fn either(condition: &Truth, a: &Known, b: &Known) -> Known {
     let numbers = if a.numbers.len() == b.numbers.len() {
         a.numbers.iter().zip(&b.numbers).map(|(a, b)| a.or(b)).collect()
@@ -652,7 +653,7 @@ fn either(condition: &Truth, a: &Known, b: &Known) -> Known {
     Known { numbers, handle, truth }
 }
 
-/// The facts that a condition gives.
+/// The facts that follow from a condition.
 fn truth(values: &Values, data: &InstData, from: Option<Scalar>) -> Option<Truth> {
     let is_unsigned = from == Some(Scalar::U32);
     let number = |k: usize| match &values[data.args[k]].numbers[..] {
@@ -679,12 +680,12 @@ fn truth(values: &Values, data: &InstData, from: Option<Scalar>) -> Option<Truth
     })
 }
 
-/// How a number changes in each trip of a loop.
+/// How a carried number changes in each trip of a loop.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Change {
-    /// By a constant.
+    /// A constant is added.
     Steps(i64),
-    /// It is divided by a constant: from a number that is not negative towards zero.
+    /// The number is divided by a constant, so a number that is not negative moves towards zero.
     Shrinks,
 }
 
@@ -700,7 +701,7 @@ fn change(
     }
     let inst = defs[yielded]?;
     let data = &f.insts[inst];
-    // One of several numbers, each of which changes so or not at all.
+    // The number is one of several, each of which changes in the same way or not at all.
     let choices: Vec<Value> = match data.op {
         Op::If => {
             let k = data.results.iter().position(|&r| r == yielded)?;
@@ -729,12 +730,13 @@ fn change(
     }
 }
 
-/// True if numbers of a type are known by their low 32 bits, with all that is computed from them.
+/// Returns true if the analysis tracks numbers of a type, and everything computed from them, by their low 32
+/// bits.
 fn is_wide(s: Scalar) -> bool {
     matches!(s, Scalar::I32 | Scalar::U32 | Scalar::I64 | Scalar::U64)
 }
 
-/// Sums and their like.
+/// Evaluates sums and similar operations on forms.
 fn arithmetic(op: &Op, from: Scalar, to: Scalar, args: &[Form]) -> Option<Form> {
     if !is_wide(to) || from.is_float() {
         return None;
@@ -758,7 +760,7 @@ fn arithmetic(op: &Op, from: Scalar, to: Scalar, args: &[Form]) -> Option<Form> 
     }
 }
 
-/// The bounds of what an operation gives, whose last operand may be a constant.
+/// The bounds of the result of an operation whose last operand may be a constant.
 fn range(op: &Op, s: Scalar, last: Option<Form>) -> Form {
     let constant = last.and_then(|l| l.as_constant());
     if s.bits() > 32 {

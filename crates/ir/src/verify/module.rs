@@ -1,4 +1,4 @@
-//! What holds between the parts of a module.
+//! Checks the rules that relate the parts of a module to each other.
 
 use rustc_hash::FxHashSet;
 
@@ -8,7 +8,7 @@ use crate::memory::{MemData, MemType};
 use crate::module::Module;
 use crate::types::{Type, TypeData};
 
-/// Everything that is wrong with a module and its functions.
+/// Returns all violations in a module and its functions.
 pub fn verify_module(module: &Module) -> Vec<VerifyError> {
     let mut errors = verify_signatures(module);
     for function in module.funcs.values() {
@@ -17,7 +17,7 @@ pub fn verify_module(module: &Module) -> Vec<VerifyError> {
     errors
 }
 
-/// Rule 7 alone.
+/// Checks rule 7 only.
 pub fn verify_signatures(module: &Module) -> Vec<VerifyError> {
     let mut errors = Vec::new();
     let mut error = |entity: String, message: &str| {
@@ -25,7 +25,7 @@ pub fn verify_signatures(module: &Module) -> Vec<VerifyError> {
     };
     let mut names = FxHashSet::default();
     for function in module.funcs.values() {
-        // A pruned function is empty and has no name worth one.
+        // A pruned function is empty, and its empty name need not be unique.
         if (function.has_body() || !function.name.is_empty()) && !names.insert(function.name.as_str()) {
             error(format!("function '{}'", function.name), "a second function of that name");
         }
@@ -93,7 +93,7 @@ pub fn verify_signatures(module: &Module) -> Vec<VerifyError> {
     errors
 }
 
-/// Whether an IR type is what a memory type is as a leaf (without interning anything).
+/// Returns true if an IR type is the leaf type of a memory type (without interning types).
 pub(super) fn is_leaf(module: &Module, mem: MemType, ty: Type) -> bool {
     match (&module.mem[mem], module.types[ty]) {
         (MemData::Scalar(s), TypeData::Scalar(t)) => *s == t,
@@ -107,8 +107,8 @@ pub(super) fn is_leaf(module: &Module, mem: MemType, ty: Type) -> bool {
     }
 }
 
-/// Whether the next of `types` are the leaves of a memory type within arrays of these lengths
-/// (outermost first), in order.
+/// Returns true if the next of `types` are, in order, the leaves of a memory type within arrays of these
+/// lengths (outermost first).
 fn are_leaves(module: &Module, mem: MemType, within: &[u32], types: &mut dyn Iterator<Item = Type>) -> bool {
     match &module.mem[mem] {
         MemData::Struct { fields, .. } => fields.iter().all(|f| are_leaves(module, f.1, within, types)),

@@ -1,4 +1,4 @@
-//! The typing rule of every op.
+//! Checks the typing rule of every op.
 
 use super::{Checked, Verifier, check};
 use crate::function::{Function, InstData, Region, Value};
@@ -7,11 +7,11 @@ use crate::ops::{AtomicOp, Builtin, Math, Op, Path, Step, WAVE_LANES};
 use crate::scalar;
 use crate::types::{Scalar, Type, TypeData};
 
-/// How many operands, results and regions an op has; `None` is any number.
+/// The number of operands, results and regions of an op; `None` is any number.
 type Arity = (Option<usize>, usize, usize);
 
 impl Verifier<'_> {
-    /// Rule 1: the number of operands, results and regions.
+    /// Rule 1: checks the number of operands, results and regions.
     pub(super) fn arity(&self, data: &InstData) -> Checked {
         let n = |args| (Some(args), 1, 0);
         let (args, results, regions): Arity = match &data.op {
@@ -107,7 +107,7 @@ impl Verifier<'_> {
         })
     }
 
-    /// Operands and result of one scalar or vector type; its scalar.
+    /// Checks that all operands have one scalar or vector type; returns its scalar.
     fn uniform(&self, data: &InstData) -> Result<Scalar, String> {
         let ty = self.ty(data.args[0]);
         for &arg in &data.args[1..] {
@@ -116,7 +116,7 @@ impl Verifier<'_> {
         self.numeric(data.args[0])
     }
 
-    /// The scalar of a scalar or vector.
+    /// The scalar type of a scalar or vector.
     fn numeric(&self, v: Value) -> Result<Scalar, String> {
         match self.types[self.ty(v)] {
             TypeData::Scalar(s) | TypeData::Vector(s, _) => Ok(s),
@@ -130,7 +130,7 @@ impl Verifier<'_> {
         }
     }
 
-    /// Whether a value is what is kept of a function.
+    /// Checks that a value is the residuals of a function.
     fn keeps(&self, func: crate::Func, kept: Value, forward: bool) -> Checked {
         let of = crate::Residuals { func, forward };
         match self.types[self.ty(kept)] {
@@ -156,7 +156,7 @@ impl Verifier<'_> {
         check(!matches!(self.types[self.ty(v)], TypeData::Cell(_)), || format!("{v} is a cell"))
     }
 
-    /// The result's scalar type and lanes are those of `v` with another scalar.
+    /// Checks that the result has the lanes of `v` with the scalar type `s`.
     fn shaped(&self, result: Value, v: Value, s: Scalar) -> Checked {
         let want = match self.types[self.ty(v)] {
             TypeData::Vector(_, n) => TypeData::Vector(s, n),
@@ -167,7 +167,7 @@ impl Verifier<'_> {
         })
     }
 
-    /// Rule 3: types.
+    /// Rule 3: checks the types.
     pub(super) fn op(&self, data: &InstData) -> Checked {
         let args = &data.args;
         let undefined =
@@ -473,7 +473,7 @@ impl Verifier<'_> {
         }
     }
 
-    /// Element type and number of elements of a vector or array.
+    /// The element type and the number of elements of a vector or array.
     fn elements(&self, v: Value) -> Result<(Type, u32), String> {
         match self.types[self.ty(v)] {
             TypeData::Vector(s, n) => Ok((s.into(), n)),
@@ -488,7 +488,7 @@ impl Verifier<'_> {
         }
     }
 
-    /// The type of the part of a cell that `cell, i…` stands for.
+    /// The type of the part of a cell that the operands `cell, i…` select.
     fn part(&self, args: &[Value]) -> Result<Type, String> {
         let content = self.types.content(self.ty(args[0]));
         let mut ty = content.ok_or_else(|| format!("{} is not a cell", args[0]))?;
@@ -506,7 +506,7 @@ impl Verifier<'_> {
         }
     }
 
-    /// `buf, i, dyn…` with a path reaches a leaf of the type of `leaf`.
+    /// Checks that the operands `buf, i, dyn…` with a path reach a leaf of the type of `leaf`.
     fn access(&self, path: &Path, args: &[Value], leaf: Value) -> Checked {
         let element = self.element_of_buffer(args[0])?;
         args[1..].iter().try_for_each(|&idx| self.integer(idx, "the index"))?;
@@ -515,7 +515,7 @@ impl Verifier<'_> {
         })
     }
 
-    /// Whether a path leads to a leaf of that IR type (without interning anything).
+    /// Returns true if a path leads to a leaf of the given IR type (without interning types).
     fn leaf_is(&self, element: MemType, path: &Path, ty: Type) -> bool {
         use crate::memory::MemData;
         let mem = &self.module.mem;
@@ -548,7 +548,7 @@ impl Verifier<'_> {
         self.is_leaf(at, ty)
     }
 
-    /// Whether an IR type is what a memory type is as a leaf.
+    /// Returns true if an IR type is the leaf type of a memory type.
     pub(super) fn is_leaf(&self, mem: MemType, ty: Type) -> bool {
         super::module::is_leaf(self.module, mem, ty)
     }
@@ -565,14 +565,14 @@ impl Verifier<'_> {
         values.iter().zip(types).try_for_each(|(&v, ty)| self.same(v, ty, &format!("the {what}")))
     }
 
-    /// An arm without parameters that yields the results.
+    /// Checks that an arm has no parameters and yields the results.
     fn arm(&self, region: Region, results: &[Value]) -> Checked {
         let data = &self.f.regions[region];
         check(data.params.is_empty(), || "an arm has parameters".to_string())?;
         self.list("yielded value", &data.results, results.iter().map(|&v| self.ty(v)))
     }
 
-    /// What a loop carries and stacks.
+    /// Checks the values that a loop carries and stacks.
     fn trips(&self, inits: &[Value], params: &[Value], yields: &[Value], results: &[Value]) -> Checked {
         let n = inits.len();
         inits.iter().try_for_each(|&v| self.not_cell(v))?;
@@ -591,7 +591,7 @@ impl Verifier<'_> {
         Ok(())
     }
 
-    /// Rule 5 for calls and control.
+    /// Rule 5 for calls and control flow.
     pub(super) fn structure_linearity(&self, data: &InstData) -> Checked {
         let marks = |what: &str, values: &[Value], marks: &mut dyn Iterator<Item = bool>| {
             values.iter().zip(marks).try_for_each(|(&v, mark)| {

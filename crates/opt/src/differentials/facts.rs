@@ -1,34 +1,35 @@
-//! Which differentials may be absent, and of which anybody asks whether they are.
+//! Computes which differentials may be absent, and for which their absence may be tested.
 //!
-//! Two properties of the values of one function (of a cell: of what it holds), each a least fixpoint over its
-//! instructions. A parameter of a function may be absent, and its caller may ask that of a result, unless the host is the
-//! caller, which knows of numbers only.
+//! These are two properties of the values of one function (for a cell, of its content), each a least fixpoint
+//! over the function's instructions. A parameter of a function may be absent, and its caller may test whether
+//! a result is, unless the host is the caller, which only passes numbers.
 
 use cranelift_entity::{EntityRef, EntitySet};
 use ir::{Function, Inst, Math, Op, Region, Scalar, Types, Value};
 
 use crate::util::{Defs, carried, carried_at, root_cell};
 
-/// See the head of this file.
+/// The facts about a function's values; see the module's documentation.
 pub(super) struct Facts {
-    /// Somebody may scale what this becomes by a number that is not finite, so that it must be told from zero.
+    /// Values whose absence may be tested: a value derived from them may be scaled by a number that is not
+    /// finite, so absence must be distinguished from zero.
     pub(super) asked: EntitySet<Value>,
-    /// May be absent.
+    /// Values that may be absent.
     pub(super) absent: EntitySet<Value>,
-    /// Neither infinite nor NaN.
+    /// Values that are neither infinite nor NaN.
     pub(super) finite: EntitySet<Value>,
 }
 
-/// Who calls a function.
+/// The kind of caller of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Border {
-    /// Functions of the module, with differentials.
+    /// Functions of the module, which pass differentials.
     Callers,
-    /// The host, with numbers.
+    /// The host, which passes numbers.
     Host,
 }
 
-/// A fixpoint at work.
+/// The state of a fixpoint iteration.
 struct Flow<'a> {
     types: &'a Types,
     func: &'a Function,
@@ -57,8 +58,9 @@ impl Facts {
     }
 }
 
-/// The instructions in the order in which facts go from one to the next: what holds a region after it, and a loop before
-/// it, too. So one pass takes a fact through any number of arms within each other.
+/// Lists the instructions in the order in which facts propagate: an instruction that holds a region comes
+/// after the region, and a loop also before it. One pass thus carries a fact through any number of nested
+/// arms.
 fn order(func: &Function, region: Region, insts: &mut Vec<Inst>) {
     for &inst in &func.regions[region].insts {
         let data = &func.insts[inst];
@@ -82,7 +84,7 @@ impl Flow<'_> {
         }
     }
 
-    /// Takes turns until nothing changes; how many.
+    /// Iterates until nothing changes; returns the number of iterations.
     fn settle(&mut self, turn: impl Fn(&mut Self)) -> usize {
         let mut turns = 0;
         while std::mem::take(&mut self.changed) {
@@ -102,7 +104,7 @@ impl Flow<'_> {
         root_cell(self.func, self.defs, cell)
     }
 
-    /// From what an instruction makes to what it is made of.
+    /// Propagates tests from an instruction's results to its operands.
     fn asked(&mut self, inst: Inst, absent: &EntitySet<Value>, finite: &EntitySet<Value>) {
         let data = &self.func.insts[inst];
         let args = &data.args[..];
@@ -165,7 +167,7 @@ impl Flow<'_> {
         }
     }
 
-    /// From what an instruction is made of to what it makes.
+    /// Propagates absence from an instruction's operands to its results.
     fn absent(&mut self, inst: Inst) {
         let data = &self.func.insts[inst];
         let args = &data.args[..];
@@ -233,7 +235,8 @@ impl Flow<'_> {
     }
 }
 
-/// True if a zero that is read here may be what nobody has added to: a stack in a cell grows with zeros.
+/// Returns true if a zero that is read here may be an element to which nothing was added: a stack in a cell
+/// grows with zeros.
 pub(super) fn is_sparse(types: &Types, func: &Function, defs: &Defs, inst: Inst) -> bool {
     let data = &func.insts[inst];
     let of = data.args[0];
@@ -247,8 +250,8 @@ pub(super) fn is_sparse(types: &Types, func: &Function, defs: &Defs, inst: Inst)
     }
 }
 
-/// The floats that are finite whatever a program computes: constants, integers, and what is made of them without
-/// arithmetic.
+/// The floats that are finite whatever the program computes: constants, converted integers, and values made
+/// from these without arithmetic.
 fn finite(types: &Types, func: &Function, insts: &[Inst]) -> EntitySet<Value> {
     let mut finite: EntitySet<Value> = EntitySet::new();
     for &inst in insts {
@@ -281,7 +284,8 @@ fn finite(types: &Types, func: &Function, insts: &[Inst]) -> EntitySet<Value> {
 mod tests {
     use super::*;
 
-    /// Values that follow an `if` are made of those that its arms give, many times; and in the arms, too.
+    /// Values after an `if` depend on the values that its arms yield, many times over and also within the
+    /// arms.
     #[test]
     fn branches_in_sequence_take_one_turn() {
         let mut text = String::from("func f(v0: bool, v1: f32 diff) -> (f32 diff) {\n");

@@ -1,44 +1,44 @@
-//! Conditions under which a differential is present.
+//! Represents the conditions under which a differential is present.
 
 use ir::{Function, Op, Scalar, Type, TypeData, Types, Value};
 use smallvec::SmallVec;
 
-/// A guard with more parts than this is given up.
+/// The maximum number of parts of a guard; larger guards are given up.
 const PARTS: u32 = 12;
 
-/// Number in [`Guards`].
+/// The index of a guard in [`Guards`].
 pub(super) type GuardId = u32;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Guard {
     Is(Value),
     Not(Value),
-    /// A differential that is -0 where it is absent is something else.
+    /// The differential differs from -0, which represents its absence.
     Present(Value, Type),
     And(GuardId, GuardId),
     Or(GuardId, GuardId),
 }
 
-/// The guards of a function; equal ones that are made one after the other are one.
+/// The guards of a function; equal guards that are made shortly after one another are shared.
 #[derive(Default)]
 pub(super) struct Guards(Vec<Entry>);
 
 struct Entry {
     guard: Guard,
     parts: u32,
-    /// Of its conditions; 0: they are scalars.
+    /// The number of lanes of its conditions; 0 for scalars.
     lanes: u32,
 }
 
 impl Guards {
-    /// A guard that is one condition, or one question.
+    /// A guard that is a single condition, or a test of presence.
     pub(super) fn leaf(&mut self, types: &Types, func: &Function, guard: Guard, of: Value) -> GuardId {
         let lanes = types.lanes(func.ty(of)).unwrap_or(0);
         self.intern(guard, 1, lanes)
     }
 
     fn intern(&mut self, guard: Guard, parts: u32, lanes: u32) -> GuardId {
-        // Few: a search from the end is as good as a map.
+        // Equal guards are close together, so a short search from the end does as well as a map.
         let near = self.0.iter().rev().take(32).position(|entry| entry.guard == guard);
         if let Some(at) = near {
             return (self.0.len() - 1 - at) as GuardId;
@@ -51,12 +51,12 @@ impl Guards {
         self.0[guard as usize].lanes
     }
 
-    /// Both hold; `None` if that is too much to say.
+    /// The conjunction of two guards; `None` if it has too many parts.
     pub(super) fn both(&mut self, a: GuardId, b: GuardId) -> Option<GuardId> {
         self.join(a, b, Guard::And(a, b))
     }
 
-    /// One holds, or both; `None` if that is too much to say.
+    /// The disjunction of two guards; `None` if it has too many parts.
     pub(super) fn either(&mut self, a: GuardId, b: GuardId) -> Option<GuardId> {
         self.join(a, b, Guard::Or(a, b))
     }
@@ -73,7 +73,7 @@ impl Guards {
         Some(self.intern(guard, parts, lanes))
     }
 
-    /// A guard as a condition; `emit` makes an instruction.
+    /// Emits a guard as a condition; `emit` makes an instruction.
     pub(super) fn condition(
         &self,
         types: &mut Types,

@@ -1,16 +1,21 @@
-//! Differentials become numbers: the last step, after which no backend knows of them.
+//! Lowers differentials to numbers. This is the last step, after which no backend needs to know about
+//! differentials.
 //!
-//! `absent` becomes the constant -0, and `scale d, f` is `d is -0 ? -0 : d * f + 0` (see `ir::ops`). That is what it
-//! costs where nothing is known, and what is right by itself. But few differentials may be absent, and of these fewer
-//! are ever scaled by a number that may be infinite or NaN ([`facts`]): all others are numbers, scaled by `mul`.
+//! `absent` becomes the constant -0, and `scale d, f` becomes `d is -0 ? -0 : d * f + 0` (see `ir::ops`).
+//! That is always right, and it is the cost where nothing is known. But few differentials may be absent, and
+//! even fewer are ever scaled by a number that may be infinite or NaN ([`facts`]): all others become plain
+//! numbers, scaled by `mul`.
 //!
-//! A chain of scalings is absent where its first operand was, so one question serves all. A value in a chain has a
-//! *guard*: where it holds the value is right, and where it does not, it is anything (*wild*), or a zero of any sign
-//! (*loose*). Scalings, sums and conversions hand guards on. `select(c, x, absent)` has the guard `c` and that of `x`, so
-//! that where a program's own condition tells, it is asked and not the bits. Where a value leaves its chain, for memory, a
-//! call, a region's results, it becomes `select(guard, x + 0, -0)`, or `select(guard, x, 0)` if nobody asks any more.
+//! A chain of scalings is absent where its first operand was, so one test serves the whole chain. A value in
+//! a chain has a *guard*: where the guard holds the value is right, and where it does not hold, the value is
+//! anything (*wild*), or a zero of either sign (*loose*). Scalings, sums and conversions propagate guards.
+//! `select(c, x, absent)` has the guard `c` in conjunction with that of `x`, so where a condition of the
+//! program decides, that condition is tested rather than the bits. Where a value leaves its chain, for
+//! memory, a call, or a region's results, it becomes `select(guard, x + 0, -0)`, or `select(guard, x, 0)` if
+//! its absence is never tested later.
 //!
-//! Conditions are made where they are needed, of values that are visible there, since they were where the chain began.
+//! Conditions are computed where they are needed, from values that are visible there, since these were
+//! visible where the chain began.
 //!
 //! With fast mathematics `0 * x` is 0 for every `x`, and all differentials are numbers.
 
@@ -28,17 +33,17 @@ pub use facts::Border;
 use facts::{Facts, is_sparse};
 use guard::{Guard, GuardId, Guards};
 
-/// How far to look for where an array comes from.
+/// The depth to which the origin of an array is traced.
 const ARRAYS: u32 = 6;
 
 /// The outcome of lowering a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lowered {
-    /// There are no differentials in it.
+    /// The function contains no differentials.
     Nothing,
-    /// All were numbers: ops have others in their place.
+    /// All differentials became plain numbers: their ops were replaced.
     Replaced,
-    /// Some may be absent: there are questions and selections.
+    /// Some differentials may be absent: tests and selections were inserted.
     Guarded,
 }
 
@@ -73,14 +78,14 @@ pub fn run(types: &mut Types, func: &mut Function, options: &Options, border: Bo
     if lower.asks { Lowered::Guarded } else { Lowered::Replaced }
 }
 
-/// How a value differs from the differential that it stands for.
+/// How a value differs from the differential that it represents.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Mark {
-    /// Present where this holds; `None`: always.
+    /// The condition under which the value is present; `None` if it always is.
     guard: Option<GuardId>,
-    /// Where its guard does not hold it may be anything, else a zero.
+    /// Where the guard does not hold the value may be anything, rather than a zero.
     wild: bool,
-    /// It may be -0 though it is present, and +0 though it is absent.
+    /// The value may be -0 where it is present, and +0 where it is absent.
     loose: bool,
 }
 
@@ -88,15 +93,15 @@ struct Lower<'a> {
     types: &'a mut Types,
     func: &'a mut Function,
     defs: Defs,
-    /// `None`: all differentials are numbers.
+    /// The facts about differentials; `None` if all differentials are numbers.
     facts: Option<Facts>,
     guards: Guards,
-    /// Nothing for values that are what they stand for.
+    /// The mark of each value that differs from its differential; `None` for all other values.
     marks: SecondaryMap<Value, Option<Mark>>,
     subst: Subst,
-    /// The open region's instructions.
+    /// The instructions of the open region.
     out: Vec<Inst>,
-    /// A selection was made, or memory for one.
+    /// A selection, or memory that a later selection tests, was emitted.
     asks: bool,
 }
 
@@ -136,7 +141,7 @@ impl Lower<'_> {
                 self.push(inst, mark);
             }
             Op::Convert if is_number && self.is_number(args[0]) => {
-                // What is small may become -0.
+                // A small number may be rounded to -0.
                 let mark = Mark { loose: true, ..self.mark(args[0]) };
                 self.push(inst, Some(mark));
             }
@@ -152,7 +157,7 @@ impl Lower<'_> {
         }
     }
 
-    /// All differentials are numbers.
+    /// Lowers an instruction where all differentials are numbers.
     fn plain(&mut self, inst: Inst) {
         let data = &mut self.func.insts[inst];
         match data.op {
@@ -168,14 +173,14 @@ impl Lower<'_> {
         self.out.push(inst);
     }
 
-    /// Puts an instruction in place, whose result stands for a differential as the mark says.
+    /// Appends an instruction whose result represents a differential as `mark` describes.
     fn push(&mut self, inst: Inst, mark: Option<Mark>) {
         let r = self.func.insts[inst].results[0];
         self.marks[r] = mark;
         self.out.push(inst);
     }
 
-    /// Puts an instruction in place that takes values for what they are.
+    /// Appends an instruction that reads the exact values of its operands.
     fn settle(&mut self, inst: Inst) {
         let args = self.func.insts[inst].args.clone();
         let args = args.into_iter().map(|v| self.settled(v)).collect();
@@ -183,7 +188,7 @@ impl Lower<'_> {
         self.out.push(inst);
     }
 
-    // ---- what is known
+    // ---- facts about values
 
     fn is_number(&self, v: Value) -> bool {
         let ty = self.func.ty(v);
@@ -202,7 +207,8 @@ impl Lower<'_> {
         self.facts.as_ref().is_some_and(|facts| facts.finite.contains(v))
     }
 
-    /// A value's mark; of one that is what it stands for, with the question whether it is present.
+    /// The mark of a value; a value without a mark that may be absent gets a test of its presence as the
+    /// guard.
     fn mark(&mut self, v: Value) -> Mark {
         match self.marks[v] {
             Some(mark) => mark,
@@ -232,7 +238,7 @@ impl Lower<'_> {
         self.out.push(inst);
     }
 
-    /// The op that makes a value -0 in every element, with its operand.
+    /// The op, with its operands, that gives a value with -0 in every element.
     fn minus_zero(&mut self, ty: Type) -> (Op, SmallVec<[Value; 4]>) {
         match self.types.element(ty) {
             Some(element) => {
@@ -259,7 +265,7 @@ impl Lower<'_> {
         self.push(inst, Some(Mark { wild, loose: true, ..mark }));
     }
 
-    /// True if a value is a constant that zero may be divided by.
+    /// Returns true if a value is a constant that a zero may be divided by.
     fn is_divisor(&self, v: Value) -> bool {
         let lanes = self.defs.lanes(self.types, self.func, v);
         lanes.is_some_and(|(s, lanes)| lanes.iter().all(|&bits| float_value(s, bits).is_normal()))
@@ -286,7 +292,7 @@ impl Lower<'_> {
             return self.present_array(inst, d);
         }
         let mark = self.mark(d);
-        // A number of the program's that is -0 is not looked at.
+        // A number of the user's program that is -0 needs no treatment.
         let is_plain = mark == Mark::default() && !self.func.values[d].differential;
         let d = self.number(d);
         if is_plain && !self.is_asked(r) {
@@ -299,7 +305,7 @@ impl Lower<'_> {
         self.out.push(inst);
     }
 
-    /// An array is added to zeros.
+    /// Adds an array to zeros.
     fn present_array(&mut self, inst: Inst, d: Value) {
         let r = self.func.insts[inst].results[0];
         if !self.is_asked(r) && !self.may_hold_absent(d, ARRAYS) {
@@ -320,8 +326,8 @@ impl Lower<'_> {
         self.out.push(inst);
     }
 
-    /// True if a -0 of an absent differential may be among the elements of an array. What nobody asks about is written as
-    /// zeros.
+    /// Returns true if an array may contain a -0 that represents an absent differential. Elements whose
+    /// absence is never tested are written as zeros.
     fn may_hold_absent(&self, v: Value, depth: u32) -> bool {
         if !self.may_be_absent(v) {
             return false;
@@ -345,12 +351,13 @@ impl Lower<'_> {
 
     fn add(&mut self, inst: Inst, a: Value, b: Value) {
         if self.marks[a].is_none() && self.marks[b].is_none() {
-            // The sum is -0 where both are, and only there.
+            // The sum is -0 exactly where both operands are.
             return self.push(inst, None);
         }
         let (x, y) = (self.mark(a), self.mark(b));
         if x.guard == y.guard {
-            // Of numbers, one that is not -0 makes the sum one. Where both are absent, one that is +0 does.
+            // If both are present, an operand that is not -0 makes the sum differ from -0. Where both are
+            // absent, an operand that is +0 makes the sum +0.
             let loose = if x.guard.is_some() { x.loose || y.loose } else { x.loose && y.loose };
             let mark = Mark { guard: x.guard, wild: x.wild || y.wild, loose };
             return self.push(inst, Some(mark));
@@ -362,7 +369,8 @@ impl Lower<'_> {
             },
             _ => None,
         };
-        // What is absent adds a zero of some sign; only a number that is not -0 makes sure that the sum is not.
+        // An absent operand contributes a zero of either sign; only a present operand that is not -0 ensures
+        // that the sum is not -0.
         let is_there = |mark: Mark| mark.guard.is_none() && !mark.loose;
         let loose = !is_there(x) && !is_there(y);
         let args = [self.number(a), self.number(b)];
@@ -399,7 +407,8 @@ impl Lower<'_> {
         self.out.push(inst);
     }
 
-    /// Of a stack that grows with zeros, a zero is taken for what was never added to.
+    /// Reads a stack in a cell that grows with zeros, where a zero means that nothing was added to the
+    /// element.
     fn read_sparse(&mut self, inst: Inst) {
         let r = self.func.insts[inst].results[0];
         if !self.is_asked(r) {
@@ -421,14 +430,14 @@ impl Lower<'_> {
         self.out.push(select);
     }
 
-    // ---- values for what they are
+    // ---- exact values
 
-    /// A value that others than this pass may look at.
+    /// The exact value of a differential, which code outside of this pass may read.
     fn settled(&mut self, v: Value) -> Value {
         self.settled_for(v, v)
     }
 
-    /// The same, as what `r` is made of.
+    /// Like [`Self::settled`], for use in the differential `r`.
     fn settled_for(&mut self, v: Value, r: Value) -> Value {
         if !self.is_asked(r) {
             return self.number(v);
@@ -446,7 +455,7 @@ impl Lower<'_> {
         settled
     }
 
-    /// A value as a number: what is absent is a zero of some sign.
+    /// A differential as a number: an absent one becomes a zero of either sign.
     fn number(&mut self, v: Value) -> Value {
         let Some(Mark { guard: Some(guard), wild: true, .. }) = self.marks[v] else { return v };
         let condition = self.condition(guard);
@@ -454,7 +463,7 @@ impl Lower<'_> {
         self.emit_like(v, Op::Select, &[condition, v, zero])
     }
 
-    /// The absent differential of a value's type.
+    /// Emits the absent differential of a value's type.
     fn nothing(&mut self, v: Value) -> Value {
         self.asks = true;
         let ty = self.func.ty(v);

@@ -1,18 +1,19 @@
-//! Operations on doubles, and on sums of two, from which the functions are made.
+//! Emits operations on doubles, and on sums of two doubles, from which the functions are built.
 //!
-//! No operation here is a fused one: devices need not round `fma` once. An exact product of two doubles comes from their
-//! halves of 26 bits, as Dekker showed; what a sum lost from the sum itself, as Knuth did. Both hold where each operation
-//! is rounded by itself, which the SPIR-V says of each (`spirv.rs`).
+//! No operation here is a fused multiply-add, since devices need not round `fma` only once. The exact product
+//! of two doubles is computed from their halves of 26 bits (Dekker), and the rounding error of a sum from the
+//! sum itself (Knuth). Both are right where each operation is rounded by itself, which the SPIR-V demands of
+//! each operation (`spirv.rs`).
 
 use ir::build::Builder;
 use ir::{Math, Op, Scalar, Type, Value};
 
-/// A function while it is written.
+/// A function under construction.
 pub(super) struct Lib<'a> {
     pub(super) b: Builder<'a>,
 }
 
-/// A sum of two doubles, the second at most half a unit of the first.
+/// A sum of two doubles, the second at most half a unit in the last place of the first.
 pub(super) type Pair = (Value, Value);
 
 impl Lib<'_> {
@@ -56,9 +57,9 @@ impl Lib<'_> {
         self.math(Math::Abs, a)
     }
 
-    /// To a whole number, ties to even; of a zero the sign may change.
+    /// Rounds to a whole number, ties to even; the sign of a zero may change.
     pub(super) fn round(&mut self, a: Value) -> Value {
-        // Beyond 2^52 there are only whole numbers.
+        // Beyond 2^52 all numbers are whole.
         const WHOLE: f64 = 4_503_599_627_370_496.0;
         let negative = self.below(a, 0.0);
         let plus = self.num(WHOLE);
@@ -70,13 +71,13 @@ impl Lib<'_> {
         self.select(small, r, a)
     }
 
-    /// `a x`, `x` being a constant.
+    /// `a x` for a constant `x`.
     pub(super) fn times(&mut self, a: Value, x: f64) -> Value {
         let x = self.num(x);
         self.mul(a, x)
     }
 
-    /// `a + x`, `x` being a constant.
+    /// `a + x` for a constant `x`.
     pub(super) fn plus(&mut self, a: Value, x: f64) -> Value {
         let x = self.num(x);
         self.add(a, x)
@@ -122,13 +123,13 @@ impl Lib<'_> {
         self.op(Op::And, a, b)
     }
 
-    /// `c ? x : a`, `x` being a constant.
+    /// `c ? x : a` for a constant `x`.
     pub(super) fn replace(&mut self, c: Value, x: f64, a: Value) -> Value {
         let x = self.num(x);
         self.select(c, x, a)
     }
 
-    /// `a`, but at least and at most these; NaN stays.
+    /// Clamps `a` to these limits; NaN stays.
     pub(super) fn clamp(&mut self, a: Value, least: f64, most: f64) -> Value {
         let under = self.below(a, least);
         let a = self.replace(under, least, a);
@@ -136,7 +137,7 @@ impl Lib<'_> {
         self.replace(over, most, a)
     }
 
-    /// `r`, but NaN where `a` is.
+    /// `r`, but NaN where `a` is NaN.
     pub(super) fn or_nan(&mut self, r: Value, a: Value) -> Value {
         let nan = self.math(Math::IsNan, a);
         self.select(nan, a, r)
@@ -150,7 +151,7 @@ impl Lib<'_> {
         self.b.emit_typed(Op::Bitcast, &[a], Type::F64)
     }
 
-    /// Whether the sign bit is set.
+    /// True if the sign bit is set.
     pub(super) fn is_negative(&mut self, a: Value) -> Value {
         let (bits, zero) = (self.bits(a), self.i64(0));
         self.less(bits, zero)
@@ -166,9 +167,10 @@ impl Lib<'_> {
         self.float(r)
     }
 
-    /// A whole number below 2^51 as an integer; what is none gives any, which nobody looks at.
+    /// Converts a whole number below 2^51 to an integer; the result for any other number is arbitrary and
+    /// unused.
     pub(super) fn int(&mut self, a: Value) -> Value {
-        // It stands in the last bits of its sum with 1.5 * 2^52.
+        // The integer is in the low bits of the sum with 1.5 * 2^52.
         let magic = 6_755_399_441_055_744.0_f64;
         let sum = self.plus(a, magic);
         let bits = self.bits(sum);
@@ -186,9 +188,9 @@ impl Lib<'_> {
         sum
     }
 
-    // ---- sums of two
+    // ---- sums of two doubles
 
-    /// `a` as the sum of a number of 26 bits and the rest.
+    /// Splits `a` into a number of 26 bits and the remainder.
     pub(super) fn split(&mut self, a: Value) -> Pair {
         let large = self.times(a, 134_217_729.0);
         let rest = self.sub(large, a);
@@ -222,14 +224,14 @@ impl Lib<'_> {
         (s, self.add(lost_a, lost_b))
     }
 
-    /// `a + b`, exactly, if `a` is the larger one or 0.
+    /// `a + b`, exactly, if `a` is the larger number in magnitude or 0.
     pub(super) fn quick_sum(&mut self, a: Value, b: Value) -> Pair {
         let s = self.add(a, b);
         let of_b = self.sub(s, a);
         (s, self.sub(b, of_b))
     }
 
-    /// `a b` to about 100 bits.
+    /// `a b` with about 100 bits.
     pub(super) fn pair_product(&mut self, a: Pair, b: Pair) -> Pair {
         let (p, e) = self.product(a.0, b.0);
         let e = self.add_product(e, a.0, b.1);
@@ -237,7 +239,7 @@ impl Lib<'_> {
         self.quick_sum(p, e)
     }
 
-    /// `a + c` to about 100 bits, for two numbers of one sign or of different size.
+    /// `a + c` with about 100 bits, for two numbers of the same sign or of different magnitude.
     pub(super) fn pair_sum(&mut self, a: Pair, c: Pair) -> Pair {
         let (s, e) = self.sum(a.0, c.0);
         let low = self.add(a.1, c.1);

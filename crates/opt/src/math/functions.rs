@@ -1,15 +1,16 @@
-//! The functions of doubles, made of [`Lib`]'s operations.
+//! Emits the functions of doubles, built from the operations of [`Lib`].
 //!
-//! Arguments are reduced to a small range by Cody and Waite's way, sines of large ones by Payne and Hanek's, and there a
-//! polynomial of [`ir::polynomials`] is evaluated. The tests compare with the standard library: no result is further than 3
-//! units in the last place from it (32 of `asinh`, `acosh` and `atanh`, of which it is not exact itself).
+//! Arguments are reduced to a small range by the method of Cody and Waite, those of sines of large arguments
+//! by that of Payne and Hanek, and a polynomial of [`ir::polynomials`] is evaluated there. The tests compare
+//! with the standard library: no result differs from it by more than 3 units in the last place (32 for
+//! `asinh`, `acosh` and `atanh`, for which the standard library itself is not exact).
 
 use ir::polynomials::{ASIN, ATAN, COS, EXP, FAR, LOG, PIO2, SIN};
 use ir::{LoopInfo, Math, Op, Type, Value};
 
 use super::arith::{Lib, Pair};
 
-/// π/2 rounded, and the rest.
+/// π/2 as its rounded value and the remainder.
 const HALF_PI: (f64, f64) = (std::f64::consts::FRAC_PI_2, 6.123233995736766e-17);
 /// ln 2 in two parts, the first of 41 bits.
 const LN2: (f64, f64) = (0.693147180559663, 2.8235290563031577e-13);
@@ -32,7 +33,7 @@ const TWO_OVER_PI: [u32; 48] = [
 ];
 
 impl Lib<'_> {
-    /// The value of a function.
+    /// Emits the value of a function.
     pub(super) fn function(&mut self, m: Math, args: &[Value]) -> Value {
         let a = args[0];
         match m {
@@ -69,7 +70,7 @@ impl Lib<'_> {
         }
     }
 
-    /// A whole number near `a`.
+    /// Rounds `a` to a whole number.
     fn whole(&mut self, m: Math, a: Value) -> Value {
         let r = match m {
             Math::Round => self.round(a),
@@ -94,11 +95,11 @@ impl Lib<'_> {
 
     // ---- exponentials
 
-    /// `e^x = 2^k (1 + p)`, of `x + more` if there is more.
+    /// `e^x = 2^k (1 + p)`; the exponent is `x + more` if `more` is given.
     fn exp_parts(&mut self, x: Value, more: Option<Value>) -> (Value, Value) {
         let k = self.times(x, std::f64::consts::LOG2_E);
         let k = self.round(k);
-        // 11 bits times 41: exact.
+        // A product of 11 bits and 41 bits is exact.
         let whole = self.times(k, LN2.0);
         let high = self.sub(x, whole);
         let low = self.times(k, LN2.1);
@@ -118,7 +119,7 @@ impl Lib<'_> {
         (self.add(r, p), k)
     }
 
-    /// `p 2^k`, right for subnormal results.
+    /// `p 2^k`, correct for subnormal results.
     fn scaled(&mut self, p: Value, k: Value) -> Value {
         let k = self.int(k);
         let one = self.i64(1);
@@ -139,7 +140,7 @@ impl Lib<'_> {
         let y = self.clamp(x, -1080.0, 1025.0);
         let k = self.round(y);
         let r = self.sub(y, k);
-        // r ln 2, and what rounding took from it.
+        // r ln 2, and the rounding error of the product.
         let (rh, rl) = self.split(r);
         let t = self.times(rh, LN2_26.0);
         let low = self.times(rl, LN2_26.0);
@@ -185,7 +186,7 @@ impl Lib<'_> {
 
     fn hyperbolic(&mut self, m: Math, x: Value) -> Value {
         let a = self.abs(x);
-        // Half of the exponential, which is finite where the result is.
+        // Half of the exponential, since it is finite wherever the result is.
         let b = self.clamp(a, 0.0, 711.0);
         let (p, k) = self.exp_parts(b, None);
         let p = self.plus(p, 1.0);
@@ -213,13 +214,13 @@ impl Lib<'_> {
 
     // ---- logarithms
 
-    /// `x = 2^k (1 + f)` with `1 + f` between the roots of 1/2 and 2.
+    /// `x = 2^k (1 + f)` with `1 + f` between the square roots of 1/2 and 2.
     fn log_parts(&mut self, x: Value) -> (Value, Value) {
         let small = self.below(x, f64::MIN_POSITIVE);
         let larger = self.times(x, 18_014_398_509_481_984.0);
         let y = self.select(small, larger, x);
         let bits = self.bits(y);
-        // So that the exponent changes at the root of 1/2.
+        // Offset the bits so that the exponent changes at the square root of 1/2.
         let (root, by) = (self.i64(0x3fe6_a09e_667f_3bcd), self.i64(52));
         let from = self.sub(bits, root);
         let k = self.op(Op::Shr, from, by);
@@ -233,7 +234,7 @@ impl Lib<'_> {
         (self.sub(k, bias), f)
     }
 
-    /// Of `ln(1 + f) = f - (h - s (h + p))`: `s`, `h`, and `s (h + p)`.
+    /// The parts of `ln(1 + f) = f - (h - s (h + p))`: `h` and `s (h + p)`.
     fn log_sum(&mut self, f: Value) -> (Value, Value) {
         let under = self.plus(f, 2.0);
         let s = self.div(f, under);
@@ -257,7 +258,7 @@ impl Lib<'_> {
         self.sub(whole, rest)
     }
 
-    /// `k l + ln(1 + f) e`, both constants in two parts.
+    /// `k l + ln(1 + f) e`, with both constants in two parts.
     fn log_of_base(&mut self, x: Value, l: (f64, f64), e: (f64, f64)) -> Value {
         let (k, f) = self.log_parts(x);
         let (h, inner) = self.log_sum(f);
@@ -292,7 +293,7 @@ impl Lib<'_> {
         self.or_nan(r, x)
     }
 
-    /// `ln(1 + f)`, for `f` not below -1/2.
+    /// `ln(1 + f)`, for `f` of at least -1/2.
     fn log_plus_one(&mut self, f: Value) -> Value {
         let one = self.num(1.0);
         let (u, lost) = self.sum(one, f);
@@ -308,7 +309,7 @@ impl Lib<'_> {
             let one = self.num(1.0);
             let under = self.sub(one, a);
             let twice = self.add(a, a);
-            // 2a + 2a a / (1 - a) where that has more digits.
+            // Use 2a + 2a a / (1 - a) where that has more digits.
             let quotient = self.div(a, under);
             let near = self.mul_add(twice, quotient, twice);
             let far = self.div(twice, under);
@@ -356,7 +357,7 @@ impl Lib<'_> {
 
     // ---- angles
 
-    /// Quarter turns and the rest in two parts, for an angle up to [`FAR`].
+    /// The number of quarter turns and the remaining angle in two parts, for an angle up to [`FAR`].
     fn near_turns(&mut self, y: Value) -> (Value, Pair) {
         let k = self.times(y, std::f64::consts::FRAC_2_PI);
         let k = self.round(k);
@@ -373,14 +374,15 @@ impl Lib<'_> {
         (k, (r, self.add(rest, low)))
     }
 
-    /// The same for any angle beyond: its product with 2/π, digit by digit, whole turns dropped.
+    /// Like `near_turns`, for any larger angle: multiplies it by 2/π, digit by digit, and drops whole turns.
     fn far_turns(&mut self, x: Value) -> (Value, Pair) {
         let f64 = Type::F64;
-        // The digits are larger by 2^120, so that none is too small.
+        // The digits are scaled up by 2^120, so that none underflows.
         let scaled = self.times(x, 2.0f64.powi(-120));
         let (high, low) = self.split(scaled);
-        // Digits before the first make whole turns only, and nine have 110 bits below a turn. That the numbers of the digits
-        // are not constant keeps compilers from unrolling the loop, which is nearly never run.
+        // Digits before the first one used contribute only whole turns, and nine digits have 110 bits below a
+        // turn. The numbers of the digits are not constant, which keeps compilers from unrolling this loop,
+        // which hardly ever runs.
         let size = self.abs(x);
         let bits = self.bits(size);
         let (fraction, least, digit_bits) = (self.i64(52), self.i64(1023 + 54), self.i64(24));
@@ -400,7 +402,8 @@ impl Lib<'_> {
         let mut rest = self.b.region_param(f64, false);
         let digit = self.digit(i, 0, TWO_OVER_PI.len());
         for part in [high, low] {
-            // 27 bits times 24: exact. So is what is left of whole turns.
+            // A product of 27 bits and 24 bits is exact, and so is the remainder after whole turns are
+            // dropped.
             let p = self.mul(part, digit);
             let turns = self.times(p, 0.25);
             let turns = self.round(turns);
@@ -422,7 +425,7 @@ impl Lib<'_> {
         (k, (r, rest))
     }
 
-    /// Digit number `i` of 2/π, which is one of these, by halves: drivers take long for arrays.
+    /// Digit number `i` of 2/π, for `i` in `from..to`, by binary search: drivers are slow to compile arrays.
     fn digit(&mut self, i: Value, from: usize, to: usize) -> Value {
         if to - from == 1 {
             return self.num(f64::from(TWO_OVER_PI[from]) * 2.0f64.powi(96 - 24 * from as i32));
@@ -456,7 +459,7 @@ impl Lib<'_> {
         let turned = self.mul(rest, w);
         let s = self.mul_add(zr, s, turned);
         let sin = self.add(r, s);
-        // Of a zero the sign stays.
+        // A zero keeps its sign.
         let none = self.is(x, 0.0);
         let sin = self.select(none, x, sin);
         let c = self.polynomial(&COS, z);
@@ -492,17 +495,17 @@ impl Lib<'_> {
         self.or_nan(found, x)
     }
 
-    /// The angle of `|y| / |x|`, from 0 to a quarter turn.
+    /// The angle whose tangent is `|y| / |x|`, from 0 to a quarter turn.
     fn angle(&mut self, y: Value, x: Value) -> Value {
         let (a, b) = (self.abs(y), self.abs(x));
         let steep = self.less(b, a);
         let top = self.select(steep, b, a);
         let under = self.select(steep, a, b);
-        // Near 45 degrees, from there.
+        // Near 45 degrees, measure the angle from there.
         let limit = self.times(under, 0.41421356237309503);
         let turned = self.less(limit, top);
         let less = self.sub(top, under);
-        // Half of each, where the sum would be too large.
+        // Halve both operands where the sum would overflow.
         let more = self.add(top, under);
         let large = self.above(under, 1e300);
         let (half_top, half_under) = (self.times(top, 0.5), self.times(under, 0.5));
@@ -513,7 +516,7 @@ impl Lib<'_> {
         let above = self.select(turned, less, top);
         let below = self.select(turned, more, under);
         let t = self.div(above, below);
-        // 0/0 and ∞/∞: the corner of the square.
+        // 0/0 and ∞/∞ are the corners of the square.
         let none = self.is(under, 0.0);
         let t = self.replace(none, 0.0, t);
         let both = self.is(top, f64::INFINITY);
@@ -529,7 +532,7 @@ impl Lib<'_> {
         let p = self.polynomial(&ATAN, z);
         let zt = self.mul(z, t);
         let zero = self.num(0.0);
-        // What 45 degrees are besides their rounded number.
+        // The rounding error of π/4.
         let low = self.num(3.061616997868383e-17);
         let low = self.select(turned, low, zero);
         let p = self.mul_add(zt, p, low);
@@ -569,7 +572,7 @@ impl Lib<'_> {
         let p = self.polynomial(&ASIN, z);
         let zs = self.mul(z, s);
         let p = self.mul(zs, p);
-        // What the root lacks.
+        // The rounding error of the root.
         let (sq, e) = self.product(root, root);
         let lack = self.sub(z, sq);
         let lack = self.sub(lack, e);
@@ -584,7 +587,7 @@ impl Lib<'_> {
         let (twice_s, twice_p) = (self.times(s, 2.0), self.times(p, 2.0));
         let r = if m == Math::Asin {
             let inner = self.add(s, p);
-            // π/2 - 2 (s + p), the large parts first.
+            // π/2 - 2 (s + p), with the large parts first.
             let small = self.sub(low, twice_p);
             let far = self.angle_less(quarter, small, twice_s);
             let r = self.select(outer, far, inner);
@@ -597,7 +600,7 @@ impl Lib<'_> {
             let near_minus_one = self.angle_less(straight, small, twice_s);
             let negative = self.below(x, 0.0);
             let far = self.select(negative, near_minus_one, near_one);
-            // π/2 - (x + p of the sign of x)
+            // π/2 - (x + p), with the sign of x on p
             let p = self.with_sign(p, x);
             let small = self.sub(low, p);
             let inner = self.angle_less(quarter, small, x);
@@ -619,7 +622,7 @@ impl Lib<'_> {
 
     // ---- powers
 
-    /// `ln a` to about 70 bits.
+    /// `ln a` with about 70 bits.
     fn exact_log(&mut self, a: Value) -> Pair {
         let (k, f) = self.log_parts(a);
         let two = self.num(2.0);
@@ -660,7 +663,7 @@ impl Lib<'_> {
     fn pow(&mut self, x: Value, y: Value) -> Value {
         let a = self.abs(x);
         let log = self.exact_log(a);
-        // A larger exponent gives 0, 1 or ∞ as well.
+        // A larger exponent also gives 0, 1 or ∞.
         let by = self.clamp(y, -(2.0f64.powi(100)), 2.0f64.powi(100));
         let (p, e) = self.product(by, log.0);
         let more = self.mul(by, log.1);
@@ -673,7 +676,7 @@ impl Lib<'_> {
         let (r, k) = self.exp_parts(q, Some(e));
         let r = self.plus(r, 1.0);
         let r = self.scaled(r, k);
-        // Of 0 and ∞, by the sign of the exponent.
+        // The powers of 0 and ∞ depend on the sign of the exponent.
         let down = self.below(y, 0.0);
         let (none, infinity) = (self.num(0.0), self.num(f64::INFINITY));
         let of_zero = self.select(down, infinity, none);
@@ -684,7 +687,7 @@ impl Lib<'_> {
         let r = self.select(top, of_top, r);
         let unit = self.is(a, 1.0);
         let r = self.replace(unit, 1.0, r);
-        // Whole and odd exponents.
+        // Distinguish whole and odd exponents.
         let whole = self.whole(Math::Trunc, y);
         let whole = self.op(Op::Eq, whole, y);
         let halved = self.times(y, 0.5);

@@ -1,10 +1,11 @@
-//! `sin`, `exp`, `pow` and their kin as arithmetic, for backends that lack them, and exact remainders: devices have such
-//! functions for 32 bits only or not at all, and take `x - y * trunc(x / y)`, rounded, for a remainder.
+//! Expands `sin`, `exp`, `pow` and similar functions into arithmetic, for backends that lack them, and
+//! floating-point remainders into exact ones. Devices have such functions for 32 bits only or not at all, and
+//! compute a remainder as `x - y * trunc(x / y)`, rounded.
 //!
-//! `m(x)` ↦ `m_f64(x)`, lane by lane, and of a smaller float `f32(m_f64(f64(x)))`. The functions are IR, so the reference
-//! interpreter can say how exact they are, and a backend treats them like any other. Those of doubles rely on each operation
-//! being rounded by itself, and use 64-bit integers for exponents; remainders rely on neither, and those of `half` go by
-//! `f32`.
+//! `m(x)` ↦ `m_f64(x)`, lane by lane, and for a smaller float `f32(m_f64(f64(x)))`. The functions are IR, so
+//! their accuracy can be measured with the reference interpreter, and a backend treats them like any other
+//! function. Functions of doubles rely on each operation being rounded by itself, and use 64-bit integers for
+//! exponents; remainders rely on neither, and remainders of `half` are computed in `f32`.
 
 mod arith;
 mod functions;
@@ -15,18 +16,18 @@ use ir::build::Builder;
 use ir::{Func, Function, InstData, Math, Module, Op, Region, Scalar, Slot, Span, Type, TypeData, Types};
 use rustc_hash::{FxBuildHasher, FxHashMap};
 
-/// What is made.
+/// The set of functions to expand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
     /// Remainders of `f32` and `f16`.
     Remainders,
-    /// All remainders, and functions of doubles, those to whole numbers among them.
+    /// All remainders, and functions of doubles, including rounding to whole numbers.
     Doubles,
     /// All remainders, and functions of all floats.
     All,
 }
 
-/// A function.
+/// A function that is expanded.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Made {
     /// A function of doubles.
@@ -36,7 +37,7 @@ enum Made {
 }
 
 impl Made {
-    /// The kind of its arguments and result.
+    /// The scalar type of the function's arguments and result.
     fn scalar(self) -> Scalar {
         match self {
             Made::Math(_) => Scalar::F64,
@@ -45,7 +46,7 @@ impl Made {
     }
 }
 
-/// Whether a function is made here.
+/// Returns true if a mathematical function is expanded.
 fn is_made(m: Math, wanted: Wanted) -> bool {
     match m {
         Math::Sin
@@ -67,7 +68,7 @@ fn is_made(m: Math, wanted: Wanted) -> bool {
         | Math::Log2
         | Math::Log10
         | Math::Pow => true,
-        // Devices have these of doubles, but Mesa's lavapipe gives wrong numbers.
+        // Devices have these for doubles, but Mesa's lavapipe computes wrong numbers.
         Math::Floor | Math::Ceil | Math::Round | Math::Trunc => wanted == Wanted::Doubles,
         Math::Sqrt
         | Math::Min
@@ -83,7 +84,7 @@ fn is_made(m: Math, wanted: Wanted) -> bool {
     }
 }
 
-/// The module with calls in place of such functions, if it has any.
+/// Returns the module with such functions replaced by calls, if it contains any.
 pub fn expand(module: &Module, wanted: Wanted) -> Option<Module> {
     let mut used: IndexMap<Made, Option<Func>, FxBuildHasher> = IndexMap::default();
     let mut users = Vec::new();
@@ -115,8 +116,8 @@ pub fn expand(module: &Module, wanted: Wanted) -> Option<Module> {
     Some(module)
 }
 
-/// How many instructions there are from a function on if every call is replaced by the body; a call of what is being
-/// counted counts as one.
+/// The number of instructions that a function has after every call is replaced by the callee's body; a
+/// recursive call counts as one.
 pub fn inlined_size(module: &Module, func: Func) -> u64 {
     let mut known: FxHashMap<Func, u64> = FxHashMap::default();
     let mut open = vec![(func, false)];
@@ -145,7 +146,7 @@ pub fn inlined_size(module: &Module, func: Func) -> u64 {
     known.get(&func).copied().unwrap_or(0)
 }
 
-/// The function that an instruction computes.
+/// The expanded function that computes an instruction, if any.
 fn made(types: &Types, f: &Function, data: &InstData, wanted: Wanted) -> Option<Made> {
     let s = types.scalar_of(f.ty(*data.args.first()?)).filter(|s| s.is_float())?;
     match data.op {
@@ -158,7 +159,7 @@ fn made(types: &Types, f: &Function, data: &InstData, wanted: Wanted) -> Option<
     }
 }
 
-/// The function.
+/// Builds the function.
 fn define(types: &mut Types, made: Made) -> Function {
     let (name, n) = match made {
         Made::Math(m) => (m.name(), m.arity()),
@@ -177,7 +178,7 @@ fn define(types: &mut Types, made: Made) -> Function {
     lib.b.finish(vec![r], vec![slot(None)])
 }
 
-/// Puts calls where the functions were.
+/// Replaces the functions by calls.
 fn rewrite(types: &mut Types, f: &mut Function, wanted: Wanted, func: &dyn Fn(Made) -> Option<Func>) {
     let regions: Vec<Region> = f.regions.keys().collect();
     for region in regions {
@@ -249,7 +250,8 @@ mod tests {
 
     use super::*;
 
-    /// Units in the last place between two numbers; of subnormal ones, the smallest number counts as one.
+    /// The distance between two numbers in units in the last place; for subnormal numbers, the smallest
+    /// number is the unit.
     fn distance(a: f64, b: f64) -> u64 {
         if a == b || a.is_nan() && b.is_nan() {
             return 0;
@@ -260,7 +262,8 @@ mod tests {
         a.abs().to_bits().abs_diff(b.abs().to_bits())
     }
 
-    /// A number of either sign between these sizes, from a sequence that is always the same.
+    /// A pseudo-random number of either sign with a magnitude between these limits; the sequence is always
+    /// the same.
     fn random(state: &mut u64, least: f64, most: f64) -> f64 {
         *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let part = (*state >> 11) as f64 / (1u64 << 53) as f64;
@@ -319,7 +322,8 @@ mod tests {
                 let wanted = ir::scalar::math(m, Scalar::F64, &bits).map_or(f64::NAN, f64::from_bits);
                 let found = call(&module, func, args);
                 let far = distance(found, wanted);
-                // The library's own of these are further off, and infinite at the end.
+                // The standard library's own versions are less accurate, and infinite at the end of the
+                // range.
                 let area = matches!(m, Math::Asinh | Math::Acosh | Math::Atanh);
                 let whole = matches!(m, Math::Round | Math::Trunc | Math::Floor | Math::Ceil);
                 if far

@@ -1,17 +1,18 @@
-//! The exact remainder of two floats: `a - b trunc(a / b)`, as if computed with all digits.
+//! Emits the exact remainder of two floats: `a - b trunc(a / b)`, as if computed with all digits.
 //!
-//! The largest `b 2^n` that is at most what is left is subtracted, until what is left is less than `b`. Each difference is
-//! exact, since the two are within a factor of two of each other; so it does not matter whether operations are fused. A
-//! divisor below the normal numbers goes in two steps, by a multiple of it first, so that `n` follows from exponents.
+//! The largest `b 2^n` that is at most the current remainder is subtracted, until the remainder is less than
+//! `b`. Each difference is exact, since the two numbers are within a factor of two of each other, so it does
+//! not matter whether operations are fused. A subnormal divisor is handled in two steps, first with a
+//! multiple of it, so that `n` follows from exponents.
 
 use ir::build::{Builder, float_bits};
 use ir::{LoopInfo, Math, Op, Scalar, Type, Value};
 
-/// How floats of a kind are written.
+/// The binary format of a float type.
 struct Format {
     float: Scalar,
     integer: Scalar,
-    /// Bits of the fraction.
+    /// The number of bits of the fraction.
     fraction: u32,
     bias: i64,
     least_normal: f64,
@@ -58,14 +59,14 @@ pub(super) fn remainder(b: &mut Builder<'_>, s: Scalar, x: Value, y: Value) -> V
     let r = b.emit(Op::Mul, &[r, up]);
     let r = reduce(b, &format, r, large);
     let r = b.emit(Op::Mul, &[r, down]);
-    // The sign is that of the dividend.
+    // The sign of the remainder is that of the dividend.
     let integer: Type = format.integer.into();
     let (bits, sign) = (b.emit_typed(Op::Bitcast, &[r], integer), b.emit_typed(Op::Bitcast, &[x], integer));
     let top = b.constant(format.integer, 1 << (format.integer.bits() - 1));
     let sign = b.emit(Op::And, &[sign, top]);
     let bits = b.emit(Op::Or, &[bits, sign]);
     let r = b.emit_typed(Op::Bitcast, &[bits], format.float.into());
-    // Of an infinite divisor all is left; of 0, or of an infinite dividend, NaN.
+    // An infinite divisor leaves the dividend; a divisor of 0 or an infinite dividend gives NaN.
     let all = b.emit(Op::Eq, &[y, infinity]);
     let minus = float(b, f64::NEG_INFINITY);
     let below = b.emit(Op::Eq, &[y, minus]);
@@ -77,7 +78,7 @@ pub(super) fn remainder(b: &mut Builder<'_>, s: Scalar, x: Value, y: Value) -> V
     b.emit(Op::Select, &[good, r, nan])
 }
 
-/// `r` without all multiples of `d`; both are not negative, `d` is a normal number.
+/// Reduces `r` modulo `d`; neither is negative, and `d` is a normal number.
 fn reduce(b: &mut Builder<'_>, format: &Format, r: Value, d: Value) -> Value {
     let integer: Type = format.integer.into();
     let int = |b: &mut Builder<'_>, n: i64| {
@@ -94,7 +95,7 @@ fn reduce(b: &mut Builder<'_>, format: &Format, r: Value, d: Value) -> Value {
     let of_r = b.emit(Op::Shr, &[of_r, fraction]);
     let n = b.emit(Op::Sub, &[of_r, of_d]);
     let n = b.emit(Op::Math(Math::Max), &[n, none]);
-    // In two steps, since a power may be larger than any number.
+    // Multiply in two steps, since a single power may overflow.
     let first = b.emit(Op::Shr, &[n, one]);
     let rest = b.emit(Op::Sub, &[n, first]);
     let mut t = d;
@@ -111,7 +112,7 @@ fn reduce(b: &mut Builder<'_>, format: &Format, r: Value, d: Value) -> Value {
     let less = b.emit(Op::Sub, &[r_in, t]);
     let next = b.emit(Op::Select, &[some, less, r_in]);
     let again = b.emit(Op::Le, &[d, next]);
-    // Where a device takes small numbers for zero, the loop ends all the same.
+    // The loop ends even where a device flushes subnormal numbers to zero.
     let moves = b.emit(Op::Lt, &[next, r_in]);
     let again = b.emit(Op::And, &[again, moves]);
     b.close(vec![again, next]);

@@ -1,9 +1,10 @@
-//! What a loop goes on by, left as an `if` of constants.
+//! Keeps the condition on which a loop repeats as an `if` of constants.
 //!
-//! A backend turns an `if` that ends a loop's body into jumps from its arms if the loop goes on while a result of that
-//! `if` says so. A loop that is left by `break` goes on while it was *not* left: the `not` moves into the arms, where it is
-//! of constants. Each arm computes what was computed after it, so the result is the same. A loop that goes on by the very
-//! condition of that `if`, or by its opposite, gets a result of the `if` with what is known in each arm.
+//! A backend turns an `if` that ends a loop's body into jumps from its arms if a result of that `if` decides
+//! whether the loop repeats. A loop that is left by `break` repeats while it was *not* left: the `not` moves
+//! into the arms, where it applies to constants. Each arm computes the value that was computed after it, so
+//! the result is the same. If a loop repeats on the very condition of that `if`, or on its opposite, the `if`
+//! gets a further result that is constant in each arm.
 
 use ir::{Inst, Op, Region, Scalar, Value};
 
@@ -11,8 +12,9 @@ use super::Simplify;
 use crate::util::make;
 
 impl Simplify<'_> {
-    /// Moves each `not` of an `if`'s result that a region's result number `slot` is into the arms, also in regions within;
-    /// makes it a result of the last `if` if it is the condition of that. Gives what is then the result.
+    /// Moves each `not` that applies to an `if`'s result, and that gives a region's result number `slot`,
+    /// into the arms, also in nested regions. If the result is the condition of the last `if`, it becomes a
+    /// result of that `if`. Returns the value that is then the result.
     pub(super) fn negate_arms(&mut self, region: Region, slot: usize) -> Option<Value> {
         let again = self.subst.get(*self.func.regions[region].results.get(slot)?);
         let (flag, negated) = match self.under(again, &Op::Not) {
@@ -58,7 +60,7 @@ impl Simplify<'_> {
         Some(again)
     }
 
-    /// The opposite of a truth value, at the end of a region.
+    /// Emits the opposite of a truth value at the end of a region.
     fn opposite(&mut self, v: Value, region: Region) -> Value {
         if let Some(x) = self.under(v, &Op::Not) {
             return x;

@@ -1,4 +1,4 @@
-//! Rules of vectors and arrays, as values and in cells.
+//! Rewrite rules for vectors and arrays, as values and in cells.
 
 use ir::{Inst, Op, Scalar, TypeData, Value};
 use smallvec::SmallVec;
@@ -24,8 +24,8 @@ impl Simplify<'_> {
         }
     }
 
-    /// A write that checks its indices need not select what it writes by the same checks. What is linear has a transpose,
-    /// which reads there.
+    /// Removes a `select` on the value of a write if its condition only repeats the write's own index checks.
+    /// A linear write is left alone, since its transpose reads there.
     pub(super) fn write(&mut self, inst: Inst) -> Step {
         let args = self.func.insts[inst].args.clone();
         let last = args.len() - 1;
@@ -41,13 +41,14 @@ impl Simplify<'_> {
         }
     }
 
-    /// Whether `c ? a : 0` is a read that gives zero by itself where `c`, a check of its indices, does not hold.
+    /// Returns true if `a` in `c ? a : 0` is a read that gives zero by itself where `c`, a check of its
+    /// indices, does not hold.
     pub(super) fn is_checked_read(&self, c: Value, a: Value) -> bool {
         self.operands(a, |op| matches!(op, Op::Load | Op::Index))
             .is_some_and(|read| self.is_check_of(c, read[0], &read[1..]))
     }
 
-    /// Whether `c` says that some of these indices of an array or a cell are in range, and nothing else.
+    /// Returns true if `c` only states that some of these indices of an array or a cell are in range.
     fn is_check_of(&self, c: Value, of: Value, indices: &[Value]) -> bool {
         if let Some(both) = self.operands(c, |op| *op == Op::And) {
             return both.iter().all(|&c| self.is_check_of(c, of, indices));
@@ -90,7 +91,7 @@ impl Simplify<'_> {
         }
     }
 
-    /// Down a chain of inserts, as far as it is not too long.
+    /// Follows a chain of inserts, up to a limited length.
     fn extract_insert(&mut self, inst: Inst, mut a: Value, n: u32) -> Step {
         for _ in 0..64 {
             let Some(def) = self.defs.inst(a) else { break };
@@ -112,7 +113,7 @@ impl Simplify<'_> {
 
     fn index(&mut self, inst: Inst, a: Value, i: Value) -> Step {
         if let Some(op) = self.default_op(a) {
-            // The number that stands for an absent differential has a sign.
+            // The number that represents an absent differential has a sign.
             let of_stack =
                 matches!(self.types[self.ty(a)], TypeData::Stack(e) if self.types.is_differentiable(e));
             let r = self.func.result(inst);
@@ -132,7 +133,7 @@ impl Simplify<'_> {
     }
 
     fn insert(&mut self, inst: Inst, a: Value, x: Value, n: u32) -> Step {
-        // a with its own element put back
+        // The result is `a` if the element inserted is its own.
         if let Some(of) = self.operands(x, |op| *op == Op::Extract(n))
             && of[0] == a
         {
@@ -156,7 +157,7 @@ impl Simplify<'_> {
         }
     }
 
-    /// A chain of inserts that sets every element is a construct.
+    /// Turns a chain of inserts that sets every element into a construct.
     fn complete(&mut self, inst: Inst, len: u32) -> Step {
         let mut parts: SmallVec<[Option<Value>; 16]> = SmallVec::from_elem(None, len as usize);
         let mut missing = len;
@@ -180,7 +181,7 @@ impl Simplify<'_> {
 
     fn construct(&mut self, inst: Inst, args: &[Value]) -> Step {
         let Some(&first) = args.first() else { return Step::Keep };
-        // every element of the same aggregate, in order
+        // All elements of the same aggregate, in order, are the aggregate itself.
         if let Some(of) = self.operands(first, |op| *op == Op::Extract(0)) {
             let whole = of[0];
             let r = self.func.result(inst);
@@ -202,7 +203,7 @@ impl Simplify<'_> {
         Step::Keep
     }
 
-    /// The op that gives a value with this in every element, where this is zero or absent.
+    /// The op that gives an aggregate with `v` in every element, if `v` is zero or absent.
     fn default_op(&self, v: Value) -> Option<Op> {
         match self.op(v) {
             Some(op @ (Op::Zero | Op::Absent)) => Some(op.clone()),
@@ -229,7 +230,7 @@ impl Simplify<'_> {
         if let TypeData::Vector(_, 1) = self.types[self.ty(a)] {
             return self.rewrite(inst, Op::Extract(0), &[a]);
         }
-        // A sum of parts most of which are absent.
+        // The sum of parts of which some are absent.
         let Some(parts) = self.operands(a, |op| *op == Op::Construct) else { return Step::Keep };
         let all = parts.len();
         let parts: SmallVec<[Value; 4]> = parts.into_iter().filter(|&p| !self.is_absent(p)).collect();

@@ -1,7 +1,7 @@
-//! Rules of arithmetic, comparison, logic and conversion, one line each.
+//! Rewrite rules for arithmetic, comparison, logic and conversion, one line each.
 //!
-//! With fast mathematics zeros have no sign. All other rules give the same bits (but for the payload of a NaN, which
-//! the semantics leave open).
+//! With fast mathematics, the sign of a zero is ignored. All other rules give the same bits (except for the
+//! payload of a NaN, which the semantics leave open).
 
 use ir::{Inst, Math, Op, Scalar, Type, TypeData, Value};
 use smallvec::SmallVec;
@@ -10,7 +10,7 @@ use super::{Simplify, Step};
 use crate::cse::commutes;
 use crate::util::Lanes;
 
-/// Products within products are looked into to this depth.
+/// The depth to which factors of nested products are searched.
 const FACTORS: u32 = 6;
 
 impl Simplify<'_> {
@@ -67,7 +67,7 @@ impl Simplify<'_> {
         }
     }
 
-    /// Rules of differentials, of absent ones above all.
+    /// Rules for differentials, above all for absent ones.
     fn differentials(&mut self, inst: Inst) -> Option<Step> {
         let data = &self.func.insts[inst];
         let (a, b) = (data.args[0], data.args.get(1).copied().unwrap_or(data.args[0]));
@@ -95,8 +95,8 @@ impl Simplify<'_> {
         }
     }
 
-    /// The sum of vectors that have absent lanes: lane by lane. Cotangents of a vector
-    /// whose lanes are used apart add up so.
+    /// Adds vectors that have absent lanes lane by lane. Such sums arise from the cotangents of a vector
+    /// whose lanes are used separately.
     fn sparse_add(&mut self, inst: Inst, a: Value, b: Value) -> Option<Step> {
         let (a, b) = (self.parts(a)?, self.parts(b)?);
         let absent = |x: &Option<Value>| x.is_none();
@@ -117,12 +117,13 @@ impl Simplify<'_> {
         Some(self.rewrite(inst, Op::Construct, &lanes))
     }
 
-    /// The op of a lane in which there is nothing.
+    /// The op that defines an absent lane.
     fn nothing(&self) -> Op {
         if self.fast { Op::Zero } else { Op::Absent }
     }
 
-    /// A product with a vector that has absent lanes: lane by lane, where there is something.
+    /// Multiplies a vector that has absent lanes by another vector, lane by lane and only where a lane is
+    /// present.
     fn sparse_product(&mut self, inst: Inst, a: Value, b: Value) -> Option<Step> {
         let is_sparse = |parts: &SmallVec<[Option<Value>; 4]>| parts.iter().any(Option::is_none);
         let op = self.func.insts[inst].op.clone();
@@ -149,11 +150,11 @@ impl Simplify<'_> {
         Some(self.rewrite(inst, Op::Construct, &lanes))
     }
 
-    /// The lanes of a vector that is built of them; none where a lane is absent.
+    /// The lanes of a vector that is constructed from them; `None` for a lane that is absent.
     fn parts(&self, mut v: Value) -> Option<SmallVec<[Option<Value>; 4]>> {
         let n = self.types.lanes(self.ty(v)).filter(|&n| n <= 8)? as usize;
         let mut parts: SmallVec<[Option<Option<Value>>; 4]> = SmallVec::from_elem(None, n);
-        // Where `x * 0` is 0, a number that is zero is as good.
+        // Where `x * 0` is 0, a zero serves as well as an absent differential.
         let is_absent = |x: Value| self.is_absent(x) || self.fast && self.is_any_zero(x);
         let lane = |x: Value| (!is_absent(x)).then_some(x);
         for _ in 0..16 {
@@ -178,7 +179,7 @@ impl Simplify<'_> {
         None
     }
 
-    /// Computes an op of constants.
+    /// Folds an op whose operands are constants.
     fn fold(&mut self, inst: Inst) -> Option<Step> {
         let data = &self.func.insts[inst];
         let r = data.results[0];
@@ -282,7 +283,7 @@ impl Simplify<'_> {
         }
     }
 
-    /// `(-x) * c = x * (-c)` of a constant, where `-x`, which is `v`, has no other use.
+    /// Rewrites `(-x) * c` to `x * (-c)` for a constant `c`, where `v` is `-x` and has no other use.
     fn negated_factor(&mut self, inst: Inst, x: Value, v: Value, c: Value) -> Step {
         let constant = self.uniform(c).filter(|_| self.uses.as_ref().is_some_and(|uses| uses[v] == 1));
         let Some((s, bits)) = constant else { return self.negated(inst, Op::Mul, x, c) };
@@ -294,8 +295,8 @@ impl Simplify<'_> {
         self.rewrite(inst, Op::Mul, &[x, factor])
     }
 
-    /// The negation of `x op b`: signs go outwards, until a sum takes them in. What is done to the lanes of a vector one by
-    /// one is then the same for each.
+    /// Rewrites an op with a negated operand to the negation of `x op b`: signs move outwards until a sum
+    /// absorbs them. The ops on the separate lanes of a vector then become equal.
     fn negated(&mut self, inst: Inst, op: Op, x: Value, b: Value) -> Step {
         let r = self.func.result(inst);
         if !self.fast || self.func.is_linear(r) {
@@ -305,7 +306,7 @@ impl Simplify<'_> {
         self.rewrite(inst, Op::Neg, &[opposite])
     }
 
-    /// `a + (-x) * y = a - x * y`, where the product has no other use.
+    /// Rewrites `a + (-x) * y` to `a - x * y`, where the product has no other use.
     fn negated_product(&mut self, inst: Inst, op: &Op, a: Value, b: Value) -> Step {
         if let Some(product) = self.without_sign(b) {
             let opposite = if *op == Op::Add { Op::Sub } else { Op::Add };
@@ -317,7 +318,7 @@ impl Simplify<'_> {
         }
     }
 
-    /// `x * y`, where `v` is `-x * y` or `x * -y` and has no other use.
+    /// Rewrites `v` to `x * y`, where `v` is `-x * y` or `x * -y` and has no other use.
     fn without_sign(&mut self, v: Value) -> Option<Value> {
         if self.uses.as_ref()?[v] != 1 {
             return None;
@@ -358,7 +359,7 @@ impl Simplify<'_> {
                 let n = self.types.lanes(self.ty(a)).unwrap_or(1);
                 self.be_lanes(inst, s, &vec![one; n as usize])
             }
-            // (x + c) + d, (x - c) + d, (c - x) - d … : one constant. Wrapping sums associate.
+            // (x + c) + d, (x - c) + d, (c - x) - d … become one constant. Wrapping sums associate.
             Op::Add | Op::Sub if cb.is_some() => self.reassociate(inst, op, s, a, b),
             // c - (d - x) = x + (c - d)
             Op::Sub if ca.is_some() => match self.operands(b, |op| *op == Op::Sub) {
@@ -411,7 +412,7 @@ impl Simplify<'_> {
         }
     }
 
-    /// Whether one is the negation of the other.
+    /// Returns true if one of two values is the negation of the other.
     fn complement(&self, a: Value, b: Value) -> bool {
         self.under(a, &Op::Not) == Some(b) || self.under(b, &Op::Not) == Some(a)
     }
@@ -462,7 +463,7 @@ impl Simplify<'_> {
                 _ => {}
             }
         }
-        // bool as a number, compared with zero or one
+        // A bool converted to a number, compared with zero or one.
         if let (Op::Eq | Op::Ne, Some(c @ 0..=1), Some(x)) = (op, cb, self.under(a, &Op::Convert))
             && matches!(
                 self.types[self.ty(x)],
@@ -519,7 +520,8 @@ impl Simplify<'_> {
         if self.is_any_zero(b) && self.is_checked_read(c, a) {
             return self.replace(inst, a);
         }
-        // `c ? x : 0` is `x` if a factor of `x` is zero without `c`, as in derivatives of what is guarded once.
+        // `c ? x : 0` is `x` if a factor of `x` is zero unless `c` holds, as in derivatives of guarded
+        // expressions.
         for (kept, zero, when) in [(a, b, true), (b, a, false)] {
             if self.fast && self.is_any_zero(zero) && self.vanishes(kept, c, when, FACTORS) {
                 return self.replace(inst, kept);
@@ -542,7 +544,7 @@ impl Simplify<'_> {
         self.is_zero_op(v) || self.uniform(v).is_some_and(|(s, bits)| s.is_float() && bits == 0)
     }
 
-    /// Whether a product of real numbers is zero unless `c` is `when`.
+    /// Returns true if a product of real numbers is zero unless `c` equals `when`.
     fn vanishes(&self, v: Value, c: Value, when: bool, depth: u32) -> bool {
         let Some(inst) = self.defs.inst(v).filter(|_| depth > 0) else { return false };
         let data = &self.func.insts[inst];
@@ -573,7 +575,7 @@ impl Simplify<'_> {
         Step::Keep
     }
 
-    /// Bits have no derivative, so what comes back from them is detached.
+    /// Bits have no derivative, so a value that is cast to bits and back is detached.
     fn bitcast(&mut self, inst: Inst, a: Value) -> Step {
         let r = self.func.result(inst);
         let back = match self.under(a, &Op::Bitcast) {
@@ -599,13 +601,13 @@ fn same_shape(s: &Simplify<'_>, a: Value, b: Value) -> bool {
     lanes(s.ty(a)) == lanes(s.ty(b))
 }
 
-/// Whether converting from `a` to `b` and then to `c` is the same as from `a` to `c`.
+/// Returns true if converting from `a` to `b` and then to `c` is the same as converting from `a` to `c`.
 fn collapses(a: Scalar, b: Scalar, c: Scalar) -> bool {
     let exact = exact(a, b);
     if exact && (a.is_float() || !b.is_float()) {
         return true;
     }
-    // An integer through a float that holds it exactly, and back.
+    // An integer survives a round trip through a float that represents it exactly.
     if exact && b.is_float() && c == a {
         return true;
     }
@@ -613,7 +615,7 @@ fn collapses(a: Scalar, b: Scalar, c: Scalar) -> bool {
     a.is_int() && b.is_int() && c.is_int() && c.bits() <= b.bits()
 }
 
-/// Whether every number of `a` is a number of `b`.
+/// Returns true if every number of `a` is a number of `b`.
 fn exact(a: Scalar, b: Scalar) -> bool {
     if a == b || a == Scalar::Bool && b != Scalar::Bool {
         return true;

@@ -1,8 +1,8 @@
-//! Rules of the four control operations.
+//! Rewrite rules for the four control operations.
 //!
-//! An arm whose condition is known is spliced into the region around it: its instructions then run
-//! exactly when they would have. Results on which all arms agree do not need the arms. A value that
-//! a loop carries round without changing it is its initial value before, in and after the loop.
+//! An arm whose condition is known is spliced into the region around it: its instructions then run exactly
+//! when they would have run before. Results on which all arms agree do not need the arms. A value that a loop
+//! carries round without changing it is its initial value before, in and after the loop.
 
 use ir::{Inst, Op, Region, Scalar, Value};
 use smallvec::SmallVec;
@@ -21,7 +21,7 @@ impl Simplify<'_> {
         }
     }
 
-    /// Puts a region's instructions here; its results stand for the instruction's.
+    /// Appends a region's instructions to the current region; its results replace those of the instruction.
     fn splice(&mut self, inst: Inst, region: Region) -> Step {
         let insts = std::mem::take(&mut self.func.regions[region].insts);
         for nested in insts {
@@ -36,7 +36,7 @@ impl Simplify<'_> {
         Step::Gone
     }
 
-    /// Walks the regions of an instruction that stays.
+    /// Walks the regions of an instruction that is kept.
     fn walk_regions(&mut self, inst: Inst) {
         let saved = self.again.take();
         let regions: SmallVec<[Region; 2]> = self.func.insts[inst].regions.clone();
@@ -85,7 +85,7 @@ impl Simplify<'_> {
         self.arms_to_values(inst, c)
     }
 
-    /// Learns what follows from `c` being `yes`.
+    /// Records everything that follows from `c` being `yes`.
     fn assume(&mut self, c: Value, yes: bool, learnt: &mut SmallVec<[Value; 4]>, depth: u32) {
         if self.known[c].is_some() || depth == 0 {
             return;
@@ -108,7 +108,7 @@ impl Simplify<'_> {
         }
     }
 
-    /// Results that are one and the same outer value, or constant, whichever arm runs.
+    /// Replaces results that are the same outer value, or the same constant, whichever arm runs.
     fn agree(&mut self, inst: Inst) {
         let regions: SmallVec<[Region; 2]> = self.func.insts[inst].regions.clone();
         let results = self.func.insts[inst].results.clone();
@@ -119,7 +119,7 @@ impl Simplify<'_> {
                 continue;
             }
             let by = if regions[1..].iter().all(|&arm| self.func.regions[arm].results[n] == first) {
-                // The same value in two arms can only be one of outside.
+                // The same value in two arms can only come from outside of them.
                 if regions.len() == 1 {
                     continue;
                 }
@@ -145,8 +145,8 @@ impl Simplify<'_> {
         }
     }
 
-    /// `if(c) { yield a } else { yield b }` of outer values is `select`; of true and false it is
-    /// `c` even if the arms do something.
+    /// Turns `if(c) { yield a } else { yield b }` of outer values into `select`. If `a` and `b` are true and
+    /// false, the result is `c` even if the arms contain other instructions.
     fn arms_to_values(&mut self, inst: Inst, c: Value) -> Step {
         let (yes, no) = (self.func.insts[inst].regions[0], self.func.insts[inst].regions[1]);
         let empty = self.func.regions[yes]
@@ -155,7 +155,7 @@ impl Simplify<'_> {
             .chain(&self.func.regions[no].insts)
             .all(|&i| matches!(self.func.insts[i].op, Op::Const(_) | Op::Zero | Op::Absent));
         let results = self.func.insts[inst].results.clone();
-        // Arrays and stacks stay with the arms: choosing there costs no copy.
+        // Arrays and stacks keep their arms: choosing there costs no copy.
         if empty && results.iter().all(|&r| self.types.is_numeric(self.ty(r))) {
             for region in [yes, no] {
                 let insts = std::mem::take(&mut self.func.regions[region].insts);
@@ -222,7 +222,7 @@ impl Simplify<'_> {
         Step::Keep
     }
 
-    /// A loop that does not run: initial values and empty stacks.
+    /// Replaces a loop that makes no trips by its initial values and empty stacks.
     fn no_trips(&mut self, inst: Inst, n_carried: usize) -> Step {
         let data = &self.func.insts[inst];
         let (args, results) = (data.args.clone(), data.results.clone());
@@ -242,7 +242,7 @@ impl Simplify<'_> {
         let n_carried = carried(self.func, inst);
         let again = self.subst.get(self.func.regions[body].results[0]);
         if self.boolean(again) == Some(false) && self.func.insts[inst].results.len() == n_carried {
-            // Runs once.
+            // The loop runs once.
             let args = self.func.insts[inst].args.clone();
             let params = self.func.regions[body].params.clone();
             for (p, arg) in params.into_iter().zip(args) {
@@ -256,7 +256,7 @@ impl Simplify<'_> {
         Step::Keep
     }
 
-    /// Carried values that the body hands on unchanged.
+    /// Replaces carried values that the body yields unchanged.
     fn invariants(&mut self, inst: Inst) {
         let data = &self.func.insts[inst];
         let body = data.regions[0];

@@ -1,18 +1,18 @@
-//! Folds constants and applies algebraic rules, each directional and each an equality of total
-//! functions.
+//! Folds constants and applies algebraic rules, each directional and each an equality of total functions.
 //!
-//! One walk in program order: an instruction whose operands are final is offered to the rules
-//! until none fires. A rule replaces the instruction's result by a value that is visible there, or
-//! rewrites the instruction in place to a simpler one; so every step shrinks the program or brings
-//! it nearer to a normal form, and the walk ends.
+//! The pass is one walk in program order: an instruction whose operands are final is offered to the rules
+//! until none fires. A rule replaces the instruction's result by a value that is visible there, or rewrites
+//! the instruction in place to a simpler one. Every step therefore shrinks the program or brings it closer to
+//! a normal form, and the walk ends.
 //!
-//! - [`algebra`]: arithmetic, comparisons, conversions. Constants are computed by `ir::scalar`, the
-//!   very functions of the interpreter. No rule removes a NaN or changes the sign of a zero, unless
-//!   the user asked for fast mathematics.
-//! - [`aggregate`]: vectors and arrays: what `extract` finds is what `construct` or `insert` put.
-//! - [`control`]: constant conditions, arms that agree, loops that run no times, carried values
-//!   that never change. Within the arms of `if(c)` the value of `c` is known.
-//! - [`again`]: what a loop goes on by stays an `if` of constants, since a backend turns that into jumps.
+//! - [`algebra`]: arithmetic, comparisons, conversions. Constants are computed by `ir::scalar`, the same
+//!   functions that the interpreter uses. No rule removes a NaN or changes the sign of a zero, unless the
+//!   user asked for fast mathematics.
+//! - [`aggregate`]: vectors and arrays: `extract` gives the element that `construct` or `insert` set.
+//! - [`control`]: constant conditions, arms that agree, loops that run no times, carried values that never
+//!   change. Within the arms of `if(c)` the value of `c` is known.
+//! - [`again`]: the condition on which a loop repeats stays an `if` of constants, since a backend turns that
+//!   into jumps.
 
 mod again;
 mod aggregate;
@@ -27,7 +27,7 @@ use ir::{Function, Inst, Op, Region, Scalar, Span, Type, TypeData, Types, Value}
 use crate::Options;
 use crate::util::{Defs, Lanes, Subst, make};
 
-/// Simplifies a function; true if anything changed.
+/// Simplifies a function; returns true if anything changed.
 pub fn run(types: &mut Types, func: &mut Function, options: &Options) -> bool {
     if !func.has_body() {
         return false;
@@ -55,13 +55,13 @@ pub fn run(types: &mut Types, func: &mut Function, options: &Options) -> bool {
     s.changed
 }
 
-/// What a rule did to an instruction.
+/// The effect of a rule on an instruction.
 enum Step {
-    /// Nothing.
+    /// The instruction did not change.
     Keep,
-    /// Changed it in place: try the rules again.
+    /// The instruction was changed in place; try the rules again.
     Again,
-    /// It is gone; its results are substituted.
+    /// The instruction was removed and its results were substituted.
     Gone,
 }
 
@@ -69,7 +69,8 @@ struct Simplify<'a> {
     types: &'a mut Types,
     func: &'a mut Function,
     defs: Defs,
-    /// How often each value was used when the walk began, where anything is negated.
+    /// The number of uses of each value when the walk began; only computed if the function contains a
+    /// negation.
     uses: Option<SecondaryMap<Value, u32>>,
     fast: bool,
     /// See [`Options::on_device`].
@@ -77,10 +78,10 @@ struct Simplify<'a> {
     subst: Subst,
     /// Conditions whose value is known in the arm being walked.
     known: SecondaryMap<Value, Option<bool>>,
-    /// The result `again` of the loop body being walked: left an `if` of constants, which the
+    /// The result `again` of the loop body being walked. It is kept as an `if` of constants, which the
     /// backend turns into jumps.
     again: Option<Value>,
-    /// The list of the region being walked, so far.
+    /// The instructions of the region being walked, so far.
     out: Vec<Inst>,
     span: Span,
     changed: bool,
@@ -100,7 +101,7 @@ impl Simplify<'_> {
     fn inst(&mut self, inst: Inst) {
         self.subst.apply(self.func, inst);
         self.span = self.func.insts[inst].span;
-        // Each rule makes the instruction simpler; the bound is for long chains of `insert`.
+        // Each rule makes the instruction simpler; the bound limits long chains of `insert`.
         for _ in 0..256 {
             let step = self.step(inst);
             match step {
@@ -153,7 +154,7 @@ impl Simplify<'_> {
                 Some(true) => Step::Gone,
                 _ => Step::Keep,
             },
-            // What is not there is finite; as an operand that is only shown it stays what it is.
+            // An absent differential is finite; as an operand that is only reported it is kept.
             Op::CheckFinite(_) if self.is_absent(self.func.insts[inst].args[0]) => {
                 let absent = self.func.insts[inst].args[0];
                 self.replace(inst, absent)
@@ -167,7 +168,7 @@ impl Simplify<'_> {
                     _ => Step::Keep,
                 }
             }
-            // A stack that does not grow reads as absent there.
+            // Adding an absent differential has no effect: a stack reads as absent where it does not grow.
             Op::AddTo if self.func.insts[inst].args.last().is_some_and(|&x| self.is_absent(x)) => Step::Gone,
             Op::AddTo | Op::Store => self.write(inst),
             Op::OnDevice => match self.on_device {
@@ -201,7 +202,7 @@ impl Simplify<'_> {
         }
     }
 
-    // ---- what is known of a value
+    // ---- facts about values
 
     fn ty(&self, v: Value) -> Type {
         self.func.ty(v)
@@ -218,7 +219,7 @@ impl Simplify<'_> {
         is(&data.op).then(|| data.args.iter().map(|&a| self.subst.get(a)).collect())
     }
 
-    /// The operand of a one-operand op that defines `v`.
+    /// The operand of the one-operand op that defines `v`.
     fn under(&self, v: Value, op: &Op) -> Option<Value> {
         let inst = self.defs.inst(v)?;
         let data = &self.func.insts[inst];
@@ -239,7 +240,7 @@ impl Simplify<'_> {
         self.defs.lanes(self.types, self.func, v)
     }
 
-    /// The bits that all lanes have.
+    /// The bits of a constant all of whose lanes are equal.
     fn uniform(&self, v: Value) -> Option<(Scalar, u64)> {
         let (s, lanes) = self.lanes(v)?;
         lanes.iter().all(|&b| b == lanes[0]).then_some((s, lanes[0]))
@@ -252,7 +253,7 @@ impl Simplify<'_> {
         }
     }
 
-    /// True if `v` is the absent differential.
+    /// Returns true if `v` is the absent differential.
     fn is_absent(&self, v: Value) -> bool {
         self.op(v) == Some(&Op::Absent)
     }
@@ -261,7 +262,7 @@ impl Simplify<'_> {
         self.op(v) == Some(&Op::Zero)
     }
 
-    /// Whether two values are the same value, or equal constants.
+    /// Returns true if two values are the same value, or equal constants.
     fn same(&self, a: Value, b: Value) -> bool {
         if a == b {
             return true;
@@ -276,9 +277,9 @@ impl Simplify<'_> {
         }
     }
 
-    // ---- what a rule can do
+    // ---- actions of rules
 
-    /// Puts a value in the place of the one result.
+    /// Replaces the instruction's only result by a value.
     fn replace(&mut self, inst: Inst, by: Value) -> Step {
         let r = self.func.result(inst);
         debug_assert_eq!(self.ty(r), self.ty(by));
@@ -289,7 +290,7 @@ impl Simplify<'_> {
         Step::Gone
     }
 
-    /// Makes the instruction another op.
+    /// Turns the instruction into another op.
     fn rewrite(&mut self, inst: Inst, op: Op, args: &[Value]) -> Step {
         let data = &mut self.func.insts[inst];
         data.op = op;
@@ -297,7 +298,7 @@ impl Simplify<'_> {
         Step::Again
     }
 
-    /// A new instruction before the one at hand.
+    /// Emits a new instruction before the current one.
     fn emit(&mut self, op: Op, args: &[Value], ty: Type, linear: bool) -> Value {
         let (inst, v) = make(self.func, op, args, ty, linear, self.span);
         self.defs.add(self.func, inst);
@@ -309,7 +310,7 @@ impl Simplify<'_> {
         self.emit(Op::Const(bits), &[], s.into(), false)
     }
 
-    /// Makes the instruction a constant of these lanes.
+    /// Turns the instruction into a constant with these lanes.
     fn be_lanes(&mut self, inst: Inst, s: Scalar, lanes: &[u64]) -> Step {
         let ty = self.ty(self.func.result(inst));
         if self.types.lanes(ty).is_none() {
@@ -329,12 +330,12 @@ impl Simplify<'_> {
         Step::Keep
     }
 
-    /// Makes the instruction the op `zero`.
+    /// Turns the instruction into the op `zero`.
     fn be_zero(&mut self, inst: Inst) -> Step {
         self.rewrite(inst, Op::Zero, &[])
     }
 
-    /// A scalar zero is a constant.
+    /// Turns a scalar zero into a constant.
     fn zero(&mut self, inst: Inst) -> Step {
         let r = self.func.result(inst);
         match self.types[self.ty(r)] {

@@ -1,12 +1,12 @@
-//! Random functions: nested control flow, vectors, arrays, cells with constant and dynamic indices,
-//! stacks, calls, buffers. Every loop ends.
+//! Generates random functions with nested control flow, vectors, arrays, cells with constant and dynamic
+//! indices, stacks, calls and buffers. Every loop ends.
 
 use ir::{
     AtomicOp, Builder, Func, Global, GlobalData, LoopInfo, Math, MemData, Module, Op, Path, Scalar, Slot,
     Space, Span, Type, TypeData, Types, Value,
 };
 
-/// xorshift64*.
+/// The xorshift64* generator.
 pub(crate) struct Rng(u64);
 
 impl Rng {
@@ -29,7 +29,7 @@ impl Rng {
         (self.next() >> 33) as usize % n
     }
 
-    /// Small numbers, and often the special ones.
+    /// A small number, often one of the special ones.
     pub(crate) fn float(&mut self) -> f64 {
         const SPECIAL: [f64; 8] = [0.0, -0.0, 1.0, -1.0, f64::INFINITY, f64::NAN, 2.0, 0.5];
         match self.below(3) {
@@ -169,7 +169,7 @@ impl Generator<'_, '_> {
         }
     }
 
-    /// Prints what shows of a value, signs of zeros included.
+    /// Prints the observable parts of a value, including the signs of zeros.
     fn observe(&mut self, v: Value) {
         let ty = self.b.func.ty(v);
         let x = match self.b.types[ty] {
@@ -201,7 +201,7 @@ impl Generator<'_, '_> {
     fn pick(&mut self, ty: Type) -> Value {
         let fitting: Vec<Value> = self.values.iter().copied().filter(|&v| self.b.func.ty(v) == ty).collect();
         if !fitting.is_empty() && self.rng.below(9) > 0 {
-            // mostly recent ones
+            // Prefer recent values.
             let n = fitting.len();
             return fitting[n - 1 - self.rng.below(n).min(self.rng.below(n)).min(self.rng.below(n))];
         }
@@ -512,7 +512,7 @@ impl Generator<'_, '_> {
         self.values.extend(values);
     }
 
-    /// Runs `body` in a fresh region with these parameters; its results are values of these types.
+    /// Runs `body` in a new region with parameters of these types and returns the region.
     fn nested(
         &mut self,
         params: &[Type],
@@ -571,7 +571,7 @@ impl Generator<'_, '_> {
         self.b.emit(Op::Rem, &[x, five])
     }
 
-    /// Writes, so that the next trip can see it.
+    /// Emits memory accesses whose effects the next trip can see.
     fn end_of_body(&mut self) {
         for _ in 0..self.rng.below(3) {
             self.access();
