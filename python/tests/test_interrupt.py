@@ -27,6 +27,14 @@ RWStructuredBuffer<float> y;
 }
 """
 
+@pytest.fixture(autouse=True)
+def interrupts():
+    """Has Python raise `KeyboardInterrupt`, which it does not do where a shell has started it in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 posix = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 
 
@@ -74,6 +82,7 @@ def test_what_does_not_end_is_left_alone():
         import os, signal, sys, threading, time
         import numpy as np
         import pullback as pb
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         m = pb.load_source(sys.argv[1], backend="cranelift")
         for x in [np.float32(1), np.ones(100_000, np.float32)]:
             threading.Timer(0.4, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
