@@ -1,24 +1,24 @@
-//! Why a call came to nothing.
+//! The errors of calls.
 
-/// Diagnostics as users and as scripts read them.
+/// Diagnostics in the forms that users and scripts read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
-    /// Rendered, with the lines of the program.
+    /// The rendered diagnostics, with the lines of the program.
     pub text: String,
     /// `{"diagnostics":[…]}`, as `pullback check --json` prints it.
     pub json: String,
 }
 
-/// What is wrong.
+/// An error of this crate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Error {
-    /// An argument is of the wrong kind.
+    /// An argument has the wrong kind.
     Kind(String),
-    /// An argument has the right kind, but not a value or shape that will do.
+    /// An argument has the right kind, but an unsuitable value or shape.
     Value(String),
-    /// This machine does not have what the program is to run on.
+    /// This machine lacks what the requested backend needs.
     Machine(String),
-    /// The program is wrong, or stopped.
+    /// The program has errors, or stopped while running.
     Program(Report),
 }
 

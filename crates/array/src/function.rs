@@ -1,4 +1,4 @@
-//! A function, what is derived from it, and its kernels.
+//! Implements functions that are called with arrays, their derivatives and their kernels.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,19 +23,19 @@ use crate::mapping::{Key, Mapping, Operand, broadcast};
 use crate::program::Program;
 use crate::written::written;
 
-/// A part of a parameter or result that one array holds: a number, a vector, an array of these.
+/// A part of a parameter or result that one array holds: a number, a vector, or an array of these.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Leaf {
-    /// Where it is in the parameter: `.origin`; empty for the parameter itself.
+    /// The path within the parameter: `.origin`; empty for the parameter itself.
     pub path: String,
     /// The kind of its numbers.
     pub kind: Scalar,
-    /// Its lengths: none for a number.
+    /// The length of each dimension; empty for a number.
     pub dims: Vec<u32>,
-    /// Whether it has a derivative.
+    /// The leaf has a derivative.
     pub diff: bool,
-    /// Of what is given: the input whose cotangent (or a tangent of that) it is, by number. Its array has the leading
-    /// dimensions of that input's.
+    /// For an output: the index of the input whose cotangent (or a tangent of that) it is. Its array has the
+    /// same leading dimensions as the array of that input.
     pub cotangent_of: Option<usize>,
 }
 
@@ -44,13 +44,13 @@ pub struct Leaf {
 pub struct Parameter {
     /// Its name; empty for the returned value.
     pub name: String,
-    /// Its type as the language writes it.
+    /// Its type, in the syntax of the language.
     pub ty: String,
-    /// Whether the caller gives it.
+    /// The caller passes a value in.
     pub is_input: bool,
-    /// Whether the caller gets it.
+    /// The caller receives a value.
     pub is_output: bool,
-    /// True if its type is an interface, or has one in it.
+    /// Its type is an interface or contains one.
     pub is_dynamic: bool,
     /// Its leaves, in order.
     pub leaves: Vec<Leaf>,
@@ -61,7 +61,7 @@ pub struct Parameter {
 pub struct Function {
     program: Arc<Program>,
     wanted: Wanted,
-    /// As it is asked for.
+    /// The name as requested, with generic arguments.
     name: String,
     steps: Vec<Step>,
     params: Arc<[Parameter]>,
@@ -75,20 +75,22 @@ pub struct Function {
     may_be_long: bool,
     sources: Sources,
     kernels: Mutex<FxHashMap<Key, Arc<Kernel>>>,
-    /// What is ready for the next call, the latest last.
+    /// Kernels prepared for the next calls, the most recently used last.
     ready: Mutex<Vec<Ready>>,
 }
 
-/// A kernel for some ways in which arrays lie.
+/// A compiled kernel for one kind of array layout.
 struct Kernel {
     places: Places,
     runner: Runner,
 }
 
-/// How many dimensions a call has, and its shape, then what each array's [`Array::describe`] adds.
+/// The layout of a call: the number of its dimensions and its shape, followed by the [`Array::describe`]
+/// entries of each array.
 type Layout = SmallVec<[isize; 32]>;
 
-/// A kernel with all bound that depends on how arrays lie: what is left is where they are.
+/// A kernel with everything bound that depends on the layout of arrays; only their addresses remain to be
+/// bound.
 struct Ready {
     layout: Layout,
     kernel: Arc<Kernel>,
@@ -96,7 +98,7 @@ struct Ready {
     groups: u32,
 }
 
-/// So many are kept.
+/// The maximum number of prepared kernels that are kept.
 const READY: usize = 8;
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -150,19 +152,19 @@ impl Function {
         })
     }
 
-    /// What some steps make of it, the last one last.
+    /// Applies derivation steps to the function, in order.
     pub fn derive(&self, steps: &[Step]) -> Result<Function, Error> {
         let steps = [&self.steps, steps].concat();
         Function::made(self.program.clone(), &self.wanted, steps)
     }
 
-    /// The source's name.
+    /// The name in the source.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// A name that two functions share only if they do the same: in other processes too, so that what a host has stored
-    /// there finds its function here.
+    /// A name that two functions share only if they behave identically. The name is stable across processes,
+    /// so that entries that a host has stored can be found again.
     pub fn fingerprint(&self) -> String {
         let options = self.program.options();
         let how = format!("{:?} {:?} {} {:?}", options.backend, options.code, options.threads, self.steps);
@@ -172,17 +174,17 @@ impl Function {
         format!("{}#{}", self.name, key.digits())
     }
 
-    /// The function that was asked for.
+    /// The function that was requested.
     pub fn wanted(&self) -> &Wanted {
         &self.wanted
     }
 
-    /// The program that it is in.
+    /// The program that contains the function.
     pub fn program(&self) -> &Arc<Program> {
         &self.program
     }
 
-    /// The parameters that the source declares, whatever is derived from it.
+    /// The parameters that the source declares, regardless of derivation steps.
     pub fn params(&self) -> &[Parameter] {
         &self.params
     }
@@ -192,33 +194,34 @@ impl Function {
         &self.result
     }
 
-    /// The names of all parameters, those that are memory among them, as the source declares them.
+    /// The names of all parameters in the order of their declaration, including those that are memory.
     pub fn order(&self) -> &[String] {
         &self.order
     }
 
-    /// The memory that it reaches: parameters that are memory, and global variables.
+    /// The memory that the function accesses: parameters that are memory, and global variables.
     pub fn memory(&self) -> &[Place] {
         &self.memory
     }
 
-    /// The place of that name in its memory.
+    /// Finds a place of the function's memory by name.
     pub fn place(&self, name: &str) -> Result<&Place, Error> {
         launch::place(&self.memory, name, &self.name)
     }
 
-    /// What it takes. First are the leaves of all parameters that are passed in, in order; what a step adds follows.
+    /// The inputs. The leaves of all parameters that are passed in come first, in order; the inputs added by
+    /// steps follow.
     pub fn inputs(&self) -> &[Leaf] {
         &self.inputs
     }
 
-    /// What it gives. Of the function itself: the leaves of the returned value, then those of parameters that are
-    /// written; of derived ones, as [`Step`] says.
+    /// The outputs. For the function itself: the leaves of the returned value, then those of parameters that
+    /// are written; for derived functions, as [`Step`] specifies.
     pub fn outputs(&self) -> &[Leaf] {
         &self.outputs
     }
 
-    /// The shape of a call: what the leading dimensions of the arrays have together.
+    /// The shape of a call: the leading dimensions of the arrays, broadcast together.
     pub fn shape<'a>(&self, inputs: impl Iterator<Item = &'a Array>) -> Result<Vec<usize>, Error> {
         let mut leads: SmallVec<[&[usize]; 8]> = SmallVec::new();
         for (leaf, array) in self.inputs.iter().zip(inputs) {
@@ -229,8 +232,9 @@ impl Function {
         })
     }
 
-    /// Runs it once for each place in `shape`. A dimension that an array lacks, or has once, is the same for all; an output
-    /// is added to along it, and starts with what it holds. Once `stop` is set, it ends with an error as soon as it can.
+    /// Runs the function once for each index into `shape`. A dimension that an array lacks, or that has
+    /// length one, is broadcast; an output is accumulated along such a dimension, starting with its initial
+    /// contents. Once `stop` is set, the call ends with an error as soon as possible.
     pub fn call(
         &self,
         shape: &[usize],
@@ -272,7 +276,7 @@ impl Function {
         runner.set_stop(stop.cloned());
         let done = runner.dispatch_entry(0, [ready.groups, 1, 1], threads, None);
         runner.set_stop(None);
-        // What is bound to memory stays bound, so that is not used again.
+        // Memory that was bound stays bound, so the runner cannot be reused.
         if self.memory.is_empty()
             && let Ok(mut all) = self.ready.try_lock()
         {
@@ -284,8 +288,8 @@ impl Function {
         done.map(drop).map_err(|error| Error::of(&self.sources, error.into()))
     }
 
-    /// What runs a call on arrays that lie so; `None` if it has no places. Arrays are bound, and refused where they are, by
-    /// the caller.
+    /// A prepared kernel for a call on arrays of this layout; `None` if the call runs no threads. The caller
+    /// binds the arrays, and checks the addresses of their memory.
     fn take_ready(
         &self,
         shape: &[usize],
@@ -297,7 +301,8 @@ impl Function {
         layout.push(shape.len() as isize);
         layout.extend(shape.iter().map(|&n| n as isize));
         arrays().for_each(|array| array.describe(&mut layout));
-        // Nobody waits here: whoever held the lock when the process forked is not there any more.
+        // The lock is only tried: if another thread held it when the process forked, that thread no longer
+        // exists.
         let ready = self.ready.try_lock().ok().and_then(|mut all| {
             let at = all.iter().rposition(|ready| ready.layout == layout)?;
             Some(all.remove(at))
@@ -322,7 +327,8 @@ impl Function {
         Ok(Some(Ready { layout, kernel, runner, groups: mapping.n.div_ceil(GROUP) }))
     }
 
-    /// True if a call may run for as long as it likes, however few places it has: it has loops, or calls itself.
+    /// Returns true if the duration of a call is not bounded by the number of its threads: the function
+    /// contains loops or recursion.
     pub fn may_be_long(&self) -> bool {
         self.may_be_long
     }
@@ -343,7 +349,7 @@ impl Function {
     }
 }
 
-/// The leading dimensions of an array for a leaf.
+/// The leading dimensions of the array for a leaf.
 fn lead<'a>(leaf: &Leaf, shape: &'a [usize]) -> Result<&'a [usize], Error> {
     let split = shape.len().checked_sub(leaf.dims.len()).map(|at| shape.split_at(at));
     match split {
@@ -361,7 +367,7 @@ fn leaf(types: &Types, slot: &Slot) -> Leaf {
     Leaf { path, kind, dims: wrap::dims(types, slot.ty), diff: slot.diff, cotangent_of: None }
 }
 
-/// For each output of what steps make of a function: the input whose cotangent it is.
+/// For each output of the function derived by the given steps, the input whose cotangent it is.
 fn cotangents_of(function: &ir::Function, steps: &[Step]) -> Vec<Option<usize>> {
     let mut inputs: Vec<bool> = function.params.iter().map(|slot| slot.diff).collect();
     let mut outputs: Vec<(bool, Option<usize>)> = function.results.iter().map(|s| (s.diff, None)).collect();
@@ -403,7 +409,7 @@ fn cotangents_of(function: &ir::Function, steps: &[Step]) -> Vec<Option<usize>> 
     outputs.into_iter().map(|o| o.1).collect()
 }
 
-/// The parameters and the result as the source has them; an error where one is memory.
+/// The parameters and the result as declared in the source; an error if one of them is memory.
 fn parameters(types: &Types, info: &FunctionInfo) -> Result<(Vec<Parameter>, Parameter), Error> {
     let of = |param: &ParamInfo| {
         let mut leaves = Vec::new();

@@ -1,8 +1,9 @@
-//! Host code as JSON: the checked bodies of functions that allocate tensors and dispatch kernels.
+//! Describes host code as JSON: the checked bodies of functions that allocate tensors and dispatch kernels.
 //!
-//! It is run by the host, since it consists of little else than calls of the host. A statement is an object with its kind in
-//! `do`, an expression one with its kind in `is` (and in `to` the type that its context converts it to, if that is another);
-//! what hosts need not support is `unsupported`, with words for it.
+//! The host itself runs this code, since the code consists of little else than calls into the host. A
+//! statement is an object with its kind in `do`; an expression is an object with its kind in `is`, and in
+//! `to` the type that its context converts it to, if that differs. A construct that hosts need not support is
+//! `unsupported`, with a description.
 
 use check::Program;
 use check::tables::{Arg, Callable, FuncRef, Initializer, Meaning};
@@ -15,12 +16,12 @@ use syntax::{DeclId, ExprId, Sources, Span, StmtId};
 
 use crate::interface::{name_of, params, ty};
 
-/// Describes functions and those that they call, each once.
+/// Describes functions and their callees, each once.
 pub(crate) struct Host<'a> {
     pub(crate) program: &'a mut Program,
     sources: &'a Sources,
     numbers: FxHashMap<DeclId, usize>,
-    /// In the order of their numbers; those at the end are not described yet.
+    /// The functions in the order of their numbers; the last ones may not have been described yet.
     named: Vec<DeclId>,
 }
 
@@ -29,7 +30,7 @@ impl<'a> Host<'a> {
         Host { program, sources, numbers: FxHashMap::default(), named: Vec::new() }
     }
 
-    /// The number of a function.
+    /// The number of a function, assigned on first use.
     pub(crate) fn function(&mut self, decl: DeclId) -> usize {
         *self.numbers.entry(decl).or_insert_with(|| {
             self.named.push(decl);
@@ -37,7 +38,7 @@ impl<'a> Host<'a> {
         })
     }
 
-    /// All functions that have numbers.
+    /// Describes all functions that have numbers.
     pub(crate) fn finish(mut self) -> Vec<Value> {
         let mut found = Vec::new();
         while let Some(&decl) = self.named.get(found.len()) {
@@ -59,7 +60,7 @@ impl<'a> Host<'a> {
         found
     }
 
-    /// What a declaration is known by.
+    /// The ID by which the JSON refers to a declaration.
     fn id(&self, decl: DeclId) -> Value {
         json!(decl.to_string())
     }
@@ -257,7 +258,7 @@ impl<'a> Host<'a> {
         json!({ "is": "call", "function": self.function(func.decl), "base": base, "args": self.args(args) })
     }
 
-    /// `__dispatch_kernel(kernel, groups, block)(args)`.
+    /// A call of the form `__dispatch_kernel(kernel, groups, block)(args)`.
     fn dispatch(&mut self, callee: ExprId, args: &[ExprId]) -> Option<Value> {
         let ExprKind::Call { callee, args: of } = self.program.ast.exprs[callee].kind.clone() else {
             return None;

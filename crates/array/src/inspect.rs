@@ -1,4 +1,4 @@
-//! Views of a function besides its values: derivatives that are checked, explained and written as source, and libraries.
+//! Inspects a function: checks, explains and prints its derivatives, and builds libraries.
 
 use std::path::Path;
 
@@ -18,7 +18,7 @@ use crate::error::Error;
 use crate::function::Function;
 use crate::program::{Program, plain};
 
-/// A number of a point.
+/// A number of a point at which derivatives are checked.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[expect(missing_docs, reason = "kinds of number")]
 pub enum Number {
@@ -27,33 +27,34 @@ pub enum Number {
     Float(f64),
 }
 
-/// How derivatives are checked.
+/// Options for checking derivatives.
 #[derive(Clone, Debug)]
 pub struct Check {
-    /// The points: the numbers of all leaves of all inputs, one after the other.
+    /// The points; each lists the numbers of all leaves of all inputs, in order.
     pub points: Vec<Vec<Number>>,
-    /// The largest relative error in double precision that is accepted.
+    /// The largest accepted relative error in double precision.
     pub tolerance: f64,
-    /// The content of the memory that the function reaches, by name.
+    /// The contents of the memory that the function accesses, by name.
     pub memory: Vec<(String, Value)>,
 }
 
-/// A library of C functions, as `pullback build` makes it.
+/// Options for building a library of C functions, as `pullback build` does.
 #[derive(Clone, Debug, Default)]
 pub struct Library {
-    /// The functions; none: every differentiable one, unless kernels are named.
+    /// The functions to include; if empty, every differentiable function, unless kernels are named.
     pub functions: Vec<String>,
-    /// The kernels; none: all.
+    /// The kernels to include; if empty, all of them.
     pub kernels: Vec<String>,
-    /// Code for this machine only.
+    /// Generate code for this machine only.
     pub native: bool,
-    /// No two calls of kernels on the same buffers run at a time.
+    /// Calls of kernels on the same buffers never run concurrently.
     pub exclusive: bool,
 }
 
 impl Function {
-    /// Forward mode, reverse mode and differences at each point, in double precision, as JSON: `{"entries":[…]}`, each with
-    /// its point, output, input, the three numbers, their error and a verdict.
+    /// Compares forward mode, reverse mode and finite differences at each point, in double precision. Returns
+    /// JSON: `{"entries":[…]}`, each with its point, output, input, the three numbers, their error and a
+    /// verdict.
     pub fn check(&self, check: &Check) -> Result<String, Error> {
         let done = self.program().with(|session, loaded| {
             loaded.errors()?;
@@ -108,7 +109,7 @@ impl Function {
         done.map(|found| found.0)
     }
 
-    /// Its derivative as source, as `pullback derive` prints it.
+    /// The source of a derivative of the function, as `pullback derive` prints it.
     pub fn derivative_source(&self, what: derive::Derivative) -> Result<String, Error> {
         let done = self.program().with(|session, loaded| {
             loaded.errors()?;
@@ -120,7 +121,8 @@ impl Function {
 }
 
 impl Program {
-    /// Writes a library of C functions, by the path's ending an object file, an archive or a shared library, and its header.
+    /// Builds a library of C functions and its header. The extension of the path selects an object file, an
+    /// archive or a shared library.
     #[cfg(feature = "llvm")]
     pub fn build(&self, path: &Path, header: Option<&Path>, library: &Library) -> Result<(), Error> {
         use driver::build;
@@ -145,14 +147,14 @@ impl Program {
         done.map(|found| found.0)
     }
 
-    /// There are no libraries without LLVM.
+    /// Returns an error: building libraries requires LLVM.
     #[cfg(not(feature = "llvm"))]
     pub fn build(&self, _: &Path, _: Option<&Path>, _: &Library) -> Result<(), Error> {
         Err(Error::Value("libraries are made by LLVM, which this build is without".into()))
     }
 }
 
-/// A point as the callee takes it.
+/// Converts the numbers of a point to the bits that the callee takes.
 fn bits(callee: &Callee, numbers: &[Number]) -> Result<Point, Failure> {
     if numbers.len() != callee.inputs.len() {
         let message = format!("a point has {} numbers, not {}", callee.inputs.len(), numbers.len());
@@ -168,7 +170,7 @@ fn bits(callee: &Callee, numbers: &[Number]) -> Result<Point, Failure> {
     Ok(callee.inputs.iter().zip(numbers).map(bits).collect())
 }
 
-/// A place as users read it.
+/// A source location as text.
 fn place(sources: &Sources, span: Span) -> Option<String> {
     let file = sources.files.get(span.file.0 as usize)?;
     let (line, _) = sources.line_column(span.file, span.start);
@@ -176,7 +178,7 @@ fn place(sources: &Sources, span: Span) -> Option<String> {
 }
 
 fn described(sources: &Sources, point: usize, e: &gradcheck::Entry) -> Value {
-    // JSON has no word for the others.
+    // JSON has no representation of infinities and NaN.
     let number = |x: f64| if x.is_finite() { json!(x) } else { json!(x.to_string()) };
     let verdict = match e.verdict {
         Verdict::Agrees => "agrees",

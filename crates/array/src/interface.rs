@@ -1,8 +1,10 @@
-//! What a host may know of a program as JSON: its kernels and host functions, and the types of their parameters.
+//! Describes as JSON the interface of a program for a host: its kernels and host functions, with the types of
+//! their parameters.
 //!
-//! A type is an object with its `kind`: `scalar` (its `name`), `vector`, `matrix` and `array` (their `element` and lengths),
-//! `struct` (its `name` without arguments, and `fields`), `tuple` (its `parts`), `tensor` (its `element`; `host` if host code allocates it),
-//! `diff tensor`, `void`, or `other` for what hosts cannot make.
+//! A type is an object with its `kind`: `scalar` (its `name`), `vector`, `matrix` and `array` (their
+//! `element` and lengths), `struct` (its `name` without arguments, and `fields`), `tuple` (its `parts`),
+//! `tensor` (its `element`; `host` if host code allocates it), `diff tensor`, `void`, or `other` for types
+//! whose values hosts cannot make.
 
 use check::tables::FuncRef;
 use check::types::{Scalar, Ty, TyKind, Val};
@@ -13,8 +15,9 @@ use syntax::{DeclId, Sources};
 
 use crate::host;
 
-/// `{"kernels": […], "hosts": […], "functions": […]}`: kernels are entry points with `[AutoPyBindCUDA]`, host functions
-/// those with `[TorchEntryPoint]`, whose bodies are numbers in `functions`. All of the file has been checked.
+/// `{"kernels": […], "hosts": […], "functions": […]}`: kernels are entry points with `[AutoPyBindCUDA]`, host
+/// functions are those with `[TorchEntryPoint]`, whose bodies are indices into `functions`. The whole file
+/// must have been checked.
 pub(crate) fn describe(program: &mut Program, sources: &Sources, file: usize) -> Value {
     let mut kernels = Vec::new();
     for decl in program.entry_points(file) {
@@ -79,7 +82,7 @@ pub(crate) fn number(program: &Program, val: &Val) -> Value {
     program.val_int(val, &Subst::default()).map_or(Value::Null, Value::from)
 }
 
-/// A type.
+/// Describes a type.
 pub(crate) fn ty(program: &mut Program, of: Ty) -> Value {
     let name = program.type_name(of);
     match program.types[of].clone() {
@@ -126,7 +129,7 @@ pub(crate) fn ty(program: &mut Program, of: Ty) -> Value {
     }
 }
 
-/// The name that `[PyExport("name")]` gives.
+/// The name given by `[PyExport("name")]`.
 fn exported_name(program: &Program, decl: DeclId) -> Option<String> {
     let argument = *program.attribute(decl, "PyExport")?.args.first()?;
     match &program.ast.exprs[argument].kind {

@@ -1,23 +1,25 @@
-//! The kernel around a function: reads its arguments from arrays, calls it, writes or adds its results.
+//! Builds the kernel around a function: it reads the arguments from arrays, calls the function, and writes or
+//! adds the results.
 
 use driver::wrap::{self, Kernel, Stride};
 use ir::{AtomicOp, Entry, Func, Global, GlobalData, MemData, Module, Op, Path, Scalar, Space, Span, Value};
 
 use crate::mapping::{Along, Key, Place};
 
-/// Threads of a group.
+/// The number of threads of a group.
 pub(crate) const GROUP: u32 = 64;
 
-/// Where a kernel's numbers and arrays are bound.
+/// The globals to which a kernel's numbers and arrays are bound.
 #[derive(Clone, Debug)]
 pub(crate) struct Places {
-    /// [`crate::mapping::Mapping::numbers`].
+    /// The global of [`crate::mapping::Mapping::numbers`].
     pub(crate) numbers: Global,
-    /// The operands.
+    /// The globals of the operands.
     pub(crate) arrays: Vec<Global>,
 }
 
-/// Makes a module's only entry point: a function's arguments are the first operands, its results the others.
+/// Builds the only entry point of a module. The arguments of the function are the first operands, its results
+/// the others.
 pub(crate) fn build(module: &mut Module, func: Func, key: &Key) -> Places {
     let (params, results) = (module.funcs[func].params.clone(), module.funcs[func].results.clone());
     debug_assert_eq!(params.len() + results.len(), key.len());
@@ -78,7 +80,7 @@ pub(crate) fn build(module: &mut Module, func: Func, key: &Key) -> Places {
     Places { numbers: numbers.1, arrays: arrays.into_iter().map(|a| a.1).collect() }
 }
 
-/// Reads the kernel's numbers, one after the other.
+/// Reads the kernel's numbers in order.
 struct Numbers {
     table: Value,
     next: u32,
@@ -92,7 +94,7 @@ impl Numbers {
     }
 }
 
-/// The thread's place along each dimension; `sizes` are those of all but the first.
+/// The thread's index along each dimension; `sizes` are the sizes of all dimensions but the first.
 fn places(k: &mut Kernel<'_>, sizes: &[Value], n_dims: usize) -> Vec<Value> {
     let mut rest = k.thread;
     let mut at = Vec::new();
@@ -107,8 +109,8 @@ fn places(k: &mut Kernel<'_>, sizes: &[Value], n_dims: usize) -> Vec<Value> {
     at
 }
 
-/// The place of the first number of the thread's value, and the strides to the others. Places are modulo 2³², so strides may
-/// be negative.
+/// The position of the first number of the thread's value, and the strides to its other numbers. Positions
+/// are modulo 2³², so strides may be negative.
 fn find(
     k: &mut Kernel<'_>,
     reader: &mut Numbers,

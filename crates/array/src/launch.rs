@@ -1,4 +1,5 @@
-//! Kernels as they are: memory is bound by name, thread groups are counted by the caller.
+//! Launches kernels in their original form: memory is bound by name, and the caller gives the number of
+//! thread groups.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,53 +17,54 @@ use crate::error::Error;
 use crate::program::Program;
 use crate::written::written;
 
-/// Kinds of memory that a kernel has.
+/// The kinds of memory that a kernel uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Any number of elements, one after the other.
+    /// Any number of contiguous elements.
     Buffer,
     /// One value.
     Uniform,
     /// An array with a shape and strides.
     Tensor,
-    /// The gradient of a tensor; zeros that nobody sees, if it is not bound.
+    /// The gradient of a tensor; if it is not bound, temporary zeros that the caller does not see.
     Gradient,
-    /// A texture, from an array whose last dimensions are its channels.
+    /// A texture, bound to an array whose last dimension holds the channels.
     Texture,
 }
 
 /// Memory that a kernel uses.
 #[derive(Clone, Debug)]
 pub struct Place {
-    /// Its name: `scene.light` of a field that is memory itself, `x.grad` of a gradient.
+    /// The name: `scene.light` for a field that is memory itself, `x.grad` for a gradient.
     pub name: String,
-    /// How it is bound.
+    /// How the memory is bound.
     pub role: Role,
-    /// The kind of its numbers, if all are of one.
+    /// The kind of the numbers, if all of them have the same kind.
     pub kind: Option<Scalar>,
-    /// How many numbers an element has.
+    /// The number of numbers in an element.
     pub numbers: usize,
-    /// The bytes of an element.
+    /// The size of an element in bytes.
     pub bytes: usize,
-    /// Whether the kernel may write it.
+    /// The kernel may write the memory.
     pub is_writable: bool,
     global: Global,
 }
 
-/// What is bound.
+/// An argument to bind to a kernel's memory.
 #[derive(Clone, Debug)]
 pub enum Argument {
-    /// Numbers, where they are.
+    /// Numbers, used in place.
     Array(Array),
-    /// Elements of any type as bytes, where they are.
+    /// Elements of any type as bytes, used in place.
     Bytes(Foreign),
-    /// The texels of a texture where they are, and its width, height, depth or layers, and levels.
+    /// The texels of a texture, used in place, with its width, height, depth or number of layers, and number
+    /// of levels.
     Texels(Foreign, [u32; 4]),
-    /// A value of which a copy is made.
+    /// A value, which is copied.
     Value(BindValue),
 }
 
-/// An entry point, compiled.
+/// A compiled entry point.
 pub struct Kernel {
     program: Arc<Program>,
     name: String,
@@ -94,36 +96,37 @@ impl Kernel {
         &self.name
     }
 
-    /// The threads of a group.
+    /// The size of a thread group.
     pub fn group(&self) -> [u32; 3] {
         self.group
     }
 
-    /// True if it may run for as long as it likes, however few threads it has.
+    /// Returns true if the duration of a launch is not bounded by the number of its threads.
     pub fn may_be_long(&self) -> bool {
         let module = self.runner.module();
         module.entries.first().is_some_and(|entry| may_be_long(module, entry.func))
     }
 
-    /// The memory that it uses.
+    /// The memory that the kernel uses.
     pub fn places(&self) -> &[Place] {
         &self.places
     }
 
-    /// The place of that name.
+    /// Finds a place of the kernel's memory by name.
     pub fn place(&self, name: &str) -> Result<&Place, Error> {
         place(&self.places, name, &self.name)
     }
 
-    /// Runs so many thread groups on what is bound by name; gives what it printed. Once `stop` is set, it ends with an error
-    /// as soon as it can.
+    /// Runs `groups` thread groups with arguments bound by name and returns the text that the kernel printed.
+    /// Once `stop` is set, the launch ends with an error as soon as possible.
     pub fn launch(
         &self,
         arguments: &[(&Place, Argument)],
         groups: [u32; 3],
         stop: Option<&Arc<AtomicBool>>,
     ) -> Result<String, Error> {
-        // One that others do not use, and that keeps nothing of the caller's.
+        // A fork of the runner, which no other launch uses and which keeps none of the caller's memory
+        // afterwards.
         let mut runner = self.runner.fork();
         are_apart(arguments, &[])?;
         for (place, argument) in arguments {
@@ -140,9 +143,9 @@ impl Kernel {
     }
 }
 
-/// True if the work of a function is not bounded by its text: it has loops, or calls itself.
+/// Returns true if the work of a function is not bounded by its text: it contains loops or recursion.
 pub(crate) fn may_be_long(module: &Module, func: Func) -> bool {
-    // Functions that are being looked at, and those that are done.
+    // In `state`, 1 marks functions that are being visited, and 2 those that are done.
     fn visit(module: &Module, func: Func, state: &mut [u8]) -> bool {
         let at = func.as_u32() as usize;
         if state[at] != 0 || !module.funcs[func].has_body() {
@@ -163,7 +166,8 @@ pub(crate) fn may_be_long(module: &Module, func: Func) -> bool {
     visit(module, func, &mut vec![0; module.funcs.len()])
 }
 
-/// The memory of a runner's module that is the user's. A parameter that became a global has its own name.
+/// The memory of a runner's module that belongs to the user. A parameter that became a global has its own
+/// name.
 pub(crate) fn places(runner: &Runner, written: &FxHashSet<Global>) -> Vec<Place> {
     let mut found: Vec<Place> = Vec::new();
     for (global, _) in runner.globals() {
@@ -230,7 +234,8 @@ pub(crate) fn bind(
     Ok(())
 }
 
-/// An error where memory that may be written is that of another argument, too: code relies on it that it is not.
+/// Returns an error if memory that may be written is shared with another argument: generated code relies on
+/// its being separate.
 pub(crate) fn are_apart(arguments: &[(&Place, Argument)], arrays: &[&[Array]]) -> Result<(), Error> {
     let range = |argument: &Argument| match argument {
         Argument::Array(array) => array.memory().addresses(),
@@ -257,13 +262,13 @@ pub(crate) fn are_apart(arguments: &[(&Place, Argument)], arrays: &[&[Array]]) -
     Ok(())
 }
 
-/// An error for memory that is used and not bound.
+/// The error for memory that is used but not bound.
 pub(crate) fn not_given(of: &str, runner: &Runner, global: Global) -> Error {
     let name = runner.name(global).replacen(MEMORY, "", 1);
     Error::Kind(format!("`{of}` needs `{name}`, which was not given"))
 }
 
-/// The place of that name among those of a kernel or function.
+/// Finds a place of a kernel or function by name.
 pub(crate) fn place<'a>(places: &'a [Place], name: &str, of: &str) -> Result<&'a Place, Error> {
     places.iter().find(|place| place.name == name).ok_or_else(|| {
         let names: Vec<&str> = places.iter().map(|place| &place.name[..]).collect();
@@ -272,12 +277,12 @@ pub(crate) fn place<'a>(places: &'a [Place], name: &str, of: &str) -> Result<&'a
     })
 }
 
-/// What the driver says of an input.
+/// Converts a driver error about an input.
 fn input(error: driver::Error) -> Error {
     Error::Value(error.to_string())
 }
 
-/// An error where memory ends within an element.
+/// Returns an error if the memory ends within an element.
 fn fills(place: &Place, bytes: usize) -> Result<(), Error> {
     let (name, size) = (&place.name, place.bytes.max(1));
     match bytes.is_multiple_of(size) && (place.role != Role::Uniform || bytes == size) {

@@ -1,15 +1,17 @@
-//! Functions on a host's arrays: mapped over leading dimensions, by broadcasting, without copies.
+//! Calls functions on a host's arrays: maps them over leading dimensions, with broadcasting and without
+//! copies.
 //!
-//! A [`Program`] is a file; a [`Function`] of it is called with an [`Array`] for each leaf of its parameters. The
-//! dimensions of an array that its leaf does not have are those of the call: the function runs once for each place in
-//! them, and one that an array lacks, or has once, is the same everywhere, as in NumPy. [`Function::derive`] gives derived
-//! functions, which are functions again: so there are derivatives to any order.
+//! A [`Program`] is a file; a [`Function`] of it is called with an [`Array`] for each leaf of its parameters.
+//! The dimensions of an array beyond those of its leaf are the dimensions of the call: the function runs once
+//! for each index into these dimensions, and a dimension that an array lacks, or that has length one, is
+//! broadcast, as in NumPy. [`Function::derive`] returns derived functions, which are functions again;
+//! derivatives of any order are therefore available.
 //!
-//! A [`Kernel`] is an entry point as it is: arrays and values are bound to its memory by name.
+//! A [`Kernel`] is an entry point in its original form: arrays and values are bound to its memory by name.
 //!
-//! Every function with its derivatives is compiled once. For each way in which arrays lie (which dimensions are there,
-//! whether numbers are dense), there is a kernel around it, which reads and writes the arrays where they are
-//! ([`mapping`], `kernel`).
+//! Every function with its derivatives is compiled once. For each kind of array layout (which dimensions are
+//! present, whether numbers are contiguous), a kernel is built around it that reads and writes the arrays in
+//! place ([`mapping`], `kernel`).
 
 mod array;
 mod error;

@@ -1,9 +1,9 @@
-//! How the threads of a call find their numbers in arrays.
+//! Maps the threads of a call to the numbers in its arrays.
 //!
-//! A call has dimensions of its own, the leading ones of its arrays. Those that lie one after the other in every array are
-//! one (a dense array of any shape has one), so that nearly all calls have one dimension. What is left are sizes and
-//! strides; those that make a difference for the code (dense, the same everywhere) are part of the kernel's [`Key`], the
-//! others are numbers that the kernel reads.
+//! A call has dimensions of its own: the leading dimensions of its arrays. Dimensions that are contiguous in
+//! every array are merged into one (a dense array of any shape has one), so nearly all calls have a single
+//! dimension. What remains are sizes and strides. Those that affect the code (dense, or broadcast) are part
+//! of the kernel's [`Key`]; the others are numbers that the kernel reads.
 
 use ir::Scalar;
 use smallvec::SmallVec;
@@ -11,64 +11,66 @@ use smallvec::SmallVec;
 use crate::array::Array;
 use crate::error::Error;
 
-/// The most numbers that an array may extend over: places are numbers of 32 bits.
+/// The maximum number of elements that an array may extend over: positions are 32-bit numbers.
 const MOST: usize = 1 << 31;
 
-/// An array, and how many dimensions a value in it has.
+/// An array, with the shape of one value in it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Operand<'a> {
     pub(crate) array: &'a Array,
-    /// The lengths of a value.
+    /// The lengths of the dimensions of one value.
     pub(crate) dims: &'a [u32],
     pub(crate) is_result: bool,
 }
 
 impl Operand<'_> {
-    /// How many of the array's dimensions are the call's.
+    /// The number of the array's dimensions that belong to the call.
     fn n_lead(&self) -> usize {
         self.array.shape().len() - self.dims.len()
     }
 }
 
-/// How an operand moves along a dimension of the call.
+/// How an operand's position changes along a dimension of the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Along {
-    /// It is the same.
+    /// The position does not change: the operand is broadcast.
     Same,
-    /// By a value.
+    /// The position advances by one value.
     Dense,
-    /// By a number that the kernel reads.
+    /// The position advances by a stride that the kernel reads.
     Stride,
 }
 
-/// What the code for an operand depends on.
+/// The properties of an operand that the code depends on.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Place {
     pub(crate) kind: Scalar,
     pub(crate) along: SmallVec<[Along; 2]>,
-    /// Whether a value's numbers lie one after the other; else the kernel reads their strides.
+    /// The numbers of a value are contiguous; otherwise the kernel reads their strides.
     pub(crate) is_dense: bool,
-    /// Whether the first number is not the first in memory; then the kernel reads which it is.
+    /// The first number is not the first in memory, and the kernel reads its position.
     pub(crate) has_base: bool,
-    /// Whether several threads write to a place: they add.
+    /// Several threads write to the same position, so they add atomically.
     pub(crate) adds: bool,
 }
 
-/// What a kernel depends on.
+/// The properties that the code of a kernel depends on.
 pub(crate) type Key = SmallVec<[Place; 4]>;
 
-/// A call of some shape on some arrays.
+/// The mapping of a call of some shape on some arrays.
 #[derive(Debug)]
 pub(crate) struct Mapping {
-    /// Threads.
+    /// The number of threads.
     pub(crate) n: u32,
     pub(crate) key: Key,
-    /// What the kernel reads: how many threads there are, the sizes of all dimensions of the call but the first, then for
-    /// each operand its base, its strides along the call's dimensions and those in a value, as far as it has them.
+    /// The numbers that the kernel reads: the number of threads, the sizes of all dimensions of the call but
+    /// the first, and then for each operand its base, its strides along the dimensions of the call and its
+    /// strides within a value, as far as the operand needs them.
     pub(crate) numbers: Vec<u32>,
 }
 
-/// The shape that shapes have together: of equal length from the end, or 1. If they do not fit, the two lengths.
+/// Broadcasts shapes together: from the end, lengths must be equal or 1. If they do not fit, returns the two
+/// lengths.
 pub fn broadcast<'a>(shapes: impl Iterator<Item = &'a [usize]>) -> Result<Vec<usize>, (usize, usize)> {
     let mut all: Vec<usize> = Vec::new();
     for shape in shapes {
@@ -89,7 +91,7 @@ pub fn broadcast<'a>(shapes: impl Iterator<Item = &'a [usize]>) -> Result<Vec<us
 }
 
 impl Mapping {
-    /// The mapping of a call of that shape. Every operand's leading dimensions broadcast to it.
+    /// The mapping of a call of that shape. Every operand's leading dimensions must broadcast to it.
     pub(crate) fn new(shape: &[usize], operands: &[Operand<'_>]) -> Result<Mapping, Error> {
         let dims = merged(shape, operands)?;
         let n = shape.iter().try_fold(1usize, |n, &d| n.checked_mul(d)).filter(|&n| n < MOST);
@@ -144,10 +146,10 @@ impl Mapping {
     }
 }
 
-/// The size of a dimension of the call, and the numbers that each operand moves by along it.
+/// The size of a dimension of the call, and each operand's stride along it, in numbers.
 type Dimension = (usize, SmallVec<[isize; 8]>);
 
-/// The dimensions of a call, with those as one that lie one after the other in every operand.
+/// The dimensions of a call, with dimensions merged that are contiguous in every operand.
 fn merged(shape: &[usize], operands: &[Operand<'_>]) -> Result<SmallVec<[Dimension; 2]>, Error> {
     let mut dims: SmallVec<[Dimension; 2]> = SmallVec::new();
     for (d, &n) in shape.iter().enumerate().filter(|d| *d.1 != 1) {
@@ -193,7 +195,7 @@ fn is_dense(dims: &[u32], strides: &[isize]) -> bool {
 mod tests {
     use super::*;
 
-    /// An array of which nothing is read.
+    /// An array without memory, of which nothing is read.
     fn array(shape: &[usize], strides: &[isize]) -> Array {
         Array::new(driver::launch::Foreign::NONE, Scalar::F32, shape, strides)
     }

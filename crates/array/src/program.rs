@@ -1,4 +1,4 @@
-//! A file whose functions are called with arrays.
+//! A program: a source file whose functions are called with arrays.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -19,22 +19,22 @@ use crate::interface;
 use crate::launch::Kernel;
 use crate::reflect::{Asked, Question};
 
-/// How a program is read, compiled and run.
+/// Options for how a program is read, compiled and run.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Definitions, folders, warnings.
+    /// Definitions, search folders and warnings.
     pub files: FileOptions,
-    /// What the optimiser does.
+    /// Options of the compiler pipeline.
     pub compile: pipeline::Options,
-    /// What runs it.
+    /// The backend that runs the program.
     pub backend: Backend,
-    /// Lanes, memory and the like.
+    /// Options of code generation, such as the number of lanes.
     pub code: CodeOptions,
-    /// Worker threads of a call; 0: one for each core.
+    /// The number of worker threads of a call; 0 selects one per core.
     pub threads: usize,
 }
 
-/// Where the text is.
+/// The source of the program's text.
 #[derive(Clone, Debug)]
 enum Origin {
     File(PathBuf),
@@ -54,34 +54,35 @@ impl Origin {
     }
 }
 
-/// A file and what it imports, as they were when it was read.
+/// A file and its imports, as they were when they were read.
 #[derive(Debug)]
 pub struct Program {
     origin: Origin,
     options: Options,
-    /// The texts of all files that were read, so that each compilation sees the same.
+    /// The texts of all files that were read, so that every compilation sees the same text.
     files: FileOptions,
-    /// Names of entry points.
+    /// The names of the entry points.
     entries: Vec<String>,
     warnings: Mutex<Vec<String>>,
     asked: OnceLock<Asked>,
 }
 
-/// What was compiled, and the texts that its places are in.
+/// A compilation result, with the sources that its locations refer to.
 pub(crate) struct Made {
     pub(crate) compiled: Compiled,
-    /// The names of all parameters as the source declares them.
+    /// The names of all parameters, in the order of their declaration.
     pub(crate) order: Vec<String>,
     pub(crate) sources: Sources,
 }
 
 impl Program {
-    /// Reads a file and what it imports. Functions are checked when they are asked for.
+    /// Reads a file and its imports. Functions are checked on demand.
     pub fn from_file(path: &Path, options: Options) -> Result<Arc<Program>, Error> {
         Program::new(Origin::File(path.to_path_buf()), options)
     }
 
-    /// The same of a text; `name` stands for it in diagnostics, and its imports are looked for in `folder`.
+    /// Reads a program from a text; `name` stands for it in diagnostics, and imports are searched for in
+    /// `folder`.
     pub fn from_text(name: &str, text: &str, folder: &Path, options: Options) -> Result<Arc<Program>, Error> {
         let origin =
             Origin::Text { name: name.to_string(), text: text.to_string(), folder: folder.to_path_buf() };
@@ -116,45 +117,45 @@ impl Program {
         self.files.open[self.options.files.open.len()..].iter().map(|(path, text)| (&**path, &**text))
     }
 
-    /// How it is compiled and run.
+    /// The options for compiling and running the program.
     pub fn options(&self) -> &Options {
         &self.options
     }
 
-    /// The function of that name; members are `Type.name`.
+    /// Finds a function by name; members are named `Type.name`.
     pub fn function(self: &Arc<Program>, name: &str) -> Result<Function, Error> {
         self.specialised(&Wanted { name: name.to_string(), ..Wanted::default() })
     }
 
-    /// The function that is asked for: of types, where it is generic or takes values of interfaces.
+    /// The requested function, specialised for types if it is generic or takes values of interface types.
     pub fn specialised(self: &Arc<Program>, wanted: &Wanted) -> Result<Function, Error> {
         Function::new(self.clone(), wanted)
     }
 
-    /// The functions of the file itself as they are declared, each with its name.
+    /// The declarations of the file's own functions, each with the function's name.
     pub fn signatures(&self) -> Result<Vec<(String, String)>, Error> {
         self.with(|_, loaded| Ok(loaded.signatures())).map(|found| found.0)
     }
 
-    /// The needs of a caller of a function that is generic or takes values of interfaces. `None` if there is no such
-    /// function.
+    /// The generic parameters and interface types for which a caller must choose types. `None` if there is no
+    /// such function.
     pub fn generics_of(&self, name: &str) -> Result<Option<Generics>, Error> {
         self.with(|_, loaded| Ok(loaded.generics_of(name))).map(|found| found.0)
     }
 
-    /// The names of its entry points.
+    /// The names of the entry points.
     pub fn entries(&self) -> &[String] {
         &self.entries
     }
 
-    /// The entry point of that name, or its derivative as `bwd_diff(name)` or `fwd_diff(name)`. `group` is the thread group
-    /// of one that says nothing of it.
+    /// The entry point with that name, or its derivative as `bwd_diff(name)` or `fwd_diff(name)`. `group` is
+    /// the thread group size for an entry point that does not declare one.
     pub fn kernel(self: &Arc<Program>, name: &str, group: Option<[u32; 3]>) -> Result<Kernel, Error> {
         self.kernel_with(name, group, None, &[])
     }
 
-    /// The same of the program with some text at its end, which imports nothing, and with numbers by which dynamic dispatch
-    /// knows types.
+    /// As [`Program::kernel`], for the program with some text appended, which may not import anything, and
+    /// with the numbers that identify types in dynamic dispatch.
     pub fn kernel_with(
         self: &Arc<Program>,
         name: &str,
@@ -179,7 +180,7 @@ impl Program {
         Kernel::new(self.clone(), name, compiled.module, sources)
     }
 
-    /// An error for an argument's memory that is not where the program runs.
+    /// Returns an error if an argument's memory is not accessible where the program runs.
     pub(crate) fn reaches(&self, name: &str, memory: Foreign) -> Result<(), Error> {
         if memory.is_on_device() && self.options.backend.name() != "cuda" {
             let what = "is on a CUDA device, and the program runs elsewhere: load it with `device=\"cuda\"`";
@@ -192,8 +193,8 @@ impl Program {
         self.options.compile.on_device(self.options.backend.is_device())
     }
 
-    /// Checks the whole file, compiles its entry points, and says as JSON what a host may know of it: see
-    /// [`crate::interface`].
+    /// Checks the whole file, compiles its entry points, and describes as JSON the interface that a host may
+    /// use: see [`crate::interface`].
     pub fn interface(&self) -> Result<String, Error> {
         let described = self.with(|session, loaded| {
             loaded.program.check_file(loaded.file);
@@ -222,13 +223,13 @@ impl Program {
         asked.ask(question).map(|answer| answer.to_string())
     }
 
-    /// The rendered warnings of what was compiled since the last call.
+    /// Takes the rendered warnings of everything compiled since the last call.
     pub fn take_warnings(&self) -> Vec<String> {
         let _work = fork::at_work();
         std::mem::take(&mut *self.warnings.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Compiles a function and what some steps make of it. Its parameters that are memory become globals.
+    /// Compiles a function with derivation steps applied. Parameters that are memory become globals.
     pub(crate) fn compile(&self, wanted: &Wanted, steps: &[Step]) -> Result<Made, Error> {
         let options = &self.compile_options();
         let ((compiled, order), sources) = self.with(|session, loaded| {
@@ -248,7 +249,7 @@ impl Program {
         self.warnings.lock().unwrap_or_else(PoisonError::into_inner).extend(rendered);
     }
 
-    /// Does something with the program, read anew.
+    /// Reads the program anew and applies `work` to it.
     pub(crate) fn with<T: Send>(
         &self,
         work: impl FnOnce(&mut Session, &mut Loaded) -> Result<T, Failure> + Send,
@@ -266,7 +267,8 @@ impl Program {
     }
 }
 
-/// The function that is asked for, with globals in the place of parameters that are memory, and the names of all parameters.
+/// The requested function, with globals in place of parameters that are memory, and the names of all its
+/// parameters.
 pub(crate) fn plain(
     session: &mut Session,
     loaded: &mut Loaded,
@@ -276,7 +278,7 @@ pub(crate) fn plain(
     let found = loaded.lowered(&Request { functions: vec![function.clone()], ..Request::default() })?;
     let params = found.functions.first().map_or(&[][..], |info| &info.params);
     let is_number = |leaf: &(String, ir::Type, bool)| wrap::is_number(&found.module.types, leaf.1);
-    // A sampler is made of numbers, but bound by its words as one thing for all calls.
+    // A sampler consists of numbers, but its words are bound once for all calls.
     let is_plain = |p: &lower::ParamInfo| p.leaves.iter().all(is_number) && !texture::is_sampler(&p.ty);
     let is_memory: Vec<bool> = params.iter().map(|p| !is_plain(p)).collect();
     let order = params.iter().map(|p| p.name.clone()).collect();
@@ -288,7 +290,7 @@ pub(crate) fn plain(
 }
 
 impl Error {
-    /// A failure, in the words that the user reads.
+    /// Converts a failure to an error with the message that the user reads.
     pub(crate) fn of(sources: &Sources, failure: Failure) -> Error {
         match failure {
             Failure::Program(list) => Error::Program(report(sources, &list)),

@@ -1,12 +1,13 @@
-//! Answers to a host that runs a program: types by their text, functions by name, what a call means.
+//! Answers questions of a host about a program: types by their text, functions by name, and the callees of
+//! calls.
 //!
-//! A question joins the module as text of its own, so that names, overloads and generic arguments mean what they mean there.
-//! The checked program is kept by a thread of its own, which ends with its owner: checking is not for several threads at a
-//! time, and needs a large stack.
+//! The text of a question is added to the module, so names, overloads and generic arguments resolve as they
+//! do in the module. A separate thread keeps the checked program and ends with its owner, because the checker
+//! is single-threaded and needs a large stack.
 //!
-//! Types are objects as in [`crate::interface`], but each has its `name` as Slang's reflection writes it
-//! (`vector<float,3>`), structs their generic `args`, and what depends on a generic parameter is `generic`, a number that
-//! does `null`.
+//! Types are objects as in [`crate::interface`], with these differences: each has its `name` as Slang's
+//! reflection writes it (`vector<float,3>`), structs have their generic `args`, a type that depends on a
+//! generic parameter is `generic`, and a number that depends on one is `null`.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Mutex, PoisonError};
@@ -24,28 +25,29 @@ use syntax::{DeclId, ExprId};
 use crate::error::Error;
 use crate::interface::{name_of, number};
 
-/// A question.
+/// A question about a program.
 #[derive(Clone, Debug)]
 pub enum Question {
-    /// The types of these texts; `null` where there is no such type.
+    /// The types with these texts; `null` for a text that is not a type.
     Types(Vec<String>),
-    /// The functions of this name, members of the type if one is given: a list.
+    /// A list of the functions with this name; if a type is given, its member functions.
     Functions {
-        /// Without arguments for its generic parameters.
+        /// The name without generic arguments.
         name: String,
-        /// The text of a type.
+        /// The text of the type.
         of: Option<String>,
-        /// The text of generic arguments, `<float, 3>`.
+        /// The text of the generic arguments, such as `<float, 3>`.
         args: Option<String>,
     },
-    /// The function that a call means: the only statement of this function. `null`, with why, if it is none.
+    /// The function that a call resolves to; the call is the only statement of the given function. `null`,
+    /// with the reason, if it resolves to none.
     Call(String),
 }
 
-/// A question with the way back.
+/// A question together with the channel for its answer.
 type Asking = (Question, Sender<Result<Value, Error>>);
 
-/// A thread that answers.
+/// A thread that answers questions.
 pub(crate) struct Asked {
     questions: Mutex<Sender<Asking>>,
 }
@@ -57,16 +59,16 @@ impl std::fmt::Debug for Asked {
 }
 
 impl Asked {
-    /// Starts it; `load` reads the program there.
+    /// Starts the thread; `load` reads the program on that thread.
     pub(crate) fn new(load: impl FnOnce() -> (Session, Result<Loaded, Failure>) + Send + 'static) -> Asked {
         let (send, receive) = channel();
         let thread = std::thread::Builder::new().stack_size(1 << 30);
-        // Without a thread nobody receives, which `ask` finds.
+        // If the thread cannot be started, the receiver is dropped, and `ask` reports that.
         drop(thread.spawn(move || answer_all(load(), &receive)));
         Asked { questions: Mutex::new(send) }
     }
 
-    /// The answer, as JSON.
+    /// Asks a question and returns the answer as JSON.
     pub(crate) fn ask(&self, question: Question) -> Result<Value, Error> {
         let (send, receive) = channel();
         let questions = self.questions.lock().unwrap_or_else(PoisonError::into_inner);
@@ -82,7 +84,7 @@ fn answer_all((mut session, loaded): (Session, Result<Loaded, Failure>), questio
         Err(failure) => {
             let error = Error::of(&session.sources, failure);
             while let Ok((_, answer)) = questions.recv() {
-                // Who does not wait for it needs no answer.
+                // An asker that no longer waits needs no answer.
                 let _ = answer.send(Err(error.clone()));
             }
             return;
@@ -104,11 +106,11 @@ fn answer_all((mut session, loaded): (Session, Result<Loaded, Failure>), questio
     }
 }
 
-/// The types of texts. What is wrong with one is not said: it is no type.
+/// Resolves texts to types. Errors in a text are not reported: the text is then not a type.
 fn find_types(session: &mut Session, loaded: &mut Loaded, texts: &[String]) -> Vec<Option<Ty>> {
     let mut found = Vec::new();
     for text in texts {
-        // More than a type would be declarations of their own.
+        // A text with these characters could contain declarations, not just a type.
         let is_type = !text.trim().is_empty() && !text.contains([';', '{', '}', '=']);
         let text = format!("typealias __asked = {text};\n");
         let known = std::mem::take(&mut loaded.program.diagnostics);
@@ -173,7 +175,7 @@ fn find_functions(
             }
         }
     }
-    // A declaration without a body and the function itself are one.
+    // A declaration without a body and the function itself count as one.
     let has_body = |p: &Program, f: &FuncRef| {
         matches!(
             p.ast.decls[f.decl].kind,
@@ -187,7 +189,8 @@ fn find_functions(
     found
 }
 
-/// Gives a function's own generic parameters arguments, if these fit: they are those of a struct with such parameters.
+/// Applies arguments to a function's own generic parameters; returns false if the arguments do not fit. The
+/// arguments are resolved as those of a struct with the same parameters.
 fn specialize(session: &mut Session, loaded: &mut Loaded, func: &mut FuncRef, args: &str) -> bool {
     let program = &mut loaded.program;
     let Some(generics) = program.ast.decls[func.decl].generics.clone() else { return false };
@@ -212,7 +215,8 @@ fn specialize(session: &mut Session, loaded: &mut Loaded, func: &mut FuncRef, ar
     true
 }
 
-/// The generic parameters of a declaration and of those around it, from that number on, as arguments.
+/// The generic parameters of a declaration and of its enclosing declarations, from index `from` on, as
+/// arguments.
 fn own_parameters(program: &mut Program, decl: DeclId, from: usize) -> Vec<GenericArg> {
     let params = program.all_generic_params(decl);
     let as_arg = |program: &mut Program, p: DeclId| match program.ast.decls[p].kind {
@@ -259,7 +263,7 @@ fn only_expression(program: &Program, decl: DeclId) -> Option<ExprId> {
     Some(at)
 }
 
-/// A function with arguments for its generic parameters, or with these themselves.
+/// Describes a function with arguments for its generic parameters, or with the parameters themselves.
 fn function(program: &mut Program, func: &FuncRef) -> Value {
     let signature = program.func_signature(func);
     let derivatives = program.derivatives_of(func, View::default());
@@ -331,7 +335,7 @@ fn argument(program: &mut Program, arg: &GenericArg) -> Value {
     }
 }
 
-/// A type as Slang's reflection writes it.
+/// The name of a type as Slang's reflection writes it.
 pub(crate) fn full_name(program: &mut Program, ty: Ty) -> String {
     match program.types[ty].clone() {
         TyKind::Vector(element, n) => {
@@ -342,7 +346,7 @@ pub(crate) fn full_name(program: &mut Program, ty: Ty) -> String {
             format!("matrix<{},{rows},{columns}>", full_name(program, element))
         }
         TyKind::Array(element, n) => {
-            // The last length is the outermost: `int[2][3]` has three elements.
+            // The last length is that of the outermost dimension: `int[2][3]` has three elements.
             let n = n.map_or_else(String::new, |n| value_name(program, &n));
             format!("{}[{n}]", full_name(program, element))
         }
@@ -376,7 +380,7 @@ fn value_name(program: &Program, val: &Val) -> String {
     match program.val_int(val, &Subst::default()) {
         Some(n) => n.to_string(),
         None => match val {
-            // The length of a parameter without one has no name.
+            // The length of an unnamed parameter has no name.
             Val::Param(decl) => {
                 Some(name_of(program, *decl)).filter(|n| !n.contains(' ')).unwrap_or_default()
             }
@@ -385,7 +389,7 @@ fn value_name(program: &Program, val: &Val) -> String {
     }
 }
 
-/// A type.
+/// Describes a type.
 pub(crate) fn describe(program: &mut Program, of: Ty) -> Value {
     let mut found = kind(program, of);
     found["name"] = full_name(program, of).into();
@@ -424,7 +428,7 @@ fn kind(program: &mut Program, of: Ty) -> Value {
             json!({ "kind": "tuple", "parts": parts })
         }
         TyKind::Param(decl) => json!({ "kind": "generic", "parameter": name_of(program, decl) }),
-        // A struct that it points to may hold it.
+        // The target is not described, since a struct may contain a pointer to itself.
         TyKind::Pointer(to) => json!({ "kind": "pointer", "to": full_name(program, to) }),
         TyKind::Buffer(_, element) => {
             let name = program.type_name(of);
@@ -447,7 +451,7 @@ fn kind(program: &mut Program, of: Ty) -> Value {
     }
 }
 
-/// The declarations of a name, which is `base` without its arguments.
+/// Describes a declared type; `base` is its name without arguments.
 fn named(program: &mut Program, kind: &str, decl: DeclId, args: &[GenericArg]) -> Value {
     let args: Vec<Value> = args.iter().map(|arg| argument(program, arg)).collect();
     json!({ "kind": kind, "base": name_of(program, decl), "args": args })

@@ -1,13 +1,14 @@
-//! Which of a module's globals are written.
+//! Determines which globals of a module are written.
 //!
-//! A global that may be written by its type need not be: nearly all tensors are read only. Within a function, handles are
-//! in one class that may lead to the same memory; a class is written if an instruction stores through one of its handles,
-//! or passes it to a function that does. So what is left out is not written, whatever is not known.
+//! A global whose type permits writes is often not written: nearly all tensors are only read. Within a
+//! function, handles that may refer to the same memory are in one class. A class is written if an instruction
+//! stores through one of its handles, or passes a handle to a function that writes its parameter. The
+//! analysis is conservative: a global that it does not report is certainly not written.
 
 use ir::{Function, Global, Inst, Module, Op, Region, Type, TypeData, Types, Value};
 use rustc_hash::FxHashSet;
 
-/// The globals that functions of the module may write. The module is after differentiation.
+/// The globals that functions of the module may write. The module must have been differentiated already.
 pub(crate) fn written(module: &Module) -> FxHashSet<Global> {
     let mut found = Found::default();
     loop {
@@ -38,7 +39,7 @@ pub(crate) fn written(module: &Module) -> FxHashSet<Global> {
     }
 }
 
-/// The memory that is known to be written: globals, and what parameters lead to.
+/// The memory found to be written so far: globals, and the memory that parameters refer to.
 #[derive(Clone, Default, PartialEq)]
 struct Found {
     globals: FxHashSet<Global>,
@@ -48,12 +49,12 @@ struct Found {
 struct Classes<'a> {
     types: &'a Types,
     func: &'a Function,
-    /// For each value another one of its class, or itself.
+    /// Union-find: for each value, another value of its class, or the value itself for the root.
     parent: Vec<usize>,
     globals: Vec<(Value, Global)>,
-    /// Handles through which is stored.
+    /// Handles that are stored through.
     stored: Vec<Value>,
-    /// A handle went where it cannot be followed.
+    /// A handle was used in a way that cannot be tracked.
     all: bool,
 }
 
@@ -98,7 +99,8 @@ impl<'a> Classes<'a> {
             | Op::CallTransposeOf(_) => self.all = true,
             _ => {}
         }
-        // What an instruction gives may lead to where any of its operands does. A call that gives no handle keeps none.
+        // The results of an instruction may refer to the memory of any of its operands. A call that returns
+        // no handle does not retain any handle.
         let gives = data.results.iter().any(|&v| self.is_handle(v));
         if matches!(data.op, Op::Call(_)) && !gives {
             return;

@@ -1,4 +1,4 @@
-//! Functions on arrays of all layouts: values, derivatives of several orders, what is refused.
+//! Calls functions on arrays of all layouts: values, derivatives of several orders, and refused arguments.
 
 use std::path::Path;
 use std::ptr::NonNull;
@@ -6,13 +6,14 @@ use std::sync::Arc;
 
 use pullback_array::{Argument, Array, Error, Foreign, Function, Options, Program, Scalar, Step, extent};
 
-/// An array over numbers that outlive its use; strides count numbers.
+/// An array over numbers that outlive its use; strides and `first` count numbers.
 fn of<T>(numbers: &mut [T], kind: Scalar, first: usize, shape: &[usize], strides: &[isize]) -> Array {
     let strides: Vec<isize> = strides.iter().map(|s| s * size_of::<T>() as isize).collect();
     let (before, after) = extent(kind, shape, &strides);
     let (start, end) = (first * size_of::<T>() - before, first * size_of::<T>() + after);
     assert!(end <= size_of_val(numbers));
-    // SAFETY: within the numbers, which outlive the calls of the tests; these have one thread.
+    // SAFETY: The range lies within `numbers`, as asserted above. The numbers outlive the calls of the tests,
+    // which access them from one thread only.
     let memory = unsafe { Foreign::new(NonNull::from(&mut numbers[0]).cast().add(start), end - start) };
     Array::new(memory, kind, shape, &strides)
 }
@@ -80,7 +81,8 @@ fn gradients_of_what_is_broadcast_are_added() {
 #[test]
 fn calls_do_not_mix_up_how_arrays_lie() {
     let f = function(PRODUCT);
-    // In turn and by several threads, more ways than are kept ready: lengths, strides, where the first number is.
+    // Repeatedly and on several threads, use more layouts than are kept ready: they differ in lengths,
+    // strides and the position of the first number.
     std::thread::scope(|scope| {
         for _ in 0..3 {
             scope.spawn(|| {
@@ -109,7 +111,7 @@ fn steps_follow_each_other_to_any_order() {
     let (mut at, mut one) = ([2.0, 5.0], [1.0]);
     let (x, y) = (view(&mut at, 0, &[], &[]), view(&mut at, 1, &[], &[]));
     let one = dense(&mut one, &[]);
-    // 6 x y, by x alone, reverse over reverse and forward over reverse.
+    // The function 6 x y, differentiated by x alone, with reverse over reverse and forward over reverse.
     let first = f.derive(&[only(), Step::Vjp]).expect("a gradient");
     assert_eq!(first.outputs().len(), 1);
     for (step, n) in [(Step::Vjp, 2), (Step::Jvp, 2)] {
@@ -128,7 +130,7 @@ fn what_a_step_leaves_out_may_have_derivatives_later() {
     let (mut at, mut numbers) = ([3.0, 0.0], [1.0]);
     let (x, y) = (view(&mut at, 0, &[], &[]), view(&mut at, 1, &[], &[]));
     let one = dense(&mut numbers, &[]);
-    // By x, then by y: 2 x, and not NaN, which 0 * inf would give.
+    // By x, then by y: the derivative is 2 x, not the NaN that 0 * inf would yield.
     for first in [Step::JvpBy(vec![true, false]), Step::VjpBy(vec![true, false])] {
         for second in [Step::JvpBy(vec![false, true]), Step::VjpBy(vec![false, true])] {
             let derived = f.derive(&[first.clone(), second.clone()]).expect("a second derivative");
@@ -175,7 +177,7 @@ fn structs_are_leaves_and_arrays_of_them_have_dimensions() {
     assert_eq!(leaves[0].1, [2, 3]);
     assert_eq!((leaves[1].1, leaves[1].2, leaves[1].3), (&[2][..], Scalar::I32, false));
     assert_eq!(leaves[2].1, [2, 2]);
-    // Colours that lie as columns.
+    // The colours are stored column by column.
     let (mut color, mut at, mut out) = ([1.0, 4.0, 2.0, 5.0, 3.0, 6.0], [0.0, 2.0, 0.0, 3.0], [0.0]);
     let mut steps = [1i32, 10];
     let steps = of(&mut steps, Scalar::I32, 0, &[2], &[1]);
@@ -259,7 +261,7 @@ fn memory_is_bound_by_name() {
         panic!("`seen` is written")
     };
     assert!(why.contains("`seen` and `w` share memory"), "{why}");
-    // Gradients by numbers, and into the tensor's.
+    // Gradients with respect to numbers, and into the gradient of the tensor.
     let g = f.derive(&[Step::Vjp]).expect("a derivative");
     let (mut one, mut dx, mut dt) = ([1.0], [0.0; 3], [0.0; 3]);
     let place = g.place("t.grad").expect("the gradient of `t`");

@@ -1,4 +1,4 @@
-//! What a host may know of a program.
+//! Tests the description of a program's interface for hosts.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -57,7 +57,7 @@ fn host_functions_have_bodies() {
     let body = &found["functions"][0]["body"]["body"];
     let dispatch = &body[0]["expr"];
     assert_eq!((&dispatch["is"], &dispatch["entry"]), (&json!("dispatch"), &json!("k")));
-    // Numbers are converted to what the kernel takes.
+    // Numbers are converted to the types of the kernel's parameters.
     assert_eq!(dispatch["args"][1]["to"], json!({ "kind": "scalar", "name": "float" }));
     let refused = "test.slang:6: this statement in host code is not supported yet";
     assert_eq!((&body[1]["do"], &body[1]["what"]), (&json!("unsupported"), &json!(refused)));

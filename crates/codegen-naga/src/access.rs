@@ -1,11 +1,12 @@
-//! Functions that read and write memory.
+//! Emits functions that read and write memory.
 //!
-//! An index out of range reads zero and writes nothing, on every device; so each place of the source that is read or
-//! written through an index becomes a small function that checks it, `load_NAME` or `store_NAME`, shared by all accesses of
-//! that kind.
+//! On every device, an index out of range reads zero and writes nothing. Each kind of access through an index
+//! therefore becomes a small function that checks the index, `load_NAME` or `store_NAME`, shared by all
+//! accesses of that kind.
 //!
-//! A float has no atomic operations, unless the device adds floats: its new value is exchanged for the old one until no
-//! other thread came between. So it is for a part of a word.
+//! A float has no atomic operations, unless the device adds floats natively: the new value is exchanged for
+//! the old one in a compare-exchange loop that repeats until no other thread has interfered. Parts of a word
+//! are handled in the same way.
 
 use ir::{AtomicOp, MemData, Scalar, Step, TypeData};
 use naga::{AtomicFunction, BinaryOperator, Block, Expression, Handle, MathFunction, Statement, TypeInner};
@@ -16,21 +17,21 @@ use crate::module::Cx;
 use crate::plan::Base;
 use crate::types::scalar;
 
-/// An access's parameters.
+/// The parameters of an access function.
 pub(crate) struct Params {
-    /// Byte offset, if there are words.
+    /// The byte offset, if the memory is words.
     pub(crate) at: Option<Expr>,
-    /// The element.
+    /// The index of the element.
     pub(crate) index: Expr,
-    /// Indices along the path.
+    /// The dynamic indices along the path.
     pub(crate) dynamic: Vec<Expr>,
-    /// What is stored, or compared and stored.
+    /// The value to store, or the values to compare with and to store.
     pub(crate) values: Vec<Expr>,
 }
 
 impl Cx<'_> {
-    /// The function for an access. Its parameters: which of several buffers, the byte offset if there are words, the element's
-    /// index, dynamic indices, values.
+    /// The function for an access. Its parameters: the number of the buffer if there are several, the byte
+    /// offset if the memory is words, the element's index, the dynamic indices, and the values.
     pub(crate) fn access(&mut self, access: &Access, span: ir::Span) -> Res<Handle<naga::Function>> {
         if let Some(&found) = self.accesses.get(access) {
             return Ok(found);
@@ -72,7 +73,7 @@ impl Cx<'_> {
             }
         }
         let name = self.names.unique(&name);
-        // Of one buffer, where it is declared.
+        // For a single buffer, name the place of its declaration.
         match access.bases[..] {
             [Base::Global(global) | Base::Pointee(global)] => {
                 self.comment(&name, &path, self.ir.globals[global].span);
@@ -90,12 +91,12 @@ impl Cx<'_> {
         name
     }
 
-    /// The type of the values that an access takes or gives.
+    /// The type of the values that an access takes or returns.
     fn leaf_type(&mut self, access: &Access, span: ir::Span) -> Res<Handle<naga::Type>> {
         self.value_type(access.leaf, &[], span)
     }
 
-    /// Adds an access's parameters; gives byte offset, index, dynamic indices and values.
+    /// Adds the parameters of an access function and returns them.
     pub(crate) fn access_params(
         &mut self,
         code: &mut Code,
@@ -123,7 +124,7 @@ impl Cx<'_> {
         Ok(Params { at, index, dynamic, values })
     }
 
-    /// An access to one of several buffers.
+    /// Emits an access to one of several buffers, by a `switch` on the buffer's number.
     fn any_access(&mut self, access: &Access, span: ir::Span) -> Res<Handle<naga::Function>> {
         let name = self.access_name(access, "any");
         let mut code = Code::new(&name);
@@ -160,7 +161,7 @@ impl Cx<'_> {
         Ok(self.add_function(code))
     }
 
-    /// Ends a function as an access out of range does.
+    /// Ends a function with the result of an access that is out of range.
     pub(crate) fn access_nothing(&mut self, code: &mut Code, access: &Access, span: ir::Span) -> Res {
         let gives = access.action != Action::Store;
         let leaf = self.leaf_type(access, span)?;
@@ -174,7 +175,7 @@ impl Cx<'_> {
         Ok(())
     }
 
-    /// Adds a finished function.
+    /// Adds a finished function to the module.
     pub(crate) fn add_function(&mut self, code: Code) -> Handle<naga::Function> {
         self.out.functions.append(code.finish(), naga::Span::default())
     }
@@ -239,7 +240,8 @@ impl Cx<'_> {
         Ok(self.add_function(code))
     }
 
-    /// An atomic operation on a number of kind `s` in an atomic word; gives the old value, or returns it itself.
+    /// Emits an atomic operation on a number of kind `s` in an atomic word; returns the old value, or `None`
+    /// if the emitted code returns from the function itself.
     #[expect(clippy::too_many_arguments, reason = "a place and an operation")]
     pub(crate) fn atomic(
         &mut self,
@@ -251,13 +253,13 @@ impl Cx<'_> {
         values: &[Expr],
         span: ir::Span,
     ) -> Res<Option<Expr>> {
-        // A number and its word have as many bits, or words are seen as others, and have 32.
+        // A number and its word have equally many bits, unless the memory is words of 32 bits.
         if s.bytes() != word.bytes() {
             let what = format!("an atomic operation on a number of type `{}`", s.name());
             return Err(self.refuse(what, "its memory is seen as words of 32 bits", span));
         }
         let word_ty = self.lanes_type(word, 1);
-        // The number as the word's bits, and back.
+        // Conversions of the number to the word's bits and back.
         let kind = scalar(word).kind;
         let bits = |code: &mut Code, x: Expr| if s == word { x } else { code.convert(x, kind, None) };
         let back =
@@ -291,7 +293,8 @@ impl Cx<'_> {
             (code.part(result, 0), code.part(result, 1))
         };
         if op == AtomicOp::CompareExchange {
-            // Until it failed for a reason or did it: the exchange may also fail for none.
+            // Repeats until the exchange succeeds or the comparison fails: a weak exchange may also fail
+            // spuriously.
             let (compare, value) = (bits(code, values[0]), bits(code, values[1]));
             let before = code.enter();
             let (old, done) = exchange(code, compare, value);
@@ -319,7 +322,8 @@ impl Cx<'_> {
         Ok(None)
     }
 
-    /// An atomic operation on a number of kind `s` in the low bits of `word >> shift`; returns the old value.
+    /// Emits an atomic operation on a number of kind `s` in the low bits of `word >> shift`; the emitted code
+    /// returns the old value.
     pub(crate) fn atomic_part(
         &mut self,
         code: &mut Code,

@@ -1,9 +1,10 @@
-//! How large integers can be, and how often loops run: what a device's local arrays need to know.
+//! Bounds the values of integers and the trip counts of loops, which determine the sizes of local arrays on a
+//! device.
 //!
-//! [`Bounds::upper`] is certain: `0 ≤ v ≤ bound` always. [`Bounds::trips`] is certain, too: it follows from the user's
-//! `[MaxIters]` or from a counter that goes up or down by a constant and is compared with a bound whenever the loop goes
-//! on. What holds when the loop goes on is read off the value `again`: if an arm of an `if` would have made it false, the
-//! other arm was taken.
+//! [`Bounds::upper`] is sound: `0 ≤ v ≤ bound` always holds. [`Bounds::trips`] is sound as well: it follows
+//! from the user's `[MaxIters]`, or from a counter that goes up or down by a constant and is compared with a
+//! bound whenever the loop continues. The conditions that hold when the loop continues are derived from the
+//! value `again`: if one arm of an `if` would have made `again` false, the other arm was taken.
 
 use std::cell::RefCell;
 
@@ -12,28 +13,29 @@ use cranelift_entity::packed_option::PackedOption;
 use ir::{Builtin, Function, Inst, Math, Op, TypeData, Types, Value};
 use rustc_hash::FxHashMap;
 
-/// Where the values of a function come from.
+/// The definitions of a function's values, with caches of the bounds found so far.
 pub(crate) struct Bounds<'m> {
     f: &'m Function,
     types: &'m Types,
     defs: SecondaryMap<Value, PackedOption<Inst>>,
-    /// The loop and position of each parameter of a loop's body.
+    /// For each parameter of a loop's body, the loop and the parameter's position.
     params: FxHashMap<Value, (Inst, usize)>,
-    /// The largest thread groups.
+    /// The size of the largest thread group.
     group: [u32; 3],
-    /// What was found out before.
+    /// Results of earlier queries.
     uppers: RefCell<FxHashMap<Value, Option<u64>>>,
     trips: RefCell<FxHashMap<Inst, Option<u64>>>,
 }
 
-/// How deep a chain of definitions is followed: where each has two operands, twice as many are looked at with each step.
+/// The maximum depth to which definitions are followed where each has two operands, so that each level
+/// doubles the work.
 const DEPTH: u32 = 8;
 
-/// How far a chain is followed where each value leads to one other.
+/// The maximum length of a chain that is followed where each value leads to a single other value.
 const CHAIN: u32 = 64;
 
 impl<'m> Bounds<'m> {
-    /// Reads a function.
+    /// Indexes the definitions of a function.
     pub(crate) fn new(types: &'m Types, f: &'m Function, group: [u32; 3]) -> Bounds<'m> {
         let mut bounds = Bounds {
             f,
@@ -62,13 +64,14 @@ impl<'m> Bounds<'m> {
         self.defs[v].expand()
     }
 
-    /// The source's name of a value, or of what it is when it comes out of a loop or arm.
+    /// The source name of a value; for a result of a loop or branch without one, the name of a value that it
+    /// comes from.
     pub(crate) fn name(&self, v: Value) -> Option<String> {
         self.name_at(v, 4)
     }
 
     fn name_at(&self, v: Value, depth: u32) -> Option<String> {
-        // Equal constants are one value, which has the name of the first.
+        // Equal constants share one value, which carries the name of the first.
         let is_constant =
             self.def(v).is_some_and(|d| matches!(self.f.insts[d].op, Op::Const(_) | Op::Zero | Op::Splat));
         if is_constant || depth == 0 {
@@ -106,7 +109,7 @@ impl<'m> Bounds<'m> {
         }
     }
 
-    /// The number that a value is.
+    /// The value of an integer constant.
     pub(crate) fn constant(&self, v: Value) -> Option<i64> {
         let data = &self.f.insts[self.def(v)?];
         let TypeData::Scalar(s) = self.types[self.f.ty(v)] else { return None };
@@ -121,7 +124,7 @@ impl<'m> Bounds<'m> {
         }
     }
 
-    /// The largest value that an integer can have; it is not negative then.
+    /// An upper bound of an integer; if there is one, the integer is not negative.
     pub(crate) fn upper(&self, v: Value) -> Option<u64> {
         if let Some(&known) = self.uppers.borrow().get(&v) {
             return known;
@@ -136,7 +139,7 @@ impl<'m> Bounds<'m> {
         if !s.is_int() || depth == 0 {
             return None;
         }
-        // Small enough that neither signs nor wrapping come in.
+        // Small enough that neither signs nor wrapping matter.
         let small = |x: u64| (x < 1u64 << (s.bits() - 1)).then_some(x);
         if let Some(&(inst, k)) = self.params.get(&v) {
             let data = &self.f.insts[inst];
@@ -189,7 +192,7 @@ impl<'m> Bounds<'m> {
                     _ => None,
                 }
             }
-            // A counter of trips.
+            // A counter of iterations.
             Op::Loop(_) | Op::For(_) => {
                 let at = data.results.iter().position(|&r| r == v)?;
                 let first = usize::from(matches!(data.op, Op::For(_)));
@@ -209,7 +212,7 @@ impl<'m> Bounds<'m> {
         }
     }
 
-    /// A guess of the largest value of an index, for the size of memory whose limit is checked at run time.
+    /// An estimate of the largest value of an index, used to size memory whose limit is checked at run time.
     pub(crate) fn index_estimate(&self, mut v: Value) -> Option<u64> {
         for _ in 0..CHAIN {
             if let Some(most) = self.upper(v) {
@@ -224,7 +227,7 @@ impl<'m> Bounds<'m> {
         None
     }
 
-    /// How often the body of a loop runs at most.
+    /// The maximum number of times that the body of a loop runs.
     pub(crate) fn trips(&self, inst: Inst) -> Option<u64> {
         self.trips_at(inst, DEPTH)
     }
@@ -233,7 +236,7 @@ impl<'m> Bounds<'m> {
         if let Some(&known) = self.trips.borrow().get(&inst) {
             return known;
         }
-        // A loop whose bound is asked for while it is looked for has none.
+        // A loop whose own bound is needed to find its bound has none.
         self.trips.borrow_mut().insert(inst, None);
         let found = self.trips_of(inst, depth);
         if found.is_some() || depth == DEPTH {
@@ -249,7 +252,7 @@ impl<'m> Bounds<'m> {
         let least = |a: Option<u64>, b: Option<u64>| a.into_iter().chain(b).min();
         match &data.op {
             Op::For(info) => least(self.upper_at(data.args[0], depth), info.max_iters.map(u64::from)),
-            // The trip in which `again` is false is one more.
+            // The iteration in which `again` is false is one more.
             Op::Loop(info) => {
                 least(self.counted(inst, depth), info.max_iters.map(u64::from)).map(|n| n.saturating_add(1))
             }
@@ -257,7 +260,7 @@ impl<'m> Bounds<'m> {
         }
     }
 
-    /// How often `again` of a `loop` is true at most.
+    /// The maximum number of times that `again` of a `loop` is true.
     fn counted(&self, inst: Inst, depth: u32) -> Option<u64> {
         if depth == 0 {
             return None;
@@ -269,7 +272,7 @@ impl<'m> Bounds<'m> {
         if known.get(&region.results[0]) == Some(&true) && self.constant(region.results[0]) == Some(0) {
             return Some(0);
         }
-        // In the order of the values, so that the answer does not depend on hashing.
+        // Sorted by value, so that the result does not depend on hashing.
         let mut facts: Vec<(Value, bool)> = known.iter().map(|(&v, &b)| (v, b)).collect();
         facts.sort();
         let mut best: Option<u64> = None;
@@ -280,7 +283,8 @@ impl<'m> Bounds<'m> {
                 let Some(def) = self.def(fact) else { continue };
                 let test = &self.f.insts[def];
                 let [a, b] = test.args[..] else { continue };
-                // `x < y` or `x <= y`, both of one side being the counter, before or after its step.
+                // A comparison `x < y` or `x <= y`, one side of which is the counter, before or after its
+                // step.
                 let (x, y, or_equal) = match (&test.op, truth) {
                     (Op::Lt, true) => (a, b, false),
                     (Op::Le, true) => (a, b, true),
@@ -290,7 +294,7 @@ impl<'m> Bounds<'m> {
                     (Op::Le, false) => (b, a, false),
                     (Op::Gt, false) => (a, b, true),
                     (Op::Ge, false) => (a, b, false),
-                    // A counter in steps of one meets what it is compared with.
+                    // A counter with a step of one reaches the value that it is compared with.
                     (Op::Ne, true) | (Op::Eq, false) if step.abs() == 1 => {
                         let limit = if a == param { b } else { a };
                         match self.constant(limit) {
@@ -333,7 +337,7 @@ impl<'m> Bounds<'m> {
         best
     }
 
-    /// By how much a carried value changes where what is known holds.
+    /// The amount by which a carried value changes in an iteration where the known facts hold.
     fn step(&self, next: Value, param: Value, known: &FxHashMap<Value, bool>, depth: u32) -> Option<i64> {
         let next = self.resolve(next, known);
         let s = self.types.scalar_of(self.f.ty(next))?;
@@ -347,7 +351,7 @@ impl<'m> Bounds<'m> {
             Op::Sub if data.args[0] == param => self.constant(data.args[1])?.checked_neg()?,
             _ => return None,
         };
-        // `x + (2^32 - 1)` of unsigned numbers goes down.
+        // Adding `2^32 - 1` to an unsigned number is a decrement.
         let by = if !s.is_signed_int() && s.bits() < 64 && by >= 1i64 << (s.bits() - 1) {
             by - (1i64 << s.bits())
         } else {
@@ -356,7 +360,7 @@ impl<'m> Bounds<'m> {
         (by != 0).then_some(by)
     }
 
-    /// The value that an `if` or `select` gives where its condition is known.
+    /// The value that an `if` or `select` yields where its condition is known.
     fn resolve(&self, mut v: Value, known: &FxHashMap<Value, bool>) -> Value {
         for _ in 0..CHAIN {
             let Some(def) = self.def(v) else { return v };
@@ -377,7 +381,7 @@ impl<'m> Bounds<'m> {
         v
     }
 
-    /// Learns what follows from a truth.
+    /// Derives the facts that follow from the truth of a value.
     fn assume(&self, v: Value, truth: bool, known: &mut FxHashMap<Value, bool>) {
         let mut open = vec![(v, truth)];
         while let Some((v, truth)) = open.pop() {

@@ -1,7 +1,8 @@
-//! A naga function while it is written: expressions in the order of their evaluation, blocks that open and close.
+//! Builds a naga function: appends expressions in the order of their evaluation, and opens and closes blocks.
 //!
-//! naga keeps expressions in an arena and says by `Emit` statements when they are evaluated. Here every expression is
-//! evaluated where it is made: a range is open from the last statement on, and closes with the next.
+//! naga keeps expressions in an arena, and `Emit` statements say when they are evaluated. Here every
+//! expression is evaluated where it is created: a range of expressions is open after each statement and is
+//! emitted before the next one.
 
 use naga::{
     BinaryOperator, Block, Expression, Function, FunctionArgument, FunctionResult, Handle, Literal,
@@ -12,19 +13,19 @@ use rustc_hash::FxHashMap;
 /// An expression of the function.
 pub(crate) type Expr = Handle<Expression>;
 
-/// An expression deeper than this gets a name, so that no line is long.
+/// An expression deeper than this is given a name, to keep the lines of the emitted text short.
 const DEEP: u8 = 8;
 
-/// A function while it is written.
+/// A function under construction.
 pub(crate) struct Code {
     func: Function,
     block: Block,
-    /// The first expression that no `Emit` covers.
+    /// The first expression that no `Emit` covers yet.
     open: usize,
     literals: FxHashMap<(u8, u64), Expr>,
     zeros: FxHashMap<Handle<Type>, Expr>,
     depth: Vec<u8>,
-    /// Places of variables that are no local variables, and their types.
+    /// Pointers to variables that are not local variables of the function, with the variables' types.
     elsewhere: FxHashMap<Expr, Handle<Type>>,
 }
 
@@ -42,7 +43,7 @@ impl Code {
         }
     }
 
-    /// The function, whose body is what was written.
+    /// Returns the finished function, with the statements written so far as its body.
     pub(crate) fn finish(mut self) -> Function {
         self.flush();
         self.func.body = self.block;
@@ -56,12 +57,12 @@ impl Code {
         self.expr(Expression::FunctionArgument(self.func.arguments.len() as u32 - 1))
     }
 
-    /// Says what the function gives.
+    /// Sets the type of the function's result.
     pub(crate) fn result(&mut self, ty: Handle<Type>) {
         self.func.result = Some(FunctionResult { ty, binding: None });
     }
 
-    /// Adds a variable; gives the pointer to it.
+    /// Adds a variable and returns the pointer to it.
     pub(crate) fn local(&mut self, name: &str, ty: Handle<Type>) -> Expr {
         let local = LocalVariable { name: Some(name.to_string()), ty, init: None };
         let local = self.func.local_variables.append(local, Span::default());
@@ -70,7 +71,7 @@ impl Code {
 
     // ---- expressions
 
-    /// Adds an expression, which is evaluated here.
+    /// Adds an expression, which is evaluated at this point.
     pub(crate) fn expr(&mut self, expr: Expression) -> Expr {
         if expr.needs_pre_emit() || is_result(&expr) {
             self.flush();
@@ -110,7 +111,8 @@ impl Code {
         }
     }
 
-    /// Names a value: it becomes a `let` in the text. What is no computed value keeps the name it has.
+    /// Names a value, so that it becomes a `let` in the text. Expressions that are not computed, such as
+    /// arguments and variables, keep their names.
     pub(crate) fn name(&mut self, expr: Expr, name: &str) {
         let data = &self.func.expressions[expr];
         if !data.needs_pre_emit() && !is_result(data) && !self.func.named_expressions.contains_key(&expr) {
@@ -143,12 +145,12 @@ impl Code {
         made
     }
 
-    /// An unsigned number.
+    /// A literal unsigned integer.
     pub(crate) fn u32(&mut self, n: u32) -> Expr {
         self.literal(Literal::U32(n))
     }
 
-    /// Zero of any type.
+    /// The zero value of a type.
     pub(crate) fn zero(&mut self, ty: Handle<Type>) -> Expr {
         if let Some(&found) = self.zeros.get(&ty) {
             return found;
@@ -158,7 +160,7 @@ impl Code {
         made
     }
 
-    /// The value of a literal, if it is one.
+    /// The literal that an expression is, if it is one.
     pub(crate) fn literal_of(&self, expr: Expr) -> Option<Literal> {
         match self.func.expressions[expr] {
             Expression::Literal(literal) => Some(literal),
@@ -176,7 +178,7 @@ impl Code {
         self.expr(Expression::Unary { op, expr })
     }
 
-    /// A function of one to three numbers.
+    /// A math function of one to three operands.
     pub(crate) fn math(&mut self, fun: MathFunction, args: &[Expr]) -> Expr {
         let (arg, arg1, arg2) = (args[0], args.get(1).copied(), args.get(2).copied());
         self.expr(Expression::Math { fun, arg, arg1, arg2, arg3: None })
@@ -190,12 +192,12 @@ impl Code {
         self.expr(Expression::Select { condition, accept, reject })
     }
 
-    /// A number as another kind of number, or its bits without a width.
+    /// Converts a number to another kind; without a width, reinterprets its bits.
     pub(crate) fn convert(&mut self, expr: Expr, kind: ScalarKind, width: Option<u8>) -> Expr {
         self.expr(Expression::As { expr, kind, convert: width })
     }
 
-    /// The same number in each of `n` lanes; `n` of 1 is the number.
+    /// A vector of `n` copies of a number; the number itself if `n` is 1.
     pub(crate) fn splat(&mut self, n: u32, value: Expr) -> Expr {
         match vector_size(n) {
             Some(size) => self.expr(Expression::Splat { size, value }),
@@ -203,9 +205,9 @@ impl Code {
         }
     }
 
-    /// Part `index` of a vector, array or struct, or the pointer to it.
+    /// Component `index` of a vector, array or struct; of a pointer to one, the pointer to the component.
     pub(crate) fn part(&mut self, base: Expr, index: u32) -> Expr {
-        // A part of what was just put together is what was put there.
+        // A component of a `Compose` is the operand that was passed for it.
         if let Expression::Compose { components, .. } = &self.func.expressions[base]
             && let Some(&found) = components.get(index as usize)
         {
@@ -214,7 +216,7 @@ impl Code {
         self.expr(Expression::AccessIndex { base, index })
     }
 
-    /// The part that a number says, or the pointer to it.
+    /// The element at an index computed at run time; of a pointer, the pointer to the element.
     pub(crate) fn element(&mut self, base: Expr, index: Expr) -> Expr {
         match self.literal_of(index) {
             Some(Literal::U32(k)) => self.part(base, k),
@@ -223,12 +225,12 @@ impl Code {
         }
     }
 
-    /// A value of its parts.
+    /// A composite value made of its components.
     pub(crate) fn compose(&mut self, ty: Handle<Type>, components: Vec<Expr>) -> Expr {
         self.expr(Expression::Compose { ty, components })
     }
 
-    /// What is at a pointer.
+    /// Loads the value at a pointer.
     pub(crate) fn load(&mut self, pointer: Expr) -> Expr {
         self.expr(Expression::Load { pointer })
     }
@@ -254,7 +256,7 @@ impl Code {
         self.push(Statement::Store { pointer, value });
     }
 
-    /// Calls a function; gives its result if it has one.
+    /// Calls a function and returns its result if it has one.
     pub(crate) fn call(
         &mut self,
         function: Handle<Function>,
@@ -266,18 +268,18 @@ impl Code {
         result
     }
 
-    /// Leaves the function.
+    /// Returns from the function.
     pub(crate) fn ret(&mut self, value: Option<Expr>) {
         self.push(Statement::Return { value });
     }
 
-    /// Opens a block; what was open before is given back to [`Self::close`].
+    /// Opens a block and returns the enclosing one, which must be passed to [`Self::close`].
     pub(crate) fn enter(&mut self) -> Block {
         self.flush();
         std::mem::take(&mut self.block)
     }
 
-    /// Closes the open block and goes on in the one before.
+    /// Closes the open block, returns it and continues in the enclosing one.
     pub(crate) fn close(&mut self, before: Block) -> Block {
         self.flush();
         std::mem::replace(&mut self.block, before)
@@ -296,17 +298,17 @@ impl Code {
         self.if_else(condition, block, Block::new());
     }
 
-    /// Leaves the loop if `condition` holds.
+    /// Breaks out of the loop if `condition` holds.
     pub(crate) fn break_if(&mut self, condition: Expr) {
         self.when(condition, |c| c.push(Statement::Break));
     }
 
-    /// What an expression is.
+    /// The data of an expression.
     pub(crate) fn expression(&self, expr: Expr) -> &Expression {
         &self.func.expressions[expr]
     }
 
-    /// The type of a variable, given its place.
+    /// The type of a variable, given the pointer to it.
     pub(crate) fn local_type(&self, place: Expr) -> Option<Handle<Type>> {
         match self.func.expressions[place] {
             Expression::LocalVariable(local) => Some(self.func.local_variables[local].ty),
@@ -314,19 +316,19 @@ impl Code {
         }
     }
 
-    /// Says that a place is a variable of a type.
+    /// Records that an expression is the pointer to a variable of a type.
     pub(crate) fn is_variable(&mut self, place: Expr, ty: Handle<Type>) {
         self.elsewhere.insert(place, ty);
     }
 
-    /// Goes on with the statements of a block.
+    /// Appends the statements of a block.
     pub(crate) fn append(&mut self, block: Block) {
         self.flush();
         self.block.extend_block(block);
     }
 }
 
-/// Whether the expression is given its value by a statement.
+/// Returns true if a statement gives the expression its value.
 fn is_result(expr: &Expression) -> bool {
     matches!(
         expr,
@@ -337,7 +339,7 @@ fn is_result(expr: &Expression) -> bool {
     )
 }
 
-/// naga's word for a number of lanes.
+/// The naga vector size for a number of lanes.
 pub(crate) fn vector_size(n: u32) -> Option<VectorSize> {
     match n {
         2 => Some(VectorSize::Bi),

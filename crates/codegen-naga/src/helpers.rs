@@ -1,4 +1,5 @@
-//! Functions that modules have where they need them: what the IR means exactly and devices mean roughly.
+//! Emits helper functions of a module, on demand: operations for which the IR specifies exact results that
+//! devices do not guarantee.
 
 use ir::Scalar;
 use naga::{
@@ -11,20 +12,20 @@ use crate::memory::Slot;
 use crate::module::Cx;
 use crate::types::scalar;
 
-/// A function of the module that is no function of the source.
+/// A function of the module that does not correspond to a function of the source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Helper {
-    /// The 32 bits from a byte of words on.
+    /// Reads the 32 bits that begin at a byte offset of an array of words.
     Word(Handle<GlobalVariable>),
     /// Sets the error word.
     Report,
-    /// A float as an integer: saturates, NaN is 0.
+    /// Converts a float to an integer: saturates, NaN is 0.
     ToInteger(Scalar, Scalar),
-    /// `pow` of C, for negative numbers, too.
+    /// C's `pow`, including negative bases.
     Pow(Scalar),
-    /// An infinity or NaN, by its bits.
+    /// An infinity or NaN, given by its bits.
     Special(u32),
-    /// Writes a record of so many words to the log.
+    /// Writes a record with this number of words to the log.
     Print(u32),
 }
 
@@ -39,7 +40,7 @@ impl Cx<'_> {
         made
     }
 
-    /// `(at) ↦ the 32 bits from that byte on`
+    /// `(at) ↦ the 32 bits that begin at byte at`
     pub(crate) fn word_reader(&mut self, slot: &Slot) -> Handle<Function> {
         self.helper(Helper::Word(slot.var), |cx| {
             let name = cx.names.unique(&format!("word_of_{}", slot.name));
@@ -58,7 +59,7 @@ impl Cx<'_> {
             let zero = code.u32(0);
             let aligned = code.binary(Bin::Equal, shift, zero);
             code.when(aligned, |c| c.ret(Some(low)));
-            // The word after the last is zero.
+            // The word after the last one is taken to be zero.
             let next = code.binary(Bin::Add, index, one);
             let words = match slot.words {
                 Some(n) => code.u32(n),
@@ -80,7 +81,7 @@ impl Cx<'_> {
         })
     }
 
-    /// `(site)`: says in the error word that this went wrong, if nothing did before.
+    /// `(site)`: records the site in the error word, if no error has been recorded yet.
     pub(crate) fn report(&mut self) -> Handle<Function> {
         let (word, thread) = (self.error_state(), self.current_thread());
         self.helper(Helper::Report, |cx| {
@@ -116,7 +117,7 @@ impl Cx<'_> {
         })
     }
 
-    /// `(site, words…)`: a record in the log, if there is room.
+    /// `(site, words…)`: appends a record to the log, if there is room.
     pub(crate) fn printer(&mut self, words: u32) -> Handle<Function> {
         let (log, thread) = (self.print_log(), self.current_thread());
         self.helper(Helper::Print(words), |cx| {
@@ -167,7 +168,7 @@ impl Cx<'_> {
             } else {
                 (0, (1i128 << bits) - 1)
             };
-            // One more than the most is a power of two, which every float type but `half` has.
+            // The largest value plus one is a power of two, which every float type but `half` represents.
             let limit = (most + 1) as f64;
             let (low, high) = (integer(&mut code, to, least), integer(&mut code, to, most));
             if from != Scalar::F16 || limit <= 65504.0 {
@@ -238,7 +239,7 @@ impl Cx<'_> {
         })
     }
 
-    /// `() ↦ the float of these bits`, which no literal can say.
+    /// `() ↦ the float with these bits`, for floats that have no literal.
     pub(crate) fn special(&mut self, bits: u32) -> Handle<Function> {
         self.helper(Helper::Special(bits), |cx| {
             let name = match bits {
@@ -251,7 +252,7 @@ impl Cx<'_> {
             let mut code = Code::new(&name);
             let (uint, ty) = (cx.lanes_type(Scalar::U32, 1), cx.lanes_type(Scalar::F32, 1));
             code.result(ty);
-            // By way of a variable, so that no compiler takes it for a constant.
+            // The bits go through a variable, so that no compiler takes them for a constant.
             let local = code.local("bits", uint);
             let bits = code.u32(bits);
             code.store(local, bits);
@@ -263,7 +264,7 @@ impl Cx<'_> {
     }
 }
 
-/// A literal integer.
+/// An integer literal of kind `s`.
 pub(crate) fn integer(code: &mut Code, s: Scalar, x: i128) -> Expr {
     code.literal(match scalar(s) {
         naga::Scalar::I32 => Literal::I32(x as i32),
@@ -274,7 +275,7 @@ pub(crate) fn integer(code: &mut Code, s: Scalar, x: i128) -> Expr {
     })
 }
 
-/// A literal float, which is finite.
+/// A float literal of kind `s`; `x` must be finite.
 pub(crate) fn float(code: &mut Code, s: Scalar, x: f64) -> Expr {
     code.literal(match s {
         Scalar::F64 => Literal::F64(x),

@@ -1,13 +1,15 @@
-//! `x = load c` where nobody writes `c` any more while `x` is alive: `x` is the cell's variable, and nothing is copied.
+//! Finds loads `x = load c` after which `c` is not written while `x` is alive. Such an `x` is represented by
+//! the cell's variable, without a copy.
 //!
-//! A cell lives from its `local` to the next time that control comes there, which is no earlier than the next trip of the
-//! innermost loop around it; what a trip gives to the next is copied by then. So a load is such if all that write the cell
-//! stand before it, and before the outermost loop that is around the load and not around the cell.
+//! A cell lives from its `local` until control reaches that instruction again, which is no earlier than the
+//! next iteration of the innermost loop around it; values carried to the next iteration have been copied by
+//! then. A load therefore needs no copy if all writes to the cell precede the load, and also precede the
+//! outermost loop that contains the load but not the cell.
 
 use cranelift_entity::{EntitySet, SecondaryMap};
 use ir::{Function, Op, Region, Value};
 
-/// The values that are whole cells, which nobody writes after they were loaded.
+/// The values loaded from whole cells that are not written after the load.
 pub(crate) fn lasting(f: &Function) -> EntitySet<Value> {
     let mut walk = Walk { f, order: 0, loops: Vec::new(), cells: SecondaryMap::new(), loads: Vec::new() };
     if f.has_body() {
@@ -20,19 +22,20 @@ pub(crate) fn lasting(f: &Function) -> EntitySet<Value> {
     lasting
 }
 
-/// What is known of a cell.
+/// Facts about a cell.
 #[derive(Clone, Copy, Debug, Default)]
 struct Cell {
-    /// Loops around it.
+    /// The number of loops around its `local`.
     loops: usize,
-    /// Where it is written last, in the order of the text.
+    /// The position of the last write, in program order.
     written: u32,
 }
 
 struct Load {
     result: Value,
     cell: Value,
-    /// Where it is in the order of the text, or the loop that is around it and not around the cell.
+    /// The position of the load in program order, or that of the outermost loop that contains the load but
+    /// not the cell.
     start: u32,
 }
 
@@ -59,7 +62,7 @@ impl Walk<'_> {
                     self.loads.push(Load { result: data.results[0], cell, start });
                 }
                 (Op::Load, _) => {}
-                // Its parts are written elsewhere.
+                // Parts of the cell are written elsewhere.
                 (Op::SubCell, args) => self.cells[args[0]].written = u32::MAX,
                 (_, args) => args.iter().for_each(|&arg| self.write(arg)),
             }
@@ -79,7 +82,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Any use but a load may write.
+    /// Any use other than a load may write the cell.
     fn write(&mut self, v: Value) {
         let written = &mut self.cells[v].written;
         *written = (*written).max(self.order);

@@ -1,31 +1,32 @@
-//! How memory that the host sees is laid out on a device: where every field of a struct is.
+//! Computes how memory that the host sees is laid out on a device: where every field of a struct is.
 //!
-//! The CPU's layout ([`ir::MemTypes::size`]) is C's with the alignment of scalars. A device has two others, both those of
-//! WGSL, which are those of GLSL but for one difference: structs are as aligned as their fields, not to 16.
+//! The CPU's layout ([`ir::MemTypes::size`]) is that of C, with the alignment of scalars. A device has two
+//! other layouts, both those of WGSL. They match those of GLSL except for one difference: a struct has the
+//! alignment of its fields, not 16.
 //!
 //! - **std430**, for storage: a vector of two is aligned to two scalars, one of three or four to four.
-//! - **std140**, for uniforms: also, an array's elements and a struct's size are multiples of 16, and a struct or array is
-//!   aligned to 16.
+//! - **std140**, for uniforms: as std430, and in addition the stride of an array and the size of a struct are
+//!   multiples of 16, and a struct or array is aligned to 16.
 //!
-//! On both, `bool` and integers of fewer than 32 bits take 32 bits, a matrix is an array of its rows, and a vector of more
-//! than four an array of scalars. Memory that a program sees as bytes (`ByteAddressBuffer`, what a pointer is cast to) has
-//! the CPU's layout everywhere: [`Rule::Scalar`].
+//! In both, `bool` and integers of fewer than 32 bits take 32 bits, a matrix is an array of its rows, and a
+//! vector of more than four an array of scalars. Memory that a program accesses as bytes
+//! (`ByteAddressBuffer`, or the target of a pointer cast) has the CPU's layout everywhere: [`Rule::Scalar`].
 
 use ir::{MemData, MemType, MemTypes, Scalar};
 
-/// A set of rules.
+/// A set of layout rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Rule {
     /// Storage buffers.
     Std430,
     /// Uniforms.
     Std140,
-    /// As on the CPU.
+    /// The CPU's layout.
     Scalar,
 }
 
 impl Rule {
-    /// Its usual name.
+    /// The usual name of the rules.
     pub fn name(self) -> &'static str {
         match self {
             Rule::Std430 => "std430",
@@ -35,7 +36,7 @@ impl Rule {
     }
 }
 
-/// Bytes of a number.
+/// The size of a number in bytes.
 pub fn scalar_bytes(s: Scalar, rule: Rule) -> u64 {
     match rule {
         Rule::Scalar => s.bytes() as u64,
@@ -44,7 +45,7 @@ pub fn scalar_bytes(s: Scalar, rule: Rule) -> u64 {
     }
 }
 
-/// Size and alignment in bytes.
+/// The size and alignment of a type in bytes.
 pub fn size_align(mem: &MemTypes, ty: MemType, rule: Rule) -> (u64, u64) {
     if rule == Rule::Scalar {
         return (mem.size(ty), mem.align(ty));
@@ -66,7 +67,7 @@ pub fn size_align(mem: &MemTypes, ty: MemType, rule: Rule) -> (u64, u64) {
         MemData::Array(t, n) => array(size_align(mem, *t, rule), *n, rule),
         MemData::Handle(_) => (8, 8),
         MemData::Struct { fields, .. } => {
-            // A struct without fields takes a word.
+            // A struct without fields takes one word.
             let least = if fields.is_empty() { 4 } else { 1 };
             let (mut at, mut align) = (0u64, if rule == Rule::Std140 { 16 } else { least });
             for field in fields {
@@ -84,13 +85,13 @@ fn array((size, align): (u64, u64), n: u32, rule: Rule) -> (u64, u64) {
     (stride.saturating_mul(n.max(1) as u64), align)
 }
 
-/// The stride and alignment of an array of such elements.
+/// The stride and alignment of an array whose elements have this size and alignment.
 fn stride_of((size, align): (u64, u64), rule: Rule) -> (u64, u64) {
     let align = if rule == Rule::Std140 { align.max(16) } else { align };
     (size.next_multiple_of(align), align)
 }
 
-/// Bytes from one element of an array to the next.
+/// The number of bytes from one element of an array to the next.
 pub fn stride(mem: &MemTypes, element: MemType, rule: Rule) -> u64 {
     match rule {
         Rule::Scalar => mem.size(element),
@@ -98,7 +99,7 @@ pub fn stride(mem: &MemTypes, element: MemType, rule: Rule) -> u64 {
     }
 }
 
-/// Bytes from one row of a matrix, or from one element of a long vector, to the next.
+/// The number of bytes from one row of a matrix, or from one element of a long vector, to the next.
 pub fn row_stride(s: Scalar, columns: u32, rule: Rule) -> u64 {
     let bytes = scalar_bytes(s, rule);
     if rule == Rule::Scalar {
@@ -132,10 +133,10 @@ pub fn field_offset(mem: &MemTypes, ty: MemType, idx: usize, rule: Rule) -> u64 
     at
 }
 
-/// A number of a memory type: where it is on the CPU and on the device.
+/// A number within a memory type: where it is on the CPU and on the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// What it is.
+    /// The kind of number.
     pub scalar: Scalar,
     /// Byte offset on the CPU.
     pub host: u64,
@@ -186,7 +187,8 @@ fn collect(mem: &MemTypes, ty: MemType, rule: Rule, (host, device): (u64, u64), 
 mod tests {
     use super::*;
 
-    /// `struct Inner { float3 n; bool b; } struct Item { float x; Inner in[2]; float2 p; half h; float2x3 m; uint8_t c; }`
+    /// `struct Inner { float3 n; bool b; }
+    /// `struct Item { float x; Inner in[2]; float2 p; half h; float2x3 m; uint8_t c; }`
     fn awkward() -> (MemTypes, MemType) {
         let mut mem = MemTypes::default();
         let float = mem.intern(MemData::Scalar(Scalar::F32));

@@ -1,20 +1,23 @@
-//! `IR ↦ naga module ↦ WGSL, SPIR-V, MSL, HLSL, GLSL`: the same kernels for graphics processors.
+//! Generates code for graphics processors: lowers the IR to a naga module and writes that as WGSL, SPIR-V,
+//! MSL, HLSL or GLSL.
 //!
-//! The IR is structured, and so is naga's: a region becomes a block, what an `if` or loop gives becomes a local variable
-//! that its blocks assign. What a device has no counterpart of is refused with an error that names it and its place:
-//! 64-bit numbers where the target has none, pointers in memory, recursion, output. Nothing is emitted that naga's
-//! validator has not accepted; if it finds fault, that is a bug of this crate and reported as one.
+//! The IR and naga's IR are both structured: a region becomes a block, and the results of an `if` or a loop
+//! become local variables that its blocks assign. A construct that a device has no counterpart for is refused
+//! with an error that names the construct and its source location: 64-bit numbers where the target has none,
+//! pointers in memory, recursion, output. Every module is checked by naga's validator before anything is
+//! written; a module that the validator rejects is a bug in this crate and is reported as one.
 //!
 //! - [`layout`]: where every field of a struct is in memory.
-//! - `plan`: which buffers handles refer to, how they are used; one *instance* of a function for each.
-//! - `bounds`: how often loops run, so that reversed loops keep their values in local arrays.
-//! - `lasting`: which loads of cells copy nothing.
-//! - `order`: which kernels read what other groups add up.
-//! - `uniformity`: where all threads of a group come by together.
-//! - `emit`: the code.
-//! - [`uniform`]: whether uniforms decide where control goes.
-//! - [`reflect`]: what a host must know to bind everything.
-//! - [`spirv`]: SPIR-V, of all entry points or one.
+//! - `plan`: which buffers handles refer to and how buffers are used; one *instance* of a function for each
+//!   combination of buffers.
+//! - `bounds`: how often loops run, so that reversed loops can keep their values in local arrays.
+//! - `lasting`: which loads of cells need no copy.
+//! - `order`: which kernels read sums that other groups accumulate.
+//! - `uniformity`: where control flow is uniform across all threads of a group.
+//! - `emit`: the emission of function bodies.
+//! - [`uniform`]: whether control flow depends on the contents of uniforms.
+//! - [`reflect`]: the interface that a host needs to bind all resources.
+//! - [`spirv`]: SPIR-V with all entry points or with a single one.
 //! - [`mod@write`]: the text or binary of a target.
 #![forbid(unsafe_code)]
 
@@ -43,7 +46,7 @@ use std::fmt;
 pub use module::{Built, build};
 pub use reflect::{Binding, BindingKind, Print, Reflection, Site};
 
-/// A language of graphics processors.
+/// A shading language or binary format for graphics processors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Target {
     /// The language of WebGPU.
@@ -59,7 +62,7 @@ pub enum Target {
 }
 
 impl Target {
-    /// Its name in messages.
+    /// The target's name in messages.
     pub fn name(self) -> &'static str {
         match self {
             Target::Wgsl => "WGSL",
@@ -70,55 +73,58 @@ impl Target {
         }
     }
 
-    /// Whether integers of 64 bits exist.
+    /// Returns true if the target has 64-bit integers.
     pub fn has_int64(self) -> bool {
         matches!(self, Target::Spirv | Target::Msl | Target::Hlsl)
     }
 
-    /// Whether integers of 64 bits have atomic operations.
+    /// Returns true if the target has atomic operations on 64-bit integers.
     pub fn has_atomic_int64(self) -> bool {
         matches!(self, Target::Spirv | Target::Hlsl)
     }
 
-    /// Whether floats of 64 bits exist.
+    /// Returns true if the target has 64-bit floats.
     pub fn has_float64(self) -> bool {
         matches!(self, Target::Spirv | Target::Hlsl | Target::Glsl)
     }
 
-    /// Whether floats of 16 bits exist.
+    /// Returns true if the target has 16-bit floats.
     pub fn has_float16(self) -> bool {
         matches!(self, Target::Wgsl | Target::Spirv | Target::Msl | Target::Hlsl)
     }
 }
 
-/// A variable of more bytes is in storage, where each thread has its own.
+/// The number of bytes above which a variable is placed in storage, with one copy for each thread.
 pub const LARGEST_PRIVATE: u64 = 1 << 16;
 
-/// What to build.
+/// Options that control how a module is built.
 pub struct Options<'a> {
-    /// For which language.
+    /// The target language.
     pub target: Target,
-    /// Functions that are emitted besides the entry points.
+    /// Functions to emit in addition to the entry points.
     pub functions: &'a [ir::Func],
-    /// How many uniforms there may be; further ones are storage.
+    /// The maximum number of uniforms; further ones become storage buffers.
     pub max_uniforms: u32,
-    /// Uniforms of fewer bytes are storage.
+    /// Uniforms of fewer bytes become storage buffers.
     pub least_uniform: u64,
-    /// The device adds floats in storage atomically; elsewhere sums are exchanged until no other thread came between.
+    /// The device adds floats in storage atomically. Otherwise a sum is written by compare-exchange, retried
+    /// until no other thread has interfered.
     pub native_float_sums: bool,
-    /// Variables of more bytes are in storage as long as there are buffers for them; of more than [`LARGEST_PRIVATE`] in
-    /// any case.
+    /// Variables of more bytes are placed in storage as long as there are buffers for them; variables of more
+    /// than [`LARGEST_PRIVATE`] bytes always are.
     pub most_private: u64,
-    /// How many storage buffers there may be, if variables are in storage that need not be.
+    /// The maximum number of storage buffers when placing variables in storage that could be private.
     pub max_storage: u32,
-    /// Lanes of waves exchange values by the device's subgroups, which have so many lanes, in the order of the threads of a
-    /// group: where that is as many as a wave has, or a group has no more threads. The run says so where a device's have not.
+    /// Lanes of waves exchange values through the device's subgroups, which have this many lanes, in the
+    /// order of the threads of a group. The number must be that of a wave, or a group must have no more
+    /// threads than that. The run reports an error if the device's subgroups differ.
     pub subgroups: Option<u32>,
-    /// Loops report it if they end before they should, for a device that may end them.
+    /// Loops that end too early report it, for devices that may terminate loops.
     pub checks_loops: bool,
-    /// The host dispatches the first group once more, alone, where [`reflect::EntryPoint::first_group_last`] says so.
+    /// The host dispatches the first group a second time, alone, where
+    /// [`reflect::EntryPoint::first_group_last`] requests it.
     pub first_group_last: bool,
-    /// A place of the source in words, as `file.slang:12`; `None` if it is nowhere.
+    /// Renders a source location as text, such as `file.slang:12`; `None` if the span has no location.
     pub place: &'a dyn Fn(ir::Span) -> Option<String>,
 }
 
@@ -128,16 +134,16 @@ impl fmt::Debug for Options<'_> {
     }
 }
 
-/// What a target cannot express.
+/// An error for a construct that a target cannot express.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unsupported {
     /// The diagnostic's code.
     pub code: &'static str,
-    /// What and why, in words.
+    /// A message that names the construct and the reason.
     pub message: String,
-    /// What can be done.
+    /// A hint at how to avoid the error.
     pub help: Option<String>,
-    /// The user's line.
+    /// The source location of the construct.
     pub span: ir::Span,
 }
 
@@ -148,12 +154,12 @@ impl Unsupported {
     }
 }
 
-/// Why there is nothing.
+/// An error of building a module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Error {
     /// The target cannot express the program.
     Unsupported(Unsupported),
-    /// This crate made something wrong.
+    /// A bug in this crate, such as a module that the validator rejects.
     Internal(String),
 }
 

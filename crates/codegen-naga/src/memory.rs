@@ -1,7 +1,8 @@
-//! Memory: its types, and places in it.
+//! Builds the types of memory and accesses places in it.
 //!
-//! Memory is laid out as [`crate::layout`] says; where naga's own rules would put a field elsewhere, padding comes between. A
-//! leaf that atomic operations work on is atomic in its type; a float has none, so its word is.
+//! Memory is laid out as [`crate::layout`] specifies; where naga's own rules would place a field elsewhere,
+//! padding members are inserted. The type of a leaf that atomic operations work on is atomic; there are no
+//! atomic floats, so an unsigned word holds the bits of a float.
 
 use std::num::NonZeroU32;
 
@@ -14,12 +15,12 @@ use crate::layout::{self, Rule};
 use crate::module::Cx;
 use crate::plan::Base;
 
-/// How memory is laid out.
+/// A form of memory layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Form {
     Std430,
     Std140,
-    /// As values: what the host does not see.
+    /// As local values: for memory that the host does not see.
     Local,
 }
 
@@ -27,21 +28,21 @@ pub(crate) enum Form {
 #[derive(Clone, Debug)]
 pub(crate) struct Slot {
     pub(crate) var: Handle<GlobalVariable>,
-    /// One element and not an array of them.
+    /// The global is a single element rather than an array of elements.
     pub(crate) is_single: bool,
-    /// An array of words.
+    /// The memory is declared as an array of words.
     pub(crate) raw: bool,
-    /// A thread's own memory, which has no atomic words.
+    /// The memory is private to a thread, so it has no atomic words.
     pub(crate) is_private: bool,
-    /// How many words, if that is known.
+    /// The number of words, if known.
     pub(crate) words: Option<u32>,
     pub(crate) element: MemType,
-    /// An element's type.
+    /// The type of an element; `None` if the memory is words.
     pub(crate) ty: Option<Handle<naga::Type>>,
     pub(crate) name: String,
 }
 
-/// What is done to memory.
+/// An action on memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Action {
     Load,
@@ -49,20 +50,20 @@ pub(crate) enum Action {
     Atomic(AtomicOp),
 }
 
-/// A function that reads or writes: what is accessed as what, and where.
+/// A kind of access, for which a function is emitted: the memory, the path, the type and the action.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Access {
     pub(crate) bases: Vec<Base>,
     pub(crate) element: MemType,
     pub(crate) path: Path,
-    /// True if an element is in range only when it is there whole.
+    /// An element is in range only if all of it is.
     pub(crate) whole: bool,
     /// The type of the leaf.
     pub(crate) leaf: Type,
     pub(crate) action: Action,
 }
 
-/// Where a walk along a path has come to.
+/// The place that a walk along a path has reached.
 pub(crate) struct At {
     pub(crate) pointer: Expr,
     pub(crate) ty: Handle<naga::Type>,
@@ -74,7 +75,7 @@ pub(crate) type Res<T = ()> = Result<T, Unsupported>;
 impl Cx<'_> {
     // ---- types
 
-    /// A word of memory that is seen as several types.
+    /// The type of a word of memory that is accessed as several types.
     pub(crate) fn word_type(&mut self, atomic: bool) -> Handle<naga::Type> {
         self.ty(if atomic {
             TypeInner::Atomic(naga::Scalar::U32)
@@ -83,7 +84,7 @@ impl Cx<'_> {
         })
     }
 
-    /// The type of a number in memory.
+    /// The type of a number or vector in memory.
     fn stored(&mut self, s: Scalar, n: u32, form: Form) -> Handle<naga::Type> {
         let s = if s == Scalar::Bool && form != Form::Local { Scalar::U32 } else { s };
         if n <= 4 {
@@ -93,7 +94,7 @@ impl Cx<'_> {
         self.spaced_array(base, n, form)
     }
 
-    /// An array whose elements are as far apart as the form wants.
+    /// An array with the stride that the form requires.
     fn spaced_array(&mut self, base: Handle<naga::Type>, n: u32, form: Form) -> Handle<naga::Type> {
         let (size, align) = self.natural(base);
         let stride = size.next_multiple_of(align);
@@ -109,7 +110,7 @@ impl Cx<'_> {
         self.array_of(base, NonZeroU32::new(n.max(1)))
     }
 
-    /// Members that take the place from one offset to another.
+    /// Adds padding members that fill the space from one offset to another.
     fn pad(&mut self, members: &mut Vec<StructMember>, from: u32, to: u32) {
         let word = self.ty(TypeInner::Scalar(naga::Scalar::U32));
         for at in (from.next_multiple_of(4)..to).step_by(4) {
@@ -211,7 +212,8 @@ impl Cx<'_> {
         Ok(made)
     }
 
-    /// Whether a type is laid out alike in uniforms and storage, so that both may have one.
+    /// Returns true if a struct has the same layout in uniforms and in storage, so that both can share one
+    /// type.
     fn is_alike(&self, ty: MemType) -> bool {
         let mem = &self.ir.mem;
         let (size, align) = layout::size_align(mem, ty, Rule::Std140);
@@ -224,7 +226,7 @@ impl Cx<'_> {
 
     // ---- places
 
-    /// The pointer to a global's element, and the element's type.
+    /// The place of a global's element.
     pub(crate) fn element(&mut self, code: &mut Code, slot: &Slot, index: Option<Expr>) -> At {
         let mut pointer = code.expr(Expression::GlobalVariable(slot.var));
         if let (false, Some(index)) = (slot.is_single, index) {
@@ -234,7 +236,7 @@ impl Cx<'_> {
         At { pointer, ty, mem: Some(slot.element) }
     }
 
-    /// Goes along a path. `dynamic` are the indices, which are in range.
+    /// Follows a path from a place. `dynamic` are the dynamic indices, which must be in range.
     pub(crate) fn walk(&mut self, code: &mut Code, mut at: At, path: &Path, dynamic: &[Expr]) -> At {
         let mut dynamic = dynamic.iter().copied();
         for &step in &path.0 {
@@ -266,14 +268,14 @@ impl Cx<'_> {
                     let ty = self.ty(TypeInner::Scalar(scalar));
                     at = At { pointer: code.element(at.pointer, index), ty, mem: None };
                 }
-                // The only lane of a vector of one.
+                // The only lane of a vector of one lane.
                 _ => at.mem = next,
             }
         }
         at
     }
 
-    /// The value at a place, of the leaf's type.
+    /// Loads the value at a place as the leaf's type.
     pub(crate) fn load_at(&mut self, code: &mut Code, at: &At, leaf: Type, span: ir::Span) -> Res<Expr> {
         let value_ty = self.value_type(leaf, &[], span)?;
         if at.ty == value_ty {
@@ -299,7 +301,7 @@ impl Cx<'_> {
                 Ok(code.convert(bits, ScalarKind::Float, None))
             }
             (_, TypeInner::Atomic(_)) => Ok(code.load(at.pointer)),
-            // A `bool` that the host sees is a number.
+            // A `bool` in memory that the host sees is stored as a number.
             _ => {
                 let n = self.ir.types.lanes(leaf).unwrap_or(1);
                 let x = code.load(at.pointer);
@@ -310,7 +312,7 @@ impl Cx<'_> {
         }
     }
 
-    /// Stores a value of the leaf's type.
+    /// Stores a value of the leaf's type at a place.
     pub(crate) fn store_at(
         &mut self,
         code: &mut Code,
@@ -354,7 +356,7 @@ impl Cx<'_> {
         Ok(())
     }
 
-    /// Whether an atomic word holds the bits of a float.
+    /// Returns true if an atomic word holds the bits of a float.
     fn is_bits_of_float(&self, leaf: Type, word: naga::Scalar) -> bool {
         word.kind != ScalarKind::Float && self.ir.types.scalar_of(leaf).is_some_and(Scalar::is_float)
     }
@@ -374,7 +376,7 @@ impl Cx<'_> {
         self.ir.types.element(ty).unwrap_or(ty)
     }
 
-    /// Elements of an array or vector.
+    /// The number of elements of an array or vector.
     pub(crate) fn length(&self, ty: Type) -> u32 {
         match self.ir.types[ty] {
             TypeData::Array(_, n) | TypeData::Vector(_, n) => n,
@@ -382,7 +384,7 @@ impl Cx<'_> {
         }
     }
 
-    /// How many indices each dynamic step of a path allows.
+    /// The number of valid indices of each dynamic step of a path.
     pub(crate) fn limits(&self, mut ty: MemType, path: &Path) -> Vec<u32> {
         let (mut limits, mut lanes) = (Vec::new(), None);
         for &step in &path.0 {
@@ -410,7 +412,7 @@ impl Cx<'_> {
 
     // ---- direct accesses
 
-    /// Reads or writes one element whose indices are in range, without a function.
+    /// Loads from an element with indices known to be in range, without calling an access function.
     pub(crate) fn load_direct(
         &mut self,
         code: &mut Code,
@@ -426,7 +428,7 @@ impl Cx<'_> {
         self.load_at(code, &at, leaf, span)
     }
 
-    /// As [`Self::load_direct`].
+    /// Stores to an element with indices known to be in range; see [`Self::load_direct`].
     #[expect(clippy::too_many_arguments, reason = "a place and a value")]
     pub(crate) fn store_direct(
         &mut self,
@@ -449,7 +451,7 @@ fn member(name: &str, ty: Handle<naga::Type>, offset: u32) -> StructMember {
     StructMember { name: Some(name.to_string()), ty, binding: None, offset }
 }
 
-/// What is left of an atomic path after a step into a field, or into any element.
+/// The rest of an atomic path after a step into the given field, or into any array element.
 fn tail((path, s): &(Path, Scalar), field: Option<u32>) -> Option<(Path, Scalar)> {
     let (first, rest) = path.0.split_first()?;
     let goes_there = match (first, field) {

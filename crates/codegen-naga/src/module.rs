@@ -1,4 +1,5 @@
-//! A module: everything that functions share while they are emitted, and the order in which a module is built.
+//! Builds a module: the state that functions share during emission, and the order in which the parts are
+//! emitted.
 
 use std::num::NonZeroU32;
 
@@ -25,15 +26,15 @@ use crate::{Error, Options, Target, Unsupported};
 pub struct Built {
     /// The module.
     pub module: naga::Module,
-    /// What the validator found out.
+    /// The validator's analysis of the module.
     pub info: ModuleInfo,
-    /// What a host must know.
+    /// The interface that a host needs: entry points, bindings, error sites and prints.
     pub reflection: Reflection,
-    /// The module itself writes the zeros that group-shared memory begins with.
+    /// The module itself zero-initialises group-shared memory.
     pub zeroes_shared: bool,
-    /// Lanes of waves exchange values by subgroups.
+    /// Lanes of waves exchange values through subgroups.
     pub uses_subgroups: bool,
-    /// A comment for each function, by the name that it has in text.
+    /// A comment for each function, keyed by the function's name in the emitted text.
     pub comments: Vec<(String, String)>,
 }
 
@@ -41,20 +42,20 @@ pub struct Built {
 #[derive(Clone, Debug)]
 pub(crate) struct Emitted {
     pub(crate) handle: Handle<naga::Function>,
-    /// What it needs besides its parameters.
+    /// The built-in inputs that the function takes in addition to its parameters.
     pub(crate) builtins: Vec<ir::Builtin>,
-    /// The struct of its parameters, where it has too many.
+    /// The struct that packs its parameters, if there are too many of them.
     pub(crate) packed: Option<Handle<naga::Type>>,
 }
 
-/// What functions share.
+/// State shared by all functions of a module.
 pub(crate) struct Cx<'m> {
     pub(crate) ir: &'m Module,
     pub(crate) target: Target,
     pub(crate) place: &'m dyn Fn(ir::Span) -> Option<String>,
     pub(crate) out: naga::Module,
     pub(crate) layouter: Layouter,
-    /// Types whose layouts are known.
+    /// The number of types whose layouts have been computed.
     pub(crate) laid_out: usize,
     pub(crate) plan: Plan,
     pub(crate) slots: FxHashMap<Base, Slot>,
@@ -63,9 +64,9 @@ pub(crate) struct Cx<'m> {
     pub(crate) helpers: FxHashMap<Helper, Handle<naga::Function>>,
     pub(crate) value_types: FxHashMap<Shaped, Handle<naga::Type>>,
     pub(crate) memory_types: FxHashMap<(ir::MemType, Form), Handle<naga::Type>>,
-    /// The member of each field, where padding comes between.
+    /// The member index of each field of a struct; padding members may come in between.
     pub(crate) members: FxHashMap<Handle<naga::Type>, Vec<u32>>,
-    /// Structs around the elements of arrays whose elements are wide.
+    /// Wrapper structs around array elements that must be padded to a larger stride.
     pub(crate) wrappers: Vec<Handle<naga::Type>>,
     pub(crate) names: Names,
     pub(crate) type_names: Names,
@@ -76,41 +77,42 @@ pub(crate) struct Cx<'m> {
     pub(crate) print_log: Option<Handle<GlobalVariable>>,
     pub(crate) prints: Vec<Print>,
     pub(crate) thread: Option<Handle<GlobalVariable>>,
-    /// The thread's number in the dispatch, which entry points set.
+    /// The thread's number in the dispatch, set by entry points.
     pub(crate) slot_number: Option<Handle<GlobalVariable>>,
-    /// What the threads of a group give each other, by type.
+    /// Group-shared arrays through which the threads of a group exchange values, by type.
     pub(crate) wave_values: FxHashMap<Handle<naga::Type>, Handle<GlobalVariable>>,
-    /// Of functions with steps of lanes, those where threads may go different ways; `None` if they all do.
+    /// For functions with lockstep steps, those steps that are in divergent control flow; `None` if all steps
+    /// must be taken to be.
     pub(crate) steps_apart: FxHashMap<Func, Option<EntitySet<ir::Inst>>>,
     pub(crate) comments: Vec<(String, String)>,
     pub(crate) bindings: Vec<Binding>,
-    /// Variables of more bytes are in storage while there are buffers for them.
+    /// Variables of more bytes are placed in storage while there are buffers for them.
     pub(crate) most_private: u64,
-    /// Storage buffers that there may be.
+    /// The maximum number of storage buffers.
     pub(crate) max_storage: u32,
-    /// Lanes of waves exchange values by subgroups of so many lanes.
+    /// The number of lanes of a subgroup, if lanes of waves exchange values through subgroups.
     pub(crate) subgroups: Option<u32>,
-    /// They do so in what was emitted so far.
+    /// Code emitted so far uses subgroups.
     pub(crate) uses_subgroups: bool,
-    /// Loops report it if they end before they should.
+    /// Loops that end too early report it.
     pub(crate) checks_loops: bool,
-    /// Where threads say that they leave a loop.
+    /// The group-shared array in which threads record that they have left a loop.
     pub(crate) loops_ended: Option<Handle<GlobalVariable>>,
-    /// For each entry point, whether its first group does nothing in a dispatch of several.
+    /// For each entry point, true if its first group does nothing in a dispatch of several groups.
     pub(crate) first_group_last: Vec<bool>,
-    /// How many more uniforms there may be.
+    /// The number of uniforms that can still be added.
     pub(crate) uniforms_left: u32,
-    /// Uniforms of fewer bytes are storage.
+    /// Uniforms of fewer bytes become storage buffers.
     pub(crate) least_uniform: u64,
     /// The device adds floats in storage atomically.
     pub(crate) native_float_sums: bool,
-    /// It does so for the memory whose type is being made.
+    /// Native float addition applies to the memory whose type is currently being built.
     pub(crate) adds_natively: bool,
-    /// The largest thread group, for indices that are in range in any case.
+    /// The largest thread group, from which bounds of thread indices follow.
     pub(crate) group: [u32; 3],
 }
 
-/// Uniforms that are larger are storage.
+/// Larger uniforms become storage buffers.
 const LARGEST_UNIFORM: u64 = 1 << 16;
 
 /// Builds and validates the module.
@@ -193,7 +195,7 @@ impl<'m> Cx<'m> {
         Unsupported::new(self.target, what, why, span)
     }
 
-    /// Refuses operations of waves that not all threads of a group come by together.
+    /// Refuses wave operations in control flow that is not uniform across the group.
     fn check_waves(&mut self) -> Result<(), Unsupported> {
         let mut known = FxHashMap::default();
         for instance in &self.plan.instances {
@@ -208,7 +210,7 @@ impl<'m> Cx<'m> {
                 continue;
             }
             let (found, apart) = uniformity::divergent_wave(self.ir, func, &mut known);
-            // Who calls a function with steps only, and where, is not looked at.
+            // The callers of a function that has steps but no wave operations are not examined.
             let is_entry = self.ir.entries.iter().any(|e| e.func == func);
             self.steps_apart.insert(func, (is_entry || has_waves).then_some(apart));
             if !has_waves {
@@ -231,7 +233,7 @@ impl<'m> Cx<'m> {
         Ok(())
     }
 
-    /// Group-shared memory of one value for each thread.
+    /// The group-shared array that holds one value for each thread.
     pub(crate) fn wave_values(&mut self, ty: Handle<naga::Type>) -> Handle<GlobalVariable> {
         if let Some(&found) = self.wave_values.get(&ty) {
             return found;
@@ -243,7 +245,7 @@ impl<'m> Cx<'m> {
         var
     }
 
-    /// Group-shared memory in which each thread says that it leaves a loop.
+    /// The group-shared array in which each thread records that it has left a loop.
     pub(crate) fn loops_ended(&mut self) -> Handle<GlobalVariable> {
         if let Some(found) = self.loops_ended {
             return found;
@@ -256,13 +258,13 @@ impl<'m> Cx<'m> {
         var
     }
 
-    /// Threads of the largest thread group.
+    /// The number of threads of the largest thread group.
     pub(crate) fn threads(&self) -> u32 {
         let sizes = self.ir.entries.iter().map(|e| e.group_size.iter().product());
         sizes.max().unwrap_or(1).max(1)
     }
 
-    /// Declares the globals that are used.
+    /// Declares the globals in use.
     fn globals(&mut self) -> Result<(), Unsupported> {
         let bases: Vec<Base> = self.plan.uses.keys().copied().collect();
         for base in bases {
@@ -288,7 +290,7 @@ impl<'m> Cx<'m> {
                 }
                 Space::Uniform | Space::ReadOnly | Space::ReadWrite => Form::Std430,
             };
-            // One element, or as many as the host binds.
+            // A single element, or as many elements as the host binds.
             let is_single = matches!(space, Space::Uniform | Space::GroupShared | Space::Private);
             let span = data.span;
             let element = if usage.raw {
@@ -369,7 +371,7 @@ impl<'m> Cx<'m> {
         Ok(())
     }
 
-    /// Declares a global, bound or not.
+    /// Declares a global variable; `is_bound` gives it a resource binding.
     fn variable(
         &mut self,
         name: &str,
@@ -391,7 +393,7 @@ impl<'m> Cx<'m> {
         )
     }
 
-    /// The word that says what went wrong, declared when it is first needed.
+    /// The error word, which records the first failure; declared on first use.
     pub(crate) fn error_state(&mut self) -> Handle<GlobalVariable> {
         if let Some(word) = self.error_word {
             return word;
@@ -416,7 +418,7 @@ impl<'m> Cx<'m> {
         word
     }
 
-    /// The log of what is printed, declared when it is first needed.
+    /// The log of printed records, declared on first use.
     pub(crate) fn print_log(&mut self) -> Handle<GlobalVariable> {
         if let Some(log) = self.print_log {
             return log;
@@ -428,7 +430,7 @@ impl<'m> Cx<'m> {
         log
     }
 
-    /// A storage buffer that the program does not know.
+    /// Declares a storage buffer that the source program does not contain.
     fn own_buffer(
         &mut self,
         name: &str,
@@ -459,7 +461,7 @@ impl<'m> Cx<'m> {
         var
     }
 
-    /// The thread's place, which entry points set.
+    /// The global that holds the thread's ID, which entry points set.
     pub(crate) fn current_thread(&mut self) -> Handle<GlobalVariable> {
         if let Some(thread) = self.thread {
             return thread;
@@ -471,7 +473,8 @@ impl<'m> Cx<'m> {
         thread
     }
 
-    /// The thread's number in the dispatch, by which it finds its large variables.
+    /// The global that holds the thread's number in the dispatch, which indexes the thread's variables in
+    /// storage.
     pub(crate) fn slot_number(&mut self) -> Handle<GlobalVariable> {
         if let Some(slot) = self.slot_number {
             return slot;
@@ -483,7 +486,7 @@ impl<'m> Cx<'m> {
         slot
     }
 
-    /// A variable of which each thread of the dispatch has one, in storage.
+    /// A storage buffer that holds one copy of a variable for each thread of the dispatch.
     pub(crate) fn scratch(&mut self, name: &str, ty: Handle<naga::Type>) -> Handle<GlobalVariable> {
         let all = self.array_of(ty, None);
         let (size, align) = self.natural(ty);
@@ -491,10 +494,10 @@ impl<'m> Cx<'m> {
         self.own_buffer(name, all, BindingKind::Scratch, "scratch", layout, Vec::new())
     }
 
-    /// Whether a variable that could be private goes to storage.
+    /// Returns true if a variable that could be private is placed in storage.
     pub(crate) fn prefers_scratch(&self, ty: Handle<naga::Type>, bytes: u64) -> bool {
         let is_bound = |b: &&Binding| b.kind != BindingKind::Uniform;
-        // The error word and the log may come later.
+        // The error word and the log may still be added.
         let buffers = self.bindings.iter().filter(is_bound).count() as u32 + 2;
         bytes > self.most_private
             && buffers < self.max_storage
@@ -503,7 +506,7 @@ impl<'m> Cx<'m> {
             && self.target != Target::Hlsl
     }
 
-    /// A `printf`, numbered from 0.
+    /// The number of a `printf`, counted from 0.
     pub(crate) fn print_site(
         &mut self,
         format: &str,
@@ -518,7 +521,7 @@ impl<'m> Cx<'m> {
         self.prints.len() as u32 - 1
     }
 
-    /// A place where a run can fail, numbered from 1.
+    /// The number of a location where a run can fail, counted from 1.
     pub(crate) fn site(&mut self, message: String, span: ir::Span) -> u32 {
         let place = (self.place)(span);
         let next = self.sites.len() as u32 + 1;
@@ -529,7 +532,7 @@ impl<'m> Cx<'m> {
         number
     }
 
-    /// Says where a function of the text comes from.
+    /// Records the source location of a function for a comment in the emitted text.
     pub(crate) fn comment(&mut self, name: &str, source: &str, span: ir::Span) {
         let text = match (self.place)(span) {
             Some(place) => format!("`{source}`, {place}"),
@@ -538,12 +541,12 @@ impl<'m> Cx<'m> {
         self.comments.push((name.to_string(), text));
     }
 
-    /// Says what a function of the text is that no line of the source names.
+    /// Records a description for a function of the emitted text that has no source location.
     pub(crate) fn comment_words(&mut self, name: &str, words: &str) {
         self.comments.push((name.to_string(), words.to_string()));
     }
 
-    /// The private globals that need initial values, with the instance of the initialiser.
+    /// The private globals that need initial values, each with the instance of its initialiser.
     pub(crate) fn initialisers(&self) -> Vec<(Global, usize)> {
         let init = |&g: &Global| Some((g, self.plan.find(self.ir.globals[g].init?)?));
         self.plan.private.iter().filter_map(init).collect()
@@ -584,7 +587,7 @@ impl<'m> Cx<'m> {
     }
 }
 
-/// The bindings that an entry point uses, in their order.
+/// The bindings that an entry point uses, in order.
 fn uses(module: &naga::Module, info: &FunctionInfo, bindings: &[Binding]) -> Vec<Use> {
     let mut uses = Vec::new();
     for (var, data) in module.global_variables.iter() {
@@ -597,7 +600,7 @@ fn uses(module: &naga::Module, info: &FunctionInfo, bindings: &[Binding]) -> Vec
     uses
 }
 
-/// What naga may use for a target; whether a target has it was checked before.
+/// The naga capabilities for a target. Whether the target supports a kind of number has been checked before.
 fn capabilities(target: Target) -> Capabilities {
     let mut all = Capabilities::default() | Capabilities::SUBGROUP | Capabilities::SHADER_FLOAT16_IN_FLOAT32;
     all.set(Capabilities::SHADER_INT64, target.has_int64());

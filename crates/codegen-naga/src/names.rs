@@ -1,15 +1,15 @@
-//! Names: plain words that differ, from the names of the source.
+//! Assigns unique, plain names derived from the names of the source.
 
 use rustc_hash::FxHashMap;
 
-/// Names that are taken.
+/// Names already in use.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Names {
     taken: FxHashMap<String, u32>,
 }
 
 impl Names {
-    /// A name that nothing else has.
+    /// Returns a name that nothing else has yet.
     pub(crate) fn unique(&mut self, wanted: &str) -> String {
         let base = plain(wanted);
         let count = self.taken.entry(base.clone()).or_insert(0);
@@ -23,13 +23,13 @@ impl Names {
     }
 }
 
-/// `b`, `c`, …: naga sets digits at the end of a name apart by `_`.
+/// The suffixes `b`, `c`, …: letters, because naga appends `_` to names that end in a digit.
 fn letters(n: u32) -> String {
     let last = char::from(b'b' + (n % 25) as u8);
     if n < 25 { last.to_string() } else { format!("{}{last}", letters(n / 25 - 1)) }
 }
 
-/// The name as letters, digits and single `_`.
+/// The name reduced to letters, digits and single `_`.
 pub(crate) fn plain(name: &str) -> String {
     let mut out = String::new();
     for c in name.chars() {

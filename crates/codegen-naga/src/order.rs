@@ -1,15 +1,16 @@
-//! Which kernels depend on the order of groups.
+//! Finds the kernels that depend on the order in which groups run.
 //!
-//! On the CPU the first group of a kernel with barriers runs when all others have ended: programs let it read, after a
-//! barrier for all memory, what the others have added up. Devices run groups at once. So a host dispatches such a kernel
-//! twice, and this module finds which: those with a barrier that read memory which they write.
+//! On the CPU the first group of a kernel with barriers runs after all others have ended: programs rely on
+//! this to read, after a barrier for all memory, the sums that the other groups have accumulated. Devices run
+//! groups concurrently. A host therefore dispatches such a kernel twice, and this module finds the kernels
+//! concerned: those that have a barrier and read memory which they also write.
 
 use cranelift_entity::EntitySet;
 use ir::{Func, Module, Op, Space};
 
 use crate::plan::{Base, Plan};
 
-/// Whether an entry point's threads wait for each other and read storage that they write.
+/// Returns true if an entry point has a barrier and reads storage that it also writes.
 pub(crate) fn reads_of_others(module: &Module, entry: Func, plan: &Plan) -> bool {
     let is_shared = |base: &Base| match *base {
         Base::Null => false,
@@ -20,7 +21,7 @@ pub(crate) fn reads_of_others(module: &Module, entry: Func, plan: &Plan) -> bool
         && plan.uses.iter().any(|(base, usage)| is_shared(base) && usage.read && usage.written)
 }
 
-/// Whether what a function reaches has a barrier.
+/// Returns true if a function, or any function that it calls, contains a barrier.
 fn waits(module: &Module, entry: Func) -> bool {
     let (mut open, mut seen, mut found) = (vec![entry], EntitySet::new(), false);
     while let Some(func) = open.pop() {

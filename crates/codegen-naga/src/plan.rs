@@ -1,10 +1,11 @@
-//! What must be known before anything is emitted: which memory each handle refers to, how memory is used, and how many
-//! elements each stack can have.
+//! Plans the emission of a module: finds the memory that each handle may refer to, how that memory is used,
+//! and how many elements each stack can have.
 //!
-//! A device has no pointers to buffers: every access names its buffer. So functions are emitted once for each set of
-//! buffers that their handles may refer to ([`Arg`]), and likewise for each size of the stacks they are given. An
-//! *instance* is a function with what is known of its parameters; instances are found by walking the code from the entry
-//! points. A handle that may refer to several buffers keeps the set; which one it is, is a number at run time.
+//! A device has no pointers to buffers: every access names its buffer. Functions are therefore specialised
+//! for each combination of buffers that their handles may refer to ([`Arg`]), and likewise for the sizes of
+//! the stacks passed to them. An *instance* is a function together with facts about its parameters; instances
+//! are found by walking the code from the entry points. A handle that may refer to several buffers keeps the
+//! whole set, and a number at run time selects one of them.
 
 use cranelift_entity::{EntitySet, SecondaryMap};
 use indexmap::IndexMap;
@@ -20,75 +21,77 @@ use crate::{Target, Unsupported};
 /// Memory that a handle refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Base {
-    /// Nothing: reads zero, writes nothing.
+    /// The null handle: loads return zero, stores do nothing.
     Null,
     /// A global.
     Global(Global),
-    /// What a global that is a pointer points to.
+    /// The memory that a global pointer points to.
     Pointee(Global),
 }
 
-/// What is known of a value.
+/// Facts about a value.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) enum Arg {
-    /// It is made of numbers.
+    /// The value consists of numbers only.
     #[default]
     Data,
-    /// A handle of one of these, in order; whether it may lead elsewhere than to the begin.
+    /// A handle of one of these, sorted; the flag is true if the handle may have an offset from the
+    /// beginning.
     Handle(Vec<Base>, bool),
-    /// An array of handles, one after the other.
+    /// An array of handles: the set of each element, in order.
     Handles(Vec<Vec<Base>>),
-    /// A stack, or a cell that holds one: how many elements, and so on inwards.
+    /// A stack, or a cell that holds one: the number of elements at each level of nesting, from the outside
+    /// in.
     Stack(Vec<u32>),
 }
 
-/// How memory is used.
+/// How a piece of memory is used.
 #[derive(Clone, Debug)]
 pub(crate) struct Use {
     /// The type of an element.
     pub(crate) element: MemType,
-    /// It is seen as elements of several types, so it is words.
+    /// The memory is accessed as several element types, so it is declared as an array of words.
     pub(crate) raw: bool,
-    /// It is written.
+    /// The memory is written.
     pub(crate) written: bool,
-    /// It is read.
+    /// The memory is read.
     pub(crate) read: bool,
-    /// Places of atomic operations, with array elements left open.
+    /// Places of atomic operations, with array indices left open.
     pub(crate) atomics: Vec<(Path, Scalar)>,
-    /// Parts of a word are written, if it is words; or an atomic operation works on a word.
+    /// The words are atomic: some accesses write parts of a word, or an atomic operation works on a word.
     pub(crate) atomic_words: bool,
-    /// Of floats, atomic operations only add and exchange, which devices may have natively.
+    /// Atomic operations on floats only add and exchange, which devices may support natively.
     pub(crate) only_sums: bool,
 }
 
-/// A function with what is known of its parameters.
+/// A function specialised for facts about its parameters.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Instance {
-    /// What is known of its values that are no numbers.
+    /// Facts about those of its values that are not plain numbers.
     pub(crate) values: FxHashMap<Value, Arg>,
-    /// What is known of its results.
+    /// Facts about its results.
     pub(crate) results: Vec<Arg>,
     /// The instance of each call.
     pub(crate) calls: FxHashMap<Inst, usize>,
     /// The function.
     pub(crate) func: Option<Func>,
-    /// What is known of its parameters.
+    /// Facts about its parameters.
     pub(crate) params: Vec<Arg>,
 }
 
-/// All that.
+/// The result of planning.
 pub(crate) struct Plan {
     /// Instances by number.
     pub(crate) instances: Vec<Instance>,
-    /// The memory that is used.
+    /// How each piece of memory is used.
     pub(crate) uses: IndexMap<Base, Use, FxBuildHasher>,
-    /// The instance of each function that was asked for.
+    /// The instance of each requested function.
     pub(crate) roots: Vec<usize>,
-    /// Private globals that are used, in order.
+    /// The private globals in use, in the order of their discovery.
     pub(crate) private: Vec<Global>,
 }
 
-/// A stack of more elements is not a local array.
+/// The maximum number of elements of a stack that is a local array.
 const LARGEST_STACK: u64 = 1 << 16;
 
 struct Planner<'m> {
@@ -98,14 +101,14 @@ struct Planner<'m> {
     plan: Plan,
     known: FxHashMap<(Func, Vec<Arg>), usize>,
     open: EntitySet<Func>,
-    /// Sets of buffers that one handle may refer to.
+    /// Sets of buffers that a single handle may refer to.
     merged: Vec<Vec<Base>>,
     /// The instance of each private global's initialiser.
     inits: FxHashMap<Global, usize>,
 }
 
 impl Plan {
-    /// Walks all that the functions reach.
+    /// Walks everything that the functions reach.
     pub(crate) fn new(
         module: &Module,
         target: Target,
@@ -149,13 +152,13 @@ impl Plan {
         Ok(planner.plan)
     }
 
-    /// The instance of a function without parameters.
+    /// The instance of a function that has no parameters.
     pub(crate) fn find(&self, func: Func) -> Option<usize> {
         self.instances.iter().position(|i| i.func == Some(func) && i.params.is_empty())
     }
 }
 
-/// Whether a handle is in values of the type.
+/// Returns true if values of the type contain a handle.
 pub(crate) fn holds_handle(module: &Module, ty: Type) -> bool {
     match module.types[ty] {
         TypeData::Buffer(_) => true,
@@ -169,7 +172,7 @@ impl Planner<'_> {
         Unsupported::new(self.target, what, why, span)
     }
 
-    /// Memory seen as words is so for every handle that may refer to it.
+    /// Propagates `raw` to all memory that shares a handle with raw memory, and sorts the uses.
     fn close(&mut self) {
         loop {
             let mut changed = false;
@@ -189,7 +192,7 @@ impl Planner<'_> {
         for usage in self.plan.uses.values_mut().filter(|u| u.raw && !u.atomics.is_empty()) {
             usage.atomic_words = true;
         }
-        // As the source declares them; what is declared nowhere comes last.
+        // Sort in the order of declaration in the source; globals without a location come last.
         let module = self.module;
         let place = |g: Global| {
             let span = module.globals[g].span;
@@ -272,7 +275,7 @@ struct Walker<'a, 'm> {
     planner: &'a mut Planner<'m>,
     bounds: Bounds<'m>,
     f: &'m Function,
-    /// How often each value is used.
+    /// The number of uses of each value.
     uses: SecondaryMap<Value, u32>,
     instance: Instance,
 }
@@ -293,7 +296,7 @@ impl Walker<'_, '_> {
         }
     }
 
-    /// Makes room in what is known of `v` for `arg`; whether that changed it.
+    /// Joins `arg` into the facts about `v`; returns true if they changed.
     fn join(&mut self, v: Value, arg: Arg, span: ir::Span) -> Res<bool> {
         let old = self.arg(v);
         let new = match (old.clone(), arg) {
@@ -381,11 +384,13 @@ impl Walker<'_, '_> {
                     if let Some(usage) = self.planner.usage(base) {
                         usage.written = true;
                         usage.read |= read;
-                        // A lane of a vector is no place of its own, and part of a word goes with the word.
+                        // A lane of a vector cannot be addressed by itself, and part of a word is accessed
+                        // through its word.
                         usage.raw |= ends_in_lane(module, usage.element, path) || s.bytes() < 4;
                         usage.only_sums &= matches!(op, AtomicOp::Add | AtomicOp::Exchange);
                         if !usage.atomics.iter().any(|(p, t)| *p == open && *t == s) {
-                            // Of several kinds of number at one place, all see its bits.
+                            // If several kinds of number are accessed atomically at one place, the memory
+                            // holds their bits.
                             usage.raw |= usage.atomics.iter().any(|(p, t)| *p == open && *t != s);
                             usage.atomics.push((open, s));
                         }
@@ -413,7 +418,7 @@ impl Walker<'_, '_> {
                 let arg = self.arg(data.args[0]);
                 self.set(data.results[0], arg);
             }
-            // In a loop, what was learned of the cell stays.
+            // In a loop, facts learned about the cell in an earlier round are kept.
             Op::Local => {
                 let arg = self.arg(data.args[0]);
                 self.join(data.results[0], arg, span)?;
@@ -512,7 +517,7 @@ impl Walker<'_, '_> {
             }
             return Ok(());
         }
-        // Only a global that is itself a pointer is bound to something.
+        // Only a global that is itself a pointer has its pointee bound.
         let mut targets = Vec::new();
         for base in bases {
             match base {
@@ -565,7 +570,7 @@ impl Walker<'_, '_> {
         }
     }
 
-    /// A cell of a stack has room for what is stored or added.
+    /// Gives the cell of a stack enough room for the values that are stored or added.
     fn store(&mut self, inst: Inst) -> Res {
         let data = &self.f.insts[inst];
         let (cell, n) = (data.args[0], data.args.len());
@@ -590,7 +595,7 @@ impl Walker<'_, '_> {
         Ok(())
     }
 
-    /// Gives a cell more room, and with it the cell that it is part of.
+    /// Gives a cell more room, and likewise the cell that it is part of.
     fn grow(&mut self, cell: Value, room: Vec<u32>) {
         let Arg::Stack(old) = self.arg(cell) else { return };
         let new = larger(&old, &room);
@@ -621,7 +626,8 @@ impl Walker<'_, '_> {
             let arg = self.arg(arg);
             self.join(param, arg, data.span)?;
         }
-        // Cells outside may grow in the body; what is inside is seen with their final room.
+        // Cells outside the loop may grow in its body; the fixpoint sees uses in the body with their final
+        // sizes.
         for round in 0.. {
             let before = self.cells();
             self.region(body)?;
@@ -670,7 +676,7 @@ impl Walker<'_, '_> {
         Ok(())
     }
 
-    /// What is known of all cells that hold stacks, to see whether it changes.
+    /// Facts about all cells that hold stacks, for detecting changes.
     fn cells(&self) -> Vec<(Value, Arg)> {
         let types = &self.planner.module.types;
         let is_cell = |v: Value| matches!(types[self.f.ty(v)], TypeData::Cell(_));
@@ -703,7 +709,7 @@ impl Walker<'_, '_> {
         error
     }
 
-    /// Whether a store changes less than a whole word, were the memory words.
+    /// Returns true if an access through the path covers less than a whole word of raw memory.
     fn is_part_of_word(&self, handle: Value, path: &Path) -> bool {
         let module = self.planner.module;
         let TypeData::Buffer(element) = module.types[self.f.ty(handle)] else { return false };
@@ -724,7 +730,7 @@ fn larger(a: &[u32], b: &[u32]) -> Vec<u32> {
     (0..a.len().max(b.len())).map(|k| at(a, k).max(at(b, k))).collect()
 }
 
-/// A path with every element of an array left open.
+/// The path with all array indices left open.
 fn open_path(module: &Module, base: Base, path: &Path) -> Box<[Step]> {
     let mut ty = match base {
         Base::Null => return path.0.clone(),
@@ -751,7 +757,7 @@ fn open_path(module: &Module, base: Base, path: &Path) -> Box<[Step]> {
     out.into()
 }
 
-/// Whether a path ends in a lane of a vector or matrix.
+/// Returns true if a path ends in a lane of a vector or matrix.
 fn ends_in_lane(module: &Module, mut ty: MemType, path: &Path) -> bool {
     for &step in &path.0 {
         ty = match (&module.mem[ty], step) {
@@ -765,7 +771,7 @@ fn ends_in_lane(module: &Module, mut ty: MemType, path: &Path) -> bool {
     false
 }
 
-/// The kind of number of the leaf that a path reaches.
+/// The kind of number at the leaf that a path reaches.
 pub(crate) fn scalar_at(module: &Module, mut ty: MemType, path: &Path) -> Option<Scalar> {
     for &step in &path.0 {
         ty = match (&module.mem[ty], step) {

@@ -1,4 +1,4 @@
-//! What a host must know to bind everything and to understand errors.
+//! Describes the interface that a host needs to bind all resources and to report errors.
 
 use ir::{Global, MatrixOrder, MemData, MemType, MemTypes};
 
@@ -10,24 +10,25 @@ use crate::layout::{self, Rule};
 pub struct EntryPoint {
     /// Its name in the source and in the module.
     pub name: String,
-    /// Threads of a group.
+    /// The number of threads of a group in each dimension.
     pub group_size: [u32; 3],
-    /// What of the bindings it uses, in order.
+    /// The bindings that the entry point uses, in order.
     pub uses: Vec<Use>,
-    /// In a dispatch of several groups the first does nothing: it is to be dispatched alone, when the others have ended.
+    /// In a dispatch of several groups the first group does nothing: the host must dispatch it again, alone,
+    /// after the others have ended.
     pub first_group_last: bool,
 }
 
 /// A binding that an entry point uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Use {
-    /// Its place in [`Reflection::bindings`].
+    /// The index into [`Reflection::bindings`].
     pub binding: usize,
-    /// Whether it may be written.
+    /// The entry point may write the binding.
     pub written: bool,
 }
 
-/// What is bound.
+/// The kind of a binding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BindingKind {
     /// A uniform of one element.
@@ -36,18 +37,20 @@ pub enum BindingKind {
     Storage,
     /// A storage buffer that is only read.
     ReadOnlyStorage,
-    /// The storage buffer that says what went wrong; zero at first.
+    /// The storage buffer that records the first error; initially zero.
     ErrorWord,
-    /// The storage buffer of what is printed; zero at first. Its first word counts the words of all records. A record is the
-    /// number of a [`Print`], from 0, the thread's place and the words of the arguments.
+    /// The storage buffer of printed records; initially zero. Its first word counts the words of all records.
+    /// A record consists of the number of a [`Print`], from 0, the thread's ID and the words of the
+    /// arguments.
     PrintLog,
-    /// The storage buffer of a variable that is too large for a thread's own memory: an element for each thread of the
-    /// dispatch, in the order of groups, then of threads within the group. What it holds at first does not matter.
+    /// The storage buffer of a variable that is too large for a thread's private memory: one element for each
+    /// thread of the dispatch, in the order of groups, then of threads within the group. Its initial contents
+    /// do not matter.
     Scratch,
 }
 
 impl BindingKind {
-    /// Its name in the JSON.
+    /// The kind's name in the JSON.
     pub fn name(self) -> &'static str {
         match self {
             BindingKind::Uniform => "uniform",
@@ -63,15 +66,16 @@ impl BindingKind {
 /// A number, vector, matrix, array or struct within an element.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field {
-    /// The path of names.
+    /// The path of field names.
     pub name: String,
-    /// Its type as in the source.
+    /// The type, as in the source.
     pub ty: String,
-    /// Bytes from the element's begin.
+    /// The offset in bytes from the beginning of the element.
     pub offset: u64,
-    /// Bytes.
+    /// The size in bytes.
     pub size: u64,
-    /// Of an array, bytes from one element to the next; of a matrix, from one row to the next.
+    /// For an array, the number of bytes from one element to the next; for a matrix, from one row to the
+    /// next.
     pub stride: Option<u64>,
 }
 
@@ -80,66 +84,67 @@ pub struct Field {
 pub struct Binding {
     /// The descriptor set or bind group.
     pub set: u32,
-    /// The number in it.
+    /// The number within the set.
     pub binding: u32,
-    /// The source's name.
+    /// The name in the source.
     pub name: String,
     /// The name in the emitted text.
     pub text_name: String,
-    /// The module's global.
+    /// The global of the IR module.
     pub global: Option<Global>,
-    /// What the global, a pointer, points to is bound.
+    /// The global is a pointer, and its pointee is bound.
     pub is_pointee: bool,
-    /// What is bound.
+    /// The kind of the binding.
     pub kind: BindingKind,
-    /// How it is laid out.
+    /// The layout rules.
     pub rule: Rule,
-    /// An element's type.
+    /// The name of the element type.
     pub element: String,
-    /// An element's type in the module.
+    /// The element type in the IR module.
     pub mem: Option<MemType>,
-    /// Bytes from one element to the next.
+    /// The number of bytes from one element to the next.
     pub stride: u64,
-    /// Bytes, if the host does not say how many elements there are.
+    /// The size in bytes, unless the host determines the number of elements.
     pub size: Option<u64>,
-    /// An element's fields.
+    /// The fields of an element.
     pub fields: Vec<Field>,
 }
 
-/// A place where a run can fail.
+/// A location where a run can fail.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Site {
-    /// What went wrong.
+    /// The error message.
     pub message: String,
-    /// Where, in words.
+    /// The source location as text.
     pub place: Option<String>,
-    /// Where.
+    /// The source location.
     pub span: ir::Span,
 }
 
 /// A `printf` of the program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Print {
-    /// C's format.
+    /// The format string, in C's syntax.
     pub format: String,
-    /// The kind of each argument in the log, and the kind that it is printed as.
+    /// For each argument, the kind of number in the log and the kind that it is printed as.
     pub args: Vec<(ir::Scalar, ir::Scalar)>,
-    /// Words of arguments in a record.
+    /// The number of words that the arguments of a record take.
     pub words: u32,
 }
 
-/// All that a host must know. The error word holds the number of the first site that failed, from 1, and the thread.
+/// The interface that a host needs. The error word holds the number of the first site that failed, from 1,
+/// and the thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reflection {
-    /// For which language the module is.
+    /// The language that the module was built for.
     pub target: Target,
     /// Entry points.
     pub entries: Vec<EntryPoint>,
-    /// Bindings by number.
+    /// Bindings by index.
     pub bindings: Vec<Binding>,
-    /// What the numbers of the error word mean, from 1.
+    /// The sites that the numbers of the error word refer to, from 1.
     pub sites: Vec<Site>,
-    /// What the numbers of records in the log mean.
+    /// The `printf`s that the numbers of log records refer to.
     pub prints: Vec<Print>,
 }
 
@@ -170,7 +175,7 @@ pub fn type_name(mem: &MemTypes, ty: MemType) -> String {
     }
 }
 
-/// The fields of a type, structs taken apart; of an array, those of its first element.
+/// The fields of a type, with nested structs flattened; for an array, those of its first element.
 pub fn fields(mem: &MemTypes, ty: MemType, rule: Rule) -> Vec<Field> {
     let mut out = Vec::new();
     collect(mem, ty, rule, 0, "", &mut out);

@@ -1,10 +1,12 @@
-//! SPIR-V: how it is written, exact arithmetic, and variables without first values.
+//! Writes SPIR-V, with exact arithmetic and without initialisers of large variables.
 //!
-//! Each operation on floats is rounded by itself, as on the CPU: it is marked so that no driver makes one of several, takes
-//! terms together, or takes infinities for impossible (Mesa's do all that to operations that are not marked).
+//! Each operation on floats is rounded separately, as on the CPU: it is marked so that no driver fuses
+//! operations, combines terms, or assumes that infinities do not occur (Mesa's drivers do all of that to
+//! unmarked operations).
 //!
-//! naga gives each variable of a function a first value of zeros. Drivers write that out, number by number, and take minutes
-//! for large arrays. No code here reads what it has not written, so those of large types go.
+//! naga initialises each local variable with zeros. Drivers expand such an initialiser number by number, and
+//! take minutes for large arrays. The generated code never reads a variable that it has not written, so the
+//! initialisers of large types are removed.
 
 use naga::back::spv::{self, BindingInfo, ZeroInitializeWorkgroupMemoryMode as ZeroShared};
 use naga::proc::{BoundsCheckPolicies, BoundsCheckPolicy};
@@ -12,10 +14,11 @@ use rustc_hash::FxHashMap;
 
 use crate::{Built, Error};
 
-/// A type of more numbers and vectors is large.
+/// A type with more numbers and vectors than this is large.
 const SMALL: u64 = 16;
 
-/// How SPIR-V is written: checks of indices are in the module already.
+/// Options for naga's SPIR-V writer. Bounds checks are off, because the module already contains checks of
+/// indices.
 pub fn options(built: &Built) -> spv::Options<'static> {
     let zeros = if built.zeroes_shared { ZeroShared::None } else { ZeroShared::Polyfill };
     let unchecked = BoundsCheckPolicy::Unchecked;
@@ -34,13 +37,13 @@ pub fn options(built: &Built) -> spv::Options<'static> {
     }
 }
 
-/// The module with all entry points.
+/// Writes the module with all entry points.
 pub fn write(built: &Built) -> Result<Vec<u32>, Error> {
     let words = spv::write_vec(&built.module, &built.info, &options(built), None).map_err(failed)?;
     Ok(exact(&without_first_values(words)))
 }
 
-/// The module for one entry point, whose bindings are numbered from 0 in their order.
+/// Writes the module for one entry point, whose bindings are numbered from 0 in order.
 pub fn write_entry(built: &Built, entry: usize) -> Result<Vec<u32>, Error> {
     let all = &built.reflection;
     let entry = &all.entries[entry];
@@ -66,7 +69,8 @@ const OP_TYPE_VOID: u32 = 19;
 const OP_TYPE_FORWARD_POINTER: u32 = 39;
 const OP_DECORATE: u32 = 71;
 const NO_CONTRACTION: u32 = 42;
-/// Operations on floats: negation, sum, difference, product, quotient, remainders, product with a scalar, inner product.
+/// Operations on floats: negation, sum, difference, product, quotient, remainders, product with a scalar,
+/// inner product.
 const OF_FLOATS: [u32; 9] = [127, 129, 131, 133, 136, 140, 141, 142, 148];
 const OP_TYPE_ARRAY: u32 = 28;
 const OP_TYPE_STRUCT: u32 = 30;
@@ -75,9 +79,9 @@ const OP_CONSTANT: u32 = 43;
 const OP_VARIABLE: u32 = 59;
 const STORAGE_FUNCTION: u32 = 7;
 
-/// Takes the first values from the large variables of functions.
+/// Removes the initialisers of large local variables.
 fn without_first_values(words: Vec<u32>) -> Vec<u32> {
-    // Numbers and vectors of each type; what is no array or struct has one.
+    // The number of scalars and vectors in each type; a type that is neither array nor struct counts as one.
     let mut leaves: FxHashMap<u32, u64> = FxHashMap::default();
     let mut constants: FxHashMap<u32, u32> = FxHashMap::default();
     let mut pointees: FxHashMap<u32, u32> = FxHashMap::default();
@@ -117,7 +121,7 @@ fn without_first_values(words: Vec<u32>) -> Vec<u32> {
     out
 }
 
-/// Marks each operation on floats as exact.
+/// Marks each operation on floats with `NoContraction`.
 fn exact(words: &[u32]) -> Vec<u32> {
     let mut marks = Vec::new();
     let mut place = None;
@@ -132,7 +136,7 @@ fn exact(words: &[u32]) -> Vec<u32> {
         }
         at += len.max(1);
     }
-    // Marks come before types.
+    // Decorations precede types.
     let place = place.unwrap_or(words.len());
     [&words[..place], &marks, &words[place..]].concat()
 }

@@ -1,8 +1,8 @@
-//! The types of values.
+//! Maps the types of IR values to naga types.
 //!
-//! - Integers of fewer than 32 bits are held in 32, always as the number they are.
-//! - A vector of one is its lane, of more than four an array.
-//! - An array without elements has one that nobody reads.
+//! - Integers of fewer than 32 bits are held in 32 bits, always in sign- or zero-extended form.
+//! - A vector of one lane is that lane, and a vector of more than four lanes is an array.
+//! - An array without elements has a single element that is never read.
 //! - A stack is a struct of its length and an array of known size.
 
 use std::num::NonZeroU32;
@@ -14,10 +14,10 @@ use crate::Unsupported;
 use crate::build::vector_size;
 use crate::module::Cx;
 
-/// A type with the sizes of its stacks.
+/// A type together with the sizes of its stacks.
 pub(crate) type Shaped = (Type, Vec<u32>);
 
-/// naga's kind of number.
+/// The naga kind of a number.
 pub(crate) fn scalar(s: Scalar) -> naga::Scalar {
     match s {
         Scalar::Bool => naga::Scalar::BOOL,
@@ -32,12 +32,12 @@ pub(crate) fn scalar(s: Scalar) -> naga::Scalar {
 }
 
 impl Cx<'_> {
-    /// The handle of a type without a name.
+    /// The handle of an anonymous type.
     pub(crate) fn ty(&mut self, inner: TypeInner) -> Handle<naga::Type> {
         self.out.types.insert(naga::Type { name: None, inner }, Span::default())
     }
 
-    /// A struct of that name, or of a similar one if it is taken.
+    /// A struct with that name, or a similar one if the name is taken.
     pub(crate) fn structure(
         &mut self,
         name: &str,
@@ -50,11 +50,11 @@ impl Cx<'_> {
             .insert(naga::Type { name, inner: TypeInner::Struct { members, span } }, Span::default())
     }
 
-    /// Size and alignment of a type.
+    /// The size and alignment of a type.
     pub(crate) fn natural(&mut self, ty: Handle<naga::Type>) -> (u32, u32) {
-        // The layouter looks at all types to find the new ones.
+        // The layouter iterates over all types to find the new ones, so it is only updated when needed.
         if ty.index() >= self.laid_out {
-            // A type that is too large for the layouter is found by the validator, too.
+            // A type that is too large for the layouter is reported by the validator as well.
             let _ = self.layouter.update(self.out.to_ctx());
             self.laid_out = self.out.types.len();
         }
@@ -62,14 +62,14 @@ impl Cx<'_> {
         (layout.size, layout.alignment.round_up(1))
     }
 
-    /// An array of that many elements, or of as many as the host binds.
+    /// An array of `n` elements, or a runtime-sized array, whose length the host determines.
     pub(crate) fn array_of(&mut self, base: Handle<naga::Type>, n: Option<NonZeroU32>) -> Handle<naga::Type> {
         let (size, align) = self.natural(base);
         let size_of = n.map_or(ArraySize::Dynamic, ArraySize::Constant);
         self.ty(TypeInner::Array { base, size: size_of, stride: size.next_multiple_of(align) })
     }
 
-    /// Refuses a kind of number that the target does not have.
+    /// Refuses a kind of number that the target lacks.
     pub(crate) fn check_scalar(&self, s: Scalar, span: ir::Span) -> Result<(), Unsupported> {
         let has = match s {
             Scalar::I64 | Scalar::U64 => self.target.has_int64(),
@@ -89,7 +89,7 @@ impl Cx<'_> {
         Err(self.refuse(format!("a number of type `{word}`"), format!("it has no `{}`", s.name()), span))
     }
 
-    /// The type of a scalar or vector of up to four; of more, an array.
+    /// The type of a scalar or of a vector of up to four lanes; for more lanes, an array.
     pub(crate) fn lanes_type(&mut self, s: Scalar, n: u32) -> Handle<naga::Type> {
         let scalar = scalar(s);
         match (n, vector_size(n)) {
@@ -102,7 +102,7 @@ impl Cx<'_> {
         }
     }
 
-    /// The type of values; `shape` says how many elements stacks have.
+    /// The type of values of an IR type; `shape` gives the sizes of its stacks.
     pub(crate) fn value_type(
         &mut self,
         ty: Type,
@@ -156,7 +156,7 @@ impl Cx<'_> {
         Ok(made)
     }
 
-    /// Whether `bool` is in values of a type.
+    /// Returns true if a type contains `bool`.
     pub(crate) fn has_bool(&self, ty: Handle<naga::Type>) -> bool {
         match &self.out.types[ty].inner {
             TypeInner::Array { base, .. } => self.has_bool(*base),
@@ -166,7 +166,7 @@ impl Cx<'_> {
         }
     }
 
-    /// Refuses local arrays that no device has room for.
+    /// Refuses local arrays that are too large for any device.
     fn check_size(&mut self, base: Handle<naga::Type>, n: u32, span: ir::Span) -> Result<(), Unsupported> {
         let (size, align) = self.natural(base);
         let bytes = size.next_multiple_of(align) as u64 * n as u64;

@@ -1,36 +1,39 @@
-//! Whether what a uniform holds may decide where control goes.
+//! Determines whether control flow may depend on the contents of a uniform.
 //!
-//! Mesa's lavapipe puts such numbers into the program before it runs it, and in its older versions may crash of that. The
-//! answer errs on the side of yes: a value depends on uniforms if anything that it is made of does, in any call of its
-//! function; a local variable does if any value that is ever stored there does. Where control goes does not count, nor what
-//! storage holds. Nor does an element of a long array count whose number is not constant: the driver does not know where it
-//! is. All of that only grows, so it is found by going over the module until nothing changes.
+//! Mesa's lavapipe inlines such numbers into the program before running it, and older versions of it may
+//! crash in doing so. The analysis is conservative towards yes: a value depends on uniforms if any of its
+//! operands does, in any call of its function; a local variable does if any value ever stored to it does.
+//! Control dependence does not count, nor do the contents of storage. An element of a long array at a
+//! non-constant index does not count either, because the driver does not know its location. All facts only
+//! grow, so the analysis iterates over the module until nothing changes.
 
 use naga::{AddressSpace, ArraySize, Block, Expression, Function, Handle, Module, Statement, TypeInner};
 use rustc_hash::FxHashSet;
 
-/// Trips of the longest loops that a driver writes out, which makes the numbers of elements constant.
+/// The maximum number of iterations of a loop that a driver unrolls, which makes the indices of elements
+/// constant.
 const LONGEST: u32 = 64;
 
-/// A function of the module; `None` for entry points, whose expressions no other function sees.
+/// The function that contains an expression; `None` for entry points, whose expressions no other function
+/// sees. The number tells entry points apart.
 type Owner = (Option<Handle<Function>>, usize);
 
 #[derive(Default)]
 struct Facts {
     /// Expressions that depend on uniforms.
     values: FxHashSet<(Owner, usize)>,
-    /// Local variables.
+    /// Local variables that depend on uniforms.
     locals: FxHashSet<(Owner, usize)>,
-    /// Parameters.
+    /// Parameters that depend on uniforms.
     params: FxHashSet<(Handle<Function>, usize)>,
-    /// Functions, by their results.
+    /// Functions whose results depend on uniforms.
     results: FxHashSet<Handle<Function>>,
-    /// A branch does.
+    /// Some branch depends on a uniform.
     branches: bool,
     changed: bool,
 }
 
-/// Whether a branch, a `switch` or the end of a loop depends on a uniform.
+/// Returns true if a branch, a `switch` or the end of a loop depends on a uniform.
 pub fn decides_control(module: &Module) -> bool {
     let mut facts = Facts::default();
     loop {
@@ -88,7 +91,7 @@ impl Facts {
             Expression::Math { arg, arg1, arg2, arg3, .. } => {
                 has(arg) || maybe(arg1) || maybe(arg2) || maybe(arg3)
             }
-            // Literals, lengths, and what comes from other threads.
+            // Literals, lengths, and values from other threads.
             _ => false,
         }
     }
@@ -134,7 +137,8 @@ impl Facts {
     }
 }
 
-/// Whether a pointer is to an array in a uniform that is larger than the loops that drivers write out.
+/// Returns true if a pointer refers to an array in a uniform with more elements than a driver unrolls
+/// iterations of a loop.
 fn is_large(module: &Module, function: &Function, base: Handle<Expression>) -> bool {
     let mut path = Vec::new();
     let mut at = base;
@@ -158,7 +162,7 @@ fn is_large(module: &Module, function: &Function, base: Handle<Expression>) -> b
     matches!(module.types[ty].inner, TypeInner::Array { size: ArraySize::Constant(n), .. } if n.get() > LONGEST)
 }
 
-/// The local variable that a pointer is into.
+/// The local variable that a pointer points into.
 fn local_of(function: &Function, mut pointer: Handle<Expression>) -> Option<usize> {
     loop {
         match function.expressions[pointer] {

@@ -1,20 +1,21 @@
-//! Where all threads of a group come by together.
+//! Determines where control flow is uniform across all threads of a group.
 //!
-//! A wave's operations go through group-shared memory, with barriers that all threads of the group must reach. They do where
-//! every branch and loop around it depends on values only that are the same for all: constants, uniforms, the group's
-//! number, and what pure operations make of them. Parameters and results of functions count as different. What a loop
-//! carries is taken to be the same until a trip shows that it is not, so the answer is the greatest fixed point.
+//! A wave operation goes through group-shared memory, with barriers that all threads of the group must reach.
+//! All threads reach them if every enclosing branch and loop depends only on values that are uniform:
+//! constants, uniforms, the group's ID, and the results of pure operations on these. Parameters and results
+//! of functions count as divergent. A loop-carried value is assumed to be uniform until an iteration shows
+//! otherwise, so the result is the greatest fixpoint.
 //!
-//! After an atomic operation on group-shared memory the lanes of a wave go on together on the CPU (`steps`). Where all
-//! threads come by, they do so on devices; elsewhere, as in `if (…) InterlockedAdd(bins[k], 1)`, the order of lanes is the
-//! device's own.
+//! On the CPU the lanes of a wave proceed in lockstep after an atomic operation on group-shared memory (a
+//! *step* of the lanes). On devices they do so in uniform control flow; in divergent control flow, as in `if
+//! (…) InterlockedAdd(bins[k], 1)`, the device determines the order of the lanes.
 
 use cranelift_entity::EntitySet;
 use ir::{Builtin, Func, Function, Inst, Module, Op, Region, Space, Span, Value};
 use rustc_hash::FxHashMap;
 
-/// The first place of a function where an operation of a wave stands in control flow that may differ between threads, and
-/// the steps of lanes there.
+/// Returns the location of the first wave operation in divergent control flow, if there is one, and the steps
+/// of lanes in divergent control flow.
 pub(crate) fn divergent_wave(
     module: &Module,
     func: Func,
@@ -35,7 +36,7 @@ pub(crate) fn divergent_wave(
     (walk.found, walk.apart)
 }
 
-/// The gathers of which nothing is used and that come right after an atomic operation on group-shared memory.
+/// The gathers whose results are unused and that directly follow an atomic operation on group-shared memory.
 fn steps(module: &Module, f: &Function) -> EntitySet<Inst> {
     let mut steps = EntitySet::new();
     if !f.has_body() {
@@ -66,12 +67,12 @@ fn steps(module: &Module, f: &Function) -> EntitySet<Inst> {
     steps
 }
 
-/// Whether a function does an operation of a wave, itself or by what it calls.
+/// Returns true if a function performs a wave operation, directly or through a call.
 pub(crate) fn has_waves(module: &Module, func: Func, known: &mut FxHashMap<Func, bool>) -> bool {
     if let Some(&found) = known.get(&func) {
         return found;
     }
-    // Recursion is refused elsewhere.
+    // Recursion is refused elsewhere, so this entry is only a placeholder.
     known.insert(func, false);
     let f = &module.funcs[func];
     let mut callees = Vec::new();
@@ -92,14 +93,14 @@ pub(crate) fn has_waves(module: &Module, func: Func, known: &mut FxHashMap<Func,
 struct Walk<'m, 'k> {
     module: &'m Module,
     f: &'m Function,
-    /// Values that are the same for all threads.
+    /// Values that are uniform.
     same: EntitySet<Value>,
     /// Handles of memory that no thread writes.
     constant: EntitySet<Value>,
     known: &'k mut FxHashMap<Func, bool>,
     found: Option<Span>,
     steps: EntitySet<Inst>,
-    /// Steps where threads may go different ways.
+    /// Steps in divergent control flow.
     apart: EntitySet<Inst>,
 }
 
@@ -191,7 +192,7 @@ impl Walk<'_, '_> {
                 self.set(region.params[0], trips);
             }
             for (&param, &same) in region.params[first..].iter().zip(&carried) {
-                // After different numbers of trips, threads have different values.
+                // After different numbers of iterations, threads have different values.
                 self.set(param, same && trips);
             }
             self.region(body, together && trips);

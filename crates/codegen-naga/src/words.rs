@@ -1,4 +1,5 @@
-//! Memory that is seen as several types: an array of words in the CPU's layout, whose functions take byte offsets.
+//! Accesses memory that is used as several types: an array of words in the CPU's layout, accessed by
+//! functions that take byte offsets.
 
 use ir::{MemData, Scalar, Step, Type, TypeData};
 use naga::{
@@ -22,7 +23,7 @@ impl Cx<'_> {
         let Params { at, index, dynamic, values } = self.access_params(&mut code, access, true, span)?;
         let at = at.expect("words are accessed at a byte");
         let size = self.ir.mem.size(access.element).max(1) as u32;
-        // Elements that begin before 2^31 bytes on either side of the offset.
+        // The element must begin within 2^31 bytes on either side of the offset.
         let far = (1u32 << 31) / size.next_power_of_two();
         let (far_expr, both) = (code.u32(far), code.u32(far.wrapping_mul(2)));
         let mut inside = if far.wrapping_mul(2) == 0 {
@@ -34,7 +35,7 @@ impl Cx<'_> {
         let size_expr = code.u32(size);
         let from = code.binary(BinaryOperator::Multiply, index, size_expr);
         let mut place = code.binary(BinaryOperator::Add, at, from);
-        // The whole element is within the words; or it begins there, and the leaf is.
+        // Either the whole element must be within the words, or its beginning and the leaf must be.
         let words = match slot.words {
             Some(n) => code.u32(n),
             None => {
@@ -90,7 +91,7 @@ impl Cx<'_> {
                     self.access_nothing(&mut code, access, span)?;
                     return Ok(self.add_function(code));
                 }
-                // A word of unsigned numbers has no signed least or greatest: those go by exchange.
+                // Words are unsigned and have no signed minimum or maximum: those use compare-exchange.
                 let old = self.atomic(&mut code, pointer, op, s, Scalar::U32, &values, span)?;
                 if let Some(old) = old {
                     code.ret(Some(old));
@@ -105,11 +106,12 @@ impl Cx<'_> {
         Ok(self.add_function(code))
     }
 
-    /// Byte offset of a path's static steps, the stride of each dynamic one, and the bytes of the leaf, in the CPU's layout.
+    /// The byte offset of a path's static steps, the stride of each dynamic step, and the size of the leaf in
+    /// bytes, in the CPU's layout.
     fn scalar_path(&self, access: &Access) -> (u32, Vec<u32>, u32) {
         let mem = &self.ir.mem;
         let (mut ty, mut lanes, mut fixed, mut strides) = (access.element, None, 0u64, Vec::new());
-        // Of what is no type of memory: part of a matrix or vector.
+        // The size of a part of a matrix or vector, which has no memory type of its own.
         let mut leaf = None;
         for &step in &access.path.0 {
             let stride = match (&mem[ty], lanes) {
@@ -163,14 +165,14 @@ impl Cx<'_> {
         code.binary(BinaryOperator::Add, place, by)
     }
 
-    /// The 32 bits from byte `place + by` on, aligned or not.
+    /// The 32 bits that begin at byte `place + by`, aligned or not.
     fn load_word(&mut self, code: &mut Code, slot: &Slot, place: Expr, by: u32) -> Expr {
         let place = self.offset(code, place, by);
         let function = self.word_reader(slot);
         code.call(function, vec![place], true).expect("it gives a word")
     }
 
-    /// A value in the CPU's layout from byte `place + by` on.
+    /// Loads a value in the CPU's layout from byte `place + by`.
     fn load_words(
         &mut self,
         code: &mut Code,
@@ -251,7 +253,7 @@ impl Cx<'_> {
         }
     }
 
-    /// Stores a whole word; bytes that are not aligned to it are an error.
+    /// Stores a whole word; an unaligned address is an error.
     fn store_word(&mut self, code: &mut Code, slot: &Slot, at: Expr, word: Expr, span: ir::Span) {
         let (three, zero) = (code.u32(3), code.u32(0));
         let rest = code.binary(BinaryOperator::And, at, three);
@@ -266,7 +268,8 @@ impl Cx<'_> {
         code.store(pointer, word);
     }
 
-    /// Stores the low bits of a word; the other bits stay what other threads make of them.
+    /// Stores the low bits of a word atomically with respect to its other bits, which other threads may be
+    /// writing.
     fn store_part(&mut self, code: &mut Code, slot: &Slot, at: Expr, bits: Expr, width: u32) -> Res {
         let pointer = self.word_pointer(code, slot, at);
         let (three, eight) = (code.u32(3), code.u32(3));
@@ -292,7 +295,7 @@ impl Cx<'_> {
     }
 }
 
-/// The number that the low bits of a word are; with 64 bits, `high` are the others.
+/// The number that the low bits of a word represent; for 64 bits, `high` is the upper word.
 pub(crate) fn number_of_word(code: &mut Code, s: Scalar, word: Expr, high: Option<Expr>) -> Expr {
     let mask = |code: &mut Code, mask: u32| {
         let mask = code.u32(mask);
@@ -337,7 +340,7 @@ pub(crate) fn number_of_word(code: &mut Code, s: Scalar, word: Expr, high: Optio
     }
 }
 
-/// The word that a number is in memory; `high` asks for the upper half of 64 bits.
+/// The word that represents a number in memory; `high` selects the upper half of a 64-bit number.
 pub(crate) fn word_of_number(code: &mut Code, s: Scalar, x: Expr, high: bool) -> Expr {
     let low_bits = |code: &mut Code, x: Expr| {
         let bits = code.convert(x, ScalarKind::Uint, None);
@@ -367,10 +370,10 @@ pub(crate) fn word_of_number(code: &mut Code, s: Scalar, x: Expr, high: bool) ->
     }
 }
 
-/// The bits of a half.
+/// The bits of a `half`.
 pub(crate) fn word_of_half(code: &mut Code, x: Expr) -> Expr {
     let x = code.convert(x, ScalarKind::Float, Some(4));
-    // The second lane is of no importance.
+    // The second lane does not matter.
     let pair = code.splat(2, x);
     let bits = code.math(MathFunction::Pack2x16float, &[pair]);
     let mask = code.u32(0xffff);

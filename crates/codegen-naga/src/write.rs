@@ -1,11 +1,11 @@
-//! The text or binary of a target, by naga's writers.
+//! Writes the text or binary of a target, using naga's writers.
 
 use naga::back::{glsl, hlsl, msl, wgsl};
 use naga::proc::BoundsCheckPolicies;
 
 use crate::{BindingKind, Built, Error, Target, spirv};
 
-/// What a target is given.
+/// The written form of a module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
     /// Source text.
@@ -14,8 +14,8 @@ pub enum Output {
     Words(Vec<u32>),
 }
 
-/// Writes a module for the target that it was built for. `entry` names the entry point for languages that have one in a
-/// file.
+/// Writes a module for the target that it was built for. `entry` selects the entry point for languages that
+/// have only one in a file.
 pub fn write(built: &Built, entry: Option<&str>) -> Result<Output, Error> {
     let (module, info) = (&built.module, &built.info);
     let internal = |e: &dyn std::fmt::Display| Error::Internal(format!("naga's writer: {e}"));
@@ -26,7 +26,7 @@ pub fn write(built: &Built, entry: Option<&str>) -> Result<Output, Error> {
         Target::Wgsl => {
             let text = wgsl::write_string(module, info, wgsl::WriterFlags::empty());
             let text = text.map_err(|e| internal(&e))?;
-            // naga's own reader needs no such line, others do.
+            // naga's own reader does not need this line, but other readers do.
             if built.uses_subgroups { format!("enable subgroups;\n{text}") } else { text }
         }
         Target::Msl => {
@@ -36,7 +36,7 @@ pub fn write(built: &Built, entry: Option<&str>) -> Result<Output, Error> {
             written.map_err(|e| internal(&e))?.0
         }
         Target::Hlsl => {
-            // Atomic operations on 64 bits came later.
+            // 64-bit atomic operations need a newer shader model.
             let is_wide = |ty: &naga::Type| matches!(ty.inner, naga::TypeInner::Atomic(s) if s.width == 8);
             let shader_model = match module.types.iter().any(|(_, ty)| is_wide(ty)) {
                 true => hlsl::ShaderModel::V6_6,
@@ -92,7 +92,8 @@ pub fn write(built: &Built, entry: Option<&str>) -> Result<Output, Error> {
     Ok(Output::Text(with_comments(text, &built.comments)))
 }
 
-/// Buffers have the numbers of their bindings; the sizes of those without a size come after the last.
+/// Options for naga's Metal writer. Buffers have the indices of their bindings; the buffer of the sizes of
+/// unsized buffers comes after the last.
 fn msl_options(built: &Built) -> msl::Options {
     let mut resources = msl::EntryPointResources::default();
     for binding in &built.reflection.bindings {
@@ -123,12 +124,12 @@ pub fn disassemble(words: &[u32]) -> Result<String, Error> {
     Ok(module.disassemble() + "\n")
 }
 
-/// Text with a comment before each function that comes from the source.
+/// Inserts a comment before each function that comes from the source.
 fn with_comments(text: String, comments: &[(String, String)]) -> String {
     let mut out = String::with_capacity(text.len() + 64 * comments.len());
     let by_name: rustc_hash::FxHashMap<&str, &str> = comments.iter().map(|(n, c)| (&n[..], &c[..])).collect();
     let lines: Vec<&str> = text.lines().collect();
-    // Where a comment comes: before the attributes of the function.
+    // For each line, the comment to insert before it: a comment precedes the attributes of its function.
     let mut before: Vec<Option<&str>> = vec![None; lines.len()];
     for (k, line) in lines.iter().enumerate() {
         let next = lines.get(k + 1).copied().unwrap_or_default();
@@ -154,9 +155,9 @@ fn with_comments(text: String, comments: &[(String, String)]) -> String {
     out
 }
 
-/// The name of the function that a line begins to define.
+/// The name of the function whose definition begins on a line.
 fn defined_name<'a>(line: &'a str, next: &str) -> Option<&'a str> {
-    // Metal's attributes stand before the function in its line.
+    // In Metal, attributes precede the function on the same line.
     let line = line.strip_prefix("[[").and_then(|l| l.split_once("]] ")).map_or(line, |l| l.1);
     if line.starts_with([' ', '\t', '}', '/', '#', '@', '[']) {
         return None;

@@ -1,4 +1,4 @@
-//! Instructions that are expressions.
+//! Writes instructions as expressions.
 
 use ir::{InstData, Math, Op, Scalar, TypeData, Value};
 
@@ -6,12 +6,12 @@ use crate::statement::Writer;
 use crate::types::{literal, name};
 use crate::{Unsupported, unsupported};
 
-/// A text and how tightly it holds together: higher binds tighter.
+/// A text with its operator precedence: a higher level binds tighter.
 #[derive(Clone, Debug)]
 pub(crate) struct Text {
     pub(crate) text: String,
     level: u8,
-    /// Operators in it; a long expression is given a name.
+    /// The number of operators; a long expression is given a name.
     pub(crate) size: u32,
 }
 
@@ -35,20 +35,20 @@ impl Text {
         Text { text: format!("{function}({})", args.join(", ")), level: ATOM, size }
     }
 
-    /// In brackets if it binds less tightly than its place asks for.
+    /// The text, in parentheses if it binds less tightly than `level` requires.
     fn at(&self, level: u8) -> String {
         if self.level < level { format!("({})", self.text) } else { self.text.clone() }
     }
 
     fn infix(op: &str, level: u8, a: &Text, b: &Text) -> Text {
-        // Numbers are not associative: what stands on the right keeps its brackets.
+        // Floating-point arithmetic is not associative, so the right operand keeps its parentheses.
         let text = format!("{} {op} {}", a.at(level), b.at(level + 1));
         Text { text, level, size: 1 + a.size + b.size }
     }
 }
 
 impl Writer<'_> {
-    /// The text of an instruction with one result, without an effect.
+    /// The text of an instruction that has one result and no side effects.
     pub(crate) fn expression(&mut self, data: &InstData) -> Result<Text, Unsupported> {
         let result = data.results[0];
         let ty = self.src.ty(result);
@@ -138,7 +138,7 @@ impl Writer<'_> {
         }
     }
 
-    /// The part of a cell that indices lead to.
+    /// The place of the part of a cell that indices lead to.
     pub(crate) fn place(&mut self, path: &[Value]) -> String {
         let mut text = self.text(path[0]).text;
         for &index in &path[1..] {
@@ -154,7 +154,7 @@ impl Text {
     }
 }
 
-/// The letter of a lane.
+/// The component letter of a vector lane.
 pub(crate) fn lane(k: u32) -> char {
     ['x', 'y', 'z', 'w'].get(k as usize).copied().unwrap_or('x')
 }

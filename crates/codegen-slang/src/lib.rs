@@ -1,12 +1,14 @@
-//! IR to Slang source that people can read: `pullback derive`.
+//! Prints IR as readable Slang source, for `pullback derive`.
 //!
-//! The IR is structured, so each of its instructions is a statement or a part of an expression; nothing has to be
-//! reconstructed. Values that are used once and have no name become parts of expressions, the others are variables,
-//! with the names of the source where they have one. The text means what the IR means, bit for bit, but for what the
-//! language leaves open (division by zero of integers, indices out of range).
+//! The IR is structured, so each of its instructions becomes a statement or a part of an expression; no
+//! control flow has to be reconstructed. Values that are used once and have no name become parts of
+//! expressions, and the others become variables, named as in the source where they have a name there. The
+//! text has the semantics of the IR, bit for bit, except where the language leaves the result open (integer
+//! division by zero, indices out of range).
 //!
-//! A loop's stack is an array, so the loop needs a bound: a constant number of trips or `[MaxIters]`. What a text cannot
-//! say is refused and named. Memory of the host is declared again, with the names that it has in the program.
+//! A loop's stack becomes an array, so the loop needs a bound: a constant trip count or `[MaxIters]`. A
+//! construct that has no textual form is refused with an error that names it. Global memory is declared
+//! again, under the names that it has in the program.
 #![forbid(unsafe_code)]
 
 mod expression;
@@ -20,30 +22,31 @@ use rustc_hash::FxHashMap;
 
 pub use types::scalar as scalar_name;
 
-/// Something that cannot be written.
+/// An error for a construct that cannot be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unsupported {
-    /// Where it comes from.
+    /// The source location of the construct.
     pub span: Span,
-    /// What it is.
+    /// A description of the construct.
     pub message: String,
 }
 
-/// A function to be written, and what it is called.
+/// A function to be written, with the names to use for it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Printed {
     /// Its name.
     pub name: String,
-    /// Names of its parameters; those that are left out have their own.
+    /// The names of its parameters; parameters without an entry keep their own names.
     pub params: Vec<String>,
-    /// Names of its results, likewise.
+    /// The names of its results; results without an entry keep their own names.
     pub results: Vec<String>,
-    /// The result of a function written before that a parameter takes on: a stack has its bounds.
+    /// For each parameter, the result of a previously written function that is passed for it; a stack
+    /// parameter has the bounds of that result.
     pub sources: Vec<Option<(Func, usize)>>,
 }
 
-/// Writes functions and those that they call. Arrays that hold stacks have the
-/// bounds that the function which makes them gives them, so a function that takes a stack comes after that one.
+/// Writes functions and their callees. Arrays that hold stacks have the bounds determined by the function
+/// that makes them, so a function that takes a stack must come after that function.
 pub fn print(module: &Module, funcs: &[(Func, Printed)]) -> Result<String, Unsupported> {
     let mut names: FxHashMap<Func, String> = FxHashMap::default();
     let mut taken = names::Names::default();
@@ -51,7 +54,7 @@ pub fn print(module: &Module, funcs: &[(Func, Printed)]) -> Result<String, Unsup
         names.insert(*func, taken.fresh(&printed.name));
     }
     let own = Printed::default();
-    // Callees first, as a reader expects; a ring of calls is in any order.
+    // Callees come first, as a reader expects; the functions of a call cycle come in any order.
     let mut order: Vec<Func> = Vec::new();
     let mut seen = cranelift_entity::EntitySet::new();
     let mut work: Vec<(Func, bool)> = funcs.iter().rev().map(|f| (f.0, false)).collect();
@@ -89,7 +92,7 @@ pub fn print(module: &Module, funcs: &[(Func, Printed)]) -> Result<String, Unsup
     Ok(text)
 }
 
-/// An op that has no text.
+/// The error for an operation that has no textual form.
 fn unsupported(op: &Op, span: Span) -> Unsupported {
     let what = match op {
         Op::BufferOffset | Op::BufferCast(_) | Op::BufferAddress => "a pointer to memory of the host".into(),

@@ -1,8 +1,9 @@
-//! Memory that the host sees: declarations of the globals that a text uses, and the places in them.
+//! Writes accesses to memory that the host sees: declarations of the globals in use, and the places in them.
 //!
-//! Globals and their structs keep their names, so the text can be bound like the program that it comes from. A place of
-//! the IR (`buffer_load<1> spheres, k`) is a place of the source (`spheres[k].radius`); loads of memory that is written
-//! stay where they are, in variables. A matrix is an array of its rows here, as in the IR.
+//! Globals and their structs keep their names, so the text can be bound like the program that it comes from.
+//! A place of the IR (`buffer_load<1> spheres, k`) becomes a place of the source (`spheres[k].radius`); loads
+//! of memory that is written are not moved, but assigned to variables. A matrix is an array of its rows, as
+//! in the IR.
 
 use ir::{
     AtomicOp, Global, InstData, MemData, MemType, Module, Op, Path, Space, Span, Step, Type, TypeData, Value,
@@ -24,7 +25,8 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// Declares the globals that functions refer to, and what these are made of, under names of their own.
+    /// Declares the globals that functions refer to, and the structs that these are made of, under unique
+    /// names.
     pub(crate) fn declare(
         module: &Module,
         funcs: &[ir::Func],
@@ -74,7 +76,7 @@ impl Memory {
         Ok(memory)
     }
 
-    /// The name of a type and what stands after the variable; structs are declared before.
+    /// The name of a type and the suffix that follows the variable; structs are declared first.
     fn type_name(
         &mut self,
         module: &Module,
@@ -108,7 +110,7 @@ impl Memory {
         })
     }
 
-    /// The declaration of a parameter that is a buffer.
+    /// The declaration of a buffer parameter.
     pub(crate) fn parameter(
         &self,
         module: &Module,
@@ -117,7 +119,7 @@ impl Memory {
         span: Span,
     ) -> Result<String, Unsupported> {
         let TypeData::Buffer(element) = module.types[ty] else { return Err(pointer(span)) };
-        // All structs have their names by now.
+        // All structs have their names at this point.
         let mut known = Memory { structs: self.structs.clone(), ..Memory::default() };
         let (element, after) = known.type_name(module, element, &mut Names::default(), span)?;
         Ok(format!("RWStructuredBuffer<{element}{after}> {name}"))
@@ -128,14 +130,14 @@ fn pointer(span: Span) -> Unsupported {
     Unsupported { span, message: "a pointer to memory of the host".into() }
 }
 
-/// A field's name as the language takes it: parts of a library's type have names with dots.
+/// A field's name as a legal identifier: parts of library types have names with dots.
 fn field_name(field: &str) -> String {
     Names::default().fresh(field)
 }
 
 impl Writer<'_> {
-    /// The place that a buffer, an index and a path with its dynamic operands lead to, and the rows if a whole matrix
-    /// is there.
+    /// The place that a buffer, an index and a path with its dynamic operands lead to, and the number of rows
+    /// if the place is a whole matrix.
     fn memory_place(&self, data: &InstData, path: &Path) -> Result<(String, Option<u32>), Unsupported> {
         let buffer = data.args[0];
         let TypeData::Buffer(element) = self.module.types[self.src.ty(buffer)] else {
@@ -146,7 +148,7 @@ impl Writer<'_> {
             text += &format!("[{}]", self.text(data.args[1]).text);
         }
         let mut dynamic = data.args[2..].iter();
-        // Nothing once a vector or a matrix's row is reached.
+        // `None` once a vector or a row of a matrix is reached.
         let mut ty = Some(element);
         for step in &path.0 {
             let index = match *step {
@@ -182,7 +184,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Whether arrays of a type are the same in memory and in variables.
+    /// Returns true if arrays of the type have the same form in memory and in variables.
     fn is_flat(&self, ty: MemType) -> bool {
         match &self.module.mem[ty] {
             MemData::Scalar(_) | MemData::Vector(..) => true,
@@ -191,7 +193,7 @@ impl Writer<'_> {
         }
     }
 
-    /// A load, in a variable unless nobody writes there.
+    /// Writes a load, as a variable unless the memory is never written.
     pub(crate) fn buffer_load(&mut self, data: &InstData, path: &Path) -> Result<(), Unsupported> {
         let v = data.results[0];
         let (place, rows) = self.memory_place(data, path)?;
@@ -234,7 +236,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// The number of elements: `GetDimensions` gives it with the size of one.
+    /// Writes the number of elements, which `GetDimensions` returns together with the size of an element.
     pub(crate) fn buffer_length(&mut self, data: &InstData) -> Result<(), Unsupported> {
         let buffer = self.text(data.args[0]).text;
         let count = self.declare(data.results[0], "count", None)?;
@@ -244,7 +246,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// A global is its name; of uniforms and memory of the group there is only one element.
+    /// Refers to a global by its name; uniforms and group-shared memory have only one element.
     pub(crate) fn global(&mut self, v: Value, global: Global) {
         self.name_global(v, global);
         match self.module.globals[global].space {

@@ -1,8 +1,8 @@
-//! Names that the language accepts and that no other thing in the same scope has.
+//! Makes names that are legal in the language and unique within their scope.
 
 use rustc_hash::FxHashSet;
 
-/// Words that cannot name a variable, and functions that the text calls.
+/// Words that cannot name a variable, and functions that the printed text calls.
 const RESERVED: &[&str] = &[
     "abs",
     "acos",
@@ -113,14 +113,14 @@ const RESERVED: &[&str] = &[
     "column_major",
 ];
 
-/// The names of one scope.
+/// The names used in a scope.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Names {
     taken: FxHashSet<String>,
 }
 
 impl Names {
-    /// A name like this one: `ray.origin` becomes `ray_origin`, a second `x` becomes `x2`.
+    /// A unique name similar to the given one: `ray.origin` becomes `ray_origin`, a second `x` becomes `x2`.
     pub(crate) fn fresh(&mut self, like: &str) -> String {
         let mut base = String::new();
         for c in like.chars() {

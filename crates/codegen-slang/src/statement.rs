@@ -1,4 +1,4 @@
-//! Functions and their statements.
+//! Writes functions and their statements.
 
 use std::fmt::Write;
 
@@ -25,26 +25,27 @@ pub(crate) struct Writer<'a> {
     memory: &'a Memory,
     stacks: &'a mut StackBounds,
     out: String,
-    /// What is being written.
+    /// The source location of what is being written.
     at: Span,
     indent: usize,
     names: Names,
     texts: FxHashMap<Value, Text>,
-    /// The factors of products that are part of an expression.
+    /// The factors of products that are part of a larger expression.
     pub(crate) products: FxHashMap<Value, (Text, Text)>,
     bounds: FxHashMap<Value, Bounds>,
     uses: SecondaryMap<Value, u32>,
-    /// Values used in the region that defines them, by one instruction.
+    /// True for values that are used by an instruction without regions, or yielded, in the region that
+    /// defines them.
     local: SecondaryMap<Value, bool>,
-    /// Vectors whose lanes are added.
+    /// Vectors whose lanes are added up by a `Sum`.
     summed: EntitySet<Value>,
-    /// Memory of one element, which has no index.
+    /// Memory of a single element, which is not indexed.
     pub(crate) singles: EntitySet<Value>,
-    /// Memory that nobody writes.
+    /// Memory that is never written.
     pub(crate) fixed: EntitySet<Value>,
 }
 
-/// One function with its head.
+/// Writes a function with its signature.
 pub(crate) fn function(
     module: &Module,
     func: Func,
@@ -133,7 +134,7 @@ pub(crate) fn function(
     Ok(format!("{result} {name}({})\n{{\n{}}}\n", params.join(", "), w.out))
 }
 
-/// A slot's own name; that of a differential is `d_x`.
+/// The name of a parameter or result; that of a differential is `d_x`.
 fn slot_name(slot: &ir::Slot, like: &str, k: usize) -> String {
     match slot.name.as_deref() {
         Some(name) => match name.strip_suffix(".d") {
@@ -146,7 +147,7 @@ fn slot_name(slot: &ir::Slot, like: &str, k: usize) -> String {
 
 impl Writer<'_> {
     pub(crate) fn line(&mut self, text: &str) {
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let _ = writeln!(self.out, "{:1$}{text}", "", 4 * self.indent);
     }
 
@@ -174,7 +175,7 @@ impl Writer<'_> {
         self.texts.insert(v, Text::atom(name));
     }
 
-    /// Names a value like the source does, or like this.
+    /// Names a value as in the source, or otherwise like `like`.
     fn name(&mut self, v: Value, like: &str) -> String {
         let like = self.src.values[v].name.as_deref().unwrap_or(like);
         let name = self.names.fresh(like);
@@ -192,7 +193,7 @@ impl Writer<'_> {
         Ok(format!("{before} {name}{after}"))
     }
 
-    /// A new variable for a value; without an initial value it is zero where that matters.
+    /// Declares a variable for a value, with an initial value if `init` is given.
     pub(crate) fn declare(&mut self, v: Value, like: &str, init: Option<&str>) -> Res<String> {
         let name = self.name(v, like);
         let declaration = self.declaration(self.src.ty(v), &name, v)?;
@@ -299,7 +300,8 @@ impl Writer<'_> {
                 self.line(&(line + ");"));
                 Ok(())
             }
-            // Only reverse mode of a loop makes them: more trips than its bound, which is the array's here.
+            // Only the reversal of loops creates asserts. They check for more iterations than the loop's
+            // bound, which is the size of the array here.
             Op::Assert(_) => Ok(()),
             Op::Construct | Op::Splat | Op::Zero | Op::Insert(_) | Op::Select
                 if self.is_array(data.results[0]) =>
@@ -319,7 +321,7 @@ impl Writer<'_> {
         }
     }
 
-    /// The bits of a constant, or of a zero.
+    /// The bits of a constant or zero.
     fn constant(&self, v: Value) -> Option<u64> {
         let mut found = None;
         self.src.walk(self.src.body(), &mut |inst| {
@@ -333,14 +335,14 @@ impl Writer<'_> {
         found
     }
 
-    /// An instruction that is an expression: part of another, or a variable.
+    /// Writes an instruction that is an expression, as a part of another expression or as a variable.
     fn value(&mut self, data: &InstData) -> Res {
         let text = self.expression(data)?;
         let moves = matches!(data.op, Op::Load);
         self.variable_or_part(data, text, !moves)
     }
 
-    /// An expression as a part of the only one that uses it, if it may move there, else as a variable.
+    /// Inlines an expression into its only use if it may move there; otherwise assigns it to a variable.
     pub(crate) fn variable_or_part(&mut self, data: &InstData, text: Text, may_move: bool) -> Res {
         let v = data.results[0];
         let constant = matches!(data.op, Op::Const(_) | Op::Zero);
@@ -363,11 +365,11 @@ impl Writer<'_> {
         self.declare(v, "t", Some(&text.text)).map(|_| ())
     }
 
-    /// Arrays are made in variables.
+    /// Writes an array, which needs a variable.
     fn array(&mut self, data: &InstData) -> Res {
         let v = data.results[0];
         if let TypeData::Stack(_) = self.module.types[self.src.ty(v)] {
-            // The empty stack: whatever it meets has the bounds.
+            // The empty stack needs no text: the values that it is joined with have the bounds.
             return Ok(());
         }
         match &data.op {
@@ -457,7 +459,8 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// The arms as text of their own, and then the variables that they set, whose bounds are known by then.
+    /// Writes the arms into a buffer first, then the variables that they assign, whose bounds are known only
+    /// after the arms have been written.
     fn arms(&mut self, data: &InstData, heads: &[String], tail: &str) -> Res {
         let names: Vec<String> = data
             .results
@@ -510,7 +513,7 @@ impl Writer<'_> {
         self.indent += 1;
         self.arms(data, &heads, " break;")?;
         self.indent -= 1;
-        // The variables stand before the `switch`.
+        // The variables must precede the `switch`.
         let made = self.out.split_off(at);
         let from = made
             .find("case ")
@@ -527,7 +530,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// How many trips a loop can make, where that is known.
+    /// An upper bound of a loop's trip count, if known.
     fn bound(&self, data: &InstData) -> Option<u32> {
         let info = match data.op {
             Op::For(info) | Op::Loop(info) => info,
@@ -551,7 +554,7 @@ impl Writer<'_> {
         let bound = self.bound(data);
         let n_carried = data.args.len() - lead;
 
-        // Each carried value is one variable, which the result is after the loop.
+        // Each carried value is a single variable, which also holds the result after the loop.
         let mut variables = Vec::new();
         for k in 0..n_carried {
             let (param, result) = (inner.params[lead + k], data.results[k]);
@@ -646,7 +649,7 @@ impl Writer<'_> {
                     self.line(&format!("for ({ty} {index} = {last}; {index} >= {zero}; {index}--)"));
                     self.line("{");
                 } else if is_down {
-                    // An unsigned number is never below zero.
+                    // An unsigned number is never below zero, so a separate counter counts up.
                     let trip = self.names.fresh("trip");
                     self.line(&format!("for ({ty} {trip} = {zero}; {trip} < {count}; {trip}++)"));
                     self.line("{");
@@ -697,7 +700,7 @@ impl Writer<'_> {
     }
 }
 
-/// The names in a text.
+/// The identifiers and keywords in a text.
 fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|w| !w.is_empty())
 }

@@ -1,17 +1,17 @@
-//! Types as Slang writes them, and how long the arrays are that stand for stacks.
+//! Writes types in Slang, and tracks the lengths of the arrays that represent stacks.
 
 use ir::{Func, Scalar, Span, Type, TypeData, Types};
 use rustc_hash::FxHashMap;
 
 use crate::Unsupported;
 
-/// The bounds of a stack and of the stacks in it, outermost first.
+/// The bounds of a stack and of the stacks nested in it, outermost first.
 pub(crate) type Bounds = Vec<u32>;
 
-/// The bounds of the stacks that functions give and take, by position.
+/// The bounds of the stacks that functions return, by position.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StackBounds {
-    /// Of results, once a function has been written.
+    /// Bounds of stack results, recorded once a function has been written.
     pub(crate) results: FxHashMap<(Func, usize), Bounds>,
 }
 
@@ -44,7 +44,7 @@ pub(crate) fn vector(lane: Scalar, n: u32) -> String {
     }
 }
 
-/// A type's name and what stands after the variable: `float` and `[4]`.
+/// The name of a type and the suffix that follows the variable: `float` and `[4]`.
 pub(crate) fn declarator(
     types: &Types,
     ty: Type,
@@ -72,13 +72,13 @@ pub(crate) fn declarator(
     }
 }
 
-/// A type as an expression; for what is not an array.
+/// A type in an expression; the type must not be an array.
 pub(crate) fn name(types: &Types, ty: Type, span: Span) -> Result<String, Unsupported> {
     let (name, rest) = declarator(types, ty, &[], span)?;
     Ok(name + &rest)
 }
 
-/// A number of a scalar type by its bits.
+/// A literal of a scalar type, given by its bits.
 pub(crate) fn literal(scalar: Scalar, bits: u64) -> String {
     match scalar {
         Scalar::Bool => if bits & 1 == 1 { "true" } else { "false" }.into(),

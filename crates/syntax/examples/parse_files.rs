@@ -1,5 +1,5 @@
-//! Parses the files that are named, each as a program, and prints what is wrong with them and how fast it
-//! went. A check by hand over a folder of Slang sources; no test depends on it.
+//! Parses the given files, each as a program, and prints their diagnostics and the time taken. This is meant
+//! for checks by hand over a folder of Slang sources; no test depends on it.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -39,7 +39,7 @@ fn main() -> ExitCode {
         let mut sources = Sources::default();
         let file = sources.add(path.clone(), text);
         let (mut ast, mut diagnostics) = (Ast::default(), Vec::<Diagnostic>::new());
-        // The machine may be busy: the best of some runs counts.
+        // The machine may be busy, so the fastest of several runs counts.
         let text = sources.files[file.0 as usize].text.clone();
         let best = |run: &mut dyn FnMut()| {
             let times = (0..repeat).map(|_| {

@@ -1,8 +1,9 @@
-//! The AST as plain data: one set of arenas for the whole program.
+//! Defines the AST as plain data, in one set of arenas for the whole program.
 //!
-//! Every file of a program is parsed into the same [`Ast`], so an id means one node of one file,
-//! and a stage's side table is one map. Types are parsed as expressions (`A<B>.C[4]` is one in
-//! either reading); the checker tells them apart. The tree is as written: nothing is desugared.
+//! Every file of a program is parsed into the same [`Ast`], so an ID identifies a node of any file, and the
+//! side table of a compiler stage is a single map. Types are parsed as expressions, since `A<B>.C[4]` can be
+//! either; the checker distinguishes them. The tree corresponds to the source as written: nothing is
+//! desugared.
 
 use cranelift_entity::{PrimaryMap, entity_impl};
 use indexmap::IndexSet;
@@ -30,7 +31,8 @@ entity_impl!(StmtId, "stmt");
 pub struct DeclId(u32);
 entity_impl!(DeclId, "decl");
 
-/// Names. The words of the grammar (`keywords.rs`) are interned first, so their symbols are constants.
+/// Interned names. The words of the grammar (`keywords.rs`) are interned first, so their symbols are
+/// constants.
 #[derive(Clone, Debug)]
 pub struct Symbols {
     set: IndexSet<Box<str>, FxBuildHasher>,
@@ -58,23 +60,23 @@ impl Symbols {
         Symbol(self.set.insert_full(name.into()).0 as u32)
     }
 
-    /// Whether any file has a name that begins so.
+    /// Returns true if any file contains a name with this prefix.
     pub fn has_prefix(&self, start: &str) -> bool {
         self.set.iter().any(|name| name.starts_with(start))
     }
 
-    /// The symbol of a name, if any file has it.
+    /// The symbol of a name, if any file contains the name.
     pub fn find(&self, name: &str) -> Option<Symbol> {
         self.set.get_index_of(name).map(|idx| Symbol(idx as u32))
     }
 
-    /// The name.
+    /// The name of a symbol.
     pub fn name(&self, symbol: Symbol) -> &str {
         &self.set[symbol.0 as usize]
     }
 }
 
-/// A program's trees.
+/// The syntax trees of a program.
 #[derive(Clone, Debug, Default)]
 pub struct Ast {
     /// Names.
@@ -87,9 +89,9 @@ pub struct Ast {
     pub decls: PrimaryMap<DeclId, Decl>,
     /// One for each parsed file, in order of parsing.
     pub files: Vec<FileAst>,
-    /// What `#pragma warning` says.
+    /// The warning levels set by `#pragma warning`.
     pub warnings: crate::warnings::WarningLevels,
-    /// The error type of each function that throws; looked up only.
+    /// The error type of each function that throws; used only for lookups.
     pub throws: FxHashMap<DeclId, ExprId>,
 }
 
@@ -98,47 +100,47 @@ pub struct Ast {
 pub struct FileAst {
     /// The file.
     pub file: FileId,
-    /// Its top-level declarations in order (imports and module declarations too).
+    /// The top-level declarations in order, including imports and module declarations.
     pub decls: Vec<DeclId>,
 }
 
 impl Ast {
-    /// A symbol's name.
+    /// The name of a symbol.
     pub fn name(&self, symbol: Symbol) -> &str {
         self.symbols.name(symbol)
     }
 }
 
-/// An expression with its place.
+/// An expression and its location.
 #[derive(Clone, Debug)]
 pub struct Expr {
-    /// What it is.
+    /// The kind of the expression.
     pub kind: ExprKind,
-    /// Where.
+    /// The location.
     pub span: Span,
 }
 
-/// What an expression is. `e`, `base`, … are sub-expressions.
+/// The kind of an expression. `e`, `base`, … are sub-expressions.
 #[derive(Clone, Debug)]
 pub enum ExprKind {
     /// `12`, `0xffu`, `3LL`, `5z`; a negative number is a unary minus.
     Int {
-        /// The digits' value.
+        /// The value of the digits.
         value: u64,
-        /// The type: "" is `int`, "u" `uint`, "ll" `int64_t`, others `uint64_t`. It follows from the value where the
-        /// source has no suffix that says it.
+        /// The type: "" is `int`, "u" `uint`, "ll" `int64_t`, others `uint64_t`. It is derived from the value
+        /// if the suffix in the source does not determine it.
         suffix: Symbol,
     },
     /// `1.5`, `2e3f`, `1.0h`, `1.0lf`.
     Float {
-        /// The digits' value.
+        /// The value of the digits.
         value: f64,
         /// The suffix in lower case: "", "f", "h", "l", "lf".
         suffix: Symbol,
     },
     /// `true`, `false`
     Bool(bool),
-    /// `"text"`, escapes done, adjacent literals joined.
+    /// `"text"`, with escapes decoded and adjacent literals joined.
     String(String),
     /// `nullptr`
     NullPtr,
@@ -148,7 +150,7 @@ pub enum ExprKind {
     Name(Symbol),
     /// `operator+` as a name
     OperatorName(Symbol),
-    /// `::name`: what the name means outside of everything.
+    /// `::name`: the name looked up in the global scope.
     GlobalName(Symbol),
     /// `this`
     This,
@@ -160,7 +162,7 @@ pub enum ExprKind {
         base: ExprId,
         /// Right of it.
         name: Symbol,
-        /// Its place.
+        /// The location of the name.
         name_span: Span,
         /// Written `->`.
         arrow: bool,
@@ -171,26 +173,26 @@ pub enum ExprKind {
         base: ExprId,
         /// Right of it.
         name: Symbol,
-        /// Its place.
+        /// The location of the name.
         name_span: Span,
     },
     /// `base[i, j]`; `base[]` (an unsized array type) has none
     Index {
         /// Left of the bracket.
         base: ExprId,
-        /// Inside.
+        /// The indices.
         args: Vec<ExprId>,
     },
     /// `callee(args)`
     Call {
-        /// What is called, or the type that is constructed.
+        /// The callee, or the type that is constructed.
         callee: ExprId,
         /// Arguments.
         args: Vec<ExprId>,
     },
     /// `base<args>`
     Generic {
-        /// Left of the angle.
+        /// The base, before the `<`.
         base: ExprId,
         /// Types and values.
         args: Vec<ExprId>,
@@ -235,18 +237,18 @@ pub enum ExprKind {
     Pointer(ExprId),
     /// `const T`, `no_diff T`, `row_major T`, … as a type
     Modified(Modifiers, ExprId),
-    /// `(params) => body`; the declaration is a function without a name
+    /// `(params) => body`; the declaration is a function without a name.
     Lambda(DeclId),
     /// `functype(A, B) -> R`
     FuncType(Vec<ExprId>, ExprId),
     /// `__intrinsic_asm`, `spirv_asm { … }` and other opaque forms, by name
     Opaque(Symbol),
-    /// Already diagnosed.
+    /// An erroneous expression, already diagnosed.
     Error,
 }
 
 impl ExprKind {
-    /// Adds the operands of an expression to a list, for walks.
+    /// Appends the operands of the expression to `out`, for traversals.
     pub fn operands(&self, out: &mut Vec<ExprId>) {
         match self {
             ExprKind::Int { .. }
@@ -337,7 +339,7 @@ pub enum BinaryOp {
 }
 
 impl BinaryOp {
-    /// As written.
+    /// The operator as written.
     pub fn text(self) -> &'static str {
         match self {
             BinaryOp::Add => "+",
@@ -363,7 +365,7 @@ impl BinaryOp {
     }
 }
 
-/// Which compile-time measure.
+/// A compile-time size query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum SizeOfKind {
@@ -372,18 +374,18 @@ pub enum SizeOfKind {
     CountOf,
 }
 
-/// A statement with its place.
+/// A statement and its location.
 #[derive(Clone, Debug)]
 pub struct Stmt {
-    /// What it is.
+    /// The kind of the statement.
     pub kind: StmtKind,
-    /// `[MaxIters(n)]`, `[ForceUnroll]`, … before it.
+    /// The attributes before the statement: `[MaxIters(n)]`, `[ForceUnroll]`, ….
     pub attributes: Vec<Attribute>,
-    /// Where.
+    /// The location.
     pub span: Span,
 }
 
-/// What a statement is.
+/// The kind of a statement.
 #[derive(Clone, Debug)]
 pub enum StmtKind {
     /// `;`
@@ -416,16 +418,16 @@ pub enum StmtKind {
     For {
         /// A declaration or expression statement.
         init: Option<StmtId>,
-        /// Absent: true.
+        /// The condition; true if absent.
         cond: Option<ExprId>,
-        /// After each trip.
+        /// Evaluated after each iteration.
         step: Option<ExprId>,
         /// The loop's body.
         body: StmtId,
     },
     /// `while (cond) body`
     While {
-        /// Tested before each trip.
+        /// Tested before each iteration.
         cond: ExprId,
         /// The loop's body.
         body: StmtId,
@@ -434,14 +436,14 @@ pub enum StmtKind {
     DoWhile {
         /// The loop's body.
         body: StmtId,
-        /// Tested after each trip.
+        /// Tested after each iteration.
         cond: ExprId,
     },
     /// `switch (e) { case …: … }`
     Switch {
-        /// What is compared.
+        /// The value that is compared with the cases.
         scrutinee: ExprId,
-        /// In order; a body that doesn't leave falls through to the next.
+        /// The cases in order; a body that does not leave the `switch` falls through to the next.
         cases: Vec<Case>,
     },
     /// `break;`
@@ -454,81 +456,81 @@ pub enum StmtKind {
     Discard,
     /// `__target_switch { case cpu: … default: … }`: names and bodies
     TargetSwitch(Vec<(Vec<Symbol>, Vec<StmtId>)>),
-    /// `__intrinsic_asm "…";`: the result is what the target's text computes
+    /// `__intrinsic_asm "…";`: the result is that of the given text in the target's language.
     IntrinsicAsm(String),
-    /// `defer s`: runs when control leaves the block
+    /// `defer s`: executed when control leaves the block.
     Defer(StmtId),
-    /// `name: s`, with the number of labels around it in its function
+    /// A labelled statement `name: s`.
     Labeled {
-        /// What a `break` names.
+        /// The label that a `break` refers to.
         label: Symbol,
-        /// How many labels are around it.
+        /// The number of labels around this one in its function.
         level: u32,
-        /// What is left.
+        /// The statement that a `break` to the label leaves.
         body: StmtId,
     },
-    /// `break name;`: to the end of the labeled statement with this level
+    /// `break name;`: continues after the labelled statement with this level.
     BreakTo {
         /// The label's name.
         label: Symbol,
-        /// Its level.
+        /// The level of the label.
         level: u32,
     },
     /// `throw e;`
     Throw(ExprId),
-    /// `try f(x)`, taken out of the expression that it is in: the variable's initial value is the call
+    /// `try f(x)`, hoisted out of the expression that contains it: the variable's initial value is the call.
     Try(DeclId),
     /// `do { … } catch (e : E) { … }`
     DoCatch {
-        /// What may throw.
+        /// The body, which may throw.
         body: StmtId,
-        /// How many labels are around it: a `throw` leaves it like a `break`.
+        /// The number of labels around the body: a `throw` leaves it like a `break`.
         level: u32,
-        /// The variable for the error, if it is named, and what is done.
+        /// The handlers: the variable for the error, if it is named, and the statement.
         catches: Vec<(Option<DeclId>, StmtId)>,
     },
-    /// `static_assert` and others, named; parsed and skipped
+    /// `static_assert` and other statements by name, which are parsed and skipped.
     Unsupported(Symbol),
-    /// Already diagnosed.
+    /// An erroneous statement, already diagnosed.
     Error,
 }
 
-/// One or more labels and what follows them.
+/// One or more labels and the statements that follow them.
 #[derive(Clone, Debug)]
 pub struct Case {
-    /// The values; `None` is `default`.
+    /// The values; `None` stands for `default`.
     pub labels: Vec<Option<ExprId>>,
-    /// Up to the next label.
+    /// The statements up to the next label.
     pub body: Vec<StmtId>,
-    /// The first label's place.
+    /// The location of the first label.
     pub span: Span,
 }
 
 /// `[Name(args)]`
 #[derive(Clone, Debug)]
 pub struct Attribute {
-    /// The name; `A::B` is joined with `::`.
+    /// The name; the parts of `A::B` are joined with `::`.
     pub name: Symbol,
     /// Arguments.
     pub args: Vec<ExprId>,
-    /// Where.
+    /// The location.
     pub span: Span,
 }
 
 /// A declaration.
 #[derive(Clone, Debug)]
 pub struct Decl {
-    /// What it declares.
+    /// The kind of declaration.
     pub kind: DeclKind,
-    /// Its name; empty for those without.
+    /// The name; empty for declarations without one.
     pub name: Symbol,
-    /// The name's place (or the keyword's).
+    /// The location of the name or, without a name, of the keyword.
     pub name_span: Span,
-    /// The whole.
+    /// The location of the whole declaration.
     pub span: Span,
-    /// Keywords before it.
+    /// The keywords before it.
     pub modifiers: Modifiers,
-    /// Bracketed attributes before it.
+    /// The bracketed attributes before it.
     pub attributes: Vec<Attribute>,
     /// `<T : I, let N : int>` after the name or `__generic<…>` before the declaration.
     pub generics: Option<Generics>,
@@ -556,16 +558,16 @@ pub enum Constraint {
     Optional(ExprId, Vec<ExprId>),
     /// `To(From)`, `To(From) implicit`
     Converts {
-        /// What is made.
+        /// The type that values are converted to.
         to: ExprId,
-        /// Of what.
+        /// The type that values are converted from.
         from: ExprId,
-        /// It need not be written.
+        /// The conversion is implicit.
         implicit: bool,
     },
     /// `nonempty(P)`
     NonEmpty(ExprId),
-    /// Others, which are not supported, by span
+    /// Other constraints, which are not supported, by location
     Other(Span),
 }
 
@@ -608,7 +610,7 @@ impl Modifiers {
     /// Written with `each` (a pack parameter).
     pub const EACH: Modifiers = Modifiers(1 << 28);
 
-    /// Whether any of these is set.
+    /// Returns true if any of these modifiers is set.
     pub fn has(self, other: Modifiers) -> bool {
         self.0 & other.0 != 0
     }
@@ -620,19 +622,19 @@ impl std::ops::BitOrAssign for Modifiers {
     }
 }
 
-/// What a declaration declares.
+/// The kind of a declaration.
 #[derive(Clone, Debug)]
 pub enum DeclKind {
     /// A variable, field, global or local. `let`/`var` without type has none.
     Var {
-        /// The declared type, C declarators (`a[3]`) applied.
+        /// The declared type, with C declarators (`a[3]`) applied.
         ty: Option<ExprId>,
-        /// After `=`.
+        /// The initialiser after `=`.
         init: Option<ExprId>,
-        /// After `:`, e.g. `register(u0)`, `SV_Position`.
+        /// The semantic after `:`, such as `register(u0)` or `SV_Position`.
         semantic: Option<Symbol>,
     },
-    /// A parameter of a function; direction is in the modifiers.
+    /// A parameter of a function; the modifiers give its direction.
     Param {
         /// The declared type.
         ty: Option<ExprId>,
@@ -675,9 +677,9 @@ pub enum DeclKind {
     },
     /// `get`, `set` or `ref`
     Accessor {
-        /// Which.
+        /// The kind of accessor.
         kind: AccessorKind,
-        /// A setter's parameter if it is written (else `newValue`, declared here all the same).
+        /// The parameter of a setter, whether it is written or the implicit `newValue`.
         param: Option<DeclId>,
         /// Absent in requirements.
         body: Option<StmtId>,
@@ -698,7 +700,7 @@ pub enum DeclKind {
     },
     /// `extension T : A { … }`
     Extension {
-        /// The type that is extended.
+        /// The extended type.
         target: ExprId,
         /// After `:`.
         bases: Vec<ExprId>,
@@ -769,7 +771,7 @@ pub enum DeclKind {
     FuncExtension {
         /// `fwd_diff`, `bwd_diff` or `__apply`.
         op: Symbol,
-        /// The function that is extended.
+        /// The extended function.
         target: ExprId,
         /// [`DeclKind::Param`]s.
         params: Vec<DeclId>,
@@ -778,13 +780,13 @@ pub enum DeclKind {
         /// The body.
         body: Option<StmtId>,
     },
-    /// Something that is parsed and not supported, by name (`__magic…`, `attribute_syntax`, `union`, …).
+    /// A construct that is parsed but not supported, by name (`__magic…`, `attribute_syntax`, `union`, …).
     Unsupported(Symbol),
-    /// `;` or already diagnosed.
+    /// `;`, or an erroneous declaration, already diagnosed.
     Empty,
 }
 
-/// Which accessor.
+/// The kind of an accessor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "the keywords")]
 pub enum AccessorKind {

@@ -1,45 +1,47 @@
-//! Diagnostics as data. Stages push them to a list; only `driver::render` turns them into text.
+//! Defines diagnostics as data. Compiler stages append them to a list; only `driver::render` turns them into
+//! text.
 
 use crate::source::Span;
 
-/// How bad it is.
+/// The severity of a diagnostic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
     /// The program is accepted.
     Warning,
-    /// The program is not.
+    /// The program is rejected.
     Error,
 }
 
-/// A span with what is to be said there.
+/// A message attached to a span.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Label {
-    /// Where.
+    /// The location.
     pub span: Span,
-    /// What; may be empty.
+    /// The message; may be empty.
     pub message: String,
 }
 
-/// One thing to tell the user. Message: lower-case start, no full stop, what was found and what was
-/// wanted. Help: what to do.
+/// A message to the user. Style of `message`: it starts in lower case, has no full stop, and states what was
+/// found and what was expected. `help` says how to fix the problem.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
     /// Error or warning.
     pub severity: Severity,
-    /// Stable: `E` or `W` and four digits or, where Slang has a code for the same thing that users know, that one.
+    /// A stable code: `E` or `W` and four digits, or the code that Slang uses for the same problem if users
+    /// know it.
     pub code: &'static str,
-    /// The one-line text.
+    /// The one-line message.
     pub message: String,
-    /// Where, with the short text under the caret.
+    /// The location, with a short text shown under the caret.
     pub primary: Label,
-    /// Other places that explain it.
+    /// Other locations that explain the problem.
     pub notes: Vec<Label>,
-    /// What to do about it.
+    /// A suggestion for fixing the problem.
     pub help: Option<String>,
 }
 
 impl Diagnostic {
-    /// An error at a place.
+    /// An error at a location.
     pub fn error(code: &'static str, span: Span, message: impl Into<String>) -> Diagnostic {
         Diagnostic {
             severity: Severity::Error,
@@ -51,24 +53,24 @@ impl Diagnostic {
         }
     }
 
-    /// A warning at a place.
+    /// A warning at a location.
     pub fn warning(code: &'static str, span: Span, message: impl Into<String>) -> Diagnostic {
         Diagnostic { severity: Severity::Warning, ..Diagnostic::error(code, span, message) }
     }
 
-    /// With a text under the caret.
+    /// Adds a text under the caret.
     pub fn label(mut self, message: impl Into<String>) -> Diagnostic {
         self.primary.message = message.into();
         self
     }
 
-    /// With another place.
+    /// Adds another location.
     pub fn note(mut self, span: Span, message: impl Into<String>) -> Diagnostic {
         self.notes.push(Label { span, message: message.into() });
         self
     }
 
-    /// With what to do.
+    /// Adds a suggestion.
     pub fn help(mut self, help: impl Into<String>) -> Diagnostic {
         self.help = Some(help.into());
         self

@@ -1,7 +1,7 @@
-//! The words that the grammar knows, as symbol constants.
+//! Defines the words of the grammar as symbol constants.
 //!
-//! Slang has no reserved words: each is an identifier that means something in its place. All of them
-//! are interned first in every [`Symbols`](crate::ast::Symbols), so that the parser compares numbers.
+//! Slang has no reserved words: each word is an identifier that has a meaning in certain positions. All of
+//! them are interned first in every [`Symbols`](crate::ast::Symbols), so the parser can compare numbers.
 
 macro_rules! words {
     ($($constant:ident = $text:literal),* $(,)?) => {
@@ -48,7 +48,7 @@ words! {
     SNORM = "snorm", SHARED = "shared", RESTRICT = "restrict", READONLY = "readonly", WRITEONLY = "writeonly",
     EXTERN_CPP = "__extern_cpp", CONSTEXPR = "constexpr", GLOBAL = "__global",
     PERVERTEX = "pervertex", LINEADJ = "lineadj", TRIANGLEADJ = "triangleadj", DYNAMIC_UNIFORM = "dynamic_uniform", SOME = "some", MUTATING = "mutating", NONMUTATING = "nonmutating",
-    // Declaration words of the core library that become attributes.
+    // Words of the core library before declarations that become attributes.
     BUILTIN_TYPE = "__builtin_type", INTRINSIC_OP = "__intrinsic_op", MAGIC_TYPE = "__magic_type",
     INTRINSIC_TYPE = "__intrinsic_type", BUILTIN_REQUIREMENT = "__builtin_requirement",
     TARGET_INTRINSIC = "__target_intrinsic", SPECIALIZED_FOR_TARGET = "__specialized_for_target",
@@ -62,7 +62,7 @@ words! {
     FWD_DIFF = "fwd_diff", FWD_DIFF_OLD = "__fwd_diff", BWD_DIFF = "bwd_diff", BWD_DIFF_OLD = "__bwd_diff",
     APPLY = "__apply", LINEARIZE = "__linearize", SIZEOF = "sizeof", GET_ADDRESS = "__getAddress", ALIGNOF = "alignof", COUNTOF = "countof", EXPAND = "expand",
     EACH = "each", IS = "is", AS = "as", SPIRV_ASM = "spirv_asm", FUNCTYPE = "functype", NEW = "new",
-    // Types that a cast's parentheses need no look-up for.
+    // Types that are recognised in a cast without a lookup.
     VOID = "void", BOOL = "bool", INT = "int", UINT = "uint", FLOAT = "float", HALF = "half",
     DOUBLE = "double", VECTOR = "vector", MATRIX = "matrix", UNSIGNED = "unsigned",
     // The preprocessor.

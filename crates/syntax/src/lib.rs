@@ -1,6 +1,6 @@
-//! Source to tokens to AST. Knows nothing of types or of the IR.
+//! Lexes, preprocesses and parses Slang source into an AST. This crate knows nothing of types or of the IR.
 //!
-//! Parsing never fails: it gives a tree and diagnostics.
+//! Parsing never fails: it always yields a tree, together with diagnostics.
 #![forbid(unsafe_code)]
 
 pub mod ast;

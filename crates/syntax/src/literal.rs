@@ -1,9 +1,9 @@
-//! The values of number, string and character tokens.
+//! Computes the values of number, string and character tokens.
 
 use crate::ast::Symbol;
 use crate::keywords as kw;
 
-/// An integer's value and its suffix as written; nothing if it doesn't fit or has a wrong digit.
+/// The value of an integer and its suffix as written; `None` if it does not fit or has an invalid digit.
 pub(crate) fn int_value(text: &str) -> Option<(u64, &str)> {
     let (radix, rest) = match text.as_bytes() {
         [b'0', b'x' | b'X', ..] => (16, &text[2..]),
@@ -31,8 +31,9 @@ pub(crate) fn int_suffix(text: &str) -> Option<Symbol> {
     })
 }
 
-/// The suffix that names the type of an integer: without one that says it, the first that holds the value of `int`,
-/// `int64_t` and `uint64_t`, where digits of another base also try `uint` and `uint64_t` after the signed one.
+/// The suffix for the type of an integer. If the suffix in the source does not determine the type, it is the
+/// first of `int`, `int64_t` and `uint64_t` that can hold the value; digits of another base also try `uint`
+/// and `uint64_t` after the signed type of the same size.
 pub(crate) fn int_type(value: u64, other_base: bool, suffix: Symbol) -> Symbol {
     let (int, uint, long) = (i32::MAX as u64, u64::from(u32::MAX), i64::MAX as u64);
     match suffix {
@@ -45,7 +46,7 @@ pub(crate) fn int_type(value: u64, other_base: bool, suffix: Symbol) -> Symbol {
     }
 }
 
-/// A floating-point number's value and suffix.
+/// The value of a floating-point literal and its suffix.
 pub(crate) fn float_value(text: &str) -> Option<(f64, Symbol)> {
     if text.starts_with("0x") || text.starts_with("0X") {
         return hex_float(text);
@@ -62,7 +63,7 @@ pub(crate) fn float_value(text: &str) -> Option<(f64, Symbol)> {
         })
         .map_or(text.len(), |(at, _)| at);
     let suffix = float_suffix(&text[end..])?;
-    // a literal of type `float` is rounded once
+    // A literal of type `float` is rounded only once.
     let value = match suffix {
         kw::F => f64::from(text[..end].parse::<f32>().ok()?),
         kw::H => half(text[..end].parse().ok()?),
@@ -82,14 +83,14 @@ fn float_suffix(text: &str) -> Option<Symbol> {
     })
 }
 
-/// The nearest `half`, ties to even, as far as the range goes.
+/// The nearest `half`, ties to even, within its range.
 fn half(value: f64) -> f64 {
     let exponent = (value.to_bits() >> 52 & 0x7FF) as i32 - 1023;
     let step = f64::from(exponent.clamp(-14, 20) - 10).exp2();
     (value / step).round_ties_even() * step
 }
 
-/// The shortest text that means the number in a literal with this suffix, without the suffix.
+/// The shortest text, without the suffix, that denotes the number in a literal with this suffix.
 pub(crate) fn float_text(value: f64, suffix: Symbol) -> String {
     match suffix {
         kw::F => format!("{:?}", value as f32),
@@ -101,11 +102,12 @@ pub(crate) fn float_text(value: f64, suffix: Symbol) -> String {
     }
 }
 
-/// `0x1.8p-3`, rounded to nearest, ties to even: once, to the type that the suffix says (`half` to `double`).
+/// Parses `0x1.8p-3`, rounded once, to nearest, ties to even, to the type that the suffix selects (`half` to
+/// `double`).
 fn hex_float(text: &str) -> Option<(f64, Symbol)> {
     let rest = &text[2..];
     let at = rest.find(['p', 'P'])?;
-    // the first 64 bits, the power of two of the last of them, and whether others are set
+    // The first 64 bits, the binary exponent of the lowest of them, and whether any further bits are set.
     let (mut bits, mut scale, mut sticky) = (0u64, 0i32, false);
     let mut fraction = false;
     for c in rest[..at].chars() {
@@ -136,7 +138,7 @@ fn hex_float(text: &str) -> Option<(f64, Symbol)> {
     Some((value, suffix))
 }
 
-/// `bits · 2^scale` with so many binary digits, none of them below `2^least`.
+/// `bits · 2^scale` rounded to `digits` binary digits, none of them below `2^least`.
 fn rounded(bits: u64, scale: i32, sticky: bool, digits: u32, least: i32) -> f64 {
     if bits == 0 {
         return 0.0;
@@ -154,12 +156,13 @@ fn rounded(bits: u64, scale: i32, sticky: bool, digits: u32, least: i32) -> f64 
             (kept + u64::from(up), scale.saturating_add_unsigned(n))
         }
     };
-    // exact, in two steps since neither power need be a number of its own
+    // This is exact; it takes two steps, since the power of two itself may not be representable.
     let scale = scale.clamp(-2200, 2200);
     kept as f64 * f64::from(scale / 2).exp2() * f64::from(scale - scale / 2).exp2()
 }
 
-/// A quoted literal's text; nothing if an escape is unknown. `\x` and octal escapes are bytes of UTF-8.
+/// The text of a quoted literal; `None` if an escape is unknown. `\x` and octal escapes denote bytes of
+/// UTF-8.
 pub(crate) fn unescape(quoted: &str) -> Option<String> {
     let inner = quoted.get(1..quoted.len() - 1)?;
     if !inner.contains('\\') {
@@ -181,11 +184,11 @@ pub(crate) fn unescape(quoted: &str) -> Option<String> {
     Some(String::from_utf8_lossy(&out).into_owned())
 }
 
-/// The number of a character literal; nothing if it is not one character.
+/// The code of a character literal; `None` if it does not contain exactly one character.
 pub(crate) fn char_value(quoted: &str) -> Option<u64> {
     let inner = quoted.get(1..quoted.len() - 1)?;
     if let Some(escaped) = inner.strip_prefix('\\') {
-        // a code may be any 32 bits here, not only a character
+        // The code may be any 32-bit number, not only a character.
         let (code, rest) = match (escaped.strip_prefix('u'), escaped.strip_prefix('U')) {
             (Some(digits), _) => code_point(digits, 4)?,
             (_, Some(digits)) => code_point(digits, 8)?,
@@ -202,15 +205,15 @@ pub(crate) fn char_value(quoted: &str) -> Option<u64> {
     chars.next().is_none().then_some(u64::from(u32::from(first)))
 }
 
-/// What an escape stands for.
+/// The meaning of an escape sequence.
 enum Escape {
     Char(char),
     Byte(u32),
-    /// The end of the line.
+    /// An escaped line end, which stands for nothing.
     Nothing,
 }
 
-/// The escape after a backslash, and what follows it.
+/// Decodes the escape after a backslash; also returns the text after it.
 fn escape(text: &str) -> Option<(Escape, &str)> {
     let first = text.chars().next()?;
     let rest = &text[first.len_utf8()..];
@@ -237,7 +240,7 @@ fn escape(text: &str) -> Option<(Escape, &str)> {
     }
 }
 
-/// Hexadecimal digits, in braces or so many as are wanted (all that there are, for `\x`).
+/// Parses hexadecimal digits, either in braces or exactly `wanted` many (all that follow, for `\x`).
 fn code_point(text: &str, wanted: usize) -> Option<(u32, &str)> {
     let (digits, rest) = match text.strip_prefix('{') {
         Some(inside) => inside.split_once('}')?,

@@ -1,8 +1,8 @@
-//! Macros and their expansion.
+//! Expands macros.
 //!
-//! A name is expanded into a stack of token lists that is read as one stream, so that the result is
-//! looked at again together with the text after it, as C wants. A macro is not expanded while its own
-//! expansion is being read; a name that is passed over for that reason stays so (`NO_EXPAND`).
+//! A name is expanded into a stack of token lists that is read as a single stream, so that the result is
+//! rescanned together with the text after it, as C requires. A macro is not expanded while its own expansion
+//! is being read; a name that was skipped for this reason is never expanded later (`NO_EXPAND`).
 
 use std::rc::Rc;
 
@@ -20,14 +20,14 @@ pub(crate) struct Macro {
     pub(crate) params: Option<Vec<Symbol>>,
     /// Takes any number of arguments.
     pub(crate) variadic: bool,
-    /// What it stands for.
+    /// The tokens that replace the macro.
     pub(crate) body: Vec<Token>,
-    /// Where it got this meaning.
+    /// The location of the definition.
     pub(crate) span: Span,
 }
 
 impl Macro {
-    /// Whether two definitions mean the same.
+    /// Returns true if two definitions are equivalent.
     pub(crate) fn same(&self, other: &Macro) -> bool {
         self.params == other.params
             && self.variadic == other.variadic
@@ -36,26 +36,26 @@ impl Macro {
     }
 }
 
-/// A list that is being read.
+/// A token list that is being read.
 struct Frame {
     tokens: Vec<Token>,
     pos: usize,
-    /// The macro that it is the expansion of.
+    /// The macro whose expansion the list is.
     of: Symbol,
 }
 
-/// The text of the file (`base`) and on top of it the expansions.
+/// The tokens of the file (`base`), with the expansions on top.
 struct Reader<'a> {
     base: &'a [Token],
     pos: usize,
     frames: Vec<Frame>,
 }
 
-/// Expansions and arguments may nest so deep.
+/// The maximum nesting depth of expansions and arguments.
 const MAX_DEPTH: usize = 200;
 
 impl Preprocessor<'_> {
-    /// Emits the token at `pos`, expanded; gives the position after what was used.
+    /// Emits the token at `pos`, expanded; returns the position after the consumed tokens.
     pub(crate) fn text(&mut self, tokens: &[Token], pos: usize) -> usize {
         let token = tokens[pos];
         if token.kind != TokenKind::Ident || !self.may_expand(&token) {
@@ -69,7 +69,7 @@ impl Preprocessor<'_> {
         reader.pos
     }
 
-    /// A whole list, expanded by itself.
+    /// Expands a whole token list on its own.
     pub(crate) fn expand_all(&mut self, tokens: &[Token]) -> Vec<Token> {
         if self.nesting >= MAX_DEPTH {
             if let Some(first) = tokens.first() {
@@ -92,7 +92,7 @@ impl Preprocessor<'_> {
                 || self.macros.contains_key(&token.symbol))
     }
 
-    /// Reads tokens into `out`: all of them, or (`one`) until the expansion of the first is used up.
+    /// Reads tokens into `out`: all of them or, if `one`, until the expansion of the first is used up.
     fn expand(&mut self, reader: &mut Reader<'_>, one: bool, out: &mut Vec<Token>) {
         let outer = self.active.len();
         let mut first = true;
@@ -146,7 +146,7 @@ impl Preprocessor<'_> {
         Some(token)
     }
 
-    /// Starts the expansion of `name`; false if it is no use of the macro after all.
+    /// Starts the expansion of `name`; returns false if this is not a use of the macro after all.
     fn use_macro(&mut self, reader: &mut Reader<'_>, name: Token, out: &mut Vec<Token>) -> bool {
         if name.symbol == kw::LINE {
             let line = self.shown_place(name.span).0;
@@ -169,7 +169,7 @@ impl Preprocessor<'_> {
             match self.arguments(reader, name, params.len(), definition.variadic) {
                 Some(found) => args = found,
                 None => {
-                    // Something must stand here, or the parser reports it too.
+                    // A token must stand here; otherwise, the parser would report an error as well.
                     let symbol = self.symbols.intern("0");
                     out.push(Token { kind: TokenKind::Int, symbol, ..name });
                     return true;
@@ -189,7 +189,7 @@ impl Preprocessor<'_> {
         true
     }
 
-    /// The arguments of a use, up to the closing parenthesis.
+    /// Reads the arguments of a macro use, up to the closing parenthesis.
     fn arguments(
         &mut self,
         reader: &mut Reader<'_>,
@@ -243,7 +243,7 @@ impl Preprocessor<'_> {
         Some(args)
     }
 
-    /// The body with its parameters replaced.
+    /// The body with its parameters replaced by arguments.
     fn substitute(&mut self, definition: &Macro, args: &[Vec<Token>], span: Span) -> Vec<Token> {
         let body = &definition.body;
         let params = definition.params.as_deref().unwrap_or(&[]);
@@ -268,7 +268,7 @@ impl Preprocessor<'_> {
                         Some(index) => args[index].clone(),
                         None => vec![Token { span, ..*next }],
                     };
-                    // An empty left operand leaves a mark; see below.
+                    // An empty left operand leaves an `Eof` token as a placeholder; see below.
                     let left = out.pop().expect("not empty");
                     let mut right = right.into_iter();
                     match right.next() {
@@ -345,7 +345,7 @@ impl Preprocessor<'_> {
     }
 }
 
-/// Whether the next token is `(`, without reading it.
+/// Returns true if the next token is `(`, without consuming it.
 fn opens_arguments(reader: &Reader<'_>) -> bool {
     for frame in reader.frames.iter().rev() {
         if let Some(token) = frame.tokens.get(frame.pos) {
@@ -355,7 +355,7 @@ fn opens_arguments(reader: &Reader<'_>) -> bool {
     reader.base.get(reader.pos).is_some_and(|t| t.kind == TokenKind::LParen)
 }
 
-/// `f(a, ## __VA_ARGS__)` without further arguments has no comma.
+/// Removes the comma of `f(a, ## __VA_ARGS__)` if there are no further arguments.
 fn drop_comma_before_nothing(body: &[Token], out: &mut Vec<Token>) {
     let written = body.windows(3).any(|w| {
         w[0].kind == TokenKind::Comma && w[1].kind == TokenKind::HashHash && w[2].symbol == kw::VA_ARGS

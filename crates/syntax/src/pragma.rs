@@ -1,7 +1,8 @@
-//! `#pragma warning (SPECIFIER: CODE …; …)`, `(push)` and `(pop)`.
+//! Implements `#pragma warning (SPECIFIER: CODE …; …)`, `(push)` and `(pop)`.
 //!
-//! Specifiers are `disable`, `default`, `error`, `once`, and `suppress`, which disables in the next line. A file of
-//! `#include` starts with the levels of the file that includes it, and what it changes stays changed after it.
+//! The specifiers are `disable`, `default`, `error`, `once`, and `suppress`, which disables a code in the
+//! next line. A file included by `#include` starts with the levels of the including file, and the changes
+//! that it makes stay in effect after it.
 
 use std::rc::Rc;
 
@@ -12,16 +13,16 @@ use crate::source::{FileId, Span};
 use crate::token::{Token, TokenKind};
 use crate::warnings::{Level, Levels};
 
-/// The levels at the place that is read now.
+/// The levels at the current location.
 #[derive(Default)]
 pub(crate) struct State {
     levels: Levels,
-    /// Those of each `push` that is open, with its place.
+    /// The levels saved by each open `push`, with its location.
     pushed: Vec<(Levels, Span)>,
 }
 
 impl Preprocessor<'_> {
-    /// What comes after `#pragma`.
+    /// Processes the rest of a `#pragma` directive.
     pub(crate) fn pragma(&mut self, rest: &[Token], span: Span) {
         match rest.first() {
             Some(t) if t.kind == TokenKind::Ident && t.symbol == kw::ONCE => self.include_once(span.file),
@@ -36,7 +37,7 @@ impl Preprocessor<'_> {
         }
     }
 
-    /// `None` if the directive is malformed.
+    /// Returns `None` if the directive is malformed.
     fn pragma_warning(&mut self, line: &[Token], span: Span) -> Option<()> {
         let [open, inner @ .., close] = line else { return None };
         if open.kind != TokenKind::LParen || close.kind != TokenKind::RParen {
@@ -112,7 +113,8 @@ impl Preprocessor<'_> {
         self.warnings.mark(file, from, levels);
     }
 
-    /// The levels of this moment hold from a place on: where a file of `#include` begins, and where the text goes on.
+    /// Records that the current levels apply from a location on: at the begin of an included file, and where
+    /// the text continues after it.
     pub(crate) fn keep_levels(&mut self, file: FileId, from: u32) {
         if !self.warnings_state.levels.is_empty() {
             self.warnings.mark(file, from, self.warnings_state.levels.clone());

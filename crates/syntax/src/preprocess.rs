@@ -1,8 +1,8 @@
-//! The C preprocessor: directives and conditional text. Expansion of macros is in `macros.rs`.
+//! Implements the C preprocessor: directives and conditional text. Macro expansion is in `macros.rs`.
 //!
-//! It works on tokens that are already cut, so a file without `#` never comes here. Tokens of included
-//! files keep the spans of their own file; a macro's body takes the span of its use, so that every later
-//! message points at text the user can see.
+//! It works on tokens that have already been lexed, so it is not run for a file without `#`. Tokens of
+//! included files keep the spans of their own file; the tokens of a macro's body take the span of its use, so
+//! that every later message refers to text that the user can see.
 
 use std::rc::Rc;
 
@@ -18,10 +18,10 @@ use crate::spelling::nearest;
 use crate::token::{Token, TokenKind, lex};
 use crate::warnings::WarningLevels;
 
-/// Finds the files that `#include` names. The driver has the search paths; this crate reads no files.
+/// Finds the files that `#include` refers to. The driver has the search paths; this crate reads no files.
 pub trait IncludeLoader {
-    /// The file that `path` (as written, without quotes) means in the file `from`. The same file must get
-    /// the same id each time, else `#pragma once` doesn't work. The error is shown to the user.
+    /// The file that `path` (as written, without quotes) refers to in the file `from`. The same file must get
+    /// the same ID each time, otherwise `#pragma once` does not work. The error is shown to the user.
     fn include(&mut self, path: &str, from: FileId, sources: &mut Sources) -> Result<FileId, String>;
 }
 
@@ -40,18 +40,18 @@ const DIRECTIVES: [&str; 12] = [
     "pragma",
 ];
 
-/// Include files may nest so deep.
+/// The maximum nesting depth of included files.
 const MAX_INCLUDE_DEPTH: usize = 64;
-/// Bytes of all that is included, each file as often as it is.
+/// The maximum number of bytes of all included files, where each inclusion counts.
 const MAX_INCLUDED: usize = 1 << 24;
-/// The bytes that a file counts at least.
+/// The minimum number of bytes that an included file counts for.
 const LEAST_INCLUDED: usize = 1 << 10;
-/// Macros may add tokens up to this number; more is a macro that grows without end.
+/// The maximum number of tokens that macros may add; beyond that, a macro is assumed to grow without bound.
 pub(crate) const MAX_TOKENS: usize = 1 << 21;
-/// So many errors of the preprocessor in one file are reported.
+/// The maximum number of preprocessor errors that are reported in one file.
 const MAX_ERRORS: usize = 200;
 
-/// What the preprocessor knows.
+/// The state of the preprocessor.
 pub(crate) struct Preprocessor<'a> {
     pub(crate) symbols: &'a mut Symbols,
     pub(crate) sources: &'a mut Sources,
@@ -63,34 +63,35 @@ pub(crate) struct Preprocessor<'a> {
     /// Macros whose expansion is being read, innermost last.
     pub(crate) active: Vec<Symbol>,
     pub(crate) out: Vec<Token>,
-    /// The limit of tokens was reached and reported.
+    /// The limit on tokens has been exceeded and reported.
     pub(crate) full: bool,
-    /// Bytes that were included.
+    /// The number of bytes included so far.
     included: usize,
-    /// How deep arguments are expanded inside arguments.
+    /// The nesting depth of arguments that are being expanded.
     pub(crate) nesting: usize,
-    /// What `#line` said, in order.
+    /// The effects of `#line` directives, in order.
     pub(crate) lines: Vec<LineShift>,
     once: FxHashSet<FileId>,
     depth: usize,
     reported: usize,
 }
 
-/// A `#line`: what `__LINE__` and `__FILE__` are from there on. Diagnostics go on to name places as they are.
+/// The effect of a `#line` directive on `__LINE__` and `__FILE__` from its location on. Diagnostics still use
+/// the real locations.
 #[derive(Clone, Debug)]
 pub(crate) struct LineShift {
     file: FileId,
     from: u32,
-    /// To be added to a line's number.
+    /// The number to add to a line's number.
     by: i64,
     path: Option<String>,
 }
 
 /// An open `#if`.
 struct Conditional {
-    /// Text is kept now.
+    /// The text in this branch is kept.
     active: bool,
-    /// Some branch was kept, or the whole is inside text that is not kept.
+    /// Some branch was kept, or the whole conditional is inside text that is not kept.
     taken: bool,
     seen_else: bool,
     span: Span,
@@ -124,7 +125,7 @@ impl<'a> Preprocessor<'a> {
         }
     }
 
-    /// A macro from the command line: `NAME` or `NAME(args)` and its body.
+    /// Defines a macro given on the command line: `NAME` or `NAME(args)`, and its body.
     pub(crate) fn predefine(&mut self, file: FileId, name: &str, value: &str) {
         let text = format!("{name} {value}");
         let mut tokens = lex(self.symbols, file, &text).tokens;
@@ -136,7 +137,7 @@ impl<'a> Preprocessor<'a> {
         self.define(&tokens, span);
     }
 
-    /// Processes a file's tokens into `out`.
+    /// Processes the tokens of a file and appends the result to `out`.
     pub(crate) fn file(&mut self, tokens: &[Token]) {
         let mut conditionals: Vec<Conditional> = Vec::new();
         let mut pos = 0;
@@ -240,7 +241,7 @@ impl<'a> Preprocessor<'a> {
             }
             kw::PRAGMA => self.pragma(rest, span),
             kw::LINE_PRIMITIVE => self.line_directive(rest, span),
-            // The language's version changes nothing here.
+            // The version of the language makes no difference.
             kw::VERSION | kw::LANGUAGE | kw::LANG | kw::EXTENSION => {}
             _ => {
                 let found = word.text(self.symbols).to_owned();
@@ -287,7 +288,7 @@ impl<'a> Preprocessor<'a> {
         self.lines.iter().rev().find(|s| s.file == span.file && s.from <= span.start)
     }
 
-    /// The line's number and the file's name of a place, as `#line` has it.
+    /// The line number and file name of a location, as modified by `#line`.
     pub(crate) fn shown_place(&self, span: Span) -> (i64, String) {
         let line = i64::from(self.sources.line_column(span.file, span.start).0);
         let shift = self.shift_at(span);
@@ -317,7 +318,7 @@ impl<'a> Preprocessor<'a> {
         }
     }
 
-    /// The source text of a line's rest, for `#error`.
+    /// The source text of the rest of a line, for `#error`.
     fn line_text(&self, word: Span, rest: &[Token]) -> String {
         let Some(last) = rest.last() else { return String::new() };
         let text = self.sources.files.get(word.file.0 as usize).map(|f| &f.text);
@@ -421,7 +422,7 @@ impl<'a> Preprocessor<'a> {
     }
 
     fn condition(&mut self, rest: &[Token], span: Span) -> bool {
-        // `defined` goes first, since its operand must not be expanded.
+        // `defined` is evaluated before expansion, since its operand must not be expanded.
         let mut line = Vec::with_capacity(rest.len());
         let mut pos = 0;
         while let Some(&token) = rest.get(pos) {
@@ -463,7 +464,8 @@ impl<'a> Preprocessor<'a> {
 }
 
 impl Preprocessor<'_> {
-    /// `defined(X)` that a macro's text brought in. Where `X` is a macro, its text stands in the parentheses now.
+    /// Evaluates `defined(X)` that came from the text of a macro. If `X` is itself a macro, its expansion now
+    /// stands in the parentheses.
     fn expanded_defined(&mut self, line: Vec<Token>) -> Vec<Token> {
         if !line.iter().any(|t| t.kind == TokenKind::Ident && t.symbol == kw::DEFINED) {
             return line;
@@ -511,7 +513,8 @@ fn line_end(tokens: &[Token], pos: usize) -> usize {
     end
 }
 
-/// The parameters, whether there are more (`...`), and the number of tokens up to the closing parenthesis.
+/// The parameters of a macro, whether it is variadic (`...`), and the number of tokens up to and including
+/// the closing parenthesis.
 fn macro_params(tokens: &[Token]) -> Option<(Vec<Symbol>, bool, usize)> {
     let mut names = Vec::new();
     let mut pos = 1;
@@ -527,7 +530,7 @@ fn macro_params(tokens: &[Token]) -> Option<(Vec<Symbol>, bool, usize)> {
             _ => return None,
         }
         if !variadic && tokens.get(pos + 1)?.kind == TokenKind::Ellipsis {
-            // `args...` is a name for the rest.
+            // `args...` names the remaining arguments.
             variadic = true;
             pos += 1;
         }
@@ -541,7 +544,7 @@ fn macro_params(tokens: &[Token]) -> Option<(Vec<Symbol>, bool, usize)> {
     }
 }
 
-/// Evaluation of `#if`.
+/// Evaluates the expression of `#if`.
 struct Condition<'a> {
     tokens: &'a [Token],
     pos: usize,
@@ -621,7 +624,8 @@ impl Condition<'_> {
                 TokenKind::Plus => left.wrapping_add(right),
                 TokenKind::Minus => left.wrapping_sub(right),
                 TokenKind::Star => left.wrapping_mul(right),
-                // The untaken side of `defined(N) && 4 / N` is evaluated too, so this is no error.
+                // The untaken side of `defined(N) && 4 / N` is evaluated too, so division by zero is not an
+                // error.
                 TokenKind::Slash => left.checked_div(right).unwrap_or(0),
                 _ => left.checked_rem(right).unwrap_or(0),
             };

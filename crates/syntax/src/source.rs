@@ -1,4 +1,4 @@
-//! Files, spans, and the line and column of a byte.
+//! Defines source files and spans, and maps byte offsets to lines and columns.
 
 use std::sync::Arc;
 
@@ -18,12 +18,12 @@ pub struct Span {
 }
 
 impl Span {
-    /// Of what is wrong with a file and has no place in it.
+    /// The span for an error that concerns a file but has no location in it.
     pub fn of_file(file: FileId) -> Span {
         Span { file, start: u32::MAX, end: u32::MAX }
     }
 
-    /// True if it is a place in a file.
+    /// Returns true if the span is a location in a file.
     pub fn is_place(self) -> bool {
         self.start != u32::MAX
     }
@@ -34,7 +34,7 @@ impl Span {
     }
 }
 
-/// A file's path as shown to the user, and its text.
+/// A file's path, as shown to the user, and its text.
 #[derive(Clone, Debug)]
 pub struct SourceFile {
     /// As the user wrote it; `core/math.slang` for the library.

@@ -1,6 +1,7 @@
-//! Names that the user may have meant.
+//! Suggests names that the user may have misspelt.
 
-/// How many letters have to change, or more than two. Two letters that have changed places are one change.
+/// The number of letters that have to change to turn `a` into `b`, or a number above two if more than two
+/// have to. A transposition of two letters counts as one change.
 fn distance(a: &str, b: &str) -> usize {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
     if a.len().abs_diff(b.len()) > 2 {
@@ -23,15 +24,16 @@ fn distance(a: &str, b: &str) -> usize {
     row[b.len()]
 }
 
-/// How many letters two words begin with alike.
+/// The length of the common prefix of two words, ignoring case.
 fn alike(a: &str, b: &str) -> usize {
     a.chars().zip(b.chars()).take_while(|(x, y)| x.eq_ignore_ascii_case(y)).count()
 }
 
-/// Longer words are no names that somebody spelt wrongly, and each letter costs as much as every name has.
+/// Longer words are unlikely to be misspelt names, and the cost grows with each letter times the number of
+/// names.
 const LONGEST: usize = 256;
 
-/// The nearest of some names; among equals that with which most letters begin alike, then the first in alphabetical order.
+/// The name nearest to the text; ties are broken by the longest common prefix, then by alphabetical order.
 pub fn nearest<'a>(text: &str, names: impl Iterator<Item = &'a str>) -> Option<String> {
     let most = match text.len() {
         0..=2 => return None,

@@ -1,15 +1,15 @@
-//! Text to tokens.
+//! Lexes text into tokens.
 //!
-//! Written by hand: a token is 20 bytes, every identifier and literal is interned, and a file is lexed in
-//! one pass before anything else. Nothing is reported here: what is malformed becomes a token of a `Bad…`
-//! kind, which counts only if it survives the preprocessor. `>` is never joined with a following `>`, so
-//! that the parser can close two generic argument lists with it.
+//! The lexer is written by hand: a token is 20 bytes, every identifier and literal is interned, and a file is
+//! lexed in one pass before anything else. The lexer reports no errors: malformed text becomes a token of a
+//! `Bad…` kind, which matters only if it survives preprocessing. `>` is never joined with a following `>`, so
+//! that the parser can close two generic argument lists with them.
 
 use crate::ast::{Symbol, Symbols};
 use crate::keywords as kw;
 use crate::source::{FileId, Span};
 
-/// What a token is.
+/// The kind of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "the spelling is in `text`")]
 #[repr(u8)]
@@ -76,16 +76,16 @@ pub enum TokenKind {
     CaretEq,
     ShlEq,
     ShrEq,
-    /// A character that starts no token.
+    /// A character that cannot start a token.
     BadChar,
-    /// A string or character without its closing quote.
+    /// A string or character literal without a closing quote.
     BadString,
-    /// A block comment without its end.
+    /// A block comment without an end.
     BadComment,
 }
 
 impl TokenKind {
-    /// The spelling of punctuation; a description of the rest.
+    /// The spelling of punctuation, or a description of any other kind.
     pub fn text(self) -> &'static str {
         match self {
             TokenKind::Eof => "end of file",
@@ -151,7 +151,7 @@ impl TokenKind {
         }
     }
 
-    /// Whether the token's text is in its symbol.
+    /// Returns true if the token's text is in its symbol.
     pub fn has_symbol(self) -> bool {
         use TokenKind as T;
         matches!(self, T::Ident | T::Int | T::Float | T::String | T::Char | T::BadChar | T::BadString)
@@ -161,48 +161,49 @@ impl TokenKind {
 /// A token.
 #[derive(Clone, Copy, Debug)]
 pub struct Token {
-    /// What it is.
+    /// The kind of the token.
     pub kind: TokenKind,
-    /// [`Token::AT_LINE_START`] and others.
+    /// A combination of [`Token::AT_LINE_START`] and the other flags.
     pub flags: u8,
     /// The spelling of names and literals.
     pub symbol: Symbol,
-    /// Where; in a macro's expansion the place of its use.
+    /// The location; for a token of a macro's expansion, the location of the macro's use.
     pub span: Span,
 }
 
 impl Token {
     /// The first token of its line.
     pub const AT_LINE_START: u8 = 1;
-    /// White space or a comment comes before it.
+    /// Whitespace or a comment precedes the token.
     pub const SPACE_BEFORE: u8 = 2;
     /// The name of a macro that must not be expanded again.
     pub const NO_EXPAND: u8 = 4;
 
-    /// Whether it is the first of its line.
+    /// Returns true if the token is the first of its line.
     pub fn at_line_start(&self) -> bool {
         self.flags & Token::AT_LINE_START != 0
     }
 
-    /// Whether nothing separates it from the token before.
+    /// Returns true if nothing separates the token from the previous one.
     pub fn joined(&self) -> bool {
         self.flags & (Token::AT_LINE_START | Token::SPACE_BEFORE) == 0
     }
 
-    /// As written.
+    /// The token as written.
     pub fn text<'a>(&self, symbols: &'a Symbols) -> &'a str {
         if self.kind.has_symbol() { symbols.name(self.symbol) } else { self.kind.text() }
     }
 }
 
-/// A file's tokens and what the later steps want to know of them.
+/// The tokens of a file, with information for later steps.
 #[derive(Debug)]
 pub struct Lexed {
     /// The tokens; the last is [`TokenKind::Eof`].
     pub tokens: Vec<Token>,
-    /// The preprocessor has something to do: a `#`, `__FILE__`, `__LINE__`, `__SLANG__` or another such name.
+    /// The file needs preprocessing: it contains a `#`, `__FILE__`, `__LINE__`, `__SLANG__` or another such
+    /// name.
     pub needs_preprocessing: bool,
-    /// There are tokens of `Bad…` kinds.
+    /// The file contains tokens of `Bad…` kinds.
     pub has_bad: bool,
 }
 
@@ -210,7 +211,7 @@ const IDENT_START: u8 = 1;
 const IDENT_CONTINUE: u8 = 2;
 const DIGIT: u8 = 4;
 
-/// What a byte can be in.
+/// The classes of tokens that each byte may occur in.
 const CLASS: [u8; 256] = {
     let mut table = [0; 256];
     let mut byte = 0;
@@ -228,7 +229,7 @@ const CLASS: [u8; 256] = {
     table
 };
 
-/// Cuts a text into tokens.
+/// Lexes a text.
 pub fn lex(symbols: &mut Symbols, file: FileId, text: &str) -> Lexed {
     let mut lexer = Lexer {
         symbols,
@@ -280,7 +281,8 @@ impl Lexer<'_> {
         self.out.tokens.push(Token { kind: TokenKind::Eof, flags, symbol: kw::EMPTY, span });
     }
 
-    /// Skips white space, comments and continued lines; gives flags. An unterminated comment becomes a token.
+    /// Skips whitespace, comments and continued lines; returns flags. An unterminated comment becomes a
+    /// token.
     fn skip_space(&mut self) -> u8 {
         let mut flags = 0;
         loop {
@@ -387,7 +389,7 @@ impl Lexer<'_> {
         (TokenKind::Ident, symbol)
     }
 
-    /// `R"tag(…)tag"`, kept as an ordinary string token without escapes.
+    /// `R"tag(…)tag"`, represented as an ordinary string token without escapes.
     fn raw_string(&mut self, start: usize) -> (TokenKind, Symbol) {
         let rest = &self.text[self.pos + 1..];
         let found = rest.find('(').and_then(|open| {
@@ -467,7 +469,7 @@ impl Lexer<'_> {
         (kind, self.symbols.intern(&self.text[start..self.pos]))
     }
 
-    /// Whether the dot after digits belongs to the number: not in `1.xxx` (a swizzle).
+    /// Returns true if the dot after digits belongs to the number; in `1.xxx` (a swizzle), it does not.
     fn fraction_follows(&self) -> bool {
         let next = self.peek(1);
         if CLASS[next as usize] & IDENT_START == 0 {

@@ -1,8 +1,9 @@
-//! `#pragma warning`: what becomes of a warning, by its place in the source.
+//! Implements `#pragma warning`: determines how warnings are treated, depending on their location in the
+//! source.
 //!
-//! A directive changes the level of some codes from its place on. Each change leaves a mark with all levels, so that the
-//! level at a place is that of the last mark before it in the same file; a file of `__include` starts with the levels of
-//! the place that names it.
+//! A directive changes the level of some codes from its location on. Each change adds a mark with all levels,
+//! so the level at a location is that of the last mark before it in the same file. A file included by
+//! `__include` starts with the levels at the location of the `__include`.
 
 use std::rc::Rc;
 
@@ -11,78 +12,80 @@ use rustc_hash::FxHashSet;
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::source::{FileId, Span};
 
-/// What becomes of the warnings of one code.
+/// How the warnings of a code are treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
-    /// As without a directive.
+    /// The level without a directive.
     Default,
-    /// It is not shown.
+    /// The warning is not shown.
     Disabled,
-    /// It is an error.
+    /// The warning is an error.
     Error,
-    /// The first after this directive is shown. The number is that of the directive.
+    /// Only the first warning after the directive with this number is shown.
     Once(u32),
 }
 
-/// Levels by the number of a code; what is not there is not changed.
+/// Levels by the number of a code; codes that are not listed have the default level.
 pub(crate) type Levels = Rc<Vec<(u32, Level)>>;
 
-/// All directives of a program.
+/// All `#pragma warning` directives of a program.
 #[derive(Clone, Debug, Default)]
 pub struct WarningLevels {
-    /// In order of reading: from this place of the file on, these levels hold.
+    /// The levels that apply from a location of a file on, in the order of reading.
     marks: Vec<(FileId, u32, Levels)>,
-    /// Lines that one code is disabled in.
+    /// Lines in which a code is disabled.
     lines: Vec<(Span, u32)>,
-    /// Files that are a part of another, with the place that names them.
+    /// Files that are part of another file, with the location that includes them.
     parts: Vec<(FileId, Span)>,
     directives: u32,
-    /// Codes that are warned of: errors that are warnings, and what is silent else.
+    /// Codes that were requested as warnings: errors reported as warnings, and diagnostics that are silent
+    /// otherwise.
     warned: Vec<u32>,
 }
 
-/// A file may be a part of a part so often.
+/// The maximum nesting depth of files that are part of others.
 const MAX_PARTS: usize = 64;
 
 impl WarningLevels {
-    /// These levels hold from a place on.
+    /// Applies levels from a location on.
     pub(crate) fn mark(&mut self, file: FileId, from: u32, levels: Levels) {
         self.marks.push((file, from, levels));
     }
 
-    /// A code is disabled within a span.
+    /// Disables a code within a span.
     pub(crate) fn disable_in(&mut self, span: Span, code: u32) {
         self.lines.push((span, code));
     }
 
-    /// A number for a directive.
+    /// Allocates a number for a directive.
     pub(crate) fn number(&mut self) -> u32 {
         self.directives += 1;
         self.directives
     }
 
-    /// A diagnostic of this code is a warning, whether it is an error else or silent.
+    /// Requests a code as a warning, whether it is an error or silent otherwise.
     pub fn warn(&mut self, code: u32) {
         self.warned.push(code);
     }
 
-    /// True if this code is warned of because somebody asks for it.
+    /// Returns true if the code was requested as a warning.
     pub fn warns(&self, code: u32) -> bool {
         self.warned.contains(&code)
     }
 
-    /// Makes a file start with the levels of the place that includes it.
+    /// Makes a file start with the levels at the location that includes it.
     pub fn add_part(&mut self, file: FileId, at: Span) {
         self.parts.push((file, at));
     }
 
-    /// The level of a code at a place.
+    /// The level of a code at a location.
     fn level(&self, code: u32, mut file: FileId, mut at: u32) -> Level {
         if self.lines.iter().any(|(s, c)| *c == code && s.file == file && s.start <= at && at < s.end) {
             return Level::Disabled;
         }
         for _ in 0..MAX_PARTS {
-            // The last of the greatest: a file that is read twice has its marks twice.
+            // The last one of those with the greatest position: a file that is read twice has its marks
+            // twice.
             let before = self.marks.iter().filter(|m| m.0 == file && m.1 <= at).max_by_key(|m| m.1);
             let known = before.and_then(|m| m.2.iter().find(|l| l.0 == code));
             if let Some((_, level)) = known {
@@ -94,7 +97,7 @@ impl WarningLevels {
         Level::Default
     }
 
-    /// The diagnostics that are left, warnings turned into errors or errors into warnings where that is asked for.
+    /// Filters diagnostics by their levels; warnings may become errors and errors warnings as requested.
     pub fn apply(&self, mut diagnostics: Vec<Diagnostic>) -> Vec<Diagnostic> {
         let number = |d: &Diagnostic| d.code.get(1..).and_then(|n| n.parse::<u32>().ok());
         for d in &mut diagnostics {

@@ -1,10 +1,10 @@
-//! Input that nobody wrote: the parser gives a tree and diagnostics for all of it, quickly.
+//! Feeds random input to the parser, which must quickly return a tree and diagnostics for any text.
 
 use std::time::{Duration, Instant};
 
 use pullback_syntax::{Ast, Diagnostic, NoIncludes, Sources, parse_file, print::print_file};
 
-/// A small generator with fixed seeds, so that a failure repeats.
+/// A small generator with fixed seeds, so that failures are reproducible.
 struct Random(u64);
 
 impl Random {
@@ -26,7 +26,7 @@ fn parse(text: &str) -> Vec<Diagnostic> {
     diagnostics
 }
 
-/// Deep input needs a stack like the driver's.
+/// Deeply nested input needs a stack as large as the driver's.
 fn with_stack(test: impl FnOnce() + Send + 'static) {
     let thread = std::thread::Builder::new().stack_size(256 << 20).spawn(test).expect("threads start");
     if let Err(panic) = thread.join() {
@@ -198,7 +198,7 @@ fn random_bytes() {
     }
 }
 
-/// Real files with pieces cut out, doubled and swapped.
+/// Real files with pieces cut out, duplicated and swapped.
 #[test]
 fn broken_files() {
     with_stack(|| {
@@ -265,7 +265,7 @@ fn deep_nesting_is_reported_once() {
     });
 }
 
-/// Each shape is a quarter of a megabyte; anything quadratic would take minutes.
+/// Each input has a quarter of a megabyte; any quadratic behaviour would take minutes.
 #[test]
 fn long_input_takes_linear_time() {
     let shapes = [

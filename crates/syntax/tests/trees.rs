@@ -1,4 +1,4 @@
-//! What printing doesn't show: which node a text becomes, parents, spans, modifiers.
+//! Tests what printing does not show: the node that a text becomes, parents, spans, modifiers.
 
 use pullback_syntax::ast::{DeclKind, ExprKind, Modifiers, StmtKind};
 use pullback_syntax::{Ast, DeclId, ExprId, FileId, IncludeLoader, Sources, parse_file};

@@ -1,4 +1,4 @@
-//! Vectors and arrays as values, and choices between values.
+//! Emits operations on vectors, arrays and handles as values, and selections between values.
 
 use ir::{InstData, Op, Scalar, TypeData, Value};
 use naga::{BinaryOperator as Bin, Block};
@@ -105,7 +105,7 @@ impl<'m> Emitter<'_, 'm> {
         self.set(result, e)
     }
 
-    /// An array of many equal elements.
+    /// An array with all elements equal, filled by a loop.
     fn splat_loop(&mut self, result: Value, n: u32, x: Expr) -> Res {
         let place = self.variable(result, self.ty(result))?;
         self.each(n, |e, i| {
@@ -117,13 +117,13 @@ impl<'m> Emitter<'_, 'm> {
         Ok(())
     }
 
-    /// Does something for each number below `n`.
+    /// Emits a loop over the numbers below `n`.
     pub(super) fn each(&mut self, n: u32, body: impl FnOnce(&mut Self, Expr) -> Res) -> Res {
         let n = self.code.u32(n);
         self.each_below(n, body)
     }
 
-    /// As [`Self::each`], with so many numbers in each trip of the loop.
+    /// Emits a loop as [`Self::each`] does, with `per_trip` numbers in each iteration.
     pub(super) fn each_of(
         &mut self,
         n: u32,
@@ -151,7 +151,7 @@ impl<'m> Emitter<'_, 'm> {
         Ok(())
     }
 
-    /// Does something for each number below what `n` is.
+    /// Emits a loop over the numbers below the value of `n`.
     pub(super) fn each_below(&mut self, n: Expr, body: impl FnOnce(&mut Self, Expr) -> Res) -> Res {
         let uint = self.cx.lanes_type(Scalar::U32, 1);
         let counter = self.code.local("i", uint);
@@ -194,7 +194,7 @@ impl<'m> Emitter<'_, 'm> {
             let e = self.code.compose(vector, parts);
             return self.set(result, e);
         }
-        // The variable of a value that is used no more is written; else a copy.
+        // A value that has no further uses is modified in place; otherwise, the array is copied.
         let x = self.get(part);
         let place = self.variable(result, ty)?;
         self.store_value(place, whole)?;
@@ -204,7 +204,7 @@ impl<'m> Emitter<'_, 'm> {
         Ok(())
     }
 
-    /// `a[i]`: zero out of range.
+    /// `a[i]`, which is zero out of range.
     fn index_op(&mut self, data: &'m InstData) -> Res {
         let (whole, result) = (data.args[0], data.results[0]);
         if let Held::Buffers(buffers) = self.values[whole].clone() {
@@ -247,7 +247,7 @@ impl<'m> Emitter<'_, 'm> {
         self.set(result, e)
     }
 
-    /// The index, or the last one if it is too large.
+    /// The index, or the last valid index if it is too large.
     pub(super) fn clamp(&mut self, i: Expr, n: u32) -> Expr {
         let last = self.code.u32(n.saturating_sub(1));
         self.code.math(naga::MathFunction::Min, &[i, last])
@@ -271,7 +271,7 @@ impl<'m> Emitter<'_, 'm> {
         self.select_value(result, inside, x, None, data)
     }
 
-    /// `c ? x : y`, `y` being zero if there is none, for values of any type made of numbers.
+    /// `c ? x : y`, with zero for `y` if it is `None`, for values of any type made of numbers.
     pub(super) fn select_value(
         &mut self,
         result: Value,
@@ -293,7 +293,7 @@ impl<'m> Emitter<'_, 'm> {
             if let (None, TypeData::Scalar(Scalar::Bool)) = (given, self.types[ty]) {
                 return Ok(self.code.binary(Bin::LogicalAnd, c, x));
             }
-            // naga wants a condition for each lane, or numbers.
+            // naga requires a condition for each lane unless the operands are scalars.
             let c = if lanes > 1 { self.code.splat(lanes, c) } else { c };
             return Ok(self.code.select(c, x, y));
         }
@@ -367,7 +367,7 @@ impl<'m> Emitter<'_, 'm> {
 
     // ---- handles
 
-    /// The handle that a value is.
+    /// The handle that a value holds.
     pub(super) fn buffer(&mut self, v: Value) -> Buffer {
         match &self.values[v] {
             Held::Buffer(buffer) => buffer.clone(),
@@ -375,7 +375,7 @@ impl<'m> Emitter<'_, 'm> {
         }
     }
 
-    /// The buffers that a value may refer to, as the plan says.
+    /// The buffers that a value may refer to, according to the plan.
     pub(super) fn bases_of(&self, v: Value) -> Vec<Base> {
         match self.cx.plan.instances[self.instance].values.get(&v) {
             Some(crate::plan::Arg::Handle(set, _)) => set.clone(),
@@ -383,7 +383,7 @@ impl<'m> Emitter<'_, 'm> {
         }
     }
 
-    /// The number of a handle's buffer in a larger set, and its offset.
+    /// The number of a handle's buffer within a larger set, and the handle's offset.
     pub(super) fn widen(&mut self, buffer: &Buffer, set: &[Base]) -> (Expr, Expr) {
         let place = |base: &Base| set.iter().position(|b| b == base).unwrap_or(0) as u32;
         let at = match buffer.at {
@@ -417,7 +417,7 @@ impl<'m> Emitter<'_, 'm> {
         Buffer { bases: set, which, at }
     }
 
-    /// Element `i` of an array of handles; out of range, none.
+    /// Element `i` of an array of handles, or the null handle if `i` is out of range.
     fn one_of(&mut self, buffers: &[Buffer], i: Expr, set: Vec<Base>) -> Buffer {
         let mut found = Buffer::null();
         for (k, buffer) in buffers.iter().enumerate() {
@@ -430,7 +430,7 @@ impl<'m> Emitter<'_, 'm> {
 }
 
 impl Buffer {
-    /// The handle of nothing.
+    /// The null handle.
     pub(super) fn null() -> Buffer {
         Buffer { bases: vec![Base::Null], which: None, at: None }
     }

@@ -1,8 +1,8 @@
-//! Arithmetic: what is the same on every device, and what is made so.
+//! Emits arithmetic, adapted where devices differ from the IR's semantics.
 //!
-//! naga's division and remainder of integers are ours but in GLSL, where the divisor is replaced; shift amounts are masked;
-//! integers of fewer than 32 bits are cut to their width after each operation. A vector of more than four is done lane by
-//! lane.
+//! naga's integer division and remainder have the IR's semantics except in GLSL, where the divisor is
+//! replaced; shift amounts are masked; integers of fewer than 32 bits are truncated to their width after each
+//! operation. Operations on a vector of more than four lanes are emitted lane by lane.
 
 use ir::{InstData, Math, Op, Scalar, TypeData, Value};
 use naga::{BinaryOperator as Bin, Literal, MathFunction as Fun, ScalarKind, UnaryOperator};
@@ -55,7 +55,7 @@ impl<'m> Emitter<'_, 'm> {
             let e = self.code.compose(whole, lanes);
             return self.set(result, e);
         }
-        // A vector times a number needs no splat.
+        // A vector multiplied by a scalar needs no splat.
         if let (Op::Mul, true, true) = (&data.op, n > 1, self.scalar(result).is_float()) {
             let (a, b) = (self.splat_of(data.args[0]), self.splat_of(data.args[1]));
             if a.is_some() != b.is_some() {
@@ -71,14 +71,14 @@ impl<'m> Emitter<'_, 'm> {
         self.set(result, e)
     }
 
-    /// The number of which a vector has only copies.
+    /// The scalar that a vector was splatted from.
     fn splat_of(&self, v: Value) -> Option<Value> {
         let def = &self.f.insts[self.bounds.def(v)?];
         let is_splat = def.op == Op::Splat && matches!(self.types[self.f.ty(v)], TypeData::Vector(..));
         is_splat.then(|| def.args[0])
     }
 
-    /// The sign of a value that is zero in every lane.
+    /// The sign of zero, if the value is a constant zero in every lane.
     fn zero_of(&self, v: Value) -> Option<Sign> {
         let def = &self.f.insts[self.bounds.def(v)?];
         match def.op {
@@ -90,7 +90,8 @@ impl<'m> Emitter<'_, 'm> {
         }
     }
 
-    /// `x + 0` and `x + -0`, which drivers take for `x`: it makes 0 of -0, the absent differential, or is `x` indeed.
+    /// `x + 0` and `x + -0`, which drivers simplify to `x`. Adding 0 turns -0, the absent differential, into
+    /// 0; adding -0 does yield `x`.
     fn plus_zero(&mut self, s: Scalar, n: u32, x: Expr, zero: Sign) -> Expr {
         if zero == Sign::Minus {
             return x;
@@ -100,7 +101,7 @@ impl<'m> Emitter<'_, 'm> {
         self.code.select(is_zero, zero, x)
     }
 
-    /// A number, by its bits.
+    /// A constant number with the given bits.
     pub(super) fn constant(&mut self, s: Scalar, bits: u64) -> Expr {
         match s {
             Scalar::F32 => {
@@ -134,7 +135,7 @@ impl<'m> Emitter<'_, 'm> {
         }
     }
 
-    /// A literal in each of `n` lanes.
+    /// An integer literal in each of `n` lanes.
     pub(super) fn splat_integer(&mut self, s: Scalar, n: u32, x: i128) -> Expr {
         let x = integer(&mut self.code, s, x);
         self.code.splat(n, x)
@@ -145,13 +146,13 @@ impl<'m> Emitter<'_, 'm> {
         self.code.splat(n, x)
     }
 
-    /// `a op b` in the width of the kind of number.
+    /// `a op b`, truncated to the width of the kind of number.
     pub(super) fn binary(&mut self, op: Bin, s: Scalar, n: u32, a: Expr, b: Expr) -> Expr {
         let e = self.code.binary(op, a, b);
         self.fit(s, n, e)
     }
 
-    /// Cuts an integer of fewer than 32 bits to its width.
+    /// Truncates an integer of fewer than 32 bits to its width.
     pub(super) fn fit(&mut self, s: Scalar, n: u32, e: Expr) -> Expr {
         if !s.is_int() || s.bits() >= 32 {
             return e;
@@ -166,7 +167,7 @@ impl<'m> Emitter<'_, 'm> {
         self.code.binary(Bin::And, e, mask)
     }
 
-    /// One operation on numbers or vectors of up to four.
+    /// Emits one operation on scalars or vectors of up to four lanes.
     fn op(&mut self, data: &InstData, n: u32, args: &[Expr]) -> Res<Expr> {
         let s = self.scalar(data.args[0]);
         let a = args[0];
@@ -183,7 +184,7 @@ impl<'m> Emitter<'_, 'm> {
             Op::Div | Op::Rem => {
                 let op = if data.op == Op::Div { Bin::Divide } else { Bin::Modulo };
                 if op == Bin::Modulo && s.is_float() {
-                    // Those that can be exact are functions of the module.
+                    // Exact remainders are functions of the IR module.
                     let what = format!("a remainder of `{}`", s.name());
                     return self.refuse(what, "it has none that is exact", data.span);
                 }
@@ -236,7 +237,7 @@ impl<'m> Emitter<'_, 'm> {
         })
     }
 
-    /// `and`, `or` and `xor` of truths.
+    /// `and`, `or` and `xor` of booleans.
     fn logic(&mut self, op: &Op, n: u32, a: Expr, b: Expr) -> Expr {
         match (op, n) {
             (Op::Xor, _) => self.code.binary(Bin::NotEqual, a, b),
@@ -253,7 +254,7 @@ impl<'m> Emitter<'_, 'm> {
         }
     }
 
-    /// A divisor that is fit for a division that GLSL leaves open.
+    /// The divisor, replaced where the result of the division is undefined in GLSL.
     fn divisor(&mut self, of: Value, s: Scalar, n: u32, a: Expr, b: Expr) -> Expr {
         let constant = self.splat_of(of).or(Some(of)).and_then(|v| self.bounds.constant(v));
         if self.cx.target != Target::Glsl || constant.is_some_and(|c| c != 0 && c != -1) {
@@ -272,7 +273,7 @@ impl<'m> Emitter<'_, 'm> {
         self.code.select(bad, one, b)
     }
 
-    /// The amount of a shift, below the width.
+    /// The amount of a shift, reduced modulo the width.
     fn shift(&mut self, amount: Value, s: Scalar, n: u32, b: Expr) -> Expr {
         let mask = s.bits() - 1;
         let known = self.splat_of(amount).or(Some(amount)).and_then(|v| self.bounds.constant(v));
@@ -352,7 +353,7 @@ impl<'m> Emitter<'_, 'm> {
         }
     }
 
-    /// `pow` of C; a constant exponent that is a small whole number needs no function.
+    /// C's `pow`, by a helper function.
     fn power(&mut self, s: Scalar, n: u32, args: &[Expr], data: &InstData) -> Res<Expr> {
         let function = self.cx.pow(s);
         if n == 1 {
@@ -367,7 +368,8 @@ impl<'m> Emitter<'_, 'm> {
         Ok(self.code.compose(ty, lanes))
     }
 
-    /// Whether a float is a NaN or an infinity, by its bits: compilers may take both for impossible.
+    /// Tests each lane for a NaN or an infinity. Except for `double`, the test examines the bits, because
+    /// compilers may assume that neither occurs.
     pub(super) fn classify(&mut self, math: Math, s: Scalar, n: u32, a: Expr) -> Expr {
         if s == Scalar::F64 {
             return match math {

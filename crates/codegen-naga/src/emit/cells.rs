@@ -1,7 +1,8 @@
-//! Cells are variables, and stacks structs of a length and an array of known size.
+//! Emits operations on cells and stacks: a cell is a variable, and a stack is a struct of a length and an
+//! array of known size.
 //!
-//! A stack's elements from its length on are zero, so that a stack that grows is filled with zeros. An index beyond the array
-//! is an error that the run reports.
+//! The elements of a stack at and beyond its length are zero, so a stack that grows gains zeros. The run
+//! reports an error for an index beyond the array.
 
 use ir::{InstData, Op, Scalar, Type, TypeData, Value};
 use naga::BinaryOperator as Bin;
@@ -9,14 +10,14 @@ use naga::BinaryOperator as Bin;
 use super::{Emitter, Held, Res};
 use crate::build::Expr;
 
-/// A part of a cell: where it is, and whether it is in range if that is not certain.
+/// A part of a cell: its place, and the condition that it is in range unless that is certain.
 struct Part {
     place: Expr,
     ty: Type,
     inside: Option<Expr>,
 }
 
-/// The value that is added to a place.
+/// The operand of an addition to a place.
 #[derive(Clone, Copy)]
 enum Added {
     Value(Expr),
@@ -108,7 +109,7 @@ impl<'m> Emitter<'_, 'm> {
                 Ok(())
             }
             _ => {
-                // A cell of an inner stack is that stack's place.
+                // The cell of an inner stack is the place of that stack.
                 let part = self.part_of(data, &data.args[1..], true)?;
                 self.values[data.results[0]] = Held::Cell(part.place);
                 Ok(())
@@ -116,12 +117,12 @@ impl<'m> Emitter<'_, 'm> {
         }
     }
 
-    /// Whether both are stacks of one size.
+    /// Returns true if the value is a stack of the same shape as the cell.
     fn is_same_stack(&self, cell: Value, v: Value) -> bool {
         matches!(self.types[self.ty(v)], TypeData::Stack(_)) && self.shape(cell) == self.shape(v)
     }
 
-    /// Does `body` if a part is in range.
+    /// Executes `body` if a part is in range.
     fn conditional(&mut self, inside: Option<Expr>, body: naga::Block) {
         match inside {
             Some(inside) => self.code.if_else(inside, body, naga::Block::new()),
@@ -129,12 +130,12 @@ impl<'m> Emitter<'_, 'm> {
         }
     }
 
-    /// The sizes of the stack that `n` indices lead to.
+    /// The shape of the stack that `n` indices lead to.
     fn stack_shape_of(&self, cell: Value, n: usize) -> Vec<u32> {
         self.shape(cell).get(n..).unwrap_or_default().to_vec()
     }
 
-    /// The part of a cell that indices lead to. `grow` makes stacks as long as the index needs.
+    /// The part of a cell that indices lead to. With `grow`, stacks are extended to contain the index.
     fn part_of(&mut self, data: &InstData, indices: &[Value], grow: bool) -> Res<Part> {
         let cell = data.args[0];
         let mut place = match self.values[cell] {
@@ -217,7 +218,7 @@ impl<'m> Emitter<'_, 'm> {
         });
     }
 
-    /// Adds to what is at a place, number by number.
+    /// Adds to the contents of a place, number by number.
     fn add(&mut self, place: Expr, ty: Type, x: Added) -> Res {
         if let (TypeData::Scalar(s), _) | (TypeData::Vector(s, _), false) =
             (self.types[ty], self.is_array(ty))
@@ -262,7 +263,7 @@ impl<'m> Emitter<'_, 'm> {
 
     // ---- stacks
 
-    /// The place of a stack that is a value; the empty stack has none.
+    /// The place of a stack value; the empty stack has none.
     fn stack_place(&mut self, v: Value) -> Option<Expr> {
         match self.values[v] {
             Held::Place(place) | Held::Cell(place) => Some(place),
@@ -270,7 +271,7 @@ impl<'m> Emitter<'_, 'm> {
         }
     }
 
-    /// `stack[i]`: zero beyond the length.
+    /// `stack[i]`, which is zero beyond the length.
     pub(super) fn index_stack(&mut self, data: &'m InstData) -> Res {
         let (stack, result) = (data.args[0], data.results[0]);
         let shape = self.shape(stack);
@@ -283,7 +284,8 @@ impl<'m> Emitter<'_, 'm> {
         };
         let i = self.index(data.args[1]);
         let (length, items) = (self.code.part(place, 0), self.code.part(place, 1));
-        // A loop past its bound is reported, but goes on: whether there is room is another question.
+        // A loop that exceeds its bound is reported but continues, so the bounds of the index must be checked
+        // against the capacity.
         let has_room = self.bounds.upper(data.args[1]).is_some_and(|most| most < u64::from(n));
         let at = if has_room { i } else { self.clamp(i, n) };
         let part = self.code.element(items, at);
@@ -328,14 +330,14 @@ impl<'m> Emitter<'_, 'm> {
         self.set(result, e)
     }
 
-    /// Copies a stack that is a value to the place of one of the variable's own size.
+    /// Copies a stack value to a place, whose variable determines the size.
     pub(super) fn copy_stack(&mut self, to: Expr, from: Value) -> Res {
-        // The type of a place is that of the local variable.
+        // The place has the type of its local variable.
         let shape = self.variable_shape(to).unwrap_or_else(|| self.shape(from));
         self.copy_stack_to(to, &shape, from)
     }
 
-    /// The sizes of the stacks in a variable.
+    /// The shape of the stack in a variable.
     fn variable_shape(&self, place: Expr) -> Option<Vec<u32>> {
         self.code.local_type(place).map(|mut ty| {
             let mut shape = Vec::new();
@@ -365,7 +367,7 @@ impl<'m> Emitter<'_, 'm> {
         }
     }
 
-    /// Copies a stack; what is beyond its length becomes zero.
+    /// Copies a stack; elements beyond its length become zero.
     fn copy_stack_place(
         &mut self,
         to: Expr,
@@ -398,7 +400,7 @@ impl<'m> Emitter<'_, 'm> {
         })
     }
 
-    /// Adds a stack to one at a place.
+    /// Adds a stack value to the stack at a place.
     fn add_stack(&mut self, to: Expr, to_shape: &[u32], from: Value) -> Res {
         let (ty, from_shape) = (self.ty(from), self.shape(from));
         match self.stack_place(from) {
@@ -437,7 +439,7 @@ impl<'m> Emitter<'_, 'm> {
         })
     }
 
-    /// The kind of a counter of trips.
+    /// The type of iteration counters.
     pub(super) fn counter_type(&mut self) -> naga::Handle<naga::Type> {
         self.cx.lanes_type(Scalar::U32, 1)
     }

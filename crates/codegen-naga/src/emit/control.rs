@@ -1,8 +1,9 @@
-//! `if` and `switch`: what they give are variables that the arms assign.
+//! Emits `if` and `switch`: their results become variables that the arms assign.
 //!
-//! A loop with many `break`s is many `if`s, each in an arm of the one before, which hand all that the loop carries
-//! outwards. That is one variable for all of them, and not a copy at each: a result that an arm gives on as it is shares
-//! the variable of what the arm gives. And what the other arms of such a chain have in common is assigned before it.
+//! A loop with many `break`s is a chain of many `if`s, each in an arm of the one before, which pass all
+//! loop-carried values outwards. The chain uses one variable for each such value instead of a copy at each
+//! `if`: if an arm yields a result of an inner `if` unchanged, the inner result shares the variable of the
+//! outer one. A value that the other arms of such a chain have in common is assigned before the chain.
 
 use cranelift_entity::SecondaryMap;
 use ir::{Function, Inst, InstData, Op, Region, TypeData, Value};
@@ -16,18 +17,18 @@ use crate::plan::Arg;
 /// A variable that several blocks assign.
 #[derive(Clone, Debug)]
 pub(super) enum Joined {
-    /// Nothing uses it.
+    /// The value has no uses.
     Unused,
     /// A value.
     Value(Expr),
     /// A stack.
     Stack(Expr),
-    /// A handle: which buffer, and how far.
+    /// A handle: the number of its buffer and its offset, where these vary.
     Buffer(Option<Expr>, Option<Expr>),
 }
 
-/// The results of `if`s and `switch`es that the arm around them gives on as they are, and nothing else uses; each with
-/// its instruction and its number.
+/// The results of `if`s and `switch`es that are yielded unchanged by the arm around them and have no other
+/// use; each with its instruction and its position among the results.
 pub(super) fn chains(f: &Function, uses: &SecondaryMap<Value, u32>) -> FxHashMap<Value, (Inst, usize)> {
     let mut chains = FxHashMap::default();
     if !f.has_body() {
@@ -51,11 +52,11 @@ pub(super) fn chains(f: &Function, uses: &SecondaryMap<Value, u32>) -> FxHashMap
     chains
 }
 
-/// Variables whose default another has taken the place of for a while, with the one before.
+/// Variables whose default value was temporarily replaced, each with the default before that.
 type Changed = Vec<(Expr, Option<Value>)>;
 
 impl<'m> Emitter<'_, 'm> {
-    /// A variable for a value that several blocks give.
+    /// A variable for a value that several blocks yield.
     pub(super) fn joined(&mut self, v: Value, span: ir::Span) -> Res<Joined> {
         if self.uses[v] == 0 {
             return Ok(Joined::Unused);
@@ -80,7 +81,7 @@ impl<'m> Emitter<'_, 'm> {
         }
     }
 
-    /// Assigns values to variables, as if all at once.
+    /// Assigns values to variables, as if simultaneously.
     pub(super) fn assign(&mut self, to: &[Joined], of: &[Value], from: &[Value]) -> Res {
         let mut stores = Vec::new();
         let written: Vec<Expr> = to
@@ -93,13 +94,13 @@ impl<'m> Emitter<'_, 'm> {
                 Joined::Value(place)
                     if self.defaults.get(place).is_some_and(|&default| self.is_same(default, from)) => {}
                 Joined::Value(place) => {
-                    // A value that is its own variable stays.
+                    // A value that is already held in its own variable needs no store.
                     if let Held::Place(p) = self.values[from]
                         && p == *place
                     {
                         continue;
                     }
-                    // What is no variable of these is not changed meanwhile.
+                    // A variable outside this set is not modified by the assignment.
                     if let Held::Place(p) = self.values[from]
                         && !written.contains(&p)
                     {
@@ -132,7 +133,7 @@ impl<'m> Emitter<'_, 'm> {
         Ok(())
     }
 
-    /// Binds a value to what a variable holds now.
+    /// Binds a value to the current contents of a variable.
     pub(super) fn bind(&mut self, v: Value, joined: &Joined) -> Res {
         match joined {
             Joined::Unused => {}
@@ -152,7 +153,7 @@ impl<'m> Emitter<'_, 'm> {
         Ok(())
     }
 
-    /// The variables of all results, and what defaults they had that were changed.
+    /// The variables of all results, and the defaults that were replaced.
     fn joined_all(&mut self, data: &'m InstData) -> Res<(Vec<Joined>, Changed)> {
         let (mut all, mut changed) = (Vec::new(), Changed::new());
         for (k, &v) in data.results.iter().enumerate() {
@@ -172,8 +173,8 @@ impl<'m> Emitter<'_, 'm> {
         Ok((all, changed))
     }
 
-    /// The value, known already, that several arms of a chain give for a result: one of this `if` and one of an `if` in
-    /// another arm.
+    /// An already computed value that several arms of a chain yield for a result: one arm of this `if` and
+    /// one of an `if` nested in another arm.
     fn common(&self, data: &InstData, k: usize) -> Option<Value> {
         if self.is_array(self.ty(data.results[k])) {
             return None;
@@ -185,7 +186,7 @@ impl<'m> Emitter<'_, 'm> {
         values.any(|v| self.is_same(v, known)).then_some(known)
     }
 
-    /// True of one value, and of equal constants.
+    /// Returns true for identical values and for equal constants.
     fn is_same(&self, a: Value, b: Value) -> bool {
         let constant = |v: Value| {
             let op = &self.f.insts[self.bounds.def(v)?].op;
@@ -206,7 +207,7 @@ impl<'m> Emitter<'_, 'm> {
         self.block(arm, |e| e.assign(to, &data.results, results))
     }
 
-    /// After the arms: results are what their variables hold.
+    /// Binds the results to their variables after the arms, and restores replaced defaults.
     fn bind_all(&mut self, data: &InstData, to: &[Joined], changed: Changed) -> Res {
         for (place, default) in changed.into_iter().rev() {
             match default {

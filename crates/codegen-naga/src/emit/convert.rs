@@ -1,4 +1,4 @@
-//! Numbers as other kinds of number.
+//! Emits conversions between kinds of number.
 
 use ir::{InstData, Op, Scalar};
 use naga::{BinaryOperator as Bin, MathFunction as Fun, ScalarKind};
@@ -14,7 +14,7 @@ impl<'m> Emitter<'_, 'm> {
         let (from, to) = (self.scalar(arg), self.scalar(result));
         self.cx.check_scalar(to, data.span)?;
         if self.is_narrow(arg) {
-            // Only the low half is there, and only it matters.
+            // Only the low half is held, and only the low half is needed.
             let low = self.low(arg);
             let e = self.integer_of(Scalar::U32, to, 1, low);
             return self.set(result, e);
@@ -70,7 +70,7 @@ impl<'m> Emitter<'_, 'm> {
             _ if from.is_float() && to.is_float() => self.code.convert(e, ScalarKind::Float, width),
             _ if from.is_int() && to.is_int() => self.integer_of(from, to, n, e),
             _ if from.is_int() => {
-                // To half by way of float.
+                // A conversion to `half` goes through `float`.
                 let first = if to == Scalar::F16 { Some(4) } else { width };
                 let wide = self.code.convert(e, ScalarKind::Float, first);
                 if to == Scalar::F16 { self.code.convert(wide, ScalarKind::Float, width) } else { wide }
@@ -91,12 +91,12 @@ impl<'m> Emitter<'_, 'm> {
         })
     }
 
-    /// An integer as another.
+    /// Converts an integer to another kind of integer.
     fn integer_of(&mut self, from: Scalar, to: Scalar, n: u32, e: Expr) -> Expr {
         let (held, wanted) = (scalar(from), scalar(to));
         let mut e = e;
         if held.width != wanted.width {
-            // First the width, with the sign of what it was.
+            // First the width is converted, with the signedness of the source.
             e = self.code.convert(e, held.kind, Some(wanted.width));
         }
         if held.kind != wanted.kind {

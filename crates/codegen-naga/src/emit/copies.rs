@@ -1,8 +1,8 @@
-//! Copies of large arrays: loops over their elements.
+//! Copies large arrays by loops over their elements.
 //!
-//! A variable could be loaded and stored as a whole. But drivers write such an assignment out, element by element, and take
-//! minutes for arrays of some hundred elements; so it is whole for small types only, and for values that nothing but an
-//! expression holds.
+//! A variable could be loaded and stored as a whole, but drivers expand such an assignment element by element
+//! and take minutes for arrays of a few hundred elements. Whole assignments are therefore emitted only for
+//! small types and for values that are only held as an expression.
 
 use ir::Value;
 use naga::{Expression, Handle, TypeInner};
@@ -10,13 +10,14 @@ use naga::{Expression, Handle, TypeInner};
 use super::{Emitter, Held, Res};
 use crate::build::Expr;
 
-/// A type of more numbers and vectors is copied by loops.
+/// A type with more numbers and vectors than this is copied by loops.
 const SMALL: u64 = 16;
 
-/// Elements that a trip of such a loop copies, on a device that ends loops after some number of trips.
+/// The number of elements copied in each iteration of such a loop, on a device that terminates loops after
+/// some number of iterations.
 const PER_TRIP: u32 = 4;
 
-/// What is written to a place.
+/// The value that is written to a place.
 #[derive(Clone, Copy)]
 enum Source {
     Zero,
@@ -24,7 +25,7 @@ enum Source {
 }
 
 impl Emitter<'_, '_> {
-    /// Numbers and vectors of a type.
+    /// The number of scalars and vectors in a type.
     fn leaves(&self, ty: Handle<naga::Type>) -> u64 {
         match &self.cx.out.types[ty].inner {
             TypeInner::Array { base, size: naga::ArraySize::Constant(n), .. } => {
@@ -35,12 +36,12 @@ impl Emitter<'_, '_> {
         }
     }
 
-    /// Whether values of a type are copied by loops.
+    /// Returns true if values of the type are copied by loops.
     pub(super) fn is_large(&self, ty: Handle<naga::Type>) -> bool {
         self.leaves(ty) > SMALL
     }
 
-    /// Whether a value is copied by loops.
+    /// Returns true if the value is copied by loops.
     pub(super) fn is_large_value(&mut self, v: Value) -> Res<bool> {
         if !self.is_array(self.ty(v)) {
             return Ok(false);
@@ -76,7 +77,7 @@ impl Emitter<'_, '_> {
         self.copy(to, Source::Zero, ty)
     }
 
-    /// Copies from a place to another, both of a type.
+    /// Copies from one place to another, both of the same type.
     pub(super) fn copy_place(&mut self, to: Expr, from: Expr, ty: Handle<naga::Type>) -> Res {
         self.copy(to, Source::Place(from), ty)
     }

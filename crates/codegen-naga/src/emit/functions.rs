@@ -1,4 +1,4 @@
-//! Functions, entry points and calls.
+//! Emits functions, entry points and calls.
 
 use ir::{Builtin, Entry, Func, Inst, InstData, MemData, MemType, Path, Scalar, Step, Type, TypeData};
 use naga::{BuiltIn, EntryPoint, Handle, ShaderStage, StructMember};
@@ -9,10 +9,12 @@ use crate::module::{Cx, Emitted};
 use crate::names::plain;
 use crate::plan::{Arg, Base};
 
-/// Parameters of a function: the limit of SPIR-V and WGSL, less the inputs that say where the thread stands.
+/// The maximum number of parameters of a function: the limit of SPIR-V and WGSL, less the inputs that
+/// identify the thread.
 const MOST_PARAMS: usize = 255 - 5;
 
-/// Which handles a value of the plan is, and the parts that are passed of it: whether which, whether how far.
+/// For a handle, which numbers must be passed at run time: the number of its buffer, and its offset. `None`
+/// if the value is not a handle.
 fn handle_parts(arg: &Arg) -> Option<(bool, bool)> {
     match arg {
         Arg::Handle(set, moved) => Some((set.len() > 1, *moved)),
@@ -20,7 +22,7 @@ fn handle_parts(arg: &Arg) -> Option<(bool, bool)> {
     }
 }
 
-/// The name and type of a built-in input.
+/// The name, the naga built-in and the number of lanes of a built-in input.
 fn builtin_name(builtin: Builtin) -> (&'static str, BuiltIn, u32) {
     match builtin {
         Builtin::DispatchThreadId => ("thread_id", BuiltIn::GlobalInvocationId, 3),
@@ -32,7 +34,7 @@ fn builtin_name(builtin: Builtin) -> (&'static str, BuiltIn, u32) {
 }
 
 impl<'m> Cx<'m> {
-    /// The naga function of an instance, emitted when it is first needed.
+    /// The naga function of an instance, emitted on first use.
     pub(crate) fn function(&mut self, instance: usize) -> Res<Emitted> {
         if let Some(found) = &self.emitted[instance] {
             return Ok(found.clone());
@@ -79,7 +81,7 @@ impl<'m> Cx<'m> {
         Ok(())
     }
 
-    /// The struct of a function's results, or the only one.
+    /// The type that a function returns: its only result, or a struct of its results.
     fn result_type(&mut self, instance: usize, name: &str) -> Res<Option<(Handle<naga::Type>, usize)>> {
         let func: Func = self.plan.instances[instance].func.expect("an instance has a function");
         let module = self.ir;
@@ -105,7 +107,7 @@ impl<'m> Cx<'m> {
         })
     }
 
-    /// A struct of fields of these types, named as wanted where names differ.
+    /// A struct of fields of these types, with names made unique.
     fn record(&mut self, name: &str, fields: Vec<(String, Handle<naga::Type>)>) -> Handle<naga::Type> {
         let mut names = crate::names::Names::default();
         let (mut members, mut at, mut most) = (Vec::new(), 0u32, 1u32);
@@ -121,7 +123,8 @@ impl<'m> Cx<'m> {
 }
 
 impl<'m> Emitter<'_, 'm> {
-    /// Adds the parameters of an instance; of more than a function can have, one struct. Gives its type.
+    /// Adds the parameters of an instance, packed into a struct if there are more than a function can have;
+    /// returns the type of that struct.
     fn params(&mut self, instance: usize, name: &str) -> Res<Option<Handle<naga::Type>>> {
         let args = self.cx.plan.instances[instance].params.clone();
         let f = self.f;
@@ -172,7 +175,7 @@ impl<'m> Emitter<'_, 'm> {
         Ok(packed)
     }
 
-    /// Ends the function with what its body gives.
+    /// Ends the function by returning the results of its body.
     fn ret(&mut self, instance: usize, name: &str) -> Res {
         let results = &self.f.regions[self.f.body()].results;
         let args = self.cx.plan.instances[instance].results.clone();
@@ -269,7 +272,7 @@ impl<'m> Emitter<'_, 'm> {
         Ok(())
     }
 
-    /// Where the thread stands: a parameter, of the entry point or of a function that is given it.
+    /// A built-in input: a parameter of the entry point, or of a function that receives it from its caller.
     pub(super) fn builtin(&mut self, builtin: Builtin) -> Res<Expr> {
         if let Some(found) = self.builtins.iter().find(|b| b.0 == builtin) {
             return Ok(found.1);
@@ -287,7 +290,8 @@ impl<'m> Emitter<'_, 'm> {
         Ok(e)
     }
 
-    /// What an entry point does first: the thread's own globals get their values.
+    /// Emits the prologue of an entry point, which initialises the thread's own globals and zeroes
+    /// group-shared memory.
     fn prologue(&mut self, skips_first: bool) -> Res {
         let inits = self.cx.initialisers();
         for &(_, instance) in &inits {
@@ -367,7 +371,7 @@ impl<'m> Emitter<'_, 'm> {
         Ok(())
     }
 
-    /// Ends the first group of several, which is dispatched alone later.
+    /// Returns early from the first group of several, which is dispatched alone later.
     fn skip_first(&mut self, group: Expr, counts: Expr) {
         use naga::BinaryOperator::{Equal, InclusiveOr, LogicalAnd, NotEqual};
         let parts: Vec<Expr> = (0..3).map(|k| self.code.part(group, k)).collect();
@@ -376,7 +380,7 @@ impl<'m> Emitter<'_, 'm> {
         let zero = self.code.u32(0);
         let first = self.code.binary(Equal, any, zero);
         let counts: Vec<Expr> = (0..3).map(|k| self.code.part(counts, k)).collect();
-        // Counts are not zero, so their union is 1 if all are 1.
+        // Counts are never zero, so their bitwise or is 1 exactly if all of them are 1.
         let all = self.code.binary(InclusiveOr, counts[0], counts[1]);
         let all = self.code.binary(InclusiveOr, all, counts[2]);
         let one = self.code.u32(1);
@@ -385,7 +389,7 @@ impl<'m> Emitter<'_, 'm> {
         self.code.when(skips, |c| c.ret(None));
     }
 
-    /// Stores the leaves of a memory type.
+    /// Stores values to the leaves of a memory type.
     fn store_leaves(
         &mut self,
         base: Base,

@@ -1,7 +1,8 @@
-//! Loops: carried values are variables, stacks local arrays of the known bound.
+//! Emits loops: carried values become variables, and stacks become local arrays of the known bound.
 //!
-//! A loop whose body ends in an `if` that says whether to go on leaves in that `if`, so that a `while` of the source is one
-//! again. A bound that the user gave and that is exceeded is reported in the error word, and the loop ends.
+//! A loop whose body ends in an `if` that decides whether to continue is left inside that `if`, so that a
+//! `while` of the source becomes a `while` again. If a loop exceeds the bound that the user gave, it ends and
+//! the error word reports it.
 
 use ir::{Inst, InstData, LoopInfo, Op, Region, Scalar, Value};
 use naga::{BinaryOperator as Bin, Block, Statement, UnaryOperator};
@@ -11,32 +12,32 @@ use super::{Emitter, Held, Res};
 use crate::build::{Code, Expr};
 use crate::types::scalar;
 
-/// A loop while its body is emitted.
+/// A loop while its body is being emitted.
 struct Loop<'m> {
     data: &'m InstData,
     info: LoopInfo,
     /// The parameters of carried values, and their variables.
     params: &'m [Value],
     carried: Vec<Joined>,
-    /// The variables of the stacks.
+    /// The variables of the stacks that the loop yields, where used.
     kept: Vec<Option<Expr>>,
-    /// The number of the trip, if stacks need it.
+    /// The counter of iterations and its current value, if stacks need it.
     trip: Option<(Expr, Expr)>,
-    /// Where the thread says that it leaves the loop, if that is checked. It is memory that the group shares: of a variable,
-    /// a driver would know its value.
+    /// The place where the thread records that it leaves the loop, if that is checked. It is group-shared
+    /// memory, because a driver could deduce the value of a variable.
     ended: Option<Expr>,
 }
 
-/// What a run says where the device ended a loop.
+/// The error message for a loop that the device terminated.
 const ENDED: &str =
     "the device ended this loop before its end; lavapipe does so after 65,535 trips of all loops of a thread";
 
 impl<'m> Emitter<'_, 'm> {
-    /// Variables for carried values with their first values.
+    /// Variables for the carried values, with their initial values.
     fn carried(&mut self, data: &InstData, args: &[Value], params: &[Value]) -> Res<Vec<Joined>> {
         let mut all = Vec::new();
         for (k, (&arg, &param)) in args.iter().zip(params).enumerate() {
-            // Used by the body or afterwards.
+            // The parameter is used by the body; otherwise only the result may be used, after the loop.
             let after = data.results[k];
             let joined = if self.uses[param] == 0 {
                 self.joined(after, data.span)?
@@ -49,7 +50,7 @@ impl<'m> Emitter<'_, 'm> {
         Ok(all)
     }
 
-    /// The variables of the stacks that a loop gives.
+    /// The variables of the stacks that a loop yields.
     fn kept(&mut self, stacks: &[Value]) -> Res<Vec<Option<Expr>>> {
         let mut all = Vec::new();
         for &v in stacks {
@@ -58,7 +59,7 @@ impl<'m> Emitter<'_, 'm> {
         Ok(all)
     }
 
-    /// Puts a value on a stack at the number of the trip.
+    /// Stores a value on a stack at the index of the iteration.
     fn keep(&mut self, stack: Value, place: Expr, trip: Expr, value: Value) -> Res {
         let items = self.code.part(place, 1);
         let to = self.code.element(items, trip);
@@ -75,7 +76,8 @@ impl<'m> Emitter<'_, 'm> {
         let s = self.scalar(data.args[0]);
         self.cx.check_scalar(s, data.span)?;
         let mut n = self.get(data.args[0]);
-        // The number of trips is unsigned; where it is not negative anyway, the counter is what the source has.
+        // The trip count is unsigned; where it is known not to be negative, the counter has the type of the
+        // source.
         let counts = if s.is_signed_int() && self.bounds.upper(data.args[0]).is_none() {
             let unsigned = if s == Scalar::I64 { Scalar::U64 } else { Scalar::U32 };
             n = self.code.convert(n, naga::ScalarKind::Uint, None);
@@ -101,7 +103,7 @@ impl<'m> Emitter<'_, 'm> {
         let one = crate::helpers::integer(&mut self.code, counts, 1);
         self.code.store(counter, if info.down { n } else { zero });
 
-        // Counting down, the variable is how many trips are left.
+        // When counting down, the variable holds the number of iterations left.
         let before = self.code.enter();
         let held = self.code.load(counter);
         let end = if info.down {
@@ -195,7 +197,7 @@ impl<'m> Emitter<'_, 'm> {
             let (zero, ended) = (self.code.u32(0), self.code.load(place));
             let early = self.code.binary(Bin::Equal, ended, zero);
             self.fail_if(early, ENDED, data.span);
-            // The loop around this one has not ended.
+            // The flag is reset, because the enclosing loop has not ended yet.
             self.code.store(place, zero);
         }
         if let Some((trips, _)) = lp.trip {
@@ -208,7 +210,7 @@ impl<'m> Emitter<'_, 'm> {
         self.results(data, &lp.carried, &lp.kept, n)
     }
 
-    /// Reports it if a loop ended before its counter was at its end.
+    /// Reports an error if a loop ended before its counter reached its end.
     pub(super) fn check_counter(&mut self, counter: Expr, end: Expr, span: ir::Span) {
         if self.cx.checks_loops {
             let last = self.code.load(counter);
@@ -217,7 +219,7 @@ impl<'m> Emitter<'_, 'm> {
         }
     }
 
-    /// Where the thread says that it leaves a loop.
+    /// The place where the thread records that it leaves a loop.
     fn ended(&mut self) -> Res<Expr> {
         let index = self.builtin(ir::Builtin::GroupIndex)?;
         let all = self.cx.loops_ended();
@@ -225,7 +227,7 @@ impl<'m> Emitter<'_, 'm> {
         Ok(self.code.element(all, index))
     }
 
-    /// Binds what a loop gives.
+    /// Binds the results of a loop.
     fn results(&mut self, data: &InstData, carried: &[Joined], kept: &[Option<Expr>], n: usize) -> Res {
         for (&v, joined) in data.results[..n].iter().zip(carried) {
             if self.uses[v] > 0 {
@@ -240,7 +242,7 @@ impl<'m> Emitter<'_, 'm> {
         Ok(())
     }
 
-    /// Gives carried variables their next values.
+    /// Assigns the values of the next iteration to the carried variables.
     fn next(&mut self, params: &[Value], carried: &[Joined], next: &[Value]) -> Res {
         let (mut to, mut of, mut from) = (Vec::new(), Vec::new(), Vec::new());
         for ((&param, joined), &value) in params.iter().zip(carried).zip(next) {
@@ -257,7 +259,8 @@ impl<'m> Emitter<'_, 'm> {
         self.assign(&to, &of, &from)
     }
 
-    /// Emits a region at the end of which the loop's body has these results, and what follows.
+    /// Emits a region as the end of the loop's body, given the body's results, followed by the end of the
+    /// iteration.
     fn trip(&mut self, region: Region, results: &[Value], lp: &Loop<'m>) -> Res {
         let insts = &self.f.regions[region].insts;
         if let Some((&last, first)) = insts.split_last() {
@@ -273,7 +276,7 @@ impl<'m> Emitter<'_, 'm> {
                     results.iter().map(of).collect()
                 };
                 let (yes, no) = (mapped(tail.regions[0]), mapped(tail.regions[1]));
-                // Only leaves: what follows stands after it.
+                // The arm only leaves the loop, so the other arm can follow it without nesting.
                 if self.only_leaves(tail.regions[1], &no, lp) {
                     let not = self.code.unary(UnaryOperator::LogicalNot, c);
                     leave_if(&mut self.code, not, lp);
@@ -297,7 +300,7 @@ impl<'m> Emitter<'_, 'm> {
         self.end_trip(results, lp)
     }
 
-    /// Whether an arm does nothing but leave the loop.
+    /// Returns true if an arm does nothing but leave the loop.
     fn only_leaves(&self, arm: Region, results: &[Value], lp: &Loop<'_>) -> bool {
         self.bounds.constant(results[0]) == Some(0)
             && lp.kept.iter().all(Option::is_none)
@@ -305,7 +308,7 @@ impl<'m> Emitter<'_, 'm> {
             && lp.params.iter().zip(&results[1..]).all(|(a, b)| a == b)
     }
 
-    /// The end of a trip: keeps values, then goes on or out.
+    /// Emits the end of an iteration: stores values on stacks, then continues or leaves.
     fn end_trip(&mut self, results: &[Value], lp: &Loop<'_>) -> Res {
         let n = lp.params.len();
         let known = self.bounds.constant(results[0]);

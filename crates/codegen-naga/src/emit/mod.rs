@@ -1,7 +1,9 @@
-//! Functions: a region becomes a block, a value an expression, what regions give local variables.
+//! Emits functions: a region becomes a block, a value becomes an expression, and results of regions become
+//! local variables.
 //!
-//! A value is held as an expression, or as the place of a variable that nobody writes while the value is alive: so an array
-//! that is indexed by a number, or carried by a loop, is not copied. A cell is a variable.
+//! A value is held as an expression, or as the place of a variable that is not written while the value is
+//! alive. An array that is indexed at run time or carried by a loop is therefore not copied. A cell is a
+//! variable.
 
 mod aggregate;
 mod arithmetic;
@@ -30,24 +32,24 @@ use crate::{LARGEST_PRIVATE, Unsupported};
 
 pub(crate) type Res<T = ()> = Result<T, Unsupported>;
 
-/// An index beyond all memory, in either direction.
+/// An index outside of all memory, in either direction.
 pub(crate) const FAR: u32 = 1 << 31;
 
-/// A handle of a buffer.
+/// A handle of a buffer: the buffers that it may refer to, and the numbers that select one and a place in it.
 #[derive(Clone, Debug)]
 pub(crate) struct Buffer {
-    /// What it may refer to.
+    /// The memory that the handle may refer to.
     pub(crate) bases: Vec<Base>,
-    /// Which of these, if there are several.
+    /// The index into `bases`, if there are several.
     pub(crate) which: Option<Expr>,
-    /// How far from the begin: bytes if the memory is words, else elements.
+    /// The offset from the beginning: in bytes if the memory is words, otherwise in elements.
     pub(crate) at: Option<Expr>,
 }
 
-/// What holds a value.
+/// The representation of a value.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum Held {
-    /// Nothing yet.
+    /// The value has not been emitted.
     #[default]
     Nothing,
     /// An expression.
@@ -69,30 +71,30 @@ pub(crate) struct Emitter<'a, 'm> {
     pub(crate) f: &'m Function,
     pub(crate) types: &'m Types,
     pub(crate) bounds: Bounds<'m>,
-    /// Reads of stacks that cannot miss.
+    /// Indexing operations on stacks that are known to be in range.
     pub(crate) inside: cranelift_entity::EntitySet<Value>,
-    /// The instance.
+    /// The number of the instance.
     instance: usize,
     values: SecondaryMap<Value, Held>,
-    /// How often each value is used.
+    /// The number of uses of each value.
     uses: SecondaryMap<Value, u32>,
-    /// Results that the arm around them gives on: see [`control`].
+    /// Results that the arm around them yields unchanged: see [`control`].
     chains: FxHashMap<Value, (Inst, usize)>,
-    /// The variables of those that are being made.
+    /// The variables of such results while their `if` or `switch` is being emitted.
     shared: FxHashMap<Value, Expr>,
-    /// The values of variables that the arms of a chain need not assign.
+    /// The default values of variables, which the arms of a chain need not assign.
     defaults: FxHashMap<Expr, Value>,
-    /// Arrays that are indexed by a number.
+    /// Arrays that are indexed at run time.
     indexed: EntitySet<Value>,
-    /// Values that are cells which nobody writes any more.
+    /// Values loaded from cells that are not written afterwards.
     pub(crate) lasting: EntitySet<Value>,
-    /// The parameters that say where the thread stands.
+    /// The built-in inputs that the function takes as parameters.
     builtins: Vec<(Builtin, Expr)>,
-    /// 64-bit integers of which only the low half matters.
+    /// 64-bit integers whose low half suffices.
     narrow: EntitySet<Value>,
-    /// Floats made wider only to be printed: what is printed is what they are made of.
+    /// Floats widened only to be printed: the unwidened values are printed.
     printed: EntitySet<Value>,
-    /// The thread group, of an entry point.
+    /// The size of the thread group, in an entry point.
     pub(crate) entry_group: Option<[u32; 3]>,
 }
 
@@ -135,17 +137,17 @@ impl<'a, 'm> Emitter<'a, 'm> {
 
     // ---- values
 
-    /// The expression of a value.
+    /// The expression that holds a value.
     pub(crate) fn get(&mut self, v: Value) -> Expr {
         match self.values[v] {
             Held::Expr(e) => e,
             Held::Place(place) => self.code.load(place),
-            // A value that nothing defines does not pass the verifier.
+            // The verifier rejects uses of undefined values.
             _ => self.code.u32(0),
         }
     }
 
-    /// Says what holds a value; an array that is indexed goes into a variable.
+    /// Binds a value to an expression; an array that is indexed is stored to a variable.
     pub(crate) fn set(&mut self, v: Value, e: Expr) -> Res {
         if let Some(name) = &self.f.values[v].name {
             self.code.name(e, &crate::names::plain(name));
@@ -160,7 +162,7 @@ impl<'a, 'm> Emitter<'a, 'm> {
         Ok(())
     }
 
-    /// A variable for values of a value's type.
+    /// A new variable of a type, named and sized after a value.
     pub(crate) fn variable(&mut self, v: Value, ty: Type) -> Res<Expr> {
         let shape = self.shape(v);
         let naga_ty = self.cx.value_type(ty, &shape, self.f.span)?;
@@ -174,7 +176,7 @@ impl<'a, 'm> Emitter<'a, 'm> {
                 _ => "x".into(),
             },
         };
-        // HLSL does not say how many groups there are, so a thread has no number.
+        // HLSL does not provide the number of groups, so a thread cannot compute its number in the dispatch.
         let hlsl = self.cx.target == crate::Target::Hlsl;
         let most = if hlsl { 4 * LARGEST_PRIVATE } else { LARGEST_PRIVATE };
         let bytes = self.cx.natural(naga_ty).0 as u64;
@@ -184,7 +186,7 @@ impl<'a, 'm> Emitter<'a, 'm> {
         Ok(self.code.local(&name, naga_ty))
     }
 
-    /// The thread's own of a variable that is in storage.
+    /// The thread's own copy of a variable that is placed in storage.
     fn scratch(&mut self, name: &str, ty: Handle<naga::Type>) -> Res<Expr> {
         let span = self.f.span;
         if self.cx.ir.entries.is_empty() {
@@ -206,7 +208,7 @@ impl<'a, 'm> Emitter<'a, 'm> {
         Ok(place)
     }
 
-    /// The sizes of a value's stacks.
+    /// The shape of the stack that a value is.
     pub(crate) fn shape(&self, v: Value) -> Vec<u32> {
         match self.cx.plan.instances[self.instance].values.get(&v) {
             Some(Arg::Stack(shape)) => shape.clone(),
@@ -214,7 +216,7 @@ impl<'a, 'm> Emitter<'a, 'm> {
         }
     }
 
-    /// Whether values of the type are arrays for naga.
+    /// Returns true if values of the type are arrays in naga.
     pub(crate) fn is_array(&self, ty: Type) -> bool {
         match self.types[ty] {
             TypeData::Array(..) => true,
@@ -227,23 +229,23 @@ impl<'a, 'm> Emitter<'a, 'm> {
         self.f.ty(v)
     }
 
-    /// The kind of number of a value.
+    /// The kind of number that a value consists of.
     pub(crate) fn scalar(&self, v: Value) -> Scalar {
         self.types.scalar_of(self.f.ty(v)).unwrap_or(Scalar::U32)
     }
 
-    /// The lanes of a number or vector.
+    /// The number of lanes of a scalar or vector.
     pub(crate) fn lanes(&self, ty: Type) -> u32 {
         self.types.lanes(ty).unwrap_or(1).max(1)
     }
 
-    /// naga's type for numbers of one kind.
+    /// The naga type of `n` numbers of a kind.
     pub(crate) fn lanes_type(&mut self, s: Scalar, n: u32, span: Span) -> Res<Handle<naga::Type>> {
         self.cx.check_scalar(s, span)?;
         Ok(self.cx.lanes_type(s, n))
     }
 
-    /// naga's type for a value.
+    /// The naga type of a value.
     pub(crate) fn naga_type(&mut self, v: Value, span: Span) -> Res<Handle<naga::Type>> {
         let shape = self.shape(v);
         self.cx.value_type(self.f.ty(v), &shape, span)
@@ -253,8 +255,8 @@ impl<'a, 'm> Emitter<'a, 'm> {
         Err(self.cx.refuse(what, why, span))
     }
 
-    /// An integer as an index of 32 bits, which wraps if it is negative; what is out of range of 31 bits becomes
-    /// [`FAR`], so that no sum with the place of a pointer is in range.
+    /// An integer as a 32-bit index, which wraps if it is negative. An index that does not fit in 31 bits
+    /// becomes [`FAR`], so that its sum with a pointer's offset is never in range.
     pub(crate) fn index(&mut self, v: Value) -> Expr {
         if let Some(n) = self.bounds.constant(v) {
             return self.code.u32(i32::try_from(n).map_or(FAR, i32::cast_unsigned));
@@ -297,12 +299,12 @@ impl<'a, 'm> Emitter<'a, 'm> {
         }
     }
 
-    /// Whether only the low half of a 64-bit integer is held.
+    /// Returns true if only the low half of a 64-bit integer is held.
     pub(crate) fn is_narrow(&self, v: Value) -> bool {
         self.narrow.contains(v)
     }
 
-    /// The number of an array's or vector's elements.
+    /// The number of elements of an array or vector.
     pub(crate) fn length(&self, ty: Type) -> u32 {
         match self.types[ty] {
             TypeData::Array(_, n) | TypeData::Vector(_, n) => n,
@@ -312,7 +314,7 @@ impl<'a, 'm> Emitter<'a, 'm> {
 
     // ---- blocks
 
-    /// Emits a region into a block of its own, and what `after` adds.
+    /// Emits a region into a new block, followed by the code that `after` adds.
     pub(crate) fn block(&mut self, region: Region, after: impl FnOnce(&mut Self) -> Res) -> Res<Block> {
         let before = self.code.enter();
         self.region(region)?;
@@ -407,7 +409,7 @@ impl<'a, 'm> Emitter<'a, 'm> {
         }
     }
 
-    /// What of a 64-bit integer is needed, in 32 bits.
+    /// Emits the low half of a 64-bit integer operation, in 32 bits.
     fn narrow_inst(&mut self, data: &'m InstData) -> Res {
         use naga::BinaryOperator as Bin;
         let result = data.results[0];
@@ -435,7 +437,7 @@ impl<'a, 'm> Emitter<'a, 'm> {
     }
 }
 
-/// The 64-bit integers that only move handles, or become narrower: their low half suffices.
+/// The 64-bit integers whose low half suffices: they only move handles, serve as indices, or are narrowed.
 fn narrow_values(types: &Types, f: &Function) -> EntitySet<Value> {
     let mut narrow = EntitySet::new();
     if !f.has_body() {
@@ -471,7 +473,7 @@ fn narrow_values(types: &Types, f: &Function) -> EntitySet<Value> {
                     (1..indices).contains(&k)
                         && defs[arg].expand().is_some_and(|def| widened(types, f, &f.insts[def]).is_some())
                 }
-                // To fewer bits.
+                // A conversion to 32 bits or fewer.
                 Op::Convert => {
                     let to = types.scalar_of(f.ty(data.results[0]));
                     to.is_some_and(|s| s.is_int() && s.bits() <= 32)
@@ -500,7 +502,7 @@ fn narrow_values(types: &Types, f: &Function) -> EntitySet<Value> {
     loop {
         let mut changed = false;
         for &(arg, user) in users.iter().rev() {
-            // An operand that is not narrow itself makes its user wide.
+            // An operand that cannot be narrow itself makes its user wide.
             if !is_candidate.contains(arg) && wide_uses.insert(user) {
                 changed = true;
             }
@@ -518,7 +520,7 @@ fn narrow_values(types: &Types, f: &Function) -> EntitySet<Value> {
     narrow
 }
 
-/// The numbers that were made wider only to be printed.
+/// The numbers that are widened only to be printed.
 fn printed_only(types: &Types, f: &Function) -> EntitySet<Value> {
     let (mut printed, mut other) = (EntitySet::new(), EntitySet::new());
     if !f.has_body() {
@@ -538,7 +540,7 @@ fn printed_only(types: &Types, f: &Function) -> EntitySet<Value> {
                 wide.push(data.results[0]);
             }
         }
-        // A constant that 32 bits hold as well.
+        // A constant that can be represented in 32 bits as well.
         if let Some(bits) = constant_bits(types, f, data)
             && printed_constant(types.scalar_of(f.ty(data.results[0])), bits).is_some()
         {
@@ -561,7 +563,7 @@ fn printed_only(types: &Types, f: &Function) -> EntitySet<Value> {
     printed
 }
 
-/// The bits of a number that is constant.
+/// The bits of a constant number.
 fn constant_bits(types: &Types, f: &Function, data: &InstData) -> Option<u64> {
     match data.op {
         Op::Const(bits) => Some(bits),
@@ -570,7 +572,7 @@ fn constant_bits(types: &Types, f: &Function, data: &InstData) -> Option<u64> {
     }
 }
 
-/// A 64-bit constant in 32 bits, if it is the same number.
+/// A 64-bit constant as a 32-bit constant, if the conversion is exact.
 fn printed_constant(s: Option<Scalar>, bits: u64) -> Option<(Scalar, u64)> {
     let narrow = match s? {
         Scalar::F64 => Scalar::F32,
@@ -582,7 +584,7 @@ fn printed_constant(s: Option<Scalar>, bits: u64) -> Option<(Scalar, u64)> {
     (ir::scalar::convert(narrow, s?, small) == bits).then_some((narrow, small))
 }
 
-/// The integer of up to 32 bits that an instruction makes a 64-bit one of.
+/// The integer of up to 32 bits that an instruction converts.
 fn widened(types: &Types, f: &Function, data: &InstData) -> Option<Value> {
     let from = types.scalar_of(f.ty(*data.args.first()?))?;
     (data.op == Op::Convert && from.is_int() && from.bits() <= 32).then_some(data.args[0])

@@ -1,8 +1,10 @@
-//! Group-shared memory is zero at first: all threads of the group write the zeros together, before anything else.
+//! Zero-initialises group-shared memory: all threads of the group write the zeros together, before anything
+//! else.
 //!
-//! naga's writers have the first thread write each variable as a whole. That is one thread's work, and a driver that writes
-//! such an assignment out, number by number, takes a minute to compile an array of a thousand. So a module of one entry
-//! point has loops of its own; in WGSL the language says that the memory is zero.
+//! naga's writers make the first thread write each variable as a whole. This leaves all of the work to a
+//! single thread, and a driver that expands such an assignment number by number takes a minute to compile an
+//! array of a thousand numbers. A module with one entry point therefore contains loops of its own. In WGSL,
+//! the language itself guarantees zeros.
 
 use naga::{
     AddressSpace, Barrier, BinaryOperator as Bin, Block, Expression, GlobalVariable, Handle, Statement,
@@ -15,13 +17,13 @@ use crate::build::Expr;
 use crate::module::Cx;
 
 impl Cx<'_> {
-    /// Whether the entry point writes zeros to group-shared memory itself.
+    /// Returns true if the entry point zero-initialises group-shared memory itself.
     pub(crate) fn zeroes_shared(&self) -> bool {
         self.target != Target::Wgsl && self.ir.entries.len() == 1
     }
 
-    /// Group-shared variables whose zeros the entry point writes itself. What lanes of waves exchange is never read before it
-    /// is written.
+    /// Group-shared variables that the entry point zero-initialises itself. The arrays through which lanes of
+    /// waves exchange values are excluded: they are never read before they are written.
     pub(crate) fn zeroed(&self) -> Vec<(Handle<GlobalVariable>, Handle<naga::Type>)> {
         if !self.zeroes_shared() {
             return Vec::new();
@@ -34,7 +36,7 @@ impl Cx<'_> {
 }
 
 impl Emitter<'_, '_> {
-    /// Writes the zeros, and waits for all threads.
+    /// Writes the zeros and waits for all threads of the group.
     pub(super) fn zero_shared(&mut self, index: Expr) -> Res {
         let threads = self.entry_group.map_or(1, |size| size.iter().product::<u32>()).max(1);
         let (zero, step) = (self.code.u32(0), self.code.u32(threads));

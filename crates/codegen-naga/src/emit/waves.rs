@@ -1,12 +1,14 @@
-//! Waves: 32 threads of a group in the order of their index, on every device.
+//! Emits wave operations: a wave is 32 threads of a group in the order of their index, on every device.
 //!
-//! A device's subgroups may have other sizes and other orders, and what a lane gives must be known to all others at once. So
-//! lanes meet in group-shared memory: each writes its value, and after a barrier reads those of its wave. That all threads
-//! of the group come by is known (`uniformity`), so a wave's lanes are all that the group has.
+//! A device's subgroups may have another size and another order, and all lanes must receive the value of each
+//! lane at once. Lanes therefore exchange values through group-shared memory: each lane writes its value and,
+//! after a barrier, reads those of its wave. Control flow is known to be uniform across the group at this
+//! point (`uniformity`), so every thread that belongs to the wave takes part.
 //!
-//! Where a device has subgroups of 32 lanes, or of at least as many as a group has threads, numbers of 32 bits are read from
-//! the other lanes directly. Each entry point begins with a test that the lanes are those of the wave, each exchange tests
-//! that all came by; else the run reports it.
+//! Where a device has subgroups of 32 lanes, or of at least as many lanes as a group has threads, 32-bit
+//! numbers are read from the other lanes directly. Each entry point begins with a test that the subgroup's
+//! lanes are those of the wave, and each exchange tests that all lanes have arrived; if a test fails, the run
+//! reports it.
 
 use ir::{Builtin, Inst, InstData, Scalar, Value, WAVE_LANES};
 use naga::{Barrier, BinaryOperator as Bin, Expression, GatherMode, ScalarKind, Statement};
@@ -16,7 +18,7 @@ use crate::Target;
 use crate::build::Expr;
 
 impl<'m> Emitter<'_, 'm> {
-    /// The values of the wave's lanes, and which are there.
+    /// Gathers the values of the wave's lanes, and the mask of the lanes that exist.
     pub(super) fn wave_gather(&mut self, inst: Inst) -> Res {
         let data: &'m InstData = &self.f.insts[inst];
         let value = data.args[0];
@@ -24,8 +26,8 @@ impl<'m> Emitter<'_, 'm> {
         if let Some(apart) = self.cx.steps_apart.get(&func)
             && apart.as_ref().is_none_or(|apart| apart.contains(inst))
         {
-            // A step of lanes that not all threads come by: memory is seen, nobody waits. WGSL and MSL have no barrier for
-            // that, and what is atomic is seen there, too.
+            // A step of lanes in divergent control flow: memory becomes visible, but no thread waits. WGSL
+            // and MSL have no barrier for memory alone, and atomic operations are visible there anyway.
             if !matches!(self.cx.target, Target::Wgsl | Target::Msl) {
                 self.code.push(Statement::MemoryBarrier(Barrier::WORK_GROUP));
             }
@@ -42,7 +44,8 @@ impl<'m> Emitter<'_, 'm> {
             return self.set(mask, here);
         }
         if self.uses[values] == 0 {
-            // Only who is here: nothing need be exchanged, but memory is seen by all.
+            // Only the mask is used: no values are exchanged, but writes to memory become visible to all
+            // lanes.
             self.code.push(Statement::ControlBarrier(Barrier::STORAGE | Barrier::WORK_GROUP));
         } else {
             let ty = self.naga_type(value, data.span)?;
@@ -69,7 +72,7 @@ impl<'m> Emitter<'_, 'm> {
                 e.code.if_else(there, accept, reject);
                 Ok(())
             })?;
-            // Nobody writes the next value before all have read this one.
+            // No thread may write the next value before all have read this one.
             self.code.push(Statement::ControlBarrier(Barrier::WORK_GROUP));
             self.values[values] = Held::Place(place);
         }
@@ -77,7 +80,7 @@ impl<'m> Emitter<'_, 'm> {
         self.set(mask, here)
     }
 
-    /// The mask of the lanes that the wave beginning with thread `first` has, in a group of `n`.
+    /// The mask of the lanes that exist in the wave beginning with thread `first`, in a group of `n` threads.
     fn lanes_here(&mut self, n: Expr, first: Expr) -> Expr {
         let all = self.code.u32(u32::MAX);
         let lanes = self.code.u32(WAVE_LANES);
@@ -91,17 +94,18 @@ impl<'m> Emitter<'_, 'm> {
         self.code.select(full, all, some)
     }
 
-    /// Whether a value is a number or vector of 32 bits, or of `bool`.
+    /// Returns true if the value is a scalar or vector of 32-bit numbers or of `bool`.
     fn is_of_words(&self, v: Value) -> bool {
         let (ty, s) = (self.ty(v), self.scalar(v));
         self.types.is_numeric(ty) && !self.is_array(ty) && (s.bytes() == 4 || s == Scalar::Bool)
     }
 
-    /// Reads the value of each lane that is here, by subgroup operations; the others have zero.
+    /// Reads the value of each active lane by subgroup operations; the values of other lanes are zero.
     fn exchange(&mut self, data: &'m InstData, here: Expr) -> Res {
         self.cx.uses_subgroups = true;
         let (value, values) = (data.args[0], data.results[0]);
-        // What lanes wrote before is seen by the others. WGSL and MSL have no barrier for memory alone.
+        // Earlier writes of the lanes become visible to the others. WGSL and MSL have no barrier for memory
+        // alone.
         let both = Barrier::STORAGE | Barrier::WORK_GROUP;
         self.code.push(match self.cx.target {
             Target::Wgsl | Target::Msl => Statement::ControlBarrier(both),
@@ -146,7 +150,7 @@ impl<'m> Emitter<'_, 'm> {
         Ok(())
     }
 
-    /// Reports it if waves are not subgroups: each lane the thread of the group that its number says.
+    /// Reports an error if waves are not subgroups: lane `k` of the subgroup must be thread `k` of the wave.
     pub(super) fn check_subgroups(&mut self, size: Expr, index: Expr) {
         let uint = self.cx.lanes_type(Scalar::U32, 1);
         let lanes = self.code.u32(WAVE_LANES);
@@ -159,7 +163,8 @@ impl<'m> Emitter<'_, 'm> {
             e.code.push(Statement::SubgroupGather { mode, argument: index, result });
             result
         };
-        // The lane of this number is this thread, and the first is of the same wave.
+        // The lane with this thread's number must be this thread, and the first lane must be of the same
+        // wave.
         let there = gather(self, GatherMode::Shuffle(lane));
         let first = gather(self, GatherMode::BroadcastFirst);
         let other_order = self.code.binary(Bin::NotEqual, there, index);
@@ -172,7 +177,7 @@ impl<'m> Emitter<'_, 'm> {
         self.fail_if(bad, &message, self.f.span);
     }
 
-    /// Threads of the group.
+    /// The number of threads of the group.
     fn group_threads(&mut self) -> Res<Expr> {
         let mut sizes = self.cx.ir.entries.iter().map(|e| e.group_size.iter().product::<u32>());
         if let Some(first) = sizes.next()

@@ -1,4 +1,4 @@
-//! Memory that others see, barriers, and what stops a run.
+//! Emits accesses to global memory, barriers, `printf`, and operations that stop a run.
 
 use ir::{InstData, Math, Op, Path, Rest, Scalar, TypeData, Value};
 use naga::{Barrier, BinaryOperator as Bin, Expression, Statement};
@@ -20,7 +20,7 @@ impl<'m> Emitter<'_, 'm> {
             Op::BufferLoad(path) => {
                 let result = data.results[0];
                 if let TypeData::Buffer(_) = self.types[self.ty(result)] {
-                    // The global is a pointer: what it points to is bound.
+                    // The global is a pointer, and its pointee is bound.
                     let bases = self.bases_of(result);
                     self.values[result] = Held::Buffer(Buffer { bases, which: None, at: None });
                     return Ok(());
@@ -61,7 +61,7 @@ impl<'m> Emitter<'_, 'm> {
                 Ok(())
             }
             Op::BufferCast(_) => {
-                // The memory is words, and offsets count bytes.
+                // The memory is words, so offsets count bytes.
                 let mut buffer = self.buffer(data.args[0]);
                 let by = self.low(data.args[1]);
                 buffer.at = Some(match buffer.at {
@@ -106,7 +106,7 @@ impl<'m> Emitter<'_, 'm> {
         }
     }
 
-    /// Writes a record to the log that the host prints.
+    /// Writes a record to the log, which the host prints.
     fn printf(&mut self, data: &InstData, format: &str) -> Res {
         let (mut args, mut words) = (Vec::new(), Vec::new());
         for &arg in &data.args {
@@ -142,18 +142,19 @@ impl<'m> Emitter<'_, 'm> {
         Ok(())
     }
 
-    /// Whether an index is a number of 32 bits without a sign, or such a number made wider.
+    /// Returns true if an index is an unsigned 32-bit number, or is widened from one.
     fn is_unsigned(&self, v: Value) -> bool {
         let from = self.bounds.def(v).and_then(|def| super::widened(self.types, self.f, &self.f.insts[def]));
         self.scalar(from.unwrap_or(v)) == Scalar::U32
     }
 
-    /// Whether a handle's offset counts bytes.
+    /// Returns true if the handle's offset counts bytes.
     fn is_raw(&self, buffer: &Buffer) -> bool {
         buffer.bases.iter().any(|b| self.cx.slots.get(b).is_some_and(|s| s.raw))
     }
 
-    /// Reads or writes; gives the value that was there, if the action gives one.
+    /// Emits a load, a store or an atomic operation; returns the value that was in memory, if the action
+    /// yields one.
     fn access(
         &mut self,
         data: &InstData,
@@ -201,7 +202,7 @@ impl<'m> Emitter<'_, 'm> {
             arguments.push(which);
         }
         let mut index = self.index(args[1]);
-        // An unsigned index does not lead back from where a pointer is.
+        // An unsigned index must not wrap to a place before the pointer.
         if (raw || buffer.at.is_some()) && self.is_unsigned(args[1]) && self.bounds.upper(args[1]).is_none() {
             let far = self.code.u32(super::FAR);
             index = self.code.math(naga::MathFunction::Min, &[index, far]);
@@ -227,9 +228,9 @@ impl<'m> Emitter<'_, 'm> {
         Ok(self.code.call(function, arguments, action != Action::Store))
     }
 
-    /// Where a handle leads: the number of its memory, from 1, above 40 bits of bytes from its begin; 0 for null. Devices
-    /// have no pointers, but places can be told apart and counted from each other. In two words, since not all languages have
-    /// integers of 64 bits.
+    /// The address of a handle: the number of its memory, from 1, in the bits above 40 bits of byte offset; 0
+    /// for null. Devices have no pointers, but addresses can be compared and subtracted from each other. The
+    /// address is held in two words, since not all languages have 64-bit integers.
     fn buffer_address(&mut self, data: &InstData) -> Res {
         let buffer = self.buffer(data.args[0]);
         let TypeData::Buffer(element) = self.types[self.ty(data.args[0])] else { return Ok(()) };
@@ -267,8 +268,8 @@ impl<'m> Emitter<'_, 'm> {
         self.set(data.results[0], words)
     }
 
-    /// `at · size` in two words, for an index that may be negative: the product of the numbers without signs by halves,
-    /// and `size` less above if the index is.
+    /// `at · size` in two words, for an index that may be negative: the unsigned product, computed from
+    /// 16-bit halves, minus `size` in the high word if the index is negative.
     fn bytes_before(&mut self, at: Expr, size: u32) -> (Expr, Expr) {
         let all = self.code.u32(size);
         let low = self.code.binary(Bin::Multiply, at, all);
@@ -296,7 +297,7 @@ impl<'m> Emitter<'_, 'm> {
         (low, self.code.select(is_before, less, high))
     }
 
-    /// The number of elements from the handle on.
+    /// The number of elements from the handle to the end of its memory.
     fn buffer_len(&mut self, data: &InstData) -> Res {
         let buffer = self.buffer(data.args[0]);
         let TypeData::Buffer(element) = self.types[self.ty(data.args[0])] else { return Ok(()) };

@@ -1,11 +1,11 @@
-//! Attributes in brackets and the keywords before a declaration.
+//! Parses bracketed attributes and the keywords before a declaration.
 
 use crate::ast::*;
 use crate::keywords as kw;
 use crate::parser::Parser;
 use crate::token::TokenKind as T;
 
-/// What stands before a declaration.
+/// The attributes, modifiers and generic parameters before a declaration.
 #[derive(Default)]
 pub(crate) struct Prefix {
     pub(crate) modifiers: Modifiers,
@@ -14,7 +14,7 @@ pub(crate) struct Prefix {
 }
 
 impl Parser<'_> {
-    /// All `[A, B(x)]` here, also `[[vk::binding(0)]]`.
+    /// Parses all `[A, B(x)]` at the current position, including `[[vk::binding(0)]]`.
     pub(crate) fn attributes(&mut self, list: &mut Vec<Attribute>) {
         while self.is(T::LBracket) {
             let closed = self.partner(self.pos()).is_some();
@@ -88,7 +88,7 @@ impl Parser<'_> {
         prefix
     }
 
-    /// The modifier that the current word is.
+    /// The modifier that the current word stands for.
     fn modifier(&self) -> Option<Modifiers> {
         let modifier = match self.word() {
             kw::IN => Modifiers::IN,
@@ -120,7 +120,7 @@ impl Parser<'_> {
         Some(modifier)
     }
 
-    /// Words that are good names too: modifiers only before a whole `T x`.
+    /// Modifiers that are also common names: they count as modifiers only before a complete `T x`.
     fn contextual_modifier(&self) -> Option<Modifiers> {
         let modifier = match self.word() {
             kw::NOINTERPOLATION | kw::NOPERSPECTIVE | kw::LINEAR | kw::SAMPLE | kw::CENTROID => {
@@ -142,7 +142,8 @@ impl Parser<'_> {
         type_follows.then_some(modifier)
     }
 
-    /// `__intrinsic_op(add)`: its arguments are names and literals, whatever they mean elsewhere.
+    /// `__intrinsic_op(add)`: the arguments are names and literals, even where these words have a meaning
+    /// elsewhere.
     fn word_attribute(&mut self) -> Attribute {
         let start = self.span();
         let name = self.bump().symbol;
@@ -166,14 +167,14 @@ impl Parser<'_> {
     }
 }
 
-/// Adds parameters and constraints to those that are there.
+/// Appends parameters and constraints to the existing ones.
 pub(crate) fn merge_generics(all: &mut Option<Generics>, new: Generics) {
     let all = all.get_or_insert_default();
     all.params.extend(new.params);
     all.constraints.extend(new.constraints);
 }
 
-/// Whether a word before a declaration is kept as an attribute.
+/// Returns true if a word before a declaration is kept as an attribute.
 pub(crate) fn is_word_attribute(word: Symbol) -> bool {
     matches!(
         word,

@@ -1,8 +1,9 @@
-//! Bit-fields: `uint a : 5;` becomes a property over a hidden field of the struct.
+//! Desugars bit-fields: `uint a : 5;` becomes a property over a hidden field of the struct.
 //!
-//! Fields that follow each other share a *word*, the first in its lowest bits. A word is as wide as the widest type of
-//! its fields; a field that goes beyond the end of the word begins the next, and so does any member that is no
-//! bit-field and any field of no bits. The word is private, so brace lists pass over it, as they pass over the fields.
+//! Consecutive bit-fields share a *word*, with the first in its lowest bits. A word is as wide as the widest
+//! type of its fields. A field that would extend beyond the end of the word begins a new one. A field of zero
+//! bits, or a non-static variable that is not a bit-field, ends the word. The word is private, so initialiser
+//! lists skip it, as they skip the bit-fields themselves.
 
 use crate::Span;
 use crate::ast::*;
@@ -10,18 +11,18 @@ use crate::keywords as kw;
 use crate::parser::Parser;
 use crate::token::TokenKind as T;
 
-/// A bit-field as it was read: a variable that is still to become a property.
+/// A parsed bit-field: a variable that has yet to be turned into a property.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BitField {
     decl: DeclId,
     ty: ExprId,
     width: u32,
-    /// The type has so many bits, and whether it is signed.
+    /// The number of bits of the type, and below, whether it is signed.
     bits: u32,
     signed: bool,
 }
 
-/// Bits and signedness of an integer type by its name.
+/// The width and signedness of an integer type, given its name.
 fn integer(name: &str) -> Option<(u32, bool)> {
     Some(match name {
         "int8_t" => (8, true),
@@ -37,7 +38,7 @@ fn integer(name: &str) -> Option<(u32, bool)> {
 }
 
 impl Parser<'_> {
-    /// `: width` of a field; the field waits until its struct ends.
+    /// Parses `: width` of a field; the field is kept until its struct ends.
     pub(crate) fn bit_field(&mut self, decl: DeclId, ty: ExprId) {
         let colon = self.bump().span;
         let width = self.ternary_expr();
@@ -63,7 +64,8 @@ impl Parser<'_> {
         self.bit_fields.push(BitField { decl, ty, width: value as u32, bits, signed });
     }
 
-    /// The integer type that a name of this file means: itself, or by `typedef` and `typealias`.
+    /// The integer type that a name stands for in this file, either directly or through `typedef` and
+    /// `typealias`.
     fn integer_alias(&self, name: Symbol) -> Option<(u32, bool)> {
         let mut name = name;
         for _ in 0..8 {
@@ -82,7 +84,7 @@ impl Parser<'_> {
         None
     }
 
-    /// Makes properties and words of the bit-fields among a struct's members.
+    /// Turns the bit-fields among a struct's members into properties and words.
     pub(crate) fn pack_bit_fields(
         &mut self,
         id: DeclId,
@@ -122,7 +124,7 @@ impl Parser<'_> {
         out
     }
 
-    /// The hidden field of a word, and the properties over it.
+    /// Creates the hidden field of a word and the properties over it.
     fn close_word(
         &mut self,
         id: DeclId,
@@ -145,7 +147,7 @@ impl Parser<'_> {
         let mut offset = 0;
         for field in word.drain(..) {
             let span = self.ast.decls[field.decl].name_span;
-            // get: the field's bits moved to the top and back down, which extends the sign
+            // `get`: shifts the field's bits to the top and back down, which extends the sign.
             let whole = self.name_expr(name, span);
             let up = self.shift(BinaryOp::Shl, whole, bits - offset - field.width, span);
             let sign = if field.signed { "" } else { "u" };
@@ -157,7 +159,7 @@ impl Parser<'_> {
                 attributes: Vec::new(),
                 span,
             });
-            // set: the other bits, and those of the new value
+            // `set`: combines the other bits with those of the new value.
             let own = u64::MAX >> (64 - field.width);
             let whole = self.name_expr(name, span);
             let others = self.number(!(own << offset) & (u64::MAX >> (64 - bits)), span);
@@ -180,7 +182,7 @@ impl Parser<'_> {
         }
     }
 
-    /// A field of no bits is always zero.
+    /// A field of zero bits is always zero.
     fn empty_bit_field(&mut self, field: &BitField, out: &mut Vec<DeclId>) {
         let span = self.ast.decls[field.decl].name_span;
         let zero = self.number(0, span);

@@ -1,4 +1,4 @@
-//! Declarations: which one it is, and variables and functions in the style of C.
+//! Parses declarations: determines their kind, and parses variables and functions in the style of C.
 
 use crate::ast::*;
 use crate::grammar::attributes::{Prefix, merge_generics};
@@ -7,7 +7,7 @@ use crate::parser::Parser;
 use crate::source::Span;
 use crate::token::TokenKind as T;
 
-/// Where a declaration stands.
+/// The context of a declaration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     /// In a file or namespace.
@@ -19,7 +19,7 @@ pub(crate) enum Place {
 }
 
 impl Parser<'_> {
-    /// A whole file.
+    /// Parses a whole file.
     pub(crate) fn file(&mut self) -> Vec<DeclId> {
         let mut decls = Vec::new();
         loop {
@@ -32,7 +32,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Declarations up to `}` or the end of the file.
+    /// Parses declarations up to `}` or the end of the file.
     pub(crate) fn declarations(&mut self, place: Place, list: &mut Vec<DeclId>) {
         while !matches!(self.kind(), T::RBrace | T::Eof) {
             if self.eat(T::Semi) {
@@ -50,7 +50,7 @@ impl Parser<'_> {
         }
     }
 
-    /// `{ … }` of a struct, namespace or the like; the members belong to `owner`.
+    /// `{ … }` of a struct, namespace or similar; the members belong to `owner`
     pub(crate) fn members(&mut self, owner: DeclId, place: Place) -> Vec<DeclId> {
         let mut list = Vec::new();
         let open = self.span();
@@ -63,7 +63,7 @@ impl Parser<'_> {
         list
     }
 
-    /// One declaration; a statement with several declarators gives several.
+    /// Parses one declaration; a declaration with several declarators appends several.
     pub(crate) fn declaration(&mut self, place: Place, list: &mut Vec<DeclId>) {
         let start = self.span();
         let id = self.new_decl(start);
@@ -134,7 +134,7 @@ impl Parser<'_> {
                 self.tuple_variables(id, start, list);
             }
             kw::CONSTRAINT if place == Place::Member && matches!(next, T::Ident | T::ColonColon) => {
-                // A `where` clause of an associated type without a name.
+                // A `where` clause, represented as an associated type without a name.
                 let word = self.bump().span;
                 let constraint = self.inside(id, |p| p.constraint(word, false));
                 self.name_decl(id, kw::EMPTY, word);
@@ -145,7 +145,7 @@ impl Parser<'_> {
             }
             kw::FUNC_EXTENSION => self.func_extension(id, generics),
             kw::STATIC_ASSERT if next == T::LParen => {
-                // A call that is looked at where constants are.
+                // A call that is evaluated where constants are.
                 let span = self.span();
                 let init = self.inside(id, Self::any_expr);
                 self.expect_semi();
@@ -169,7 +169,7 @@ impl Parser<'_> {
             kw::EMPTY if !self.is(T::ColonColon) => self.no_declaration(place),
             _ => self.typed(place, id, start, generics, list),
         }
-        // The other declarators have got their spans.
+        // The other declarators have been given their spans already.
         if let Some(&own) = list.get(first) {
             let span = self.span_from(start);
             let decl = &mut self.ast.decls[own];
@@ -250,7 +250,7 @@ impl Parser<'_> {
         self.declarators(id, start, ty, name.symbol, name.span, list);
     }
 
-    /// The rest of `T x` after the first name: dimensions, semantic, initialiser, more declarators.
+    /// Parses the rest of `T x` after the first name: dimensions, semantic, initialiser, further declarators.
     pub(crate) fn declarators(
         &mut self,
         id: DeclId,
@@ -308,7 +308,7 @@ impl Parser<'_> {
         self.expect_semi();
     }
 
-    /// `let (a, b) = e;` is `let $tuple = e, a = $tuple._0, b = $tuple._1;`
+    /// `let (a, b) = e;` becomes `let $tuple = e, a = $tuple._0, b = $tuple._1;`
     fn tuple_variables(&mut self, id: DeclId, start: Span, list: &mut Vec<DeclId>) {
         if self.bump().symbol == kw::LET {
             self.ast.decls[id].modifiers |= Modifiers::LET;

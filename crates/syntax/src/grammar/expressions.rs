@@ -1,5 +1,5 @@
-//! Expressions, by precedence climbing. Chains of operators of one level are read in a loop, so a sum of a
-//! million terms needs no stack.
+//! Parses expressions by precedence climbing. Chains of operators of the same level are parsed in a loop, so
+//! a sum of a million terms needs no stack.
 
 use crate::ast::*;
 use crate::keywords as kw;
@@ -8,9 +8,9 @@ use crate::parser::Parser;
 use crate::source::Span;
 use crate::token::TokenKind as T;
 
-/// Binds weakest of the binary operators.
+/// The level of the binary operator that binds weakest.
 const LOWEST: u8 = 1;
-/// `<` and its like, `is`, `as`.
+/// The level of `<` and the other comparisons, `is` and `as`.
 const RELATIONAL: u8 = 7;
 
 impl Parser<'_> {
@@ -25,7 +25,7 @@ impl Parser<'_> {
         left
     }
 
-    /// An expression without comma: assignments and all below.
+    /// Parses an expression without a comma operator: assignments and everything that binds tighter.
     pub(crate) fn any_expr(&mut self) -> ExprId {
         let start = self.span();
         if !self.enter() {
@@ -58,7 +58,7 @@ impl Parser<'_> {
         result
     }
 
-    /// No assignment: the value of a `case`, a condition's parts.
+    /// Parses an expression without assignment, such as the value of a `case`.
     pub(crate) fn ternary_expr(&mut self) -> ExprId {
         let start = self.span();
         let cond = self.binary_expr(LOWEST);
@@ -76,7 +76,8 @@ impl Parser<'_> {
         self.expr(start, ExprKind::Ternary(cond, then, otherwise))
     }
 
-    /// `try f(x)` is a statement of its own before the one that it is in, and a variable.
+    /// Hoists `try f(x)` into a statement before the one that contains it, which assigns the result to a
+    /// variable.
     fn hoisted_try(&mut self, word: crate::Span, call: ExprId) -> ExprId {
         let id = self.new_decl(word);
         let name = self.ast.symbols.intern(&format!("$try{}", word.start));
@@ -88,7 +89,8 @@ impl Parser<'_> {
         self.expr_at(word, ExprKind::Name(name))
     }
 
-    /// A part that is not always reached, or more than once: a `try` cannot be taken out of it.
+    /// Parses a part of an expression that may not be evaluated, or more than once: a `try` cannot be hoisted
+    /// out of it.
     pub(crate) fn without_try<R>(&mut self, part: impl FnOnce(&mut Self) -> R) -> R {
         let before = self.tries.len();
         let result = part(self);
@@ -100,7 +102,7 @@ impl Parser<'_> {
         result
     }
 
-    /// A generic argument: binary operators, and `c ? a : b`.
+    /// Parses a generic argument: binary operators and `c ? a : b`.
     pub(crate) fn conditional_operand(&mut self) -> ExprId {
         let start = self.span();
         if !self.enter() {
@@ -111,7 +113,7 @@ impl Parser<'_> {
         expr
     }
 
-    /// One side of a `where` constraint: nothing that compares.
+    /// Parses one side of a `where` constraint, which contains no comparison.
     pub(crate) fn constraint_side(&mut self) -> ExprId {
         let start = self.span();
         if !self.enter() {
@@ -196,7 +198,8 @@ impl Parser<'_> {
         }
     }
 
-    /// Stars that no operand follows make a pointer type: `sizeof(T*)`, `A<T*>`.
+    /// Returns the number of stars if no operand follows them, so that they make a pointer type:
+    /// `sizeof(T*)`, `A<T*>`.
     fn pointer_stars(&self) -> Option<usize> {
         let mut stars = 1;
         while self.nth(stars) == T::Star {
@@ -255,7 +258,7 @@ impl Parser<'_> {
         self.bump();
         let digits = (op == UnaryOp::Neg && self.kind() == T::Int).then(|| self.current().symbol);
         let inner = self.nested(Self::unary_expr);
-        // The least number of a type is written with digits that the type does not have.
+        // The magnitude of a type's minimum exceeds its maximum, so the literal gets its type here.
         let least = match digits.map(|d| self.ast.name(d)) {
             Some("2147483648") => Some(kw::EMPTY),
             Some("9223372036854775808") => Some(kw::LL),
@@ -267,7 +270,8 @@ impl Parser<'_> {
         self.expr(start, ExprKind::Unary(op, inner))
     }
 
-    /// Whether what follows the current word can only be its operand: the word is a prefix, not a name.
+    /// Returns true if the token after the current word can only start its operand: then the word is a
+    /// prefix, not a name.
     fn word_starts_operand(&self) -> bool {
         match self.nth(1) {
             T::Ident => !matches!(self.word_at(self.pos() + 1), kw::IS | kw::AS),
@@ -278,7 +282,7 @@ impl Parser<'_> {
         }
     }
 
-    /// One more level of nesting.
+    /// Parses a part one level of nesting deeper.
     fn nested(&mut self, part: impl FnOnce(&mut Self) -> ExprId) -> ExprId {
         if !self.enter() {
             let span = self.span();
@@ -289,8 +293,8 @@ impl Parser<'_> {
         expr
     }
 
-    /// Whether the parenthesis here holds the type of a cast. `(Name)(x)` is one only if the name is known to
-    /// be a type; else it's left to the checker as a call.
+    /// Returns true if the parenthesis here holds the type of a cast. `(Name)(x)` is a cast only if the name
+    /// is known to be a type; otherwise it is left to the checker as a call.
     fn cast_follows(&mut self) -> bool {
         let open = self.pos();
         let Some(close) = self.partner(open) else { return false };
@@ -299,7 +303,7 @@ impl Parser<'_> {
         }
         let first = self.word_at(open + 1);
         if first == kw::EACH && !self.is_known_type(self.word_at(open + 2)) {
-            // `(each x) + 1`: an element, not a type.
+            // In `(each x) + 1`, the parentheses hold an element, not a type.
             return false;
         }
         let known = self.is_builtin_type(first)
@@ -367,7 +371,7 @@ impl Parser<'_> {
                     let increment = self.bump().kind == T::PlusPlus;
                     ExprKind::Postfix(increment, base)
                 }
-                // `T{a, b}` is `(T){a, b}`
+                // `T{a, b}` means `(T){a, b}`.
                 T::LBrace if !self.in_constraint && self.names_type(base) => {
                     ExprKind::Cast(base, self.init_list())
                 }
@@ -377,7 +381,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Whether an expression can only be a type, as far as its text tells.
+    /// Returns true if an expression can only be a type, judging by its text.
     fn names_type(&self, expr: ExprId) -> bool {
         match self.ast.exprs[expr].kind {
             ExprKind::Generic { .. } | ExprKind::ThisType => true,
@@ -397,7 +401,7 @@ impl Parser<'_> {
         self.expect_name("a member's name")
     }
 
-    /// `(a, b)` at its parenthesis
+    /// `(a, b)`, at its parenthesis
     pub(crate) fn call_args(&mut self) -> Vec<ExprId> {
         let close = self.partner(self.pos());
         let open = self.bump().span;
@@ -410,7 +414,7 @@ impl Parser<'_> {
         args
     }
 
-    /// Arguments up to `close`, a comma after the last allowed.
+    /// Parses arguments up to `close`; a trailing comma is allowed.
     pub(crate) fn arg_list(&mut self, close: T) -> Vec<ExprId> {
         let mut args = Vec::new();
         while !self.is(close) && !matches!(self.kind(), T::Eof | T::Semi) {
@@ -423,8 +427,8 @@ impl Parser<'_> {
         args
     }
 
-    /// Whether `<` after `base` opens generic arguments: a list that closes, and then something that no
-    /// operand starts with.
+    /// Returns true if the `<` after `base` opens generic arguments: a list that closes, followed by a token
+    /// that no operand starts with.
     fn generic_follows(&mut self, base: ExprId) -> bool {
         let named = matches!(
             self.ast.exprs[base].kind,
@@ -520,21 +524,21 @@ impl Parser<'_> {
         self.expr(start, kind)
     }
 
-    /// `op(e)`: the function or type in the parentheses
+    /// `op(e)`: the function or type in parentheses
     fn operator_operand(&mut self) -> ExprId {
         self.bump();
         let open = self.bump().span;
         let modifier = self.is_type_modifier(self.word()) && !matches!(self.word(), kw::EXPAND | kw::EACH);
         let inner = self.angled(false, |p| if modifier { p.ty() } else { p.any_expr() });
         if self.eat(T::Comma) {
-            // `sizeof(T, layout)`: there is one layout only.
+            // In `sizeof(T, layout)`, the layout is ignored: there is only one.
             self.angled(false, Self::any_expr);
         }
         self.expect_close(T::RParen, open);
         inner
     }
 
-    /// The operator after `operator`; gives `operator+`.
+    /// Parses the operator after `operator` and returns a name such as `operator+`.
     pub(crate) fn operator_name(&mut self) -> Symbol {
         if self.is(T::Shl) && self.nth(1) == T::Ident {
             // `operator <<T>(…)` is `operator<` with generic parameters.
@@ -592,7 +596,7 @@ impl Parser<'_> {
                 let body = if p.is(T::LBrace) {
                     p.statement()
                 } else {
-                    // `=> e` is `=> { return e; }`
+                    // `=> e` means `=> { return e; }`.
                     let value = p.any_expr();
                     let result = p.stmt(arrow, StmtKind::Return(Some(value)));
                     p.stmt(arrow, StmtKind::Block(vec![result]))
@@ -644,7 +648,7 @@ impl Parser<'_> {
         ExprKind::String(self.string_text())
     }
 
-    /// One string; adjacent ones are joined.
+    /// Parses a string literal, joining adjacent ones.
     pub(crate) fn string_text(&mut self) -> String {
         let mut text = String::new();
         while self.is(T::String) {
@@ -657,7 +661,7 @@ impl Parser<'_> {
         text
     }
 
-    /// A character is the integer of its code point.
+    /// A character literal is an integer: its code point.
     fn char(&mut self) -> ExprKind {
         let token = self.bump();
         match literal::char_value(self.ast.name(token.symbol)) {

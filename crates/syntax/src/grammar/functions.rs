@@ -1,4 +1,4 @@
-//! Functions, parameters, initialisers, properties and subscripts.
+//! Parses functions, parameters, initialisers, properties and subscripts.
 
 use crate::ast::*;
 use crate::keywords as kw;
@@ -7,12 +7,12 @@ use crate::source::Span;
 use crate::token::TokenKind as T;
 
 impl Parser<'_> {
-    /// A function from its parameters on; `result` is the type before the name.
+    /// Parses a function from its parameters on; `result` is the type before the name.
     pub(crate) fn function(&mut self, id: DeclId, mut generics: Option<Generics>, result: Option<ExprId>) {
         let params = self.params(id);
         let arrow = self.result_type(id);
         self.where_clauses(&mut generics);
-        // The body names the generic parameters.
+        // The body may refer to the generic parameters, so they are set first.
         self.ast.decls[id].generics = generics;
         self.semantic();
         let body = self.body(id);
@@ -139,7 +139,7 @@ impl Parser<'_> {
         id
     }
 
-    /// Whether the parameter belongs to a lambda: those may have no type.
+    /// Returns true if the parameter belongs to a lambda, whose parameters need no type.
     fn untyped(&self) -> bool {
         let mut pos = self.pos();
         while matches!(self.at(pos).kind, T::Ident | T::Comma) {
@@ -148,7 +148,7 @@ impl Parser<'_> {
         self.at(pos).kind == T::RParen && self.at(pos + 1).kind == T::FatArrow
     }
 
-    /// In `x : inout T` the direction is the parameter's, not the type's.
+    /// In `x : inout T` the direction belongs to the parameter, not to the type.
     fn take_modifiers(&mut self, ty: ExprId, modifiers: &mut Modifiers) -> ExprId {
         if let ExprKind::Modified(found, inner) = self.ast.exprs[ty].kind {
             *modifiers |= found;
@@ -267,7 +267,7 @@ impl Parser<'_> {
         Some(id)
     }
 
-    /// `set(v)`, `set(float v)`; `get()` and `set()` have none
+    /// `set(v)`, `set(float v)`; `get()` and `set()` have no parameter
     fn accessor_param(&mut self, id: DeclId, kind: AccessorKind) -> Option<DeclId> {
         let open = self.span();
         if kind == AccessorKind::Set && self.nth(1) == T::Ident && self.nth(2) == T::RParen {

@@ -1,4 +1,4 @@
-//! Structs, interfaces, extensions, enums, aliases, namespaces and modules.
+//! Parses structs, interfaces, extensions, enums, aliases, namespaces and modules.
 
 use crate::ast::*;
 use crate::grammar::declarations::Place;
@@ -43,7 +43,7 @@ impl Parser<'_> {
             return;
         }
         if bases.is_empty() && self.is(T::Ident) {
-            // `struct S x;`: a variable.
+            // `struct S x;` declares a variable.
             let ty = self.expr_at(span, ExprKind::Name(name));
             let token = self.bump();
             return self.declarators(id, word.span, ty, token.symbol, token.span, list);
@@ -59,7 +59,7 @@ impl Parser<'_> {
         self.variables_after(id, list);
     }
 
-    /// `x, y;` after the `}` of a type, on its line.
+    /// `x, y;` after the `}` of a type, on the same line
     fn variables_after(&mut self, id: DeclId, list: &mut Vec<DeclId>) {
         let variable = self.is(T::Ident)
             && !self.current().at_line_start()
@@ -167,7 +167,7 @@ impl Parser<'_> {
         self.name_decl(id, name, span);
         let ty = self.dimensions(base);
         self.ast.decls[id].kind = DeclKind::TypeAlias(ty);
-        // Slang lets it end without one.
+        // Slang accepts a `typedef` without a final `;`.
         self.eat(T::Semi);
     }
 
@@ -193,7 +193,7 @@ impl Parser<'_> {
         self.name_decl(id, name, span);
         let mut bases = self.inside(id, Self::bases);
         self.where_clauses(&mut generics);
-        // `A : This` of a type is `A == This`.
+        // `associatedtype A : This` means `A == This`.
         while let Some(at) = bases.iter().position(|&b| matches!(self.ast.exprs[b].kind, ExprKind::ThisType))
         {
             let this = bases.remove(at);
@@ -206,7 +206,7 @@ impl Parser<'_> {
         self.expect_semi();
     }
 
-    /// `namespace A.B { … }`: one in the other
+    /// `namespace A.B { … }`: nested namespaces
     pub(crate) fn namespace(&mut self, id: DeclId) {
         let word = self.bump();
         let (name, span) = if self.is(T::LBrace) {

@@ -1,5 +1,5 @@
-//! The grammar, one file for each kind of thing. Each function reads what its name says from the current
-//! token on, reports what is wrong, and always gives a node.
+//! Implements the grammar, with one file for each kind of construct. Each function parses the construct that
+//! its name indicates from the current token on, reports errors, and always returns a node.
 
 pub(crate) mod attributes;
 pub(crate) mod bit_fields;

@@ -1,15 +1,15 @@
-//! Statements.
+//! Parses statements.
 
 use crate::ast::*;
 use crate::keywords as kw;
 use crate::parser::Parser;
 use crate::token::TokenKind as T;
 
-/// A `break` may leave at most so many labeled statements.
+/// The maximum number of labelled statements that a `break` may leave.
 const MAX_LABELS: usize = 32;
 
 impl Parser<'_> {
-    /// One statement, with its attributes; a block if a `try` was taken out of it.
+    /// Parses one statement with its attributes; returns a block if a `try` was hoisted out of it.
     pub(crate) fn statement(&mut self) -> StmtId {
         let start = self.span();
         let mut list = Vec::new();
@@ -20,7 +20,7 @@ impl Parser<'_> {
         }
     }
 
-    /// One statement after the `try` calls that were taken out of it.
+    /// Appends one statement, preceded by the `try` calls that were hoisted out of it.
     fn statement_into(&mut self, list: &mut Vec<StmtId>) {
         let outer = std::mem::take(&mut self.tries);
         let stmt = self.one_statement();
@@ -38,7 +38,7 @@ impl Parser<'_> {
         let first = self.pos();
         self.attributes(&mut attributes);
         let stmt = if !attributes.is_empty() && self.declaration_follows() {
-            // The declaration reads its attributes itself.
+            // The declaration parses its attributes itself.
             self.rewind(first);
             self.declaration_statement()
         } else {
@@ -109,14 +109,14 @@ impl Parser<'_> {
                 kw::INTRINSIC_ASM if self.nth(1) == T::String => {
                     self.bump();
                     let text = self.string_text();
-                    // Its names are words of the program: they may need parts of the library.
+                    // The names in the text are words of the program: they may require parts of the library.
                     for word in text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_') {
                         self.ast.symbols.intern(word.strip_prefix("P_").unwrap_or(word));
                     }
                     self.skip_statement();
                     StmtKind::IntrinsicAsm(text)
                 }
-                // What the text of a target begins with: nothing here.
+                // The prelude of a target's text has no meaning here.
                 kw::REQUIRE_PRELUDE => {
                     self.bump();
                     self.skip_statement();
@@ -193,7 +193,7 @@ impl Parser<'_> {
         let before = self.pos();
         let expr = self.comma_expr();
         if self.pos() == before {
-            // Nothing was read: it was reported as such.
+            // Nothing was consumed; that has already been reported.
             match self.kind() {
                 T::RBrace | T::Eof => {}
                 T::LBrace => self.skip_brackets(),
@@ -215,7 +215,7 @@ impl Parser<'_> {
         self.block_rest(closed)
     }
 
-    /// `… }` after the brace. A block that nothing closes ends before the next declaration of the file.
+    /// `… }` after the brace. A block without a closing brace ends before the next top-level declaration.
     pub(crate) fn block_rest(&mut self, closed: bool) -> StmtId {
         let start = self.span_before();
         let ends = |p: &Self| matches!(p.kind(), T::RBrace | T::Eof) || !closed && p.at_margin();
@@ -224,7 +224,7 @@ impl Parser<'_> {
         self.stmt(start, StmtKind::Block(stmts))
     }
 
-    /// Statements until `ends`.
+    /// Parses statements until `ends` returns true.
     fn statements(&mut self, ends: impl Fn(&Self) -> bool) -> Vec<StmtId> {
         let mut list = Vec::new();
         while !ends(self) {
@@ -248,7 +248,7 @@ impl Parser<'_> {
         cond
     }
 
-    /// The `)` of `if (…)` and others; when it is missing, skips to where it must be.
+    /// The `)` of `if (…)` and similar; if it is missing, skips to its likely place.
     fn close_header(&mut self, open: crate::Span) {
         if !self.expect_close(T::RParen, open) {
             while !matches!(self.kind(), T::RParen | T::LBrace | T::RBrace | T::Semi | T::Eof) {
@@ -311,7 +311,7 @@ impl Parser<'_> {
         let catches = self.catches_follow();
         let level = self.labels.len();
         if catches {
-            // a `throw` leaves the body like a `break` that names it
+            // A `throw` leaves the body like a `break` to a label on it.
             self.labels.push(kw::EMPTY);
         }
         let body = self.statement();
@@ -335,7 +335,7 @@ impl Parser<'_> {
         StmtKind::DoWhile { body, cond }
     }
 
-    /// Whether the block after `do` has a `catch` behind it.
+    /// Returns true if a `catch` follows the block after `do`.
     fn catches_follow(&self) -> bool {
         let close = if self.is(T::LBrace) { self.partner(self.pos()) } else { None };
         close.is_some_and(|close| self.word_at(close + 1) == kw::CATCH)
@@ -382,7 +382,7 @@ impl Parser<'_> {
                 self.expect(T::Colon);
             }
             let body = self.statements(|p| p.at_label() || matches!(p.kind(), T::RBrace | T::Eof));
-            // what stands before the first label is never reached
+            // Statements before the first label are never reached.
             if !labels.is_empty() {
                 cases.push(Case { labels, body, span });
             }
@@ -423,7 +423,7 @@ impl Parser<'_> {
         self.stmt(start, StmtKind::Decl(decls))
     }
 
-    /// Whether a declaration starts here, seen from inside a function.
+    /// Returns true if a declaration starts here, in the context of a function body.
     fn declaration_follows(&mut self) -> bool {
         let next = self.nth(1);
         match self.word() {
@@ -444,7 +444,7 @@ impl Parser<'_> {
         self.type_and_name_follow()
     }
 
-    /// `let (a, b) =`, which is no call of something named `let`
+    /// `let (a, b) =`, as opposed to a call of something named `let`
     fn names_follow(&mut self) -> bool {
         let mut at = self.pos() + 2;
         while self.at(at).kind == T::Ident && self.at(at + 1).kind == T::Comma {
@@ -453,7 +453,7 @@ impl Parser<'_> {
         self.at(at).kind == T::Ident && self.at(at + 1).kind == T::RParen && self.at(at + 2).kind == T::Eq
     }
 
-    /// `T x`, where `T * x` must go on like a declaration too.
+    /// `T x`; `T * x` is a declaration only if the following token fits one.
     fn type_and_name_follow(&mut self) -> bool {
         let start = self.pos();
         let Some(end) = self.skip_type(start) else { return false };
@@ -462,13 +462,13 @@ impl Parser<'_> {
             return false;
         }
         if matches!(name, kw::IS | kw::AS) {
-            // A variable of that name, or the operator: no type begins so.
+            // Either a variable with that name or the operator; no type begins with these tokens.
             return matches!(self.at(end + 1).kind, T::Semi | T::Eq | T::Comma | T::LBracket);
         }
         if self.at(end - 1).kind == T::Star {
             return matches!(self.at(end + 1).kind, T::Semi | T::Eq | T::Comma | T::LBracket);
         }
-        // `each x` and others are expressions; `return x` and others never come here.
+        // `each x` and similar are expressions; `return x` and similar are handled before.
         end > start + 1 || !matches!(self.word(), kw::EACH | kw::EXPAND | kw::TRY | kw::NO_DIFF)
     }
 }

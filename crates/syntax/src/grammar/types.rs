@@ -1,4 +1,4 @@
-//! Types, generic arguments, generic parameters and `where` clauses.
+//! Parses types, generic arguments, generic parameters and `where` clauses.
 
 use crate::ast::*;
 use crate::keywords as kw;
@@ -7,7 +7,7 @@ use crate::source::Span;
 use crate::token::TokenKind as T;
 
 impl Parser<'_> {
-    /// A type: modifiers, a name, and `.B`, `::B`, `<…>`, `[…]`, `*` after it.
+    /// Parses a type: modifiers, a name, and the suffixes `.B`, `::B`, `<…>`, `[…]` and `*`.
     pub(crate) fn ty(&mut self) -> ExprId {
         let start = self.span();
         if !self.enter() {
@@ -38,14 +38,15 @@ impl Parser<'_> {
             kw::COLUMN_MAJOR => Modifiers::COLUMN_MAJOR,
             kw::VOLATILE => Modifiers::VOLATILE,
             kw::DYN | kw::SOME => Modifiers::DYN,
-            // `in`, `out` and `inout` come after the colon in `x : inout T`; the caller takes them out.
+            // In `x : inout T`, `in`, `out` and `inout` come after the colon; the caller removes them from
+            // the type.
             kw::IN => Modifiers::IN,
             kw::OUT => Modifiers::OUT,
             kw::INOUT => Modifiers::INOUT,
             kw::CONSTREF => Modifiers::CONSTREF,
             kw::REF => Modifiers::REF,
             kw::UNIFORM => Modifiers::UNIFORM,
-            // They change how a texture is read, not what a type is.
+            // These modifiers change how a texture is read, not the type.
             kw::UNORM | kw::SNORM | kw::RESTRICT => Modifiers::default(),
             _ => return None,
         };
@@ -235,7 +236,7 @@ impl Parser<'_> {
             self.bump();
             modifiers |= Modifiers::EACH;
         }
-        // A type before the name, perhaps of a module or type: `outer.Kind K`.
+        // The type before the name may be a member of a module or type: `outer.Kind K`.
         let mut named = 1;
         while matches!(self.nth(named), T::Dot | T::ColonColon) && self.nth(named + 1) == T::Ident {
             named += 2;
@@ -279,7 +280,7 @@ impl Parser<'_> {
         self.eat(T::Eq).then(|| self.generic_arg())
     }
 
-    /// All `where` clauses that follow.
+    /// Parses all `where` clauses that follow.
     pub(crate) fn where_clauses(&mut self, generics: &mut Option<Generics>) {
         while self.is_word(kw::WHERE) && matches!(self.nth(1), T::Ident | T::ColonColon) {
             let start = self.bump().span;
@@ -292,7 +293,7 @@ impl Parser<'_> {
         }
     }
 
-    /// What follows `where` or `__constraint`.
+    /// Parses a constraint after `where` or `__constraint`.
     pub(crate) fn constraint(&mut self, start: Span, optional: bool) -> Constraint {
         let left = self.constraint_side();
         let constraint = if self.eat(T::EqEq) {
@@ -316,7 +317,7 @@ impl Parser<'_> {
         };
         match constraint {
             Constraint::Conforms(left, bases) if optional => Constraint::Optional(left, bases),
-            // Nothing is known of the type but where it has been asked.
+            // An optional equality adds no knowledge about the type except where it has been tested.
             Constraint::Equal(left, _) if optional => Constraint::Optional(left, Vec::new()),
             _ if optional => Constraint::Other(self.span_from(start)),
             constraint => constraint,

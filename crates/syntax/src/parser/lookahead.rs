@@ -1,8 +1,8 @@
-//! Questions about the tokens ahead, that are answered without building anything.
+//! Answers questions about the tokens ahead without building any nodes.
 //!
-//! Brackets are paired, and the names of types found, in one pass before parsing. Whether a `<` opens generic arguments
-//! is found out when it is asked, for all `<` up to its end at once; each answer is kept, so that all of them together
-//! take time linear in the file.
+//! Brackets are paired, and the names of types collected, in one pass before parsing. Whether a `<` opens
+//! generic arguments is determined on demand, for all `<` up to its end at once. Each answer is cached, so
+//! all queries together take time linear in the size of the file.
 
 use rustc_hash::FxHashSet;
 
@@ -12,7 +12,7 @@ use crate::keywords as kw;
 use crate::token::{Token, TokenKind};
 
 impl Parser<'_> {
-    /// The `>` that closes the `<` at `open`, if what is between can be generic arguments.
+    /// The `>` that closes the `<` at `open`, if the tokens in between can be generic arguments.
     pub(crate) fn angle_close(&mut self, open: usize) -> Option<usize> {
         if let Some(&known) = self.angles.get(&(open as u32)) {
             return known.map(|close| close as usize);
@@ -21,9 +21,9 @@ impl Parser<'_> {
         self.angles.get(&(open as u32)).copied().flatten().map(|close| close as usize)
     }
 
-    /// Finds out about the `<` at `open` and all others up to its end.
+    /// Classifies the `<` at `open` and all others up to its end.
     fn scan_angles(&mut self, open: usize) {
-        // The `<` that are open, and for each how many brackets were open before it.
+        // The `<` that are open, each with the number of brackets that were open before it.
         let mut angles: Vec<(u32, usize)> = vec![(open as u32, 0)];
         let mut brackets = 0usize;
         let mut pos = open + 1;
@@ -49,7 +49,7 @@ impl Parser<'_> {
         }
     }
 
-    /// The open `<` at this level of brackets or deeper are operators.
+    /// Classifies open `<` at this level of brackets or deeper as operators.
     fn drop_angles(&mut self, angles: &mut Vec<(u32, usize)>, level: usize) {
         while let Some(&(top, at)) = angles.last()
             && at >= level
@@ -113,7 +113,7 @@ impl Parser<'_> {
     }
 }
 
-/// Tokens that no generic argument has outside brackets.
+/// Returns true for tokens that never occur in generic arguments outside brackets.
 fn ends_angles(kind: TokenKind) -> bool {
     use TokenKind as T;
     matches!(
@@ -144,7 +144,8 @@ fn ends_angles(kind: TokenKind) -> bool {
     )
 }
 
-/// One look at all tokens: which brackets belong together, and which names are declared as types.
+/// Scans all tokens once: pairs brackets, and collects the names that are declared as types. The last result
+/// is the position of the last `}` without a partner.
 pub(super) fn survey(tokens: &[Token]) -> (Vec<u32>, FxHashSet<Symbol>, usize) {
     let mut partners = vec![NONE; tokens.len()];
     let mut types = FxHashSet::default();
@@ -156,7 +157,7 @@ pub(super) fn survey(tokens: &[Token]) -> (Vec<u32>, FxHashSet<Symbol>, usize) {
             TokenKind::LBracket => open.push((TokenKind::RBracket, pos)),
             TokenKind::LBrace => open.push((TokenKind::RBrace, pos)),
             TokenKind::RParen | TokenKind::RBracket | TokenKind::RBrace => {
-                // A brace closes whatever was left open inside it; other brackets only their own kind.
+                // A brace closes every bracket left open inside it; other brackets only close their own kind.
                 let brace = token.kind == TokenKind::RBrace;
                 if brace && open.iter().all(|o| o.0 != TokenKind::RBrace) {
                     last_stray = pos;

@@ -1,9 +1,9 @@
-//! The parser's state: the tokens, and where it is. The grammar is in `grammar/`.
+//! Holds the parser's state: the tokens and the current position. The grammar is in `grammar/`.
 //!
-//! There is no backtracking. Where Slang is ambiguous (`a < b`, `T x`, `(T) x`) the parser looks ahead
-//! over tokens only, without building anything, and keeps what it found out, so that each question is
-//! answered in time linear in the file. Recursion is counted: text that nests deeper than
-//! [`MAX_NESTING`] gets a diagnostic and the rest of the file is skipped.
+//! There is no backtracking. Where Slang is ambiguous (`a < b`, `T x`, `(T) x`), the parser looks ahead over
+//! tokens only, without building nodes, and caches what it finds, so that all lookahead takes time linear in
+//! the size of the file. Recursion depth is counted: text that nests deeper than [`MAX_NESTING`] gets a
+//! diagnostic, and the rest of the file is skipped.
 
 mod lookahead;
 mod recovery;
@@ -21,9 +21,9 @@ use crate::token::{Token, TokenKind, lex};
 use lookahead::survey;
 use tokens::{damage, tokens_of};
 
-/// Expressions, types and statements may nest so deep.
+/// The maximum nesting depth of expressions, types and statements.
 pub const MAX_NESTING: u32 = 1000;
-/// Words that statements and declarations start with.
+/// The words that statements and declarations start with.
 pub const WORDS: [&str; 20] = [
     "return",
     "while",
@@ -46,10 +46,10 @@ pub const WORDS: [&str; 20] = [
     "property",
     "func",
 ];
-/// So many errors in one file, and the rest is skipped.
+/// The maximum number of errors in one file, after which the rest is skipped.
 const MAX_ERRORS: usize = 200;
 
-/// Parses a file and everything that it `#include`s. Gives the index of its tree in [`Ast::files`].
+/// Parses a file and everything that it `#include`s. Returns the index of its tree in [`Ast::files`].
 pub fn parse_file(
     ast: &mut Ast,
     sources: &mut Sources,
@@ -61,7 +61,7 @@ pub fn parse_file(
     let before = diagnostics.len();
     let tokens = tokens_of(ast, sources, file, loader, defines, diagnostics);
     let damage = damage(sources, &diagnostics[before..]);
-    // About as many nodes as Slang text has; growing is slower than reading.
+    // Reserve about as many nodes as Slang text typically has, because growing the arenas is slow.
     ast.exprs.reserve(tokens.len() / 3);
     ast.stmts.reserve(tokens.len() / 16);
     ast.decls.reserve(tokens.len() / 12);
@@ -72,7 +72,7 @@ pub fn parse_file(
     ast.files.len() - 1
 }
 
-/// The expression that a text is, if it is one; every node lies at `span`.
+/// Parses a text as an expression, or returns `None` if it is not one; the location of every node is `span`.
 pub fn parse_expression(ast: &mut Ast, text: &str, span: Span) -> Option<ExprId> {
     let mut tokens = lex(&mut ast.symbols, span.file, text).tokens;
     tokens.iter_mut().for_each(|token| token.span = span);
@@ -83,7 +83,7 @@ pub fn parse_expression(ast: &mut Ast, text: &str, span: Span) -> Option<ExprId>
     (at_end && diagnostics.is_empty()).then_some(expr)
 }
 
-/// No partner.
+/// Marks a bracket without a partner.
 const NONE: u32 = u32::MAX;
 
 /// The parser.
@@ -91,26 +91,26 @@ pub(crate) struct Parser<'a> {
     pub(crate) ast: &'a mut Ast,
     tokens: Vec<Token>,
     pos: usize,
-    /// For each bracket that opens, the position of the one that closes it.
+    /// For each opening bracket, the position of the closing one.
     partners: Vec<u32>,
-    /// The position of the last `}` that closes nothing; 0 if each closes something.
+    /// The position of the last `}` without a partner; 0 if there is none.
     last_stray: usize,
-    /// For each `<` that was asked about, the `>` that closes it, if it opens generic arguments.
+    /// For each `<` examined so far, the `>` that closes it, if the `<` opens generic arguments.
     angles: FxHashMap<u32, Option<u32>>,
     diagnostics: &'a mut Vec<Diagnostic>,
-    /// Text with lexical errors: what the parser finds there follows from them.
+    /// Text with lexical errors: errors that the parser finds there are their consequences.
     damage: Vec<Span>,
-    /// For where a line starts.
+    /// Used to find the starts of lines.
     sources: Option<&'a Sources>,
     errors: usize,
     last_error: usize,
     stopped: bool,
     depth: u32,
-    /// The first token of the innermost statement or declaration that has begun last.
+    /// The first token of the most recently begun statement or declaration.
     head: usize,
-    /// The declaration around what is parsed now.
+    /// The declaration that encloses what is being parsed.
     pub(crate) parent: Option<DeclId>,
-    /// Inside generic arguments, where `>` closes and isn't an operator.
+    /// Inside generic arguments, where `>` closes them and is not an operator.
     pub(crate) in_angle: bool,
     /// In a constraint, where a brace after a type opens a body.
     pub(crate) in_constraint: bool,
@@ -118,13 +118,13 @@ pub(crate) struct Parser<'a> {
     types: FxHashSet<Symbol>,
     /// Names of the generic type parameters in scope, innermost last.
     pub(crate) type_params: Vec<Symbol>,
-    /// Labels around what is parsed now, innermost last.
+    /// The enclosing labels, innermost last.
     pub(crate) labels: Vec<Symbol>,
-    /// `try` calls of the statement that is parsed now.
+    /// The `try` calls hoisted out of the statement that is being parsed.
     pub(crate) tries: Vec<StmtId>,
-    /// Bit-fields of the struct that is parsed now.
+    /// The bit-fields of the struct that is being parsed.
     pub(crate) bit_fields: Vec<BitField>,
-    /// That struct.
+    /// The struct that `bit_fields` belong to.
     pub(crate) bit_owner: Option<DeclId>,
 }
 
@@ -163,17 +163,17 @@ impl<'a> Parser<'a> {
         }
     }
 
-    // Looking at tokens.
+    // Inspecting tokens.
 
     pub(crate) fn pos(&self) -> usize {
         self.pos
     }
 
-    /// The token at a position; the end of the file for all after it.
     pub(crate) fn n_tokens(&self) -> usize {
         self.tokens.len()
     }
 
+    /// The token at a position; past the end, the end-of-file token.
     pub(crate) fn at(&self, pos: usize) -> &Token {
         &self.tokens[pos.min(self.tokens.len() - 1)]
     }
@@ -190,13 +190,13 @@ impl<'a> Parser<'a> {
         self.at(self.pos + ahead).kind
     }
 
-    /// The name at a position; empty if there is none.
+    /// The name at a position; empty if there is no name.
     pub(crate) fn word_at(&self, pos: usize) -> Symbol {
         let token = self.at(pos);
         if token.kind == TokenKind::Ident { token.symbol } else { kw::EMPTY }
     }
 
-    /// The current name; empty if the current token is none.
+    /// The current name; empty if the current token is not a name.
     pub(crate) fn word(&self) -> Symbol {
         self.word_at(self.pos)
     }
@@ -209,12 +209,12 @@ impl<'a> Parser<'a> {
         self.word() == word
     }
 
-    /// The place of the current token.
+    /// The location of the current token.
     pub(crate) fn span(&self) -> Span {
         self.current().span
     }
 
-    /// From `start` to the last token that was read.
+    /// The location from `start` to the last consumed token.
     pub(crate) fn span_from(&self, start: Span) -> Span {
         if self.pos == 0 {
             return start;
@@ -223,17 +223,18 @@ impl<'a> Parser<'a> {
         if last.file == start.file && last.end < start.end { start } else { start.to(last) }
     }
 
-    /// The place of the last token that was read.
+    /// The location of the last consumed token.
     pub(crate) fn span_before(&self) -> Span {
         self.tokens[self.pos.saturating_sub(1)].span
     }
 
-    /// A statement or declaration starts with the current token.
+    /// Marks the current token as the start of a statement or declaration.
     pub(crate) fn begin(&mut self) {
         self.head = self.pos;
     }
 
-    /// True if the current token is the first of a line that is not indented, as those of a file's declarations are.
+    /// Returns true if the current token is the first of an unindented line, as at the start of a top-level
+    /// declaration.
     pub(crate) fn at_margin(&self) -> bool {
         let span = self.span();
         let starts = self.sources.and_then(|s| s.files.get(span.file.0 as usize)).map(|f| &f.line_starts);
@@ -247,13 +248,14 @@ impl<'a> Parser<'a> {
         self.partners.get(pos).copied().filter(|&p| p != NONE).map(|p| p as usize)
     }
 
-    /// True if a `{` that is not here is really missing: there is a `}` too much.
+    /// Returns true if a `{` that was expected here is really missing, which shows in an unmatched `}`
+    /// further on.
     pub(crate) fn lacks_brace(&self) -> bool {
         self.last_stray > self.pos
     }
 
-    /// After an error in a declaration of the file: if it has ended too early, goes on after its real end, which is
-    /// where a `}` closes nothing.
+    /// Recovers from an error in a top-level declaration: if the declaration has ended too early, skips to
+    /// its real end, where an unmatched `}` stands.
     pub(crate) fn skip_strays(&mut self) {
         if self.lacks_brace() && !self.stopped && !self.at_margin() {
             self.pos = self.last_stray;
@@ -261,7 +263,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// How many errors have been reported.
+    /// The number of errors reported so far.
     pub(crate) fn n_errors(&self) -> usize {
         self.errors
     }
@@ -270,7 +272,7 @@ impl<'a> Parser<'a> {
         self.types.contains(&name) || self.type_params.contains(&name)
     }
 
-    // Reading tokens.
+    // Consuming tokens.
 
     pub(crate) fn bump(&mut self) -> Token {
         let token = self.tokens[self.pos];
@@ -296,14 +298,14 @@ impl<'a> Parser<'a> {
         found
     }
 
-    /// Reads the first half of `<<`.
+    /// Consumes the first half of `<<`.
     pub(crate) fn use_half_shift(&mut self) {
         let token = &mut self.tokens[self.pos];
         token.kind = TokenKind::Lt;
         token.span.start = (token.span.start + 1).min(token.span.end);
     }
 
-    /// Enters a level of nesting; false if that is too deep.
+    /// Enters a level of nesting; returns false if the nesting is too deep.
     pub(crate) fn enter(&mut self) -> bool {
         if self.depth >= MAX_NESTING {
             if !self.stopped {
@@ -322,14 +324,14 @@ impl<'a> Parser<'a> {
         self.depth -= 1;
     }
 
-    /// Goes back to a token that was read already.
+    /// Moves the position to a token; used to go back, and to skip ahead to a known position.
     pub(crate) fn rewind(&mut self, pos: usize) {
         if !self.stopped {
             self.pos = pos;
         }
     }
 
-    // Nodes.
+    // Creating nodes.
 
     pub(crate) fn expr(&mut self, start: Span, kind: ExprKind) -> ExprId {
         let span = self.span_from(start);
@@ -345,7 +347,7 @@ impl<'a> Parser<'a> {
         self.ast.stmts.push(Stmt { kind, attributes: Vec::new(), span })
     }
 
-    /// A declaration that gets its kind later, so that its members can name it as their parent.
+    /// Creates a declaration whose kind is set later, so that its members can refer to it as their parent.
     pub(crate) fn new_decl(&mut self, span: Span) -> DeclId {
         self.ast.decls.push(Decl {
             kind: DeclKind::Empty,
@@ -359,7 +361,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// Runs a part of the grammar with another parent.
+    /// Parses a part of the grammar with another parent.
     pub(crate) fn inside<R>(&mut self, parent: DeclId, part: impl FnOnce(&mut Self) -> R) -> R {
         let outer = self.parent.replace(parent);
         let result = part(self);
@@ -367,7 +369,7 @@ impl<'a> Parser<'a> {
         result
     }
 
-    /// Runs a part of the grammar where `>` is an operator (false) or closes (true).
+    /// Parses a part of the grammar in which `>` closes generic arguments (true) or is an operator (false).
     pub(crate) fn angled<R>(&mut self, in_angle: bool, part: impl FnOnce(&mut Self) -> R) -> R {
         let outer = std::mem::replace(&mut self.in_angle, in_angle);
         let result = part(self);

@@ -1,8 +1,8 @@
-//! The tokens that the parser expects, how it reports that something else is there, and where it goes on.
+//! Implements expectations about tokens, the reporting of errors and error recovery.
 //!
-//! Only the first error at a token is reported, since the others follow from it. To go on, the parser skips brackets whole:
-//! what is inside of them does not end the statement around them. Each skip moves on or stands at the end of a block or of
-//! the file, so parsing comes to an end whatever the text is.
+//! Only the first error at a token is reported, since the others are its consequences. To recover, the parser
+//! skips brackets as a whole, because a `;` inside them does not end the statement around them. Each skip
+//! either advances or stops at the end of a block or of the file, so parsing terminates for any text.
 
 use super::{MAX_ERRORS, Parser, WORDS};
 use crate::ast::*;
@@ -30,7 +30,7 @@ impl Parser<'_> {
         false
     }
 
-    /// Reads a closing bracket, or says where the one that is open came from.
+    /// Consumes a closing bracket, or reports that it is missing and where the open bracket is.
     pub(crate) fn expect_close(&mut self, kind: TokenKind, open: Span) -> bool {
         if self.eat(kind) {
             return true;
@@ -39,9 +39,9 @@ impl Parser<'_> {
         false
     }
 
-    /// Says that a bracket is not closed: at the end of the line before, if a line starts here.
+    /// Reports an unclosed bracket: at the end of the previous line, if the current token starts a line.
     fn report_open(&mut self, wanted: &str, open: Span) {
-        // The end of a block may be many lines before.
+        // The end of a block may be many lines further up.
         let place = self.line_end().filter(|_| wanted != "`}`");
         let (message, span) = match place {
             Some(end) => (format!("expected {wanted} at the end of this line"), end),
@@ -50,7 +50,7 @@ impl Parser<'_> {
         self.report(Diagnostic::error("E0001", span, message).note(open, "to close this"));
     }
 
-    /// The last character of the line before, if the current token starts a line.
+    /// The last character of the previous line, if the current token starts a line.
     fn line_end(&self) -> Option<Span> {
         if !self.current().at_line_start() || self.pos == 0 {
             return None;
@@ -68,7 +68,8 @@ impl Parser<'_> {
         found
     }
 
-    /// A name and its place; the empty name (with a report) if there is none.
+    /// Consumes a name and returns it with its location; if there is none, reports that and returns the empty
+    /// name.
     pub(crate) fn expect_name(&mut self, what: &str) -> (Symbol, Span) {
         if self.is(TokenKind::Ident) {
             let token = self.bump();
@@ -78,7 +79,7 @@ impl Parser<'_> {
         (kw::EMPTY, self.span())
     }
 
-    /// Closes generic arguments; takes the first half of `>=` and the first third of `>>=`.
+    /// Closes generic arguments; consumes the first half of `>=` and the first third of `>>=`.
     pub(crate) fn expect_angle(&mut self, open: Span) -> bool {
         let rest = match self.kind() {
             TokenKind::Ge => TokenKind::Eq,
@@ -91,13 +92,13 @@ impl Parser<'_> {
         true
     }
 
-    /// Ends a statement or declaration. Without `;` it goes on at the next line, if a statement may start
-    /// there, and else after the next `;` or at the end of the block.
+    /// Ends a statement or declaration. If the `;` is missing, parsing continues on the next line if a
+    /// statement may start there, and otherwise after the next `;` or at the end of the block.
     pub(crate) fn expect_semi(&mut self) {
         if self.eat(TokenKind::Semi) {
             return;
         }
-        // The statement has an error already.
+        // An error has already been reported in this statement.
         let silent = self.errors > 0 && self.last_error != usize::MAX && self.last_error >= self.head;
         let found = self.found();
         let next_line = self.current().at_line_start() || matches!(self.kind(), TokenKind::RBrace);
@@ -118,7 +119,7 @@ impl Parser<'_> {
         self.skip_statement();
     }
 
-    /// How the current token is called in a message.
+    /// The name of the current token in messages.
     pub(crate) fn found(&self) -> String {
         let token = self.current();
         match token.kind {
@@ -138,14 +139,14 @@ impl Parser<'_> {
         self.report(Diagnostic::error(code, span, message));
     }
 
-    /// Reports an error that any error before it may have caused, if there is none.
+    /// Reports an error that may be a consequence of any earlier error, and only if there was none.
     pub(crate) fn follow_up(&mut self, code: &'static str, span: Span, message: impl Into<String>) {
         if self.errors == 0 {
             self.error(code, span, message);
         }
     }
 
-    /// Reports an error, but only the first at a token: the others follow from it.
+    /// Reports an error, but only the first at a token: the others are its consequences.
     pub(crate) fn report(&mut self, error: Diagnostic) {
         if self.stopped || self.last_error == self.pos {
             return;
@@ -167,7 +168,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Adds the word that the statement may be meant to start with.
+    /// Adds a note with the keyword that the first word of the statement may be a misspelling of.
     fn with_word(&self, error: Diagnostic) -> Diagnostic {
         let read = &self.tokens[self.head.min(self.pos)..self.pos];
         let ended = |t: &Token| matches!(t.kind, TokenKind::Semi | TokenKind::LBrace | TokenKind::RBrace);
@@ -181,7 +182,7 @@ impl Parser<'_> {
         }
     }
 
-    /// True if the current token, or the end of the one before, is in damaged text.
+    /// Returns true if the current token, or the end of the previous one, is in damaged text.
     fn is_damaged(&self) -> bool {
         let within =
             |file: FileId, at: u32| self.damage.iter().any(|d| d.file == file && d.start <= at && at < d.end);
@@ -190,13 +191,13 @@ impl Parser<'_> {
             || before.is_some_and(|b| within(b.file, b.end.saturating_sub(1).max(b.start)))
     }
 
-    /// Gives up: as if the file ended here.
+    /// Stops parsing, as if the file ended here.
     pub(super) fn stop(&mut self) {
         self.stopped = true;
         self.pos = self.tokens.len() - 1;
     }
 
-    /// Skips to after the next `;` or before the `}` that closes the block. Blocks inside are skipped whole.
+    /// Skips past the next `;`, or up to the `}` that closes the block. Nested blocks are skipped whole.
     pub(crate) fn skip_statement(&mut self) {
         loop {
             match self.kind() {
@@ -218,7 +219,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Skips a bracket and what it holds. Not at a bracket: skips one token.
+    /// Skips a bracket and its contents. If the current token is not a bracket, skips that token.
     pub(crate) fn skip_brackets(&mut self) {
         if let Some(close) = self.partner(self.pos) {
             self.pos = close;

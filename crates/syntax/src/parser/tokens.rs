@@ -1,7 +1,7 @@
-//! The tokens that the parser sees: those of the file, preprocessed if need be, without the bad ones.
+//! Produces the tokens for the parser: those of the file, preprocessed if necessary, without malformed ones.
 //!
-//! A token that is none gets its diagnostic here, and the text around it counts as *damaged*: the parser finds other tokens
-//! there than the user meant, so what it has to say of them follows from that diagnostic and is kept back.
+//! A malformed token is diagnosed here, and the text around it counts as *damaged*: there the parser sees
+//! other tokens than the user intended, so its errors are consequences of that diagnostic and are suppressed.
 
 use super::MAX_ERRORS;
 use crate::ast::*;
@@ -10,11 +10,11 @@ use crate::preprocess::{IncludeLoader, Preprocessor};
 use crate::source::{FileId, Sources, Span};
 use crate::token::{Token, TokenKind, lex};
 
-/// Macros that say which compiler and which language this is.
+/// Macros that identify the compiler and the language.
 const PREDEFINED: [(&str, &str); 4] =
     [("__SLANG__", "1"), ("__SLANG_COMPILER__", "1"), ("__HLSL__", "0"), ("__HLSL_VERSION", "2018")];
 
-/// The tokens that the parser sees, without those of `Bad…` kinds; the last is the end of the file.
+/// The tokens for the parser, without those of `Bad…` kinds; the last is the end of the file.
 pub(super) fn tokens_of(
     ast: &mut Ast,
     sources: &mut Sources,
@@ -52,8 +52,8 @@ pub(super) fn tokens_of(
     tokens
 }
 
-/// Reports a token that is none; false if the parser must not see it. A literal without end gets one, so
-/// that nothing else is reported for it.
+/// Reports a malformed token; returns false if the parser must not see it. An unterminated literal is
+/// terminated, so that no further errors are reported for it.
 fn report_bad(symbols: &mut Symbols, token: &mut Token, diagnostics: &mut Vec<Diagnostic>) -> bool {
     let error = match token.kind {
         TokenKind::BadString => {
@@ -80,7 +80,8 @@ fn report_bad(symbols: &mut Symbols, token: &mut Token, diagnostics: &mut Vec<Di
     token.kind == TokenKind::String
 }
 
-/// Text whose tokens are not what the user meant: a lexical error up to the end of its line, all after what has no end.
+/// The ranges of damaged text: from a lexical error to the end of its line, or to the end of the file if the
+/// error is an unterminated construct.
 pub(super) fn damage(sources: &Sources, errors: &[Diagnostic]) -> Vec<Span> {
     let damaged = errors.iter().filter_map(|error| {
         let span = error.primary.span;

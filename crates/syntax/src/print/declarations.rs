@@ -1,4 +1,4 @@
-//! Declarations as text: attributes and modifiers, then the kind of declaration, then its members or its body.
+//! Prints declarations: attributes and modifiers, then the kind of declaration, then its members or its body.
 
 use super::Printer;
 use crate::ast::*;
@@ -198,7 +198,7 @@ impl Printer<'_> {
         }
     }
 
-    /// A variable up to its initialiser, without `;`.
+    /// Prints a variable up to and including its initialiser, without `;`.
     pub(super) fn var_head(&mut self, decl: DeclId) {
         let ast = self.ast;
         let node = &ast.decls[decl];
@@ -299,7 +299,7 @@ impl Printer<'_> {
         self.text(")");
     }
 
-    /// A parameter of a function or of generics, after its modifiers.
+    /// Prints a function or generic parameter after its modifiers.
     fn param(&mut self, param: DeclId) {
         let ast = self.ast;
         let node = &ast.decls[param];

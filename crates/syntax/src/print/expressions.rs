@@ -1,7 +1,8 @@
-//! Expressions and types as text.
+//! Prints expressions and types.
 //!
-//! An expression whose text starts with another (`a + b`, `a.b`, `a[i]`) is printed after it, so the way down the left
-//! is a loop: first the leaf, then the rest of each expression around it.
+//! An expression whose text starts with another (`a + b`, `a.b`, `a[i]`) is printed after that
+//! sub-expression, so the left spine is walked in a loop: the leaf is printed first, then the rest of each
+//! enclosing expression.
 
 use std::fmt::Write;
 
@@ -23,7 +24,7 @@ impl Printer<'_> {
         }
     }
 
-    /// The sub-expression that an expression's text starts with.
+    /// The sub-expression that the text of an expression starts with.
     fn leftmost(&self, expr: ExprId) -> Option<ExprId> {
         match self.ast.exprs[expr].kind {
             ExprKind::Member { base, .. } | ExprKind::Static { base, .. } => Some(base),
@@ -38,7 +39,7 @@ impl Printer<'_> {
         }
     }
 
-    /// The rest of an expression after the leftmost sub-expression.
+    /// Prints the rest of an expression after its leftmost sub-expression.
     fn rest(&mut self, expr: ExprId) {
         let ast = self.ast;
         match &ast.exprs[expr].kind {
@@ -136,7 +137,7 @@ impl Printer<'_> {
                     UnaryOp::Deref => "*",
                     UnaryOp::AddressOf => "&",
                 });
-                // `- -x` is not `--x`.
+                // `- -x` must not become `--x`.
                 if matches!(ast.exprs[*inner].kind, ExprKind::Unary(..)) {
                     self.text(" ");
                 }
@@ -172,7 +173,7 @@ impl Printer<'_> {
                 self.list(params);
                 self.wrapped(") -> ", *result, "");
             }
-            // The others have a leftmost sub-expression.
+            // The other kinds have a leftmost sub-expression.
             _ => self.text("<error>"),
         }
     }

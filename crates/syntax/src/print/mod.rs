@@ -1,7 +1,7 @@
-//! The AST as source text again, for `emit --stage ast` and for messages that quote an expression.
+//! Prints the AST as source text, for `emit --stage ast` and for messages that quote an expression.
 //!
-//! The text parses to the same tree. Parentheses are nodes of the tree, so none are added. The left
-//! spine of an expression is walked in a loop: a sum of a million terms needs no stack.
+//! The text parses to the same tree. Parentheses are nodes of the tree, so none need to be added. The left
+//! spine of an expression is walked in a loop, so a sum of a million terms needs no stack.
 
 mod declarations;
 mod expressions;
@@ -9,7 +9,7 @@ mod statements;
 
 use crate::ast::*;
 
-/// A file's declarations.
+/// Prints the declarations of a file.
 pub fn print_file(ast: &Ast, file: &FileAst) -> String {
     let mut printer = Printer { ast, out: String::new(), indent: 0 };
     for &decl in &file.decls {
@@ -18,21 +18,21 @@ pub fn print_file(ast: &Ast, file: &FileAst) -> String {
     printer.out
 }
 
-/// An expression or type.
+/// Prints an expression or type.
 pub fn print_expr(ast: &Ast, expr: ExprId) -> String {
     let mut printer = Printer { ast, out: String::new(), indent: 0 };
     printer.expr(expr);
     printer.out
 }
 
-/// A declaration with what is in it.
+/// Prints a declaration with its contents.
 pub fn print_decl(ast: &Ast, decl: DeclId) -> String {
     let mut printer = Printer { ast, out: String::new(), indent: 0 };
     printer.decl(decl);
     printer.out
 }
 
-/// A statement with what is in it.
+/// Prints a statement with its contents.
 pub fn print_stmt(ast: &Ast, stmt: StmtId) -> String {
     let mut printer = Printer { ast, out: String::new(), indent: 0 };
     printer.stmt(stmt);

@@ -1,4 +1,4 @@
-//! Statements as text: each on a line of its own, and a block's indented.
+//! Prints statements: each on its own line, with nested blocks indented.
 
 use super::Printer;
 use crate::ast::*;
@@ -11,7 +11,7 @@ impl Printer<'_> {
         self.text("\n");
     }
 
-    /// A statement's text without the line around it.
+    /// Prints a statement without its indentation and line end.
     fn stmt_here(&mut self, stmt: StmtId) {
         let ast = self.ast;
         let node = &ast.stmts[stmt];
@@ -166,7 +166,7 @@ impl Printer<'_> {
         self.indent -= 1;
     }
 
-    /// A statement that follows something on its line.
+    /// Prints a statement that follows something else on the same line.
     pub(super) fn block_of(&mut self, stmt: StmtId) {
         let ast = self.ast;
         match &ast.stmts[stmt].kind {
